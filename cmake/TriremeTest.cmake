@@ -1,0 +1,65 @@
+# One function for every test:
+#   trireme_test(mesh_test LABEL plan SOURCES mesh_test.cc LIBS trireme_plan)      one process, GoogleTest's main
+#   trireme_test(matrix_test LABEL twin RANKS 1 2 4 SOURCES … LIBS …)              its own main, under mpirun, once a size
+# Labels: plan (no torch), tensor (one process, torch), spmd (mpirun), twin (the twin's own), docs, setup.
+# A test's name in ctest is its label, a dot, its name, and under mpirun a dot and the number of ranks.
+# SANITIZED: the address and thread sanitizer builds run it too.
+set(TRIREME_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --bind-to none
+    --mca mpi_yield_when_idle 1 --quiet)
+add_custom_target(sanitized_tests)
+
+function(trireme_test name)
+  cmake_parse_arguments(T "OWN_MAIN;SANITIZED;SERIAL" "LABEL;TIMEOUT" "SOURCES;LIBS;RANKS;ENV" ${ARGN})
+  if(NOT T_LABEL OR NOT T_SOURCES)
+    message(FATAL_ERROR "trireme_test(${name}) needs LABEL and SOURCES")
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${T_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${T_LIBS} GTest::gtest)
+  if(NOT T_RANKS AND NOT T_OWN_MAIN)
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+  endif()
+
+  set(cases)
+  if(T_RANKS)
+    foreach(ranks IN LISTS T_RANKS)
+      add_test(NAME ${T_LABEL}.${name}.${ranks} COMMAND ${TRIREME_MPIRUN} -n ${ranks} $<TARGET_FILE:${name}>)
+      list(APPEND cases ${T_LABEL}.${name}.${ranks})
+    endforeach()
+  else()
+    add_test(NAME ${T_LABEL}.${name} COMMAND ${name})
+    set(cases ${T_LABEL}.${name})
+  endif()
+
+  set(labels ${T_LABEL})
+  if(T_SANITIZED)
+    list(APPEND labels sanitized)
+    add_dependencies(sanitized_tests ${name})
+  endif()
+  set(environment OMP_NUM_THREADS=1 ${T_ENV})
+  if(T_RANKS)
+    list(APPEND environment ASAN_OPTIONS=detect_leaks=0)  # Open MPI itself leaks at exit
+  endif()
+  set_tests_properties(${cases} PROPERTIES LABELS "${labels}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${environment}")
+  if(T_RANKS OR T_SERIAL)
+    # Ranks fill the machine: two launches at once only slow each other down.
+    set_tests_properties(${cases} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()
+
+# A test that is a script: trireme_script_test(layers LABEL setup COMMAND scripts/check_layers)
+function(trireme_script_test name)
+  cmake_parse_arguments(T "SERIAL" "LABEL;TIMEOUT" "COMMAND;ENV" ${ARGN})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 300)
+  endif()
+  add_test(NAME ${T_LABEL}.${name} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${T_LABEL}.${name} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT}
+                       ENVIRONMENT "TRIREME_BUILD=${PROJECT_BINARY_DIR};${T_ENV}" SKIP_RETURN_CODE 77)
+  if(T_SERIAL)
+    set_tests_properties(${T_LABEL}.${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()

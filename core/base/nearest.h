@@ -1,0 +1,19 @@
+// The known word that a mistyped one most resembles, for error messages. Not a search: lists are short.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+// Letters to insert, delete, replace, or swap with a neighbour to turn one word into the other.
+int EditDistance(const std::string& a, const std::string& b);
+
+// The first of the closest ones, or nothing where all differ in more than a third of the word.
+std::optional<std::string> Nearest(const std::string& word, const std::vector<std::string>& known);
+
+// "a, b, c", or with another separator.
+std::string Join(const std::vector<std::string>& words, const std::string& separator = ", ");
+
+}  // namespace trireme

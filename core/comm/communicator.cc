@@ -1,0 +1,107 @@
+// How a call is waited for and what a failed one says; the operations themselves are in collectives.cc.
+#include "core/comm/communicator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/comm/hccl_call.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// How often a waiting host asks whether a peer has failed.
+constexpr milliseconds kSlice{100};
+constexpr microseconds kShortestNap{20};
+constexpr microseconds kLongestNap{500};
+
+}  // namespace
+
+void DestroyHcclComm::operator()(HcclComm comm) const {
+  const HcclResult code = HcclCommDestroy(comm);
+  if (code != HCCL_SUCCESS) TRIREME_LOG(WARNING) << "HcclCommDestroy: " << HcclErrorName(code);
+}
+
+Communicator::Communicator(Identity identity, OwnedHcclComm comm, IssueSlot& slot, Ledger& ledger)
+    : identity_(std::move(identity)),
+      slot_(slot),
+      comm_(std::move(comm)),
+      calls_(stream_, ledger, identity_.ledger_group) {}
+
+Communicator::~Communicator() {
+  if (std::uncaught_exceptions() > 0) {
+    // A peer may never answer what is queued: the process is about to end and takes the communicator along.
+    static_cast<void>(comm_.release());
+    return;
+  }
+  Drain();
+}
+
+void Communicator::Drain() {
+  try {
+    stream_.Synchronize();
+  } catch (const Error& error) {
+    TRIREME_LOG(WARNING) << "group " << name() << " is left with a failed call: " << error.what();
+  }
+}
+
+void Communicator::WaitFor(uint64_t sequence) {
+  while (!WaitSlice(sequence)) ThrowIfPeerFailed(sequence);
+}
+
+// True when the call is done, false when a slice of time has passed without it.
+bool Communicator::WaitSlice(uint64_t sequence) try {
+  if (calls_.IsDone(sequence)) return true;
+  // Behind the latest call nothing else is queued, so the stream itself can be waited for, which wakes
+  // soonest.
+  if (calls_.IsLatest(sequence)) {
+    if (!stream_.SynchronizeFor(kSlice)) return false;
+    calls_.MarkDone(sequence);
+    return true;
+  }
+  const Clock::time_point end = Clock::now() + kSlice;
+  for (microseconds nap = kShortestNap; Clock::now() < end; nap = std::min(nap * 5 / 4, kLongestNap)) {
+    if (calls_.IsDone(sequence)) return true;
+    std::this_thread::sleep_for(nap);
+  }
+  return false;
+} catch (const Error& error) {
+  ThrowFailed(sequence, error);
+}
+
+void Communicator::ThrowIfPeerFailed(uint64_t sequence) {
+  if (!comm_) return;
+  HcclResult failure = HCCL_SUCCESS;
+  HcclCall(HcclGetCommAsyncError(comm_.get(), &failure), "HcclGetCommAsyncError", "group ", name());
+  if (failure != HCCL_SUCCESS) ThrowFailed(sequence, RemoteError(HcclErrorName(failure)));
+}
+
+void Communicator::ThrowFailed(uint64_t sequence, const Error& cause) {
+  HcclResult failure = HCCL_SUCCESS;
+  if (comm_) static_cast<void>(HcclGetCommAsyncError(comm_.get(), &failure));
+  const std::string text =
+      Concat(Describe(calls_.OperationOf(sequence), sequence), " failed: ", cause.what());
+  if (failure == HCCL_SUCCESS && cause.kind() != ErrorKind::kRemote) throw RuntimeError(text);
+  throw RemoteError(text, "; a member of the group failed, and its own message says why");
+}
+
+std::string Communicator::Describe(const char* operation, uint64_t sequence) const {
+  return Concat("group ", name(), ", ", operation, " number ", sequence, " on rank ", members()[rank()], " (",
+                rank(), " of ", size(), " in the group)");
+}
+
+void Work::Wait() const { communicator_->WaitFor(sequence_); }
+
+void Work::WaitOn(const Stream& stream) const { communicator_->calls_.LetWait(stream, sequence_); }
+
+bool Work::done() const { return communicator_->calls_.IsDone(sequence_); }
+
+}  // namespace trireme

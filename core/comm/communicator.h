@@ -1,0 +1,126 @@
+// One group of ranks that communicate: every HCCL operation, queued in order on the group's own stream,
+// numbered and written into the ledger. A group of one is an identity. Which groups there are is
+// communicator_set.h's business.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/comm/after.h"
+#include "core/comm/call_queue.h"
+#include "core/comm/hccl_types.h"
+#include "core/comm/issue_guard.h"
+#include "core/comm/ledger.h"
+#include "core/comm/work.h"
+#include "core/device/stream.h"
+
+namespace trireme {
+
+// One message of a batch, which holds at most one a peer and direction.
+struct Transfer {
+  enum class Direction { kSend, kReceive };
+  Direction direction;
+  int peer;  // rank in the group
+  void* data;
+  size_t count;
+};
+
+// Where the parts of an uneven collective lie: one entry a rank of the group, in elements.
+struct Parts {
+  std::vector<uint64_t> counts;
+  std::vector<uint64_t> offsets;
+};
+
+// Gives an HCCL communicator back.
+struct DestroyHcclComm {
+  void operator()(HcclComm comm) const;
+};
+using OwnedHcclComm = std::unique_ptr<void, DestroyHcclComm>;
+
+class Communicator {
+ public:
+  struct Identity {
+    std::string name;
+    std::vector<int> members;  // world ranks in the group's order
+    int rank = 0;              // among the members
+    int ledger_group = 0;      // the group's number in the ledger
+  };
+
+  // `comm` joins the members; null for a group of one.
+  Communicator(Identity identity, OwnedHcclComm comm, IssueSlot& slot, Ledger& ledger);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  const std::string& name() const { return identity_.name; }
+  int rank() const { return identity_.rank; }  // in the group
+  int size() const { return static_cast<int>(identity_.members.size()); }
+  const std::vector<int>& members() const { return identity_.members; }  // world ranks
+  const Stream& stream() const { return stream_; }
+
+  // Buffers are device memory (on the twin any memory) and stay untouched until the Work is done. `count` is
+  // in elements. In place is allowed for all_reduce, broadcast and reduce.
+  Work AllReduce(const void* source, void* target, size_t count, DType dtype, ReduceOp op, After after = {});
+  // `count` elements from each rank; target holds size() times as many.
+  Work AllGather(const void* source, void* target, size_t count, DType dtype, After after = {});
+  // `count` elements to each rank; source holds size() times as many.
+  Work ReduceScatter(const void* source, void* target, size_t count, DType dtype, ReduceOp op,
+                     After after = {});
+  // `count` elements from each rank to each rank; both buffers hold size() times as many.
+  Work AllToAll(const void* source, void* target, size_t count, DType dtype, After after = {});
+  Work AllToAllV(const void* source, const Parts& sent, void* target, const Parts& received, DType dtype,
+                 After after = {});
+  Work AllGatherV(const void* source, size_t count, void* target, const Parts& received, DType dtype,
+                  After after = {});
+  Work ReduceScatterV(const void* source, const Parts& sent, void* target, size_t count, DType dtype,
+                      ReduceOp op, After after = {});
+  Work Broadcast(void* data, size_t count, DType dtype, int root, After after = {});
+  // Only root's target is written.
+  Work Reduce(const void* source, void* target, size_t count, DType dtype, ReduceOp op, int root,
+              After after = {});
+  // `count` elements to each rank; only root's source is read, size() times as many.
+  Work Scatter(const void* source, void* target, size_t count, DType dtype, int root, After after = {});
+
+  // A send ends only when its receive is posted: two ranks that both send first wait for ever. A batch does
+  // not.
+  Work Send(const void* source, size_t count, DType dtype, int peer, After after = {});
+  Work Receive(void* target, size_t count, DType dtype, int peer, After after = {});
+  Work BatchSendReceive(std::span<const Transfer> transfers, DType dtype, After after = {});
+  Work Barrier(After after = {});
+
+  // Brings the ledger up to date; from any thread that has the device.
+  void Poll() { calls_.Poll(); }
+  // Waits for all that is queued; a failed call is only logged, for who waited for it was told.
+  void Drain();
+
+ private:
+  friend class Work;
+
+  // Queues what `collective` (or, in a group of one, `alone_copy`) puts on the stream.
+  template <typename Collective, typename AloneCopy>
+  Work Issue(const char* operation, size_t bytes, const After& after, Collective collective,
+             AloneCopy alone_copy, std::span<const LedgerMessage> messages = {});
+  // The identity of a group of one: nothing where both are the same.
+  void CopyAlone(void* target, const void* source, size_t bytes);
+  void CheckPeer(const char* operation, int peer) const;
+  void CheckParts(const char* operation, const Parts& parts) const;
+
+  void WaitFor(uint64_t sequence);
+  bool WaitSlice(uint64_t sequence);
+  void ThrowIfPeerFailed(uint64_t sequence);
+  [[noreturn]] void ThrowFailed(uint64_t sequence, const Error& cause);
+  std::string Describe(const char* operation, uint64_t sequence) const;
+
+  const Identity identity_;
+  IssueSlot& slot_;
+  Stream stream_;
+  OwnedHcclComm comm_;  // after the stream: HCCL wants it gone before
+  CallQueue calls_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,245 @@
+// A stall is a call that some ranks have reached and others have not. Its cause is elsewhere if all ranks
+// that are missing from it wait in another stall; otherwise it is a cause itself.
+#include "core/comm/hang_report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+bool Waits(const GroupState& group, double limit_s) {
+  return group.waits() && group.oldest.reached_s >= limit_s && group.members.size() > 1;
+}
+
+struct Stall {
+  const GroupState* group = nullptr;  // as the longest waiting member sees it
+  CallState call;
+  std::set<int> arrived;
+  std::set<int> missing;
+};
+
+std::string SecondsText(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, seconds < 10 ? "%.1f s" : "%.0f s", seconds);
+  return text;
+}
+
+std::string BytesText(uint64_t bytes) {
+  if (bytes == 0) return "";
+  if (bytes < 1024) return Concat(" of ", bytes, " B");
+  return bytes < (1 << 20) ? Concat(" of ", bytes >> 10, " KB") : Concat(" of ", bytes >> 20, " MB");
+}
+
+template <typename Ranks>
+std::string RanksText(const Ranks& ranks) {
+  std::string text;
+  for (int rank : ranks) text += Concat(text.empty() ? "" : ",", rank);
+  return text;
+}
+
+std::string GroupText(const GroupState& group) {
+  return Concat(group.name, " [", RanksText(group.members), "]");
+}
+
+std::string CallText(const CallState& call, const GroupState& group) {
+  return Concat(call.operation, " #", call.sequence, " on ", GroupText(group));
+}
+
+bool SameGroup(const GroupState& a, const GroupState& b) {
+  return a.name == b.name && a.members == b.members;
+}
+
+// The group as `rank` sees it; nullptr where the rank gave no answer or does not know it.
+const GroupState* View(const std::vector<RankState>& states, int rank, const GroupState& group) {
+  if (rank < 0 || rank >= static_cast<int>(states.size())) return nullptr;
+  for (const GroupState& view : states[rank].groups) {
+    if (SameGroup(view, group)) return &view;
+  }
+  return nullptr;
+}
+
+// Whether a message's other side has posted it, judging by how many that side has posted.
+bool PeerHasPosted(const MessageState& message, const GroupState& peer_view, int own_rank) {
+  const auto place = std::find(peer_view.members.begin(), peer_view.members.end(), own_rank);
+  if (place == peer_view.members.end()) return false;
+  const auto& posted = message.sends ? peer_view.received : peer_view.sent;
+  const size_t index = place - peer_view.members.begin();
+  return index < posted.size() && posted[index] >= message.number;
+}
+
+void FindArrivals(const std::vector<RankState>& states, int rank, Stall& stall) {
+  stall.arrived.insert(rank);
+  if (stall.call.messages.empty()) {
+    for (int member : stall.group->members) {
+      const GroupState* view = View(states, member, *stall.group);
+      const bool arrived = view != nullptr && view->collectives_reached >= stall.call.collective;
+      (arrived ? stall.arrived : stall.missing).insert(member);
+    }
+    return;
+  }
+  for (const MessageState& message : stall.call.messages) {
+    const GroupState* view = View(states, message.peer, *stall.group);
+    const bool posted = view != nullptr && PeerHasPosted(message, *view, rank);
+    (posted ? stall.arrived : stall.missing).insert(message.peer);
+  }
+  for (int missing : stall.missing) stall.arrived.erase(missing);
+}
+
+// One stall for each collective, whoever of its members sees it; one for each rank that waits point to point.
+std::vector<Stall> FindStalls(const std::vector<RankState>& states, double limit_s) {
+  std::vector<Stall> stalls;
+  for (const RankState& state : states) {
+    for (const GroupState& group : state.groups) {
+      if (!Waits(group, limit_s)) continue;
+      Stall stall = {&group, group.oldest, {}, {}};
+      const auto same = std::find_if(stalls.begin(), stalls.end(), [&](const Stall& other) {
+        return SameGroup(*other.group, group) && other.call.messages.empty() && stall.call.messages.empty();
+      });
+      if (same == stalls.end()) {
+        FindArrivals(states, state.rank, stall);
+        stalls.push_back(std::move(stall));
+      } else if (std::pair(stall.call.collective, -stall.call.reached_s) <
+                 std::pair(same->call.collective, -same->call.reached_s)) {
+        FindArrivals(states, state.rank, stall);
+        *same = std::move(stall);
+      }
+    }
+  }
+  return stalls;
+}
+
+const GroupState* WaitsIn(const RankState& state, const GroupState& except) {
+  const GroupState* longest = nullptr;
+  for (const GroupState& group : state.groups) {
+    if (!Waits(group, 0) || SameGroup(group, except)) continue;
+    if (longest == nullptr || group.oldest.reached_s > longest->oldest.reached_s) longest = &group;
+  }
+  return longest;
+}
+
+// Somebody is missing who does not itself wait for others, or nobody is.
+bool IsCause(const Stall& stall, const std::vector<RankState>& states) {
+  if (stall.missing.empty()) return true;
+  return std::any_of(stall.missing.begin(), stall.missing.end(),
+                     [&](int rank) { return WaitsIn(states[rank], *stall.group) == nullptr; });
+}
+
+const GroupState* LatestIssued(const RankState& state) {
+  const GroupState* latest = nullptr;
+  for (const GroupState& group : state.groups) {
+    if (group.latest.sequence == 0) continue;
+    if (latest == nullptr || group.latest.issued_s < latest->latest.issued_s) latest = &group;
+  }
+  return latest;
+}
+
+std::string DoingText(const Stall& stall, const std::vector<RankState>& states, int rank) {
+  const RankState& state = states[rank];
+  switch (state.answer) {
+    case RankState::Answer::kGone:
+      return "no answer: process gone";
+    case RankState::Answer::kSilent:
+      return "no answer, though its process is there";
+    case RankState::Answer::kLeft:
+      return "has left the job";
+    case RankState::Answer::kNeverCame:
+      return "never joined the hang watch";
+    case RankState::Answer::kGiven:
+      break;
+  }
+  const GroupState* view = View(states, rank, *stall.group);
+  const bool collective = stall.call.messages.empty();
+  const bool issued = collective && view != nullptr && view->collectives_issued >= stall.call.collective;
+  std::string text = issued ? "has issued it, but its stream has not come to it" : "has not issued it";
+  if (const GroupState* other = WaitsIn(state, *stall.group)) {
+    return text + Concat("; waits for ", SecondsText(other->oldest.reached_s), " in ",
+                         CallText(other->oldest, *other));
+  }
+  if (const GroupState* latest = LatestIssued(state)) {
+    return text + Concat("; last issued ", CallText(latest->latest, *latest), " ",
+                         SecondsText(latest->latest.issued_s), " ago, ",
+                         latest->done >= latest->latest.sequence ? "done" : "not done");
+  }
+  return text + "; has issued nothing yet";
+}
+
+// The members' operations under the same number, where they are not all the same.
+std::string DisagreementText(const Stall& stall, const std::vector<RankState>& states) {
+  std::set<std::string> names;
+  std::string text;
+  for (int rank : stall.call.messages.empty() ? stall.arrived : std::set<int>{}) {
+    const GroupState* view = View(states, rank, *stall.group);
+    for (const CallState* call : {&view->oldest, &view->latest}) {
+      if (call->sequence == 0 || call->collective != stall.call.collective) continue;
+      names.insert(call->operation);
+      text += Concat(text.empty() ? "" : ", ", "rank ", rank, " calls ", call->operation);
+      break;
+    }
+  }
+  return names.size() > 1 ? "  the ranks disagree on #" + Concat(stall.call.sequence, ": ", text, "\n") : "";
+}
+
+std::string MessagesText(const Stall& stall) {
+  std::string text;
+  for (const MessageState& message : stall.call.messages) {
+    text += Concat(text.empty() ? " (" : ", ", message.sends ? "to" : "from", " rank ", message.peer,
+                   " message ", message.number);
+  }
+  return text.empty() ? "" : text + ")";
+}
+
+std::string CauseText(const Stall& stall, const std::vector<RankState>& states) {
+  std::string text =
+      Concat(stall.call.operation, " #", stall.call.sequence, BytesText(stall.call.bytes), " on ",
+             GroupText(*stall.group), MessagesText(stall), " has waited ", SecondsText(stall.call.reached_s),
+             "\n  arrived: ", RanksText(stall.arrived), "\n");
+  for (int rank : stall.missing)
+    text += Concat("  missing: rank ", rank, ": ", DoingText(stall, states, rank), "\n");
+  if (stall.missing.empty()) text += "  missing: none; the transfer itself does not move (link or device)\n";
+  return text + DisagreementText(stall, states);
+}
+
+}  // namespace
+
+bool WaitsLongerThan(const RankState& state, double limit_s) {
+  return std::any_of(state.groups.begin(), state.groups.end(),
+                     [&](const GroupState& group) { return Waits(group, limit_s); });
+}
+
+HangReport MakeHangReport(const std::vector<RankState>& states, double limit_s) {
+  if (FindStalls(states, limit_s).empty()) return {};
+  // Ranks come to their calls at slightly different times: once one is over the limit, others nearly so count
+  // too.
+  std::vector<Stall> stalls = FindStalls(states, limit_s / 2);
+  std::stable_sort(stalls.begin(), stalls.end(), [&](const Stall& a, const Stall& b) {
+    return std::pair(!IsCause(a, states), -a.call.reached_s) <
+           std::pair(!IsCause(b, states), -b.call.reached_s);
+  });
+  HangReport report;
+  report.cause = CallText(stalls.front().call, *stalls.front().group);
+  report.text = "communication hangs: ";
+  if (!IsCause(stalls.front(), states)) {
+    report.text += "ranks wait for each other in a circle; they issue calls in different orders\n";
+    for (const Stall& stall : stalls) report.text += CauseText(stall, states);
+    return report;
+  }
+  bool follows = false;
+  for (const Stall& stall : stalls) {
+    if (IsCause(stall, states)) {
+      report.text += CauseText(stall, states);
+      continue;
+    }
+    if (!follows) report.text += "  these wait because of it:\n";
+    follows = true;
+    report.text += Concat("    ", CallText(stall.call, *stall.group), " for ",
+                          SecondsText(stall.call.reached_s), ", missing ", RanksText(stall.missing), "\n");
+  }
+  return report;
+}
+
+}  // namespace trireme

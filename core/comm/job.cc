@@ -1,0 +1,117 @@
+#include "core/comm/job.h"
+
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+// Set by mpirun of Open MPI, by PMIx launchers (srun --mpi=pmix), and by those of MPICH.
+constexpr const char* kLauncherVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
+
+bool StartedByLauncher() {
+  for (const char* name : kLauncherVariables) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+constexpr int kHandOutTag = 7001;
+
+}  // namespace
+
+Job::Job() {
+  if (!StartedByLauncher()) return;
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  if (provided < MPI_THREAD_FUNNELED) {
+    throw RuntimeError("MPI offers thread level ", provided, ", wanted MPI_THREAD_FUNNELED (",
+                       MPI_THREAD_FUNNELED, "): build Open MPI with thread support");
+  }
+  under_mpi_ = true;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &world_);
+  FindHostMates();
+}
+
+Job::~Job() {
+  // While an error unwinds the others may be in a collective: main ends the job with Abort instead.
+  if (std::uncaught_exceptions() == 0) Finish();
+}
+
+void Job::FindHostMates() {
+  MPI_Comm host = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
+  MPI_Comm_rank(host, &local_rank_);
+  MPI_Comm_size(host, &local_size_);
+  MPI_Comm_free(&host);
+  const int leads_host = local_rank_ == 0 ? 1 : 0;
+  MPI_Allreduce(&leads_host, &hosts_, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+void Job::Barrier() {
+  if (under_mpi_) MPI_Barrier(MPI_COMM_WORLD);
+}
+
+void Job::BroadcastBytes(void* data, size_t bytes, int root) {
+  if (under_mpi_) MPI_Bcast(data, static_cast<int>(bytes), MPI_BYTE, root, MPI_COMM_WORLD);
+}
+
+std::vector<std::string> Job::GatherStrings(const std::string& mine) {
+  if (!under_mpi_) return {mine};
+  const int length = static_cast<int>(mine.size());
+  std::vector<int> lengths(world_);
+  MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  std::vector<int> offsets(world_);
+  for (int r = 1; r < world_; ++r) offsets[r] = offsets[r - 1] + lengths[r - 1];
+  std::string all(offsets.back() + lengths.back(), '\0');
+  MPI_Allgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR,
+                 MPI_COMM_WORLD);
+  std::vector<std::string> texts;
+  for (int r = 0; r < world_; ++r) texts.push_back(all.substr(offsets[r], lengths[r]));
+  return texts;
+}
+
+double Job::Max(double mine) {
+  double greatest = mine;
+  if (under_mpi_) MPI_Allreduce(&mine, &greatest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return greatest;
+}
+
+void Job::HandOut(std::span<const int> members, void* data, size_t bytes) {
+  const int count = static_cast<int>(bytes);
+  if (rank_ != members.front()) {
+    MPI_Recv(data, count, MPI_BYTE, members.front(), kHandOutTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return;
+  }
+  for (int member : members.subspan(1)) {
+    MPI_Send(data, count, MPI_BYTE, member, kHandOutTag, MPI_COMM_WORLD);
+  }
+}
+
+void Job::Finish() {
+  if (!under_mpi_ || finished_) return;
+  finished_ = true;
+  MPI_Finalize();
+}
+
+void Job::Abort(int exit_status) {
+  std::fflush(nullptr);
+  if (under_mpi_ && !finished_) MPI_Abort(MPI_COMM_WORLD, exit_status);
+  std::_Exit(exit_status);
+}
+
+std::string MpiLibraryVersion() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string all(text, length);
+  return all.substr(0, all.find(','));
+}
+
+}  // namespace trireme

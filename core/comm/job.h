@@ -1,0 +1,60 @@
+// The process's place in the job: its rank, its host-mates, and the little exchange that start-up needs, over
+// MPI. Run alone there is no MPI at all: rank 0 of 1. Training data never passes here; that is
+// communicator.h.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+class Job {
+ public:
+  // Joins the job that mpirun started, or stands alone where nothing did. Once in a process, on the main
+  // thread, which is the only one to call MPI afterwards.
+  Job();
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  int rank() const { return rank_; }
+  int world() const { return world_; }
+  int local_rank() const { return local_rank_; }  // among the ranks of this host
+  int local_size() const { return local_size_; }
+  int hosts() const { return hosts_; }
+  bool under_mpi() const { return under_mpi_; }
+
+  // Collective over the world.
+  void Barrier();
+  void BroadcastBytes(void* data, size_t bytes, int root = 0);
+  // Every rank's text, by rank, on every rank.
+  std::vector<std::string> GatherStrings(const std::string& mine);
+  double Max(double mine);
+
+  // From members.front() to the others; only `members` take part, so disjoint groups do it side by side.
+  void HandOut(std::span<const int> members, void* data, size_t bytes);
+
+  // Leaves in order, together with all other ranks. The destructor does it where nothing failed.
+  void Finish();
+
+  // Ends the whole job, this process included: a rank that merely exits leaves the others in a collective.
+  [[noreturn]] void Abort(int exit_status);
+
+ private:
+  void FindHostMates();
+
+  bool under_mpi_ = false;
+  bool finished_ = false;
+  int rank_ = 0;
+  int world_ = 1;
+  int local_rank_ = 0;
+  int local_size_ = 1;
+  int hosts_ = 1;
+};
+
+// "Open MPI v4.1.4": the library that is loaded, also where the process runs alone.
+std::string MpiLibraryVersion();
+
+}  // namespace trireme

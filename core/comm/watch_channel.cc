@@ -1,0 +1,156 @@
+// Two threads a rank: one only polls for completions, for that may block in a driver; the other talks.
+#include "core/comm/watch_channel.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/comm/hang_report.h"
+#include "core/comm/watch_codec.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kJoinWithin_s = 30;
+constexpr double kWelcomeWithin_s = 2;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+WatchChannel::WatchChannel(int rank, int world, const Ledger& ledger, WatchOptions options)
+    : rank_(rank), world_(world), ledger_(ledger), options_(std::move(options)) {
+  if (pipe2(wake_pipe_, O_CLOEXEC | O_NONBLOCK) != 0) {
+    throw RuntimeError("the hang watch cannot make a pipe: ", std::strerror(errno));
+  }
+}
+
+WatchChannel::~WatchChannel() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stopped_.notify_all();
+  close(std::exchange(wake_pipe_[1], -1));  // the reading end then polls as hung up
+  if (poller_.joinable()) poller_.join();
+  if (talker_.joinable()) talker_.join();
+  close(wake_pipe_[0]);
+}
+
+std::string WatchChannel::Listen() {
+  TRIREME_CHECK(rank_ == 0 && !server_) << "rank " << rank_ << " listens for the hang watch";
+  server_ = std::make_unique<WatchServer>(world_, ledger_, options_);
+  std::string address = server_->Address();
+  StartPolling();
+  talker_ = std::thread([this] { ServeLoop(); });
+  return address;
+}
+
+void WatchChannel::Connect(const std::string& address) {
+  TRIREME_CHECK(rank_ != 0 && !talker_.joinable()) << "rank " << rank_ << " connects to the hang watch";
+  StartPolling();
+  talker_ = std::thread([this, address] { ClientLoop(address); });
+}
+
+void WatchChannel::StartPolling() {
+  if (options_.poll) poller_ = std::thread([this] { PollLoop(); });
+}
+
+void WatchChannel::PollLoop() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    try {
+      options_.poll();
+    } catch (const Error& error) {
+      // The issuing thread meets the same failure at its own next call and ends the job with it.
+      TRIREME_LOG(WARNING) << "the hang watch of rank " << rank_
+                           << " stops looking for completions: " << error.what();
+      return;
+    }
+    lock.lock();
+    stopped_.wait_for(lock, std::chrono::duration<double>(options_.look_every_s),
+                      [this] { return stop_.load(); });
+  }
+}
+
+void WatchChannel::ServeLoop() {
+  while (!stop_) {
+    server_->Serve(wake_pipe_[0], options_.look_every_s);
+    server_->LookAtOwnLedger();
+  }
+}
+
+void WatchChannel::ClientLoop(const std::string& address) {
+  if (!Join(address)) {
+    if (!stop_) {
+      TRIREME_LOG(WARNING) << "the hang watch of rank " << rank_ << " cannot reach rank 0 at " << address
+                           << "; reports will lack this rank";
+    }
+    return;
+  }
+  while (!stop_ && socket_.open()) {
+    AnswerFor(options_.look_every_s);
+    if (WaitsLongerThan(ledger_.Snapshot(rank_), options_.limit_s)) socket_.Send(kWatchStuck);
+  }
+  socket_.Send(kWatchBye);
+}
+
+bool WatchChannel::Join(const std::string& address) {
+  const size_t at = address.find('@');
+  if (at == std::string::npos) return false;
+  const Clock::time_point start = Clock::now();
+  while (!stop_ && SecondsSince(start) < kJoinWithin_s) {
+    for (const std::string& place : SplitText(address.substr(at + 1), ',')) {
+      if (!stop_ && TryJoin(address.substr(0, at), place)) return true;
+    }
+    pollfd wake = {wake_pipe_[0], POLLIN, 0};
+    poll(&wake, 1, 500);
+  }
+  return false;
+}
+
+// An address may belong to another machine's private network: only who knows the token is rank 0.
+bool WatchChannel::TryJoin(const std::string& token, const std::string& address) {
+  auto socket = ConnectTo(address);
+  if (!socket) return false;
+  socket_ = std::move(*socket);
+  socket_.Send(kWatchHello, Concat(token, " ", rank_));
+  const Clock::time_point start = Clock::now();
+  while (!stop_ && socket_.open() && SecondsSince(start) < kWelcomeWithin_s) {
+    WaitForTraffic(kWelcomeWithin_s);
+    const auto frame = socket_.Next();
+    if (frame && frame->kind == kWatchWelcome) return true;
+  }
+  socket_.Close();
+  return false;
+}
+
+void WatchChannel::AnswerFor(double seconds) {
+  const Clock::time_point start = Clock::now();
+  for (double left = seconds; left > 0 && !stop_ && socket_.open(); left = seconds - SecondsSince(start)) {
+    WaitForTraffic(left);
+    while (const auto frame = socket_.Next()) {
+      if (frame->kind == kWatchAsk) socket_.Send(kWatchState, EncodeState(ledger_.Snapshot(rank_)));
+    }
+  }
+}
+
+void WatchChannel::WaitForTraffic(double seconds) {
+  pollfd waits[2] = {{wake_pipe_[0], POLLIN, 0}, {socket_.descriptor(), POLLIN, 0}};
+  poll(waits, 2, static_cast<int>(seconds * 1000) + 1);
+  socket_.Receive();
+}
+
+}  // namespace trireme

@@ -1,0 +1,60 @@
+// The hang watch of one rank: looks at the ledger every second on threads of its own, and over a TCP channel
+// of its own tells rank 0 when a call waits too long; rank 0 asks all and prints one report. It never ends
+// anything: time-outs and dead peers are HCCL's to report.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "core/comm/ledger.h"
+#include "core/comm/watch_options.h"
+#include "core/comm/watch_server.h"
+#include "core/comm/watch_socket.h"
+
+namespace trireme {
+
+class WatchChannel {
+ public:
+  // Nothing runs before Listen or Connect. `ledger` outlives the channel.
+  WatchChannel(int rank, int world, const Ledger& ledger, WatchOptions options);
+  // Stops the threads and says goodbye, in any order of ranks.
+  ~WatchChannel();
+  WatchChannel(const WatchChannel&) = delete;
+  WatchChannel& operator=(const WatchChannel&) = delete;
+
+  // Rank 0, once: starts, and gives the address that all others pass to Connect.
+  std::string Listen();
+  // Every other rank, once: starts. Connecting goes on behind; where it fails, a warning is logged.
+  void Connect(const std::string& address);
+
+ private:
+  void StartPolling();
+  void PollLoop();
+  void ServeLoop();
+  void ClientLoop(const std::string& address);
+  bool Join(const std::string& address);
+  bool TryJoin(const std::string& token, const std::string& address);
+  void AnswerFor(double seconds);  // until the time is over, the channel is stopped, or rank 0 is gone
+  void WaitForTraffic(double seconds);
+
+  const int rank_;
+  const int world_;
+  const Ledger& ledger_;
+  const WatchOptions options_;
+
+  std::atomic<bool> stop_{false};
+  int wake_pipe_[2] = {-1, -1};  // readable once the channel stops
+  std::mutex mutex_;             // only for the condition
+  std::condition_variable stopped_;
+
+  std::unique_ptr<WatchServer> server_;  // on rank 0
+  WatchSocket socket_;                   // on others
+  std::thread poller_;
+  std::thread talker_;
+};
+
+}  // namespace trireme

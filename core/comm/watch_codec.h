@@ -1,0 +1,23 @@
+// The frames of the hang watch, and a rank's state as the text that travels in one.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/comm/ledger.h"
+
+namespace trireme {
+
+// Kinds of frames.
+constexpr char kWatchHello = 'H';    // to rank 0: token and rank
+constexpr char kWatchWelcome = 'W';  // from rank 0: the token was right
+constexpr char kWatchStuck = 'S';    // to rank 0: something here waits longer than the limit
+constexpr char kWatchAsk = 'Q';      // from rank 0: send your state, as of now
+constexpr char kWatchState = 'A';    // to rank 0: the state
+constexpr char kWatchBye = 'B';      // to rank 0: leaving in order
+
+std::string EncodeState(const RankState& state);
+// Nothing where the text is no state.
+std::optional<RankState> DecodeState(const std::string& text);
+
+}  // namespace trireme

@@ -1,0 +1,19 @@
+// What the hang watch is told by its owner.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace trireme {
+
+struct WatchOptions {
+  double limit_s = 60;  // a call that waits longer is reported
+  double look_every_s = 1;
+  double answer_within_s = 2;  // a rank that takes longer to answer counts as silent
+  // Brings the ledger up to date, on a thread of the watch; may take its time.
+  std::function<void()> poll;
+  // Where reports go, on a thread of the watch of rank 0; empty: standard error.
+  std::function<void(const std::string&)> print;
+};
+
+}  // namespace trireme

@@ -1,0 +1,68 @@
+// Rank 0's side of the hang watch: knows who is connected, gathers all states when someone is stuck, prints
+// one report and repeats it only after doubling intervals. Driven by watch_channel.h's thread; owns no
+// thread.
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/comm/ledger.h"
+#include "core/comm/watch_options.h"
+#include "core/comm/watch_socket.h"
+
+namespace trireme {
+
+class WatchServer {
+ public:
+  WatchServer(int world, const Ledger& own_ledger, const WatchOptions& options);
+
+  // What a client passes to Connect.
+  std::string Address() const { return token_ + "@" + listener_.Addresses(); }
+
+  // Waits for traffic at most this long, or until `wake` can be read; then does what is due.
+  void Serve(int wake, double wait_s);
+  // Looks at the own ledger, for rank 0 may be the one that is stuck.
+  void LookAtOwnLedger();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Client {
+    WatchSocket socket;
+    int rank = -1;  // until it has said hello
+  };
+
+  // Gathering the states of all ranks for one report.
+  struct Round {
+    std::vector<std::optional<RankState>> states;
+    std::vector<bool> awaited;
+    Clock::time_point deadline;
+  };
+
+  void ReadFrom(Client& client);
+  void Handle(Client& client, const WatchFrame& frame);
+  void Greet(Client& client, const std::string& hello);
+  void SomeoneIsStuck();
+  void StartRound();
+  void FinishRoundIfDue();
+  void Report();
+
+  const int world_;
+  const Ledger& own_ledger_;
+  const WatchOptions& options_;
+  const std::string token_;
+  WatchListener listener_;
+  std::list<Client> clients_;
+  std::vector<RankState::Answer> standing_;  // of each rank, where it gives no answer
+  std::optional<Round> round_;
+
+  std::string last_cause_;
+  double pause_s_ = 0;  // until the same cause is reported again
+  Clock::time_point next_round_;
+  Clock::time_point last_stuck_;
+};
+
+}  // namespace trireme

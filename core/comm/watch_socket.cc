@@ -1,0 +1,184 @@
+#include "core/comm/watch_socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kHeaderBytes = 5;          // length of the payload, little-endian, and the kind
+constexpr uint32_t kMostBytes = 64u << 20;  // no state is as large: something else is talking to us
+
+void LimitSends(int descriptor) {
+  const timeval limit = {.tv_sec = 2, .tv_usec = 0};
+  setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+uint32_t LengthOf(const std::string& received) {
+  uint32_t length = 0;
+  for (int i = 3; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(received[i]);
+  return length;
+}
+
+// This host's IPv4 addresses, loopback last.
+std::vector<std::string> HostAddresses() {
+  std::vector<std::string> addresses, loopback;
+  if (const char* chosen = std::getenv("HCCL_IF_IP")) addresses.emplace_back(chosen);
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {"127.0.0.1"};
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET || !(entry->ifa_flags & IFF_UP))
+      continue;
+    char text[INET_ADDRSTRLEN];
+    const auto* address = reinterpret_cast<const sockaddr_in*>(entry->ifa_addr);
+    inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
+    auto& target = entry->ifa_flags & IFF_LOOPBACK ? loopback : addresses;
+    if (std::find(target.begin(), target.end(), text) == target.end()) target.emplace_back(text);
+  }
+  freeifaddrs(list);
+  addresses.insert(addresses.end(), loopback.begin(), loopback.end());
+  return addresses;
+}
+
+}  // namespace
+
+WatchSocket::WatchSocket(int descriptor) : descriptor_(descriptor) {
+  if (open()) LimitSends(descriptor_);
+}
+
+WatchSocket::~WatchSocket() { Close(); }
+
+WatchSocket::WatchSocket(WatchSocket&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), received_(std::move(other.received_)) {}
+
+WatchSocket& WatchSocket::operator=(WatchSocket&& other) noexcept {
+  Close();
+  descriptor_ = std::exchange(other.descriptor_, -1);
+  received_ = std::move(other.received_);
+  return *this;
+}
+
+void WatchSocket::Close() {
+  if (open()) close(std::exchange(descriptor_, -1));
+}
+
+bool WatchSocket::Send(char kind, std::string_view payload) {
+  std::string bytes;
+  for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<char>(payload.size() >> (8 * i) & 0xff));
+  bytes.push_back(kind);
+  bytes.append(payload);
+  for (size_t sent = 0; sent < bytes.size();) {
+    const ssize_t now =
+        open() ? send(descriptor_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL) : -1;
+    if (now < 0 && errno == EINTR && open()) continue;
+    if (now <= 0) {
+      Close();
+      return false;
+    }
+    sent += static_cast<size_t>(now);
+  }
+  return true;
+}
+
+bool WatchSocket::Receive() {
+  char buffer[4096];
+  while (open()) {
+    const ssize_t now = recv(descriptor_, buffer, sizeof buffer, MSG_DONTWAIT);
+    if (now > 0) {
+      received_.append(buffer, static_cast<size_t>(now));
+    } else if (now < 0 && errno == EINTR) {
+      continue;
+    } else if (now < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      return true;
+    } else {
+      Close();
+    }
+  }
+  return false;
+}
+
+std::optional<WatchFrame> WatchSocket::Next() {
+  if (received_.size() < kHeaderBytes) return std::nullopt;
+  const uint32_t length = LengthOf(received_);
+  if (length > kMostBytes) {
+    Close();
+    received_.clear();
+    return std::nullopt;
+  }
+  if (received_.size() < kHeaderBytes + length) return std::nullopt;
+  WatchFrame frame = {received_[4], received_.substr(kHeaderBytes, length)};
+  received_.erase(0, kHeaderBytes + length);
+  return frame;
+}
+
+WatchListener::WatchListener() : descriptor_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  socklen_t size = sizeof address;
+  const bool listens = descriptor_ >= 0 &&
+                       bind(descriptor_, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                       listen(descriptor_, SOMAXCONN) == 0 &&
+                       getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  if (!listens) {
+    const int error = errno;
+    if (descriptor_ >= 0) close(descriptor_);
+    throw RuntimeError("the hang watch cannot listen on a TCP port: ", std::strerror(error));
+  }
+  port_ = ntohs(address.sin_port);
+}
+
+WatchListener::~WatchListener() { close(descriptor_); }
+
+std::string WatchListener::Addresses() const {
+  std::string text;
+  for (const std::string& host : HostAddresses()) text += Concat(text.empty() ? "" : ",", host, ":", port_);
+  return text;
+}
+
+std::optional<WatchSocket> WatchListener::Accept() {
+  const int descriptor = accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  return WatchSocket(descriptor);
+}
+
+std::optional<WatchSocket> ConnectTo(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  sockaddr_in target = {};
+  target.sin_family = AF_INET;
+  uint16_t port = 0;
+  if (colon == std::string::npos) return std::nullopt;
+  std::from_chars(address.data() + colon + 1, address.data() + address.size(), port);
+  target.sin_port = htons(port);
+  if (inet_pton(AF_INET, address.substr(0, colon).c_str(), &target.sin_addr) != 1) return std::nullopt;
+  WatchSocket socket(
+      ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // its send limit also holds for connect
+  if (!socket.open()) return std::nullopt;
+  if (connect(socket.descriptor(), reinterpret_cast<sockaddr*>(&target), sizeof target) != 0)
+    return std::nullopt;
+  return socket;
+}
+
+std::vector<std::string> SplitText(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+}  // namespace trireme

@@ -1,0 +1,77 @@
+// The manual, written from the schema and its comments.
+#include "core/config/help.h"
+
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "core/config/comments.h"
+#include "core/config/scalar.h"
+#include "core/config/schema.h"
+
+namespace trireme {
+namespace {
+
+using google::protobuf::Message;
+
+std::string TypeText(const FieldDescriptor& field) {
+  return field.is_repeated() ? "a list of texts" : WantedText(field);
+}
+
+std::string DefaultText(const Message& section, const FieldDescriptor& field) {
+  if (!field.is_repeated()) return ScalarText(section, field);
+  std::vector<std::string> items;
+  for (int i = 0; i < section.GetReflection()->FieldSize(section, &field); ++i) {
+    items.push_back(section.GetReflection()->GetRepeatedString(section, &field, i));
+  }
+  return Concat("[", Join(items), "]");
+}
+
+std::string KeyHelp(const Message& section, const FieldDescriptor& field, const std::string& key) {
+  std::string text =
+      Concat("  ", key, "  (", TypeText(field), "; default ", DefaultText(section, field), ")\n");
+  text += Wrapped(CommentOf(field), "      ");
+  if (field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return text;
+  for (int i = 0; i < field.enum_type()->value_count(); ++i) {
+    const EnumValueDescriptor& value = *field.enum_type()->value(i);
+    text += Wrapped(Concat(SpellingOf(value), ": ", CommentOf(value)), "        ");
+  }
+  return text;
+}
+
+std::string SectionHelp(const Message& section, const std::string& prefix) {
+  std::string text;
+  for (int i = 0; i < section.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor& field = *section.GetDescriptor()->field(i);
+    const std::string key = prefix + field.name();
+    if (IsSection(field)) {
+      text += Concat("\n", Wrapped(Concat(key, ": ", CommentOf(field)), ""));
+      text += SectionHelp(section.GetReflection()->GetMessage(section, &field), key + ".");
+    } else {
+      text += KeyHelp(section, field, key);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ConfigHelp() {
+  return Concat("Keys of RUN.yaml and of --set, where parallel.tensor is the key tensor under parallel:\n",
+                SectionHelp(DefaultConfig(), ""));
+}
+
+std::string Wrapped(const std::string& words, const std::string& indent, size_t width) {
+  std::istringstream stream(words);
+  std::string text, line;
+  for (std::string word; stream >> word;) {
+    if (!line.empty() && indent.size() + line.size() + 1 + word.size() > width) {
+      text += Concat(indent, line, "\n");
+      line.clear();
+    }
+    line += Concat(line.empty() ? "" : " ", word);
+  }
+  return line.empty() ? text : Concat(text, indent, line, "\n");
+}
+
+}  // namespace trireme

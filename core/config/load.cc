@@ -1,0 +1,140 @@
+// Walks YAML nodes and the schema together. Nothing here knows a key by name.
+#include "core/config/load.h"
+
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/config/scalar.h"
+#include "core/config/schema.h"
+#include "core/config/yaml_document.h"
+
+namespace trireme {
+namespace {
+
+using google::protobuf::Message;
+
+class Reader {
+ public:
+  explicit Reader(const YamlSource& source) : source_(source) {}
+
+  // `path` is the section's own key with a dot after it, or nothing for the whole file.
+  void ReadSection(const YAML::Node& node, const std::string& path, Message& section) const {
+    std::map<std::string, YAML::Mark> seen;
+    for (const auto& entry : node) {
+      const YAML::Mark mark = entry.first.Mark();
+      if (!entry.first.IsScalar()) throw NotAKey(entry.first, path);
+      const std::string name = entry.first.Scalar();
+      const auto [first, is_new] = seen.emplace(name, mark);
+      if (!is_new) throw GivenTwice(path + name, first->second, mark);
+      const FieldDescriptor* field = section.GetDescriptor()->FindFieldByName(name);
+      if (field == nullptr) throw UnknownKey(path, name, mark);
+      ReadField(entry.second, path + name, mark, *field, section);
+    }
+  }
+
+  // `mark` is the key's place: of a value that is missing or spans lines it is the line to look at.
+  void ReadField(const YAML::Node& node, const std::string& key, const YAML::Mark& mark,
+                 const FieldDescriptor& field, Message& section) const {
+    const bool right_kind = IsSection(field)      ? node.IsMap() || node.IsNull()
+                            : field.is_repeated() ? node.IsSequence()
+                                                  : node.IsScalar();
+    if (!right_kind) throw WrongValue(key, mark, field, node);
+    if (IsSection(field)) {
+      ReadSection(node, Concat(key, "."), *section.GetReflection()->MutableMessage(&section, &field));
+    } else if (field.is_repeated()) {
+      ReadList(node, key, field, section);
+    } else if (!ReadScalar(node, field, section)) {
+      throw WrongValue(key, mark, field, node);
+    }
+  }
+
+ private:
+  void ReadList(const YAML::Node& node, const std::string& key, const FieldDescriptor& field,
+                Message& section) const {
+    section.GetReflection()->ClearField(&section, &field);
+    for (size_t i = 0; i < node.size(); ++i) {
+      if (node[i].IsScalar()) {
+        section.GetReflection()->AddString(&section, &field, node[i].Scalar());
+      } else {
+        throw InputError(source_.At(node[i].Mark()), key, "[", i, "]: wanted text, found ",
+                         FoundText(node[i]));
+      }
+    }
+  }
+
+  Error WrongValue(const std::string& key, const YAML::Mark& mark, const FieldDescriptor& field,
+                   const YAML::Node& node) const {
+    return InputError(source_.At(mark), key, ": wanted ", WantedInstead(node, field), ", found ",
+                      FoundText(node));
+  }
+
+  Error GivenTwice(const std::string& key, const YAML::Mark& first, const YAML::Mark& second) const {
+    const std::string where = source_.has_lines ? Concat(", first in line ", first.line + 1) : "";
+    return InputError(source_.At(second), key, ": given twice", where, "; keep one");
+  }
+
+  Error UnknownKey(const std::string& path, const std::string& name, const YAML::Mark& mark) const {
+    const size_t dot = name.find('.');
+    std::string problem = Concat("unknown key; ", UnknownKeyHint(path + name));
+    if (name == "<<") problem = "merge keys are not supported; write the keys themselves";
+    if (dot != std::string::npos) {
+      problem = Concat("unknown key; write ", name.substr(0, dot), ": {", name.substr(dot + 1), ": …}");
+    }
+    return InputError(source_.At(mark), path, name, ": ", problem);
+  }
+
+  Error NotAKey(const YAML::Node& node, const std::string& path) const {
+    const std::string section = path.empty() ? "" : Concat(path.substr(0, path.size() - 1), ": ");
+    return InputError(source_.At(node.Mark()), section, "wanted a key, found ", FoundText(node));
+  }
+
+  const YamlSource& source_;
+};
+
+// "parallel.tensor=2": walks down to the section that holds the key, then reads the value as YAML.
+void ApplyOverride(const std::string& text, Config& config) {
+  const YamlSource source{.name = Concat("--set ", text), .has_lines = false};
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw InputError(source.name, ": wanted key=value, such as --set parallel.tensor=2");
+  }
+  const std::string key = text.substr(0, equals);
+  Message* section = &config;
+  for (size_t begin = 0;;) {
+    const size_t dot = key.find('.', begin);
+    const FieldDescriptor* field = section->GetDescriptor()->FindFieldByName(key.substr(begin, dot - begin));
+    const bool last = dot == std::string::npos;
+    if (field == nullptr || (!last && !IsSection(*field))) {
+      throw InputError(source.name, ": unknown key; ", UnknownKeyHint(key));
+    }
+    if (last) {
+      const YAML::Node value = ParseYaml(text.substr(equals + 1), source);
+      return Reader(source).ReadField(value, key, value.Mark(), *field, *section);
+    }
+    section = section->GetReflection()->MutableMessage(section, field);
+    begin = dot + 1;
+  }
+}
+
+}  // namespace
+
+Config LoadConfig(const std::string& path, const std::vector<std::string>& overrides) {
+  return ParseConfig(ReadTextFile(path), path, overrides);
+}
+
+Config ParseConfig(const std::string& text, const std::string& name,
+                   const std::vector<std::string>& overrides) {
+  const YamlSource source{.name = name};
+  const YAML::Node document = ParseYaml(text, source);
+  if (!document.IsNull() && !document.IsMap()) {
+    throw InputError(source.At(document.Mark()), "wanted keys such as device: auto, found ",
+                     FoundText(document));
+  }
+  Config config = DefaultConfig();
+  Reader(source).ReadSection(document, "", config);
+  for (const std::string& text_of_override : overrides) ApplyOverride(text_of_override, config);
+  return config;
+}
+
+}  // namespace trireme

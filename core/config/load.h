@@ -1,0 +1,21 @@
+// RUN.yaml and --set into a Config, strictly: an unknown key, a key given twice, a wrong type or a value out
+// of range is an input error of one line: "run.yaml:12: parallel.tensr: unknown key; did you mean
+// parallel.tensor?". Every key of the result is set, those that nobody gave to their defaults.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/config.pb.h"
+
+namespace trireme {
+
+// `overrides` are the values of --set, applied in order over the file: "parallel.tensor=2", "data.train=[a,
+// b]".
+Config LoadConfig(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// As LoadConfig; `name` stands for the file in errors. Empty text: all defaults.
+Config ParseConfig(const std::string& text, const std::string& name,
+                   const std::vector<std::string>& overrides = {});
+
+}  // namespace trireme

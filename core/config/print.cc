@@ -1,0 +1,41 @@
+// YAML out: sections as blocks, lists in brackets.
+#include "core/config/print.h"
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "core/config/scalar.h"
+#include "core/config/schema.h"
+
+namespace trireme {
+namespace {
+
+using google::protobuf::Message;
+
+std::string ListText(const Message& section, const FieldDescriptor& field) {
+  std::vector<std::string> items;
+  for (int i = 0; i < section.GetReflection()->FieldSize(section, &field); ++i) {
+    items.push_back(QuotedIfNeeded(section.GetReflection()->GetRepeatedString(section, &field, i)));
+  }
+  return Concat("[", Join(items), "]");
+}
+
+std::string SectionText(const Message& section, const std::string& indent) {
+  std::string text;
+  for (int i = 0; i < section.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor& field = *section.GetDescriptor()->field(i);
+    if (IsSection(field)) {
+      const Message& inner = section.GetReflection()->GetMessage(section, &field);
+      text += Concat(indent, field.name(), ":\n", SectionText(inner, indent + "  "));
+    } else {
+      const std::string value = field.is_repeated() ? ListText(section, field) : ScalarText(section, field);
+      text += Concat(indent, field.name(), ": ", value, "\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ToYaml(const Config& config) { return SectionText(config, ""); }
+
+}  // namespace trireme

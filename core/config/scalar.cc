@@ -1,0 +1,142 @@
+// Values between YAML and Protobuf, by the field's type.
+#include "core/config/scalar.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/config/options.pb.h"
+#include "core/config/schema.h"
+#include "core/config/yaml_document.h"
+
+namespace trireme {
+namespace {
+
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// The whole text as a number, or nothing.
+template <typename Number>
+std::optional<Number> ParseNumber(const std::string& text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, number);
+  if (failure != std::errc() || stop != end) return std::nullopt;
+  return number;
+}
+
+bool IsInteger(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 ||
+         field.cpp_type() == FieldDescriptor::CPPTYPE_INT64;
+}
+
+int64_t GreatestOfType(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 ? std::numeric_limits<int32_t>::max()
+                                                            : std::numeric_limits<int64_t>::max();
+}
+
+bool ReadInteger(const std::string& text, const FieldDescriptor& field, Message& section) {
+  const std::optional<int64_t> number = ParseNumber<int64_t>(text);
+  if (!number || !InRange(field, static_cast<double>(*number))) return false;
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+    section.GetReflection()->SetInt64(&section, &field, *number);
+    return true;
+  }
+  const auto narrow = static_cast<int32_t>(*number);
+  if (narrow != *number) return false;
+  section.GetReflection()->SetInt32(&section, &field, narrow);
+  return true;
+}
+
+bool ReadDouble(const std::string& text, const FieldDescriptor& field, Message& section) {
+  const std::optional<double> number = ParseNumber<double>(text);
+  if (!number || !std::isfinite(*number) || !InRange(field, *number)) return false;
+  section.GetReflection()->SetDouble(&section, &field, *number);
+  return true;
+}
+
+bool ReadBool(const std::string& text, const FieldDescriptor& field, Message& section) {
+  if (text != "true" && text != "false") return false;
+  section.GetReflection()->SetBool(&section, &field, text == "true");
+  return true;
+}
+
+bool ReadEnum(const std::string& text, const FieldDescriptor& field, Message& section) {
+  const EnumValueDescriptor* value = FindSpelling(*field.enum_type(), text);
+  if (value != nullptr) section.GetReflection()->SetEnum(&section, &field, value);
+  return value != nullptr;
+}
+
+// The shortest text that reads back exactly, always with a point: some YAML readers take 1e-08 for text.
+std::string DoubleText(double value) {
+  char buffer[32];
+  const auto [end, failure] = std::to_chars(buffer, buffer + sizeof(buffer), value);
+  TRIREME_CHECK(failure == std::errc());
+  std::string text(buffer, end);
+  if (text.find('.') == std::string::npos) text.insert(std::min(text.find('e'), text.size()), ".0");
+  return text;
+}
+
+}  // namespace
+
+bool ReadScalar(const YAML::Node& node, const FieldDescriptor& field, Message& section) {
+  const std::string& text = node.Scalar();
+  const bool plain = IsPlainScalar(node);
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return plain && ReadBool(text, field, section);
+    case FieldDescriptor::CPPTYPE_INT32:
+    case FieldDescriptor::CPPTYPE_INT64:
+      return plain && ReadInteger(text, field, section);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return plain && ReadDouble(text, field, section);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return ReadEnum(text, field, section);
+    default:
+      section.GetReflection()->SetString(&section, &field, text);
+      return true;
+  }
+}
+
+std::string WantedInstead(const YAML::Node& node, const FieldDescriptor& field) {
+  const bool all_digits =
+      IsPlainScalar(node) && node.Scalar().find_first_not_of("0123456789") == std::string::npos;
+  if (all_digits && IsInteger(field) && !field.options().HasExtension(schema::max)) {
+    const std::optional<int64_t> number = ParseNumber<int64_t>(node.Scalar());
+    const int64_t greatest = GreatestOfType(field);
+    if (!number || *number > greatest) return Concat("an integer of at most ", greatest);
+  }
+  return WantedText(field);
+}
+
+std::string ScalarText(const Message& section, const FieldDescriptor& field) {
+  const Reflection& reflection = *section.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection.GetBool(section, &field) ? "true" : "false";
+    case FieldDescriptor::CPPTYPE_INT32:
+      return std::to_string(reflection.GetInt32(section, &field));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return std::to_string(reflection.GetInt64(section, &field));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return DoubleText(reflection.GetDouble(section, &field));
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return SpellingOf(*reflection.GetEnum(section, &field));
+    default:
+      return QuotedIfNeeded(reflection.GetString(section, &field));
+  }
+}
+
+std::string QuotedIfNeeded(const std::string& text) {
+  constexpr const char* kSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
+  const bool may_be_null = text == "null" || text == "Null" || text == "NULL";
+  const bool starts_safely = !text.empty() && text[0] != '-' && text[0] != '.';
+  if (starts_safely && !may_be_null && text.find_first_not_of(kSafe) == std::string::npos) return text;
+  YAML::Emitter emitter;
+  emitter << YAML::DoubleQuoted << text;
+  return emitter.c_str();
+}
+
+}  // namespace trireme

@@ -1,0 +1,147 @@
+// The schema's own options (options.proto) and defaults, read through reflection.
+#include "core/config/schema.h"
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "core/config/options.pb.h"
+
+namespace trireme {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// " of 1 or more", " from 0 to 3", " from 0 to below 1", or nothing.
+std::string RangeText(const FieldDescriptor& field) {
+  const auto& options = field.options();
+  const bool has_min = options.HasExtension(schema::min);
+  const double least = options.GetExtension(schema::min);
+  if (options.HasExtension(schema::max))
+    return Concat(" from ", least, " to ", options.GetExtension(schema::max));
+  if (options.HasExtension(schema::below))
+    return Concat(" from ", least, " to below ", options.GetExtension(schema::below));
+  return has_min ? Concat(" of ", least, " or more") : "";
+}
+
+void SetToDefault(const FieldDescriptor& field, Message& message) {
+  const Reflection& reflection = *message.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection.SetBool(&message, &field, field.default_value_bool());
+    case FieldDescriptor::CPPTYPE_INT32:
+      return reflection.SetInt32(&message, &field, field.default_value_int32());
+    case FieldDescriptor::CPPTYPE_INT64:
+      return reflection.SetInt64(&message, &field, field.default_value_int64());
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return reflection.SetDouble(&message, &field, field.default_value_double());
+    case FieldDescriptor::CPPTYPE_STRING:
+      return reflection.SetString(&message, &field, field.default_value_string());
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return reflection.SetEnum(&message, &field, field.default_value_enum());
+    default:
+      TRIREME_CHECK(false) << "config.proto uses a type that the reader does not know: " << field.full_name();
+  }
+}
+
+void FillWithDefaults(Message& message) {
+  const Descriptor& section = *message.GetDescriptor();
+  const Reflection& reflection = *message.GetReflection();
+  for (int i = 0; i < section.field_count(); ++i) {
+    const FieldDescriptor& field = *section.field(i);
+    if (IsSection(field)) {
+      FillWithDefaults(*reflection.MutableMessage(&message, &field));
+    } else if (field.is_repeated()) {
+      const int items = field.options().ExtensionSize(schema::default_items);
+      for (int item = 0; item < items; ++item) {
+        reflection.AddString(&message, &field, field.options().GetExtension(schema::default_items, item));
+      }
+    } else {
+      SetToDefault(field, message);
+    }
+  }
+}
+
+std::string WantedScalar(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
+    case FieldDescriptor::CPPTYPE_INT32:
+    case FieldDescriptor::CPPTYPE_INT64:
+      return Concat("an integer", RangeText(field));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return Concat("a number", RangeText(field));
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return Concat("one of ", Join(SpellingsOf(*field.enum_type())));
+    default:
+      return "text";
+  }
+}
+
+// "tensor" of "parallel.tensor".
+std::string LastName(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+}  // namespace
+
+std::string SpellingOf(const EnumValueDescriptor& value) {
+  return value.options().GetExtension(schema::spelling);
+}
+
+std::vector<std::string> SpellingsOf(const EnumDescriptor& type) {
+  std::vector<std::string> spellings;
+  for (int i = 0; i < type.value_count(); ++i) spellings.push_back(SpellingOf(*type.value(i)));
+  return spellings;
+}
+
+const EnumValueDescriptor* FindSpelling(const EnumDescriptor& type, const std::string& spelling) {
+  for (int i = 0; i < type.value_count(); ++i) {
+    if (SpellingOf(*type.value(i)) == spelling) return type.value(i);
+  }
+  return nullptr;
+}
+
+std::string WantedText(const FieldDescriptor& field) {
+  if (IsSection(field)) return Concat("keys such as ", field.message_type()->field(0)->name());
+  return field.is_repeated() ? "a list such as [a, b]" : WantedScalar(field);
+}
+
+bool InRange(const FieldDescriptor& field, double value) {
+  const auto& options = field.options();
+  return !(options.HasExtension(schema::min) && value < options.GetExtension(schema::min)) &&
+         !(options.HasExtension(schema::max) && value > options.GetExtension(schema::max)) &&
+         !(options.HasExtension(schema::below) && value >= options.GetExtension(schema::below));
+}
+
+std::vector<std::string> KeysUnder(const Descriptor& section, const std::string& prefix) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < section.field_count(); ++i) {
+    const FieldDescriptor& field = *section.field(i);
+    keys.push_back(prefix + field.name());
+    if (!IsSection(field)) continue;
+    for (const std::string& key : KeysUnder(*field.message_type(), keys.back() + ".")) keys.push_back(key);
+  }
+  return keys;
+}
+
+std::string UnknownKeyHint(const std::string& key) {
+  const std::vector<std::string> all = KeysUnder(*Config::descriptor());
+  const std::string name = LastName(key);
+  const std::string section = key.substr(0, key.size() - name.size());
+  std::vector<std::string> names_here;
+  for (const std::string& known : all) {
+    if (LastName(known) == name) return Concat("did you mean ", known, "?");
+    if (section + LastName(known) == known) names_here.push_back(LastName(known));
+  }
+  if (const auto near = Nearest(name, names_here)) return Concat("did you mean ", section, *near, "?");
+  if (const auto near = Nearest(key, all)) return Concat("did you mean ", *near, "?");
+  if (names_here.empty()) return UnknownKeyHint(name);  // the section is unknown too: name the top ones
+  return Concat("known keys here: ", Join(names_here));
+}
+
+Config DefaultConfig() {
+  Config config;
+  FillWithDefaults(config);
+  return config;
+}
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+// Questions to the schema that Protobuf's descriptors do not answer directly: spellings, ranges, defaults,
+// the list of all keys. Everything here is read from config.proto; nothing knows a key by name.
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+
+#include <string>
+#include <vector>
+
+#include "core/config.pb.h"
+
+namespace trireme {
+
+using google::protobuf::EnumDescriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+
+inline bool IsSection(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+}
+
+std::string SpellingOf(const EnumValueDescriptor& value);
+std::vector<std::string> SpellingsOf(const EnumDescriptor& type);
+// nullptr where no value is spelled so.
+const EnumValueDescriptor* FindSpelling(const EnumDescriptor& type, const std::string& spelling);
+
+// "an integer of 1 or more", "one of ring, ulysses, hybrid", "a list of texts": what a value must be.
+std::string WantedText(const FieldDescriptor& field);
+
+bool InRange(const FieldDescriptor& field, double value);
+
+// "parallel.tensor" for each key of a section and below, sections themselves included, in the schema's order.
+std::vector<std::string> KeysUnder(const google::protobuf::Descriptor& section,
+                                   const std::string& prefix = "");
+
+// What follows "unknown key; " in an error: the key that was probably meant, or the keys there are.
+std::string UnknownKeyHint(const std::string& key);
+
+// All keys at their defaults, each explicitly set, so that messages compare by what they mean.
+Config DefaultConfig();
+
+}  // namespace trireme

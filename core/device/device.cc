@@ -1,0 +1,63 @@
+#include "core/device/device.h"
+
+#include <cstdint>
+
+#include "acl/acl.h"
+#include "core/device/acl_call.h"
+
+namespace trireme {
+namespace {
+
+// Once in a process. There is no aclFinalize to match: others in the process (torch_npu) may still use ACL
+// while static objects are destroyed, and the end of the process gives everything back.
+void InitialiseAcl() {
+  static const aclError code = aclInit(nullptr);
+  if (code != ACL_ERROR_REPEAT_INITIALIZE) AclCall(code, "aclInit");
+}
+
+}  // namespace
+
+int Device::Count() {
+  InitialiseAcl();
+  uint32_t count = 0;
+  AclCall(aclrtGetDeviceCount(&count), "aclrtGetDeviceCount");
+  return static_cast<int>(count);
+}
+
+Device::Device(int index) : index_(index) {
+  const int count = Count();
+  if (index < 0 || index >= count) {
+    throw InputError("device ", index, " was asked for, but this host shows ", count, " (0 to ", count - 1,
+                     ")");
+  }
+  MakeCurrent();
+}
+
+Device Device::ForLocalRank(int local_rank) {
+  const int count = Count();
+  if (local_rank >= count) {
+    throw InputError("local rank ", local_rank, " has no device: this host shows ", count, "; start at most ",
+                     count, " ranks a host, or on the twin set TWIN_DEVICES=", local_rank + 1, " or more");
+  }
+  return Device(local_rank);
+}
+
+Device::~Device() {
+  // The code is dropped: a device that cannot be reset has already failed in a call that was checked.
+  if (index_ != kNone) static_cast<void>(aclrtResetDevice(index_));
+}
+
+DeviceMemory Device::memory() const {
+  DeviceMemory memory;
+  AclCall(aclrtGetMemInfo(ACL_HBM_MEM, &memory.free_bytes, &memory.total_bytes), "aclrtGetMemInfo", "device ",
+          index_);
+  return memory;
+}
+
+void Device::MakeCurrent() const { AclCall(aclrtSetDevice(index_), "aclrtSetDevice", "device ", index_); }
+
+void Device::Synchronize() const {
+  AclCall(aclrtSynchronizeDevice(), "aclrtSynchronizeDevice", "device ", index_);
+}
+
+}  // namespace trireme

@@ -1,0 +1,65 @@
+// GroupPlan: which communicators a layout needs, in the one order in which every rank makes them, with their
+// members and device memory. Plain values: making them is core/comm's work.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/plan/grids.h"
+
+namespace trireme {
+
+// Groups of one lane run after one another anyway. Only they may share a communicator where their members are
+// the same, for a communicator has one stream: a gradient reduction must not stand before an expert dispatch.
+enum class GroupLane { kControl, kLayer, kPipeline, kGradient };
+
+struct GroupSpec {
+  std::string name;
+  GridKind grid = GridKind::kDense;
+  AxisNames axes;
+  GroupLane lane = GroupLane::kLayer;
+  int buffer_mb = 200;  // HCCL takes twice this of device memory
+  const char* purpose = "";
+  bool ends_only = false;  // only the first and last member of each group, the outer pipeline stages
+};
+
+struct GroupNeeds {
+  bool experts = true;         // the model has expert layers
+  bool tied_embedding = true;  // the head uses the embedding's weight, which may lie on another stage
+  int buffer_mb = 200;         // of groups that move tensors; others take less
+};
+
+// What training needs, in the order of creation. A caller with a factored axis appends its own.
+std::vector<GroupSpec> TrainingGroups(const GroupNeeds& needs);
+
+struct PlannedGroup {
+  GroupSpec spec;
+  std::vector<RankList> members;  // one list for each group; a rank is in at most one
+  std::string shares;  // name of the earlier group whose communicator serves this one too; or empty
+
+  // Whether a communicator is made: a group of one is an identity, and a shared one is there already.
+  bool needs_communicator() const;
+};
+
+class GroupPlan {
+ public:
+  GroupPlan(const Grids& grids, const std::vector<GroupSpec>& specs);
+
+  const std::vector<PlannedGroup>& groups() const { return groups_; }  // in the order of creation
+  const PlannedGroup& Find(const std::string& name) const;
+  // The members of the rank's group of that name, the rank included; empty for an inner stage of an ends-only
+  // one.
+  RankList Members(const std::string& name, int rank) const;
+  // Device memory that its communicators take, for each rank.
+  std::vector<int> DeviceMemoryMb() const;
+
+  // A table: group, axes, count, size, memory, members.
+  std::string ToText() const;
+
+ private:
+  std::vector<PlannedGroup> groups_;
+  int world_ = 1;
+};
+
+}  // namespace trireme

@@ -1,0 +1,17 @@
+#include "core/tensor/torch_runtime.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+namespace trireme {
+
+std::string TorchHeaderVersion() { return TORCH_VERSION; }
+
+int TorchThreads() { return at::get_num_threads(); }
+
+void SetTorchThreads(int threads) { at::set_num_threads(threads); }
+
+std::string TorchCpuCapability() { return at::get_cpu_capability(); }
+
+}  // namespace trireme

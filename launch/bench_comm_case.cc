@@ -1,0 +1,172 @@
+#include "launch/bench_comm_case.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/error.h"
+#include "launch/pattern.h"
+
+namespace trireme {
+namespace {
+
+int Next(int rank, int ranks) { return (rank + 1) % ranks; }
+int Previous(int rank, int ranks) { return (rank + ranks - 1) % ranks; }
+
+// MPI_DATATYPE_NULL where MPI has no such type; such data can still be moved as bytes.
+MPI_Datatype MpiType(DType dtype) {
+  switch (dtype) {
+    case DType::kFp64:
+      return MPI_DOUBLE;
+    case DType::kFp32:
+      return MPI_FLOAT;
+    case DType::kInt64:
+      return MPI_INT64_T;
+    case DType::kInt32:
+      return MPI_INT32_T;
+    case DType::kInt16:
+      return MPI_INT16_T;
+    case DType::kInt8:
+      return MPI_INT8_T;
+    default:
+      return MPI_DATATYPE_NULL;
+  }
+}
+
+}  // namespace
+
+const std::vector<std::string>& BenchOperations() {
+  static const std::vector<std::string> names = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                                 "send_recv"};
+  return names;
+}
+
+void CheckMpiCanDo(const std::string& op, DType dtype) {
+  const bool reduces = op == "all_reduce" || op == "reduce_scatter";
+  if (!reduces || MpiType(dtype) != MPI_DATATYPE_NULL) return;
+  throw InputError("--against mpi: MPI cannot reduce ", Name(dtype), " (", op,
+                   "); use --dtype fp32, or leave --against out");
+}
+
+BenchCase::Shape BenchCase::ShapeOf(const BenchSpec& spec, int ranks) {
+  const size_t elements = spec.bytes / static_cast<size_t>(ByteSize(spec.dtype));
+  const size_t whole = std::max<size_t>(1, elements);
+  const size_t share = std::max<size_t>(1, elements / ranks);
+  if (spec.op == "all_reduce") return {Kind::kAllReduce, whole, whole, whole};
+  if (spec.op == "all_gather") return {Kind::kAllGather, share, share, share * ranks};
+  if (spec.op == "reduce_scatter") return {Kind::kReduceScatter, share, share * ranks, share};
+  if (spec.op == "all_to_all") return {Kind::kAllToAll, share, share * ranks, share * ranks};
+  return {Kind::kSendReceive, whole, whole, whole};
+}
+
+BenchCase::BenchCase(const BenchSpec& spec, Communicator& world)
+    : spec_(spec),
+      world_(world),
+      shape_(ShapeOf(spec, world.size())),
+      width_(static_cast<size_t>(ByteSize(spec.dtype))),
+      host_source_(MakePattern(spec.dtype, shape_.source_count,
+                               [&world](size_t i) { return PatternValue(world.rank(), i); })) {
+  const size_t target_bytes = shape_.target_count * width_;
+  // Written once here, so that no page is touched for the first time while the clock runs.
+  if (spec.against_mpi) mpi_target_.assign(target_bytes, std::byte{0xff});
+  if (spec.memory == BenchMemory::kHost) {
+    host_target_.assign(target_bytes, std::byte{0xff});
+    source_ = host_source_.data();
+    target_ = host_target_.data();
+    return;
+  }
+  device_source_ = DeviceBuffer(host_source_.size());
+  device_target_ = DeviceBuffer(target_bytes);
+  Copy(device_source_.data(), host_source_.data(), host_source_.size(), CopyKind::kHostToDevice);
+  FillAsync(device_target_.data(), 0xff, target_bytes, world.stream());
+  world.stream().Synchronize();
+  source_ = device_source_.data();
+  target_ = device_target_.data();
+}
+
+size_t BenchCase::bytes() const { return std::max(shape_.source_count, shape_.target_count) * width_; }
+
+void BenchCase::RunOurs() {
+  switch (shape_.kind) {
+    case Kind::kAllReduce:
+      return world_.AllReduce(source_, target_, shape_.count, spec_.dtype, ReduceOp::kSum).Wait();
+    case Kind::kAllGather:
+      return world_.AllGather(source_, target_, shape_.count, spec_.dtype).Wait();
+    case Kind::kReduceScatter:
+      return world_.ReduceScatter(source_, target_, shape_.count, spec_.dtype, ReduceOp::kSum).Wait();
+    case Kind::kAllToAll:
+      return world_.AllToAll(source_, target_, shape_.count, spec_.dtype).Wait();
+    case Kind::kSendReceive:
+      break;
+  }
+  const std::array<Transfer, 2> both = {
+      Transfer{Transfer::Direction::kSend, Next(world_.rank(), world_.size()), const_cast<void*>(source_),
+               shape_.count},
+      Transfer{Transfer::Direction::kReceive, Previous(world_.rank(), world_.size()), target_, shape_.count}};
+  world_.BatchSendReceive(both, spec_.dtype).Wait();
+}
+
+void BenchCase::RunMpi() {
+  const MPI_Datatype type = MpiType(spec_.dtype);
+  const int count = static_cast<int>(shape_.count);
+  const int bytes = static_cast<int>(shape_.count * width_);
+  const void* source = host_source_.data();
+  void* target = mpi_target_.data();
+  switch (shape_.kind) {
+    case Kind::kAllReduce:
+      MPI_Allreduce(source, target, count, type, MPI_SUM, MPI_COMM_WORLD);
+      return;
+    case Kind::kAllGather:
+      MPI_Allgather(source, bytes, MPI_BYTE, target, bytes, MPI_BYTE, MPI_COMM_WORLD);
+      return;
+    case Kind::kReduceScatter:
+      MPI_Reduce_scatter_block(source, target, count, type, MPI_SUM, MPI_COMM_WORLD);
+      return;
+    case Kind::kAllToAll:
+      MPI_Alltoall(source, bytes, MPI_BYTE, target, bytes, MPI_BYTE, MPI_COMM_WORLD);
+      return;
+    case Kind::kSendReceive:
+      break;
+  }
+  constexpr int kTag = 7002;
+  MPI_Sendrecv(source, bytes, MPI_BYTE, Next(world_.rank(), world_.size()), kTag, target, bytes, MPI_BYTE,
+               Previous(world_.rank(), world_.size()), kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+int BenchCase::WantedValue(size_t i) const {
+  const int rank = world_.rank();
+  const int ranks = world_.size();
+  switch (shape_.kind) {
+    case Kind::kAllReduce:
+      return PatternSum(ranks, i);
+    case Kind::kAllGather:
+      return PatternValue(static_cast<int>(i / shape_.count), i % shape_.count);
+    case Kind::kReduceScatter:
+      return PatternSum(ranks, rank * shape_.count + i);
+    case Kind::kAllToAll:
+      return PatternValue(static_cast<int>(i / shape_.count), rank * shape_.count + i % shape_.count);
+    case Kind::kSendReceive:
+      break;
+  }
+  return PatternValue(Previous(rank, ranks), i);
+}
+
+void BenchCase::Verify(const std::byte* target, const char* whose) const {
+  const std::string difference =
+      ComparePattern(spec_.dtype, target, shape_.target_count, [this](size_t i) { return WantedValue(i); });
+  if (difference.empty()) return;
+  throw RuntimeError("wrong result of ", whose, " ", spec_.op, ", ", bytes(), " bytes of ", Name(spec_.dtype),
+                     ", on rank ", world_.rank(), " of ", world_.size(), ": ", difference);
+}
+
+void BenchCase::VerifyOurs() const {
+  if (spec_.memory == BenchMemory::kHost) return Verify(host_target_.data(), "our");
+  std::vector<std::byte> host(shape_.target_count * width_);
+  Copy(host.data(), target_, host.size(), CopyKind::kDeviceToHost);
+  Verify(host.data(), "our");
+}
+
+void BenchCase::VerifyMpi() const { Verify(mpi_target_.data(), "MPI's"); }
+
+}  // namespace trireme

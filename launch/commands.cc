@@ -1,0 +1,22 @@
+// The list of commands: one line each, in the order that --help shows. launch/NAME.cc defines the function.
+#include "launch/commands.h"
+
+// clang-format off
+#define TRIREME_COMMANDS(COMMAND) \
+  COMMAND(CheckCommand)           \
+  COMMAND(PlanCommand)            \
+  COMMAND(BenchCommCommand)
+// clang-format on
+
+namespace trireme {
+
+#define DECLARE(function) Command function();
+TRIREME_COMMANDS(DECLARE)
+
+#define CALL(function) function(),
+const std::vector<Command>& Commands() {
+  static const std::vector<Command> commands = {TRIREME_COMMANDS(CALL)};
+  return commands;
+}
+
+}  // namespace trireme

@@ -1,0 +1,78 @@
+// What every program of ours does around its commands: joins the job, runs one, and is the only place that
+// catches errors. A rank that merely exits leaves the others in a collective, so a failure ends the whole
+// job.
+#include "launch/program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <iostream>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/cli/parse.h"
+#include "core/comm/job.h"
+
+namespace trireme {
+namespace {
+
+// Time for the rank that failed first, or for rank 0, to speak and to end the job before this one does.
+constexpr std::chrono::seconds kLetOthersSpeak{2};
+
+void Run(const std::vector<Command>& commands, const std::vector<std::string>& words, Job& job) {
+  const Invocation invocation = ParseCommandLine(commands, words, TRIREME_VERSION);
+  if (invocation.command != nullptr) {
+    invocation.command->run(invocation.arguments, job);
+  } else if (job.rank() == 0) {
+    std::cout << invocation.text;
+  }
+  if (!std::cout.flush())
+    throw RuntimeError("stdout cannot be written; is the disk full or the reader gone?");
+}
+
+// Normally all ranks have the same input, hence the same error, and rank 0 prints it for all. Another rank
+// that is still alive after the wait has an error of its own.
+void ReportInputError(const Error& error, const Job& job) {
+  if (job.rank() != 0) std::this_thread::sleep_for(kLetOthersSpeak);
+  std::string line = Concat(job.rank() == 0 ? "" : LogRankPrefix(), error.what());
+  std::replace(line.begin(), line.end(), '\n', ' ');  // the input that it quotes may have several
+  std::cerr << line + "\n" << std::flush;
+}
+
+[[noreturn]] void Fail(const Error& error, Job& job) {
+  if (error.kind() == ErrorKind::kInput) {
+    ReportInputError(error, job);
+  } else {
+    if (error.kind() == ErrorKind::kRemote) std::this_thread::sleep_for(kLetOthersSpeak);
+    TRIREME_LOG(ERROR) << error.what();
+  }
+  job.Abort(error.exit_status());
+}
+
+void RunInJob(const std::vector<Command>& commands, const std::vector<std::string>& words) {
+  Job job;
+  SetLogRank(job.rank());
+  try {
+    Run(commands, words, job);
+    job.Finish();
+  } catch (const Error& error) {
+    Fail(error, job);
+  } catch (const std::exception& error) {
+    Fail(RuntimeError("unexpected: ", error.what()), job);
+  }
+}
+
+}  // namespace
+
+int RunProgram(const std::vector<Command>& commands, const std::vector<std::string>& words) {
+  try {
+    RunInJob(commands, words);
+    return 0;
+  } catch (const std::exception& error) {  // no job to end: joining it failed
+    TRIREME_LOG(ERROR) << error.what();
+    return 1;
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,15 @@
+// The body of main, for any table of commands: the program's own, or that of a test.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/cli/command.h"
+
+namespace trireme {
+
+// Runs the command that `words`, the command line without the program's name, ask for. Returns the exit
+// status where nothing failed or no job was joined; otherwise it ends the job, and this process with it.
+int RunProgram(const std::vector<Command>& commands, const std::vector<std::string>& words);
+
+}  // namespace trireme

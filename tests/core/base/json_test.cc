@@ -1,0 +1,51 @@
+// JSON in, with the line of a mistake; JSON out, in one line.
+#include "core/base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+std::string ErrorOf(const std::string& text) {
+  try {
+    ParseJson(text, "config.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(JsonTest, KeepsTheOrderOfKeys) {
+  EXPECT_EQ(JsonLine(ParseJson("{\"b\": 1,\n \"a\": [1.5, null]}", "x")), "{\"b\":1,\"a\":[1.5,null]}");
+}
+
+TEST(JsonTest, ErrorNamesTheLine) {
+  EXPECT_EQ(ErrorOf("{\"a\": 1,\n\"b\": }\n").substr(0, 24), "config.json:2: not JSON:");
+  EXPECT_EQ(ErrorOf("{").substr(0, 24), "config.json:1: not JSON:");
+  EXPECT_EQ(ErrorOf("").substr(0, 24), "config.json:1: not JSON:");
+  EXPECT_EQ(ErrorOf("{}"), "no error");
+}
+
+TEST(JsonTest, LineIsAlwaysValidJson) {
+  EXPECT_EQ(JsonLine({{"loss", NAN}, {"text", "a\nb"}}), "{\"loss\":null,\"text\":\"a\\nb\"}");
+  EXPECT_EQ(JsonLine(Json("a\xff")), "\"a\xEF\xBF\xBD\"");
+}
+
+TEST(JsonTest, MissingFile) {
+  try {
+    ReadJsonFile("no/such/config.json");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "no/such/config.json: cannot be read: No such file or directory");
+  }
+  EXPECT_THROW(ReadJsonFile("/"), Error);  // a directory opens but does not read
+}
+
+}  // namespace
+}  // namespace trireme

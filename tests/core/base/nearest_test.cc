@@ -1,0 +1,35 @@
+// Edit distance against hand-counted cases, and which suggestion an error would make.
+#include "core/base/nearest.h"
+
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+TEST(NearestTest, EditDistance) {
+  EXPECT_EQ(EditDistance("", ""), 0);
+  EXPECT_EQ(EditDistance("", "abc"), 3);
+  EXPECT_EQ(EditDistance("tensr", "tensor"), 1);
+  EXPECT_EQ(EditDistance("tenosr", "tensor"), 1);  // two neighbours swapped
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
+  EXPECT_EQ(EditDistance("ab", "ba"), EditDistance("ba", "ab"));
+}
+
+TEST(NearestTest, TakesTheClosest) {
+  EXPECT_EQ(Nearest("tran", {"grads", "train", "trains"}), "train");
+  EXPECT_EQ(Nearest("train", {"grads", "train"}), "train");
+}
+
+TEST(NearestTest, NothingWhereAllAreFar) {
+  EXPECT_EQ(Nearest("frobnicate", {"grads", "train"}), std::nullopt);
+  EXPECT_EQ(Nearest("x", {}), std::nullopt);
+}
+
+TEST(NearestTest, Join) {
+  EXPECT_EQ(Join({}), "");
+  EXPECT_EQ(Join({"a"}), "a");
+  EXPECT_EQ(Join({"", "a", "", "b"}, "|"), "|a||b");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,93 @@
+// What RUN.yaml and --set mean when they are right.
+#include "core/config/load.h"
+
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/config/schema.h"
+
+namespace trireme {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+TEST(LoadTest, NothingMeansDefaults) {
+  for (const char* text : {"", "\n", "# only a comment\n", "---\n", "{}\n", "run:\nmodel: {}\n"}) {
+    EXPECT_TRUE(MessageDifferencer::Equals(ParseConfig(text, "run.yaml"), DefaultConfig())) << text;
+  }
+}
+
+TEST(LoadTest, ValuesOfEachKind) {
+  const Config config = ParseConfig(
+      "device: npu\n"
+      "model:\n"
+      "  path: \"a dir/with: signs\"\n"
+      "data: {train: [a.jsonl, 'b c.jsonl', 7], packing: false}\n"
+      "parallel: {schedule: 1f1b, tensor: 4}\n"
+      "optimizer: {lr: 3e-4, clip: .5}\n"
+      "run: {seed: 9223372036854775807}\n",
+      "run.yaml");
+  EXPECT_EQ(config.device(), DEVICE_NPU);
+  EXPECT_EQ(config.model().path(), "a dir/with: signs");
+  ASSERT_EQ(config.data().train_size(), 3);
+  EXPECT_EQ(config.data().train(1), "b c.jsonl");
+  EXPECT_EQ(config.data().train(2), "7");
+  EXPECT_FALSE(config.data().packing());
+  EXPECT_EQ(config.parallel().schedule(), SCHEDULE_1F1B);
+  EXPECT_EQ(config.parallel().tensor(), 4);
+  EXPECT_EQ(config.optimizer().lr(), 3e-4);
+  EXPECT_EQ(config.optimizer().clip(), 0.5);
+  EXPECT_EQ(config.run().seed(), 9223372036854775807);
+}
+
+TEST(LoadTest, AListReplacesItsDefault) {
+  EXPECT_EQ(ParseConfig("", "x").tuning().targets(0), "all-linear");
+  const Config config = ParseConfig("tuning: {targets: [q_proj, v_proj]}", "x");
+  ASSERT_EQ(config.tuning().targets_size(), 2);
+  EXPECT_EQ(config.tuning().targets(0), "q_proj");
+  EXPECT_EQ(ParseConfig("tuning: {targets: []}", "x").tuning().targets_size(), 0);
+}
+
+TEST(LoadTest, EndsOfRangesAreAllowed) {
+  const Config config =
+      ParseConfig("parallel: {zero: 3, tensor: 2147483647}\noptimizer: {warmup: 1, beta1: 0}", "x");
+  EXPECT_EQ(config.parallel().zero(), 3);
+  EXPECT_EQ(config.parallel().tensor(), 2147483647);
+  EXPECT_EQ(config.optimizer().warmup(), 1);
+  EXPECT_EQ(config.optimizer().beta1(), 0);
+}
+
+TEST(LoadTest, SetOverridesTheFileInOrder) {
+  const Config config =
+      ParseConfig("parallel: {tensor: 2, zero: 2}\ndata: {train: [a]}\n", "x",
+                  {"parallel.tensor=4", "data.train=[b, c]", "parallel.tensor=8", "device=cpu"});
+  EXPECT_EQ(config.parallel().tensor(), 8);
+  EXPECT_EQ(config.parallel().zero(), 2);
+  ASSERT_EQ(config.data().train_size(), 2);
+  EXPECT_EQ(config.data().train(0), "b");
+  EXPECT_EQ(config.device(), DEVICE_CPU);
+}
+
+TEST(LoadTest, SetTakesASectionAndKeepsItsOtherKeys) {
+  const Config config = ParseConfig("run: {seed: 1, keep: 9}\n", "x", {"run={seed: 2}"});
+  EXPECT_EQ(config.run().seed(), 2);
+  EXPECT_EQ(config.run().keep(), 9);
+}
+
+TEST(LoadTest, SetValueMayHoldAnEqualsSign) {
+  EXPECT_EQ(ParseConfig("", "x", {"run.output=runs/lr=1"}).run().output(), "runs/lr=1");
+  EXPECT_EQ(ParseConfig("", "x", {"run.output=\"\""}).run().output(), "");
+}
+
+TEST(LoadTest, ReadsAFile) {
+  const std::string path = testing::TempDir() + "trireme_load_test.yaml";
+  std::ofstream(path) << "run: {seed: 7}\n";
+  EXPECT_EQ(LoadConfig(path, {"run.keep=1"}).run().seed(), 7);
+  std::ofstream(path) << "";
+  EXPECT_EQ(LoadConfig(path).run().seed(), 42);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,156 @@
+// The real program from outside: exit status, what reaches stdout and stderr, alone and under mpirun, and
+// that no failure leaves a rank behind.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/config/help.h"
+#include "tests/launch/run_shell.h"
+
+namespace trireme {
+namespace {
+
+const std::string kTrireme = TRIREME_PROGRAM;
+const std::string kFailing = FAILING_PROGRAM;
+const std::string kMpirun = MPIRUN;
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string WriteFile(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+// Processes that still run a program.
+int CountRunning(const std::string& program) {
+  int running = 0;
+  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+    std::error_code unreadable;
+    running += std::filesystem::read_symlink(process.path() / "exe", unreadable) == program;
+  }
+  return running;
+}
+
+TEST(AloneTest, HelpAndVersion) {
+  const ShellResult help = RunShell(kTrireme + " --help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_TRUE(Contains(help.out, "usage: trireme COMMAND"));
+  EXPECT_EQ(help.err, "");
+  const ShellResult version = RunShell(kTrireme + " --version");
+  EXPECT_EQ(version.status, 0);
+  EXPECT_EQ(version.out, "trireme " TRIREME_VERSION "\n");
+}
+
+TEST(AloneTest, HelpOfACommandHoldsTheManual) {
+  const ShellResult help = RunShell(kTrireme + " plan --help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_TRUE(Contains(help.out, ConfigHelp()));
+}
+
+TEST(AloneTest, DoneIsZero) {
+  const ShellResult plan = RunShell(kTrireme + " plan --world 8 --set parallel.tensor=2");
+  EXPECT_EQ(plan.status, 0) << plan.err;
+  EXPECT_NE(plan.out, "");
+}
+
+TEST(AloneTest, WrongInputIsTwoAndOneLine) {
+  const std::string run = WriteFile("wrong_run.yaml", "parallel:\n  tensr: 2\n");
+  const struct {
+    std::string arguments, wanted;
+  } cases[] = {
+      {"", "no command given; see trireme --help\n"},
+      {"plna", "unknown command 'plna'; did you mean 'plan'?\n"},
+      {"plan --wrold 2", "unknown option --wrold; did you mean --world?\n"},
+      {"--log-level=loud plan",
+       "--log-level loud: wanted info, warning or error; by default info on rank 0 and warning on the "
+       "others\n"},
+      {"plan " + run, run + ":2: parallel.tensr: unknown key; did you mean parallel.tensor?\n"},
+      {"plan --set run.seed=1 --set run.sed=2", "--set run.sed=2: unknown key; did you mean run.seed?\n"},
+      {"plan --set 'run.seed=[1,\n2]'",
+       "--set run.seed=[1, 2]: run.seed: wanted an integer of 0 or more, found a list\n"},
+      {"plan no/such.yaml", "no/such.yaml: cannot be read: No such file or directory\n"},
+  };
+  for (const auto& [arguments, wanted] : cases) {
+    const ShellResult result = RunShell(kTrireme + " " + arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_EQ(result.err, wanted);
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST(AloneTest, FailuresAtRunTimeAreOne) {
+  const ShellResult runtime = RunShell(kFailing + " runtime");
+  EXPECT_EQ(runtime.status, 1);
+  EXPECT_TRUE(Contains(runtime.err, "[rank 0] ") && Contains(runtime.err, "the device is on fire\n"))
+      << runtime.err;
+  const ShellResult unexpected = RunShell(kFailing + " unexpected");
+  EXPECT_EQ(unexpected.status, 1);
+  EXPECT_TRUE(Contains(unexpected.err, "unexpected: index 9\n")) << unexpected.err;
+  const ShellResult full_disk = RunShell(kTrireme + " plan > /dev/full");
+  EXPECT_EQ(full_disk.status, 1);
+  EXPECT_TRUE(Contains(full_disk.err, "stdout cannot be written")) << full_disk.err;
+}
+
+TEST(AloneTest, ABugAbortsWithATrace) {
+  const ShellResult bug = RunShell(kFailing + " bug");
+  EXPECT_EQ(bug.status, 128 + SIGABRT);
+  EXPECT_TRUE(Contains(bug.err, "[rank 0] check failed: 1 > 2 ")) << bug.err;
+  EXPECT_TRUE(Contains(bug.err, "numbers are upside down\n")) << bug.err;
+  EXPECT_TRUE(Contains(bug.err, "trireme::RunProgram(")) << bug.err;
+}
+
+TEST(JobTest, OnlyRankZeroPrints) {
+  const ShellResult version = RunShell(kMpirun + " -n 3 " + kTrireme + " --version");
+  EXPECT_EQ(version.status, 0) << version.err;
+  EXPECT_EQ(version.out, "trireme " TRIREME_VERSION "\n");
+}
+
+TEST(JobTest, WrongInputIsOneLineForAllRanks) {
+  const ShellResult option = RunShell(kMpirun + " -n 3 " + kTrireme + " plan --wrold 2");
+  EXPECT_EQ(option.status, 2);
+  EXPECT_EQ(option.err, "unknown option --wrold; did you mean --world?\n");
+  const ShellResult input = RunShell(kMpirun + " -n 3 " + kFailing + " input");
+  EXPECT_EQ(input.status, 2);
+  EXPECT_EQ(input.err, "a.jsonl:3: wanted text, found 7\n");
+  EXPECT_EQ(CountRunning(kFailing), 0);
+}
+
+TEST(JobTest, WrongInputOfOneRankNamesIt) {
+  const ShellResult input = RunShell(kMpirun + " -n 3 " + kFailing + " input --rank 2");
+  EXPECT_EQ(input.status, 2);
+  EXPECT_EQ(input.err, "[rank 2] a.jsonl:3: wanted text, found 7\n");
+  EXPECT_EQ(CountRunning(kFailing), 0);
+}
+
+TEST(JobTest, AFailureOfOneRankEndsAll) {
+  for (const std::string kind : {"runtime", "unexpected"}) {
+    const ShellResult result = RunShell(kMpirun + " -n 3 " + kFailing + " " + kind + " --rank 1");
+    EXPECT_EQ(result.status, 1) << kind;
+    EXPECT_TRUE(Contains(result.err, "[rank 1] ")) << result.err;
+    EXPECT_FALSE(Contains(result.err, "[rank 0] ") || Contains(result.err, "[rank 2] ")) << result.err;
+    EXPECT_EQ(CountRunning(kFailing), 0);
+  }
+}
+
+TEST(JobTest, ABugOfOneRankEndsAll) {
+  const ShellResult bug = RunShell(kMpirun + " -n 3 " + kFailing + " bug --rank 1");
+  EXPECT_EQ(bug.status, 128 + SIGABRT);
+  EXPECT_TRUE(Contains(bug.err, "[rank 1] check failed: 1 > 2 ")) << bug.err;
+  EXPECT_EQ(CountRunning(kFailing), 0);
+}
+
+TEST(JobTest, TheRankThatFailedFirstIsHeardFirst) {
+  const ShellResult result = RunShell(kMpirun + " -n 3 " + kFailing + " peer");
+  EXPECT_EQ(result.status, 1);
+  const std::string first_line = result.err.substr(0, result.err.find('\n'));
+  EXPECT_TRUE(Contains(first_line, "[rank 1] ") && Contains(first_line, "the device is on fire"))
+      << result.err;
+  EXPECT_EQ(CountRunning(kFailing), 0);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,84 @@
+// Kernel launch: every block once, arguments copied, blocks that wait for each other, failures.
+#include "twin/include/twin/launch.h"
+
+#include <stdexcept>
+#include <vector>
+
+#include "tests/twin/acl/acl_test.h"
+
+namespace twin {
+namespace {
+
+class KernelTest : public AclTest {
+ protected:
+  void SetUp() override {
+    AclTest::SetUp();
+    ASSERT_OK(aclrtCreateStream(&stream_));
+  }
+  aclrtStream stream_ = nullptr;
+};
+
+struct CountArgs {
+  std::atomic<int>* calls;  // one for each block
+  double factor;
+};
+
+void CountBlock(uint32_t block, uint32_t blocks, const void* args) {
+  const auto* given = static_cast<const CountArgs*>(args);
+  given->calls[block] += static_cast<int>(given->factor) + static_cast<int>(blocks);
+}
+
+TEST_F(KernelTest, RunsEachBlockOnceWithItsArguments) {
+  for (const uint32_t blocks : {1u, 2u, 40u, 5000u}) {
+    std::vector<std::atomic<int>> calls(blocks);
+    CountArgs args{calls.data(), 3.0};
+    ASSERT_OK(twinLaunchKernel("count", blocks, stream_, CountBlock, &args, sizeof args));
+    args = {nullptr, 0};  // copied by then
+    ASSERT_OK(aclrtSynchronizeStream(stream_));
+    for (const auto& count : calls) ASSERT_EQ(count, 3 + static_cast<int>(blocks));
+  }
+}
+
+// A barrier as SyncAll would be: no block passes before all have come.
+void BarrierBlock(uint32_t, uint32_t blocks, const void* args) {
+  auto* arrived = *static_cast<std::atomic<uint32_t>* const*>(args);
+  for (uint32_t round = 1; round <= 3; ++round) {
+    ++*arrived;
+    if (*arrived < round * blocks) twinBlockWaits();
+    while (*arrived < round * blocks && !twinLaunchFailed()) std::this_thread::yield();
+  }
+}
+
+TEST_F(KernelTest, BlocksThatWaitForEachOtherAreAllAlive) {
+  for (const uint32_t blocks : {2u, 20u, 100u}) {
+    std::atomic<uint32_t> arrived{0};
+    std::atomic<uint32_t>* args = &arrived;
+    ASSERT_OK(twinLaunchKernel("barrier", blocks, stream_, BarrierBlock, &args, sizeof args));
+    ASSERT_OK(aclrtSynchronizeStream(stream_));
+    EXPECT_EQ(arrived, 3 * blocks);
+  }
+}
+
+void ThrowInBlockTwo(uint32_t block, uint32_t, const void*) {
+  if (block == 2) throw std::runtime_error("reads beyond the buffer");
+}
+
+TEST_F(KernelTest, ABlocksExceptionFailsTheStream) {
+  ASSERT_OK(twinLaunchKernel("broken", 4, stream_, ThrowInBlockTwo, nullptr, 0));
+  EXPECT_REFUSED(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION,
+                 "broken: block 2 of 4: reads beyond the buffer");
+}
+
+TEST_F(KernelTest, RefusesWrongLaunches) {
+  EXPECT_REFUSED(twinLaunchKernel("count", 0, stream_, CountBlock, nullptr, 0), ACL_ERROR_RT_PARAM_INVALID,
+                 "launched with 0 blocks");
+  EXPECT_REFUSED(twinLaunchKernel("count", 1, stream_, nullptr, nullptr, 0), ACL_ERROR_INVALID_PARAM,
+                 "body is null");
+  EXPECT_REFUSED(twinLaunchKernel("count", 1, &stream_, CountBlock, nullptr, 0), ACL_ERROR_RT_INVALID_HANDLE,
+                 "stream");
+  EXPECT_REFUSED(aclrtLaunchKernel(nullptr, 1, nullptr, 0, stream_), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                 "aclrtLaunchKernel: not supported by the CANN twin");
+}
+
+}  // namespace
+}  // namespace twin

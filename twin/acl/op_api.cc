@@ -1,0 +1,167 @@
+// Operators by name: their attributes are kept, but the twin compiles none, and says which one was asked for.
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "acl/acl.h"
+#include "acl/acl_op_compiler.h"
+#include "twin/acl/error.h"
+#include "twin/acl/op_objects.h"
+#include "twin/acl/runtime.h"
+
+using twin::Fail;
+using twin::FailNull;
+using twin::Text;
+
+namespace {
+
+aclError SetAttribute(const char* function, aclopAttr* attr, const char* name, twin::AttributeValue value) {
+  if (attr == nullptr) return FailNull(function, "attr");
+  if (name == nullptr) return FailNull(function, "attrName");
+  attr->values.insert_or_assign(name, std::move(value));
+  return ACL_SUCCESS;
+}
+
+template <class Stored, class Given>
+aclError SetList(const char* function, aclopAttr* attr, const char* name, int count, const Given* values) {
+  if (count < 0 || (count > 0 && values == nullptr)) {
+    return Fail(ACL_ERROR_INVALID_PARAM, function,
+                Text(count, " values at ", static_cast<const void*>(values)));
+  }
+  return SetAttribute(function, attr, name, std::vector<Stored>(values, values + count));
+}
+
+aclError NotFound(const char* function, const char* op_type) {
+  TWIN_TRY(twin::RequireInit(function));
+  if (op_type == nullptr) return FailNull(function, "opType");
+  return Fail(ACL_ERROR_OP_NOT_FOUND, function,
+              Text("the CANN twin has no operator '", op_type,
+                   "' of this interface; with torch_npu, torch.npu.set_compile_mode(jit_compile=False) "
+                   "selects aclnn"));
+}
+
+struct CompileOptions {
+  std::mutex mutex;
+  std::map<int, std::string> values;
+};
+
+CompileOptions& compile_options() {
+  static auto* options = new CompileOptions;
+  return *options;
+}
+
+}  // namespace
+
+aclopAttr* aclopCreateAttr() { return std::make_unique<aclopAttr>().release(); }
+void aclopDestroyAttr(const aclopAttr* attr) { std::unique_ptr<const aclopAttr> owned(attr); }
+
+aclError aclopSetAttrBool(aclopAttr* attr, const char* attrName, uint8_t attrValue) {
+  return SetAttribute(__func__, attr, attrName, attrValue != 0);
+}
+
+aclError aclopSetAttrInt(aclopAttr* attr, const char* attrName, int64_t attrValue) {
+  return SetAttribute(__func__, attr, attrName, attrValue);
+}
+
+aclError aclopSetAttrFloat(aclopAttr* attr, const char* attrName, float attrValue) {
+  return SetAttribute(__func__, attr, attrName, attrValue);
+}
+
+aclError aclopSetAttrString(aclopAttr* attr, const char* attrName, const char* attrValue) {
+  if (attrValue == nullptr) return FailNull(__func__, "attrValue");
+  return SetAttribute(__func__, attr, attrName, std::string(attrValue));
+}
+
+aclError aclopSetAttrDataType(aclopAttr* attr, const char* attrName, aclDataType attrValue) {
+  return SetAttribute(__func__, attr, attrName, attrValue);
+}
+
+aclError aclopSetAttrListDataType(aclopAttr* attr, const char* attrName, int numValues,
+                                  const aclDataType values[]) {
+  return SetList<aclDataType>(__func__, attr, attrName, numValues, values);
+}
+
+aclError aclopSetAttrListBool(aclopAttr* attr, const char* attrName, int numValues, const uint8_t* values) {
+  return SetList<bool>(__func__, attr, attrName, numValues, values);
+}
+
+aclError aclopSetAttrListInt(aclopAttr* attr, const char* attrName, int numValues, const int64_t* values) {
+  return SetList<int64_t>(__func__, attr, attrName, numValues, values);
+}
+
+aclError aclopSetAttrListFloat(aclopAttr* attr, const char* attrName, int numValues, const float* values) {
+  return SetList<float>(__func__, attr, attrName, numValues, values);
+}
+
+aclError aclopSetAttrListString(aclopAttr* attr, const char* attrName, int numValues, const char** values) {
+  return SetList<std::string>(__func__, attr, attrName, numValues, values);
+}
+
+aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numLists, const int* numValues,
+                                 const int64_t* const values[]) {
+  if (numLists < 0 || (numLists > 0 && (numValues == nullptr || values == nullptr))) {
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__,
+                Text("numLists is ", numLists, "; wanted as many lists as said"));
+  }
+  std::vector<std::vector<int64_t>> lists;
+  for (int i = 0; i < numLists; ++i) lists.emplace_back(values[i], values[i] + numValues[i]);
+  return SetAttribute(__func__, attr, attrName, std::move(lists));
+}
+
+aclError aclopCompile(const char* opType, int, const aclTensorDesc* const[], int,
+                      const aclTensorDesc* const[], const aclopAttr*, aclopEngineType, aclopCompileType,
+                      const char*) {
+  return NotFound(__func__, opType);
+}
+
+aclError aclopCompileAndExecute(const char* opType, int, const aclTensorDesc* const[],
+                                const aclDataBuffer* const[], int, const aclTensorDesc* const[],
+                                aclDataBuffer* const[], const aclopAttr*, aclopEngineType, aclopCompileType,
+                                const char*, aclrtStream) {
+  return NotFound(__func__, opType);
+}
+
+aclError aclopCompileAndExecuteV2(const char* opType, int, aclTensorDesc*[], aclDataBuffer*[], int,
+                                  aclTensorDesc*[], aclDataBuffer*[], aclopAttr*, aclopEngineType,
+                                  aclopCompileType, const char*, aclrtStream) {
+  return NotFound(__func__, opType);
+}
+
+aclError aclopExecuteV2(const char* opType, int, aclTensorDesc*[], aclDataBuffer*[], int, aclTensorDesc*[],
+                        aclDataBuffer*[], aclopAttr*, aclrtStream) {
+  return NotFound(__func__, opType);
+}
+
+aclError aclSetCompileopt(aclCompileOpt opt, const char* value) {
+  if (value == nullptr) return FailNull(__func__, "value");
+  if (opt < ACL_PRECISION_MODE || opt > ACL_OP_DEBUG_OPTION) {
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("there is no option ", static_cast<int>(opt)));
+  }
+  CompileOptions& options = compile_options();
+  std::lock_guard lock(options.mutex);
+  options.values[opt] = value;
+  return ACL_SUCCESS;
+}
+
+size_t aclGetCompileoptSize(aclCompileOpt opt) {
+  CompileOptions& options = compile_options();
+  std::lock_guard lock(options.mutex);
+  const auto found = options.values.find(opt);
+  return found == options.values.end() ? 0 : found->second.size() + 1;
+}
+
+aclError aclGetCompileopt(aclCompileOpt opt, char* value, size_t length) {
+  if (value == nullptr) return FailNull(__func__, "value");
+  CompileOptions& options = compile_options();
+  std::lock_guard lock(options.mutex);
+  const auto found = options.values.find(opt);
+  if (found == options.values.end() || length <= found->second.size()) {
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__,
+                Text("option ", static_cast<int>(opt),
+                     found == options.values.end() ? " was never set" : " is longer than ",
+                     found == options.values.end() ? std::string() : std::to_string(length)));
+  }
+  found->second.copy(value, found->second.size());
+  value[found->second.size()] = '\0';
+  return ACL_SUCCESS;
+}

@@ -1,0 +1,104 @@
+// The process's devices and contexts, the tables of living streams and events, and who is current on a
+// thread. The one place that turns a handle into an object, with ACL's codes for those that are wrong.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "twin/acl/device_memory.h"
+#include "twin/acl/event.h"
+#include "twin/acl/limits.h"
+#include "twin/acl/registry.h"
+#include "twin/acl/settings.h"
+#include "twin/acl/stream.h"
+
+namespace twin {
+
+class Context {
+ public:
+  Context(int device, bool is_default) : device(device), is_default(is_default) {}
+
+  const int device;
+  const bool is_default;
+  std::atomic<bool> alive{true};
+  aclrtContext handle = nullptr;
+
+  std::mutex mutex;  // the rest
+  std::shared_ptr<Stream> default_stream;
+  std::map<int, int64_t> system_options;
+};
+
+struct Device {
+  explicit Device(int id) : id(id), memory(id, settings().device_memory_bytes) {}
+
+  const int id;
+  DeviceMemory memory;
+
+  std::mutex mutex;  // the rest
+  std::shared_ptr<Context> default_context;
+  std::set<int> peers;  // devices this one may reach
+  CoreLimits core_limits{kCubeCores, kVectorCores};
+};
+
+class Runtime {
+ public:
+  // Never destroyed: workers and static objects of the program may outlive main.
+  static Runtime& Get();
+
+  // nullptr where there is no such device.
+  Device* device(int id);
+  int device_count() const { return static_cast<int>(devices_.size()); }
+
+  // The object behind a pointer, over all devices. nullptr: not device memory.
+  Device* OwnerOf(const void* pointer);
+
+  Registry<Context> contexts{0x5343'0000'0000};
+  Registry<Stream> streams{0x5353'0000'0000};
+  Registry<Event> events{0x5345'0000'0000};
+
+  std::atomic<bool> initialized{false};
+  std::atomic<bool> finalized{false};
+
+  std::shared_ptr<Context> NewContext(int device, bool is_default);
+  // Registers a new stream; nullptr with the words said where the device has no more.
+  std::shared_ptr<Stream> NewStream(const char* function, const std::shared_ptr<Context>& context,
+                                    aclrtStream* handle);
+  std::vector<std::shared_ptr<Stream>> StreamsOf(int device) const;
+
+  // Ends a context and its streams by force.
+  void DropContext(const std::shared_ptr<Context>& context);
+
+ private:
+  Runtime();
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::atomic<int32_t> next_stream_id_{0};
+  std::mutex stream_count_mutex_;
+};
+
+// The calling thread's context, nullptr where it has none or that is gone.
+std::shared_ptr<Context> CurrentContext();
+void SetCurrent(const std::shared_ptr<Context>& context);
+
+// ACL_ERROR_UNINITIALIZE before aclInit.
+aclError RequireInit(const char* function);
+
+// The current context; ACL_ERROR_RT_CONTEXT_NULL where the thread has none.
+aclError RequireContext(const char* function, std::shared_ptr<Context>* context);
+
+// The stream behind a handle, nullptr being the current context's default one, checked to be of the current
+// context.
+aclError RequireStream(const char* function, aclrtStream handle, std::shared_ptr<Stream>* stream);
+
+// The same without the check of the context, for work that comes from within.
+std::shared_ptr<Stream> FindStream(aclrtStream handle);
+std::shared_ptr<Stream> DefaultStream(const std::shared_ptr<Context>& context);
+
+aclError RequireEvent(const char* function, aclrtEvent handle, std::shared_ptr<Event>* event);
+
+}  // namespace twin

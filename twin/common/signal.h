@@ -1,0 +1,87 @@
+// Signal: wait until a condition over atomics holds; whoever changes them calls Notify. Quick when the answer
+// comes within microseconds (polls, then yields, so that both sides may share a core), free of cost when it
+// does not (sleeps on a futex). Not a lock: it protects nothing.
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "twin/common/backoff.h"
+#include "twin/common/futex.h"
+
+namespace twin {
+
+class Signal {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
+
+  void Notify() {
+    epoch_.fetch_add(1);
+    if (sleepers_.load() != 0) FutexWakeAll(epoch_);
+  }
+
+  // Returns once ready() is true, or with false at the deadline. ready() is asked again at least every
+  // `recheck`, for conditions whose owner does not know this signal (an abort flag).
+  template <class Ready>
+  bool Wait(const Ready& ready, Clock::time_point deadline = kNever,
+            std::chrono::nanoseconds recheck = std::chrono::seconds(1)) {
+    for (int i = 0; i < kPolls; ++i) {
+      if (ready()) return true;
+      CpuRelax();
+    }
+    if (YieldUntil(ready, std::min(Clock::now() + kYieldFor, deadline))) return true;
+    return Sleep(ready, deadline, recheck);
+  }
+
+ private:
+  // A yield that takes long has handed the core to somebody else's work. Then sleeping is the better way to
+  // wait: a thread that is woken is let in at once, one that comes back from yielding queues behind all
+  // others (measured on two cores with 14 runnable threads: 17 us against milliseconds). That is remembered
+  // for a while.
+  template <class Ready>
+  static bool YieldUntil(const Ready& ready, Clock::time_point end) {
+    for (Clock::time_point before = Clock::now();
+         before < end && before.time_since_epoch() >= crowded_until.load();) {
+      if (ready()) return true;
+      sched_yield();
+      const Clock::time_point after = Clock::now();
+      if (after - before > kLongYield) crowded_until = after.time_since_epoch() + kCrowdedFor;
+      before = after;
+    }
+    return ready();
+  }
+
+  // The order (count myself, read the epoch, ask, sleep on that epoch) pairs with Notify's (condition, epoch,
+  // look for sleepers): a change is either seen here or finds the sleeper counted.
+  template <class Ready>
+  bool Sleep(const Ready& ready, Clock::time_point deadline, std::chrono::nanoseconds recheck) {
+    sleepers_.fetch_add(1);
+    bool is_ready = false;
+    for (;;) {
+      const uint32_t seen = epoch_.load();
+      is_ready = ready();
+      const Clock::time_point now = Clock::now();
+      if (is_ready || now >= deadline) break;
+      FutexWait(epoch_, seen, std::min<std::chrono::nanoseconds>(recheck, deadline - now));
+    }
+    sleepers_.fetch_sub(1);
+    return is_ready;
+  }
+
+  static constexpr int kPolls = 16;
+  static constexpr std::chrono::microseconds kYieldFor{100};
+  static constexpr std::chrono::microseconds kLongYield{50};
+  static constexpr std::chrono::milliseconds kCrowdedFor{100};
+
+  inline static std::atomic<Clock::duration> crowded_until{Clock::duration::zero()};
+
+  std::atomic<uint32_t> epoch_{0};
+  std::atomic<uint32_t> sleepers_{0};
+};
+
+}  // namespace twin

@@ -1,0 +1,76 @@
+// What the data path keeps of one group between operations, and the one function that runs an operation. Runs
+// on the stream's worker thread; the calls that issue operations are elsewhere.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "twin/hccl/board.h"
+#include "twin/hccl/group.h"
+#include "twin/hccl/links.h"
+#include "twin/hccl/mirror.h"
+#include "twin/hccl/operation.h"
+#include "twin/hccl/tcp_link.h"
+
+namespace twin {
+
+class DataPath {
+ public:
+  explicit DataPath(Group& group);
+  ~DataPath();
+
+  Group& group() { return group_; }
+  const Group& group() const { return group_; }
+  // The memory in which `rank`'s posts appear: shared on this host, filled by the TCP link otherwise.
+  const Board& board_of(uint32_t rank) const { return group_.peers[rank].same_host ? shared_ : mirror_; }
+  // The link to another member, made at first use.
+  Link& link(uint32_t rank);
+
+  // Where a member's buffer lies for us: nullptr where we cannot reach it.
+  std::byte* Reach(uint32_t rank, const BufferRef& buffer) const;
+  // Our own buffer as others may reach it.
+  BufferRef Publish(const void* buffer, size_t bytes) const;
+  bool maps_all_arenas() const { return maps_all_arenas_; }
+  bool one_process() const { return one_process_; }
+
+  // Lets TCP links move; false when there are none or nothing moved.
+  bool ProgressRemote();
+  // The members on other hosts to whom something is still to be sent.
+  std::vector<uint32_t> Unflushed() const;
+  // Tells members on other hosts of our post or offer; those on this host see it on the board.
+  void SendPost(uint64_t sequence);
+  void SendOffer(uint32_t peer, bool is_send, uint64_t sequence);
+
+  // Numbers the operation and its messages; calls of one device are serial, so no lock.
+  void Number(Operation& operation);
+  // Takes the numbers back: the operation, the last one numbered, will not run.
+  void Withdraw(const Operation& operation);
+  // Throws where another operation of this group is running.
+  void Begin(const Operation& operation);
+  void End(const Operation& operation);
+
+ private:
+  void AddRemoteLink(const Peer& peer);
+  void OnControl(uint32_t from, FrameKind kind, uint64_t sequence, std::span<const std::byte> content);
+
+  Group& group_;
+  Board shared_;
+  Board mirror_;
+  std::unique_ptr<MirrorMemory> mirror_memory_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::pair<uint32_t, TcpLink*>> remote_links_;
+  bool maps_all_arenas_ = true;
+  bool one_process_ = true;
+  uint64_t collectives_ = 0;
+  std::vector<uint64_t> sends_, receives_;  // [ranks]
+  std::atomic<const Operation*> running_{nullptr};
+};
+
+// Runs the operation to its end. Throws HcclFailure.
+void RunOperation(DataPath& path, const Operation& operation);
+
+}  // namespace twin

@@ -1,0 +1,29 @@
+// Makes one member of one communicator: from a root info to a living group.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "twin/hccl/group.h"
+#include "twin/hccl/rootinfo.h"
+#include "twin/hccl/settings.h"
+
+namespace twin {
+
+struct JoinRequest {
+  uint32_t rank = 0;
+  uint32_t size = 0;
+  std::string name;  // empty: after the root info
+  bool is_global = true;
+  GroupOptions options;
+  std::string agreement;  // anything beyond the options that all members must have given alike
+};
+
+// Blocks until all members have joined, on the calling thread's device. Throws HcclFailure; nothing is left
+// behind.
+HcclComm Join(const RootInfo& root, const JoinRequest& request, const Settings& settings);
+
+// The calling thread's device; throws where none was set.
+int NeedDevice();
+
+}  // namespace twin

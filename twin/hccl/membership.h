@@ -1,0 +1,64 @@
+// What one member of one communicator holds for membership's own use: its control connections, what it has
+// mapped, the device memory it was charged, and messages that came before anybody asked for them.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "twin/hccl/mapping.h"
+#include "twin/hccl/sockets.h"
+
+namespace twin {
+
+// Device memory counted as HCCL's own, given back when this goes.
+class MemoryCharge {
+ public:
+  // Throws HCCL_E_MEMORY with the figures where it does not fit.
+  MemoryCharge(int device, size_t bytes);
+  ~MemoryCharge();
+  MemoryCharge(const MemoryCharge&) = delete;
+  MemoryCharge& operator=(const MemoryCharge&) = delete;
+
+ private:
+  int device_;
+  size_t bytes_;
+};
+
+// Control messages that wait for the call that wants them.
+class Inbox {
+ public:
+  struct Message {
+    uint32_t from = 0;
+    Frame frame;
+  };
+  using Wanted = std::function<bool(const Message&)>;
+
+  void Put(Message message);
+  // The oldest message that is wanted; nothing after `patience`.
+  std::optional<Message> Take(const Wanted& wanted, std::chrono::milliseconds patience);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<Message> messages_;
+};
+
+class Membership {
+ public:
+  std::string id;                    // the same for all members
+  std::vector<Fd> control;           // by rank; none towards members in this process
+  std::vector<Fd> data;              // by rank; only towards members that share no memory with this one
+  std::shared_ptr<Board> own_board;  // where the board was made in this process,
+  std::shared_ptr<Mapping> received_board;  // or else
+  std::vector<std::shared_ptr<Mapping>> arenas;
+  std::unique_ptr<MemoryCharge> charge;
+  Inbox inbox;
+};
+
+}  // namespace twin

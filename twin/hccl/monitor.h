@@ -1,0 +1,42 @@
+// Watches the control connections of all communicators of this process, in one thread: messages are handed
+// on, and a connection that ends without a goodbye fails its group. Reads only; sending is control.h's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "twin/hccl/group.h"
+#include "twin/hccl/sockets.h"
+
+namespace twin {
+
+class Monitor {
+ public:
+  static Monitor& Get();
+
+  void Watch(Group* group, uint32_t peer, int socket);
+  // When it returns, the monitor does not touch the group any more.
+  void Forget(const Group* group);
+
+ private:
+  struct Link {
+    Group* group = nullptr;
+    uint32_t peer = 0;
+    int socket = -1;
+    FrameBuffer input;
+  };
+
+  Monitor();
+  void StartIfNeeded();
+  void Run(int epoll);
+  void Serve(uint64_t key);
+  void ForgetInForkedChild();
+
+  std::mutex mutex_;
+  Fd epoll_;  // valid while the thread runs
+  std::map<uint64_t, Link> links_;
+  uint64_t next_key_ = 0;
+};
+
+}  // namespace twin

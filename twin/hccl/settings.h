@@ -1,0 +1,26 @@
+// The environment variables that HCCL reads, with their ranges. Nothing here opens a socket or looks at a
+// device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace twin {
+
+struct Settings {
+  double connect_timeout_s = 120;  // HCCL_CONNECT_TIMEOUT
+  double exec_timeout_s = 1836;    // HCCL_EXEC_TIMEOUT, 0: never
+  uint32_t buffer_mb = 200;        // HCCL_BUFFSIZE
+  bool deterministic = false;      // HCCL_DETERMINISTIC
+  std::string interface_address;   // HCCL_IF_IP, empty: not set
+  std::string interface_names;     // HCCL_SOCKET_IFNAME, empty: not set
+  uint16_t base_port = 60000;      // HCCL_IF_BASE_PORT, first of kPortCount
+  bool tcp_only = false;           // TWIN_HCCL_TRANSPORT=tcp: other processes count as being on other hosts
+};
+
+constexpr uint16_t kPortCount = 32;
+
+// Throws HcclFailure (HCCL_E_PARA) that names the variable, its value and the range.
+Settings ReadSettings();
+
+}  // namespace twin

@@ -1,0 +1,75 @@
+// Stream sockets for membership: descriptors that close themselves, listening, connecting, and whole frames
+// with a deadline. All descriptors are close-on-exec. Nothing here knows what a frame means.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "twin/hccl/frame.h"
+
+namespace twin {
+
+using Deadline = std::chrono::steady_clock::time_point;
+Deadline After(double seconds);
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int number) : number_(number) {}
+  Fd(Fd&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Fd();
+  int get() const { return number_; }
+  bool valid() const { return number_ >= 0; }
+
+ private:
+  int number_ = -1;
+};
+
+// Listens on `address` (IPv4) at the first free port of kPortCount from `base_port`, else at any free port:
+// many ranks share a host here, and each host of real devices has only a few. Sets `port` to the one taken.
+Fd ListenTcp(const std::string& address, uint16_t base_port, uint16_t* port);
+Fd ConnectTcp(const std::string& address, uint16_t port, Deadline deadline);
+
+// In the abstract namespace: no file to clean up, and only this network namespace sees the name.
+Fd ListenUnix(const std::string& name);
+Fd ConnectUnix(const std::string& name);
+
+// Does not wait: an accepted connection, or an invalid Fd where none is there (any more).
+Fd Accept(const Fd& listener);
+
+// Notices a silent host within 5 seconds, and sends small messages at once.
+void WatchTcp(int socket);
+void MakeNonBlocking(int socket);
+
+// True when one of the descriptors has something to read or has ended; false at the deadline.
+bool WaitReadable(const std::vector<int>& sockets, Deadline deadline);
+
+// Sends a whole frame; `files` travel with it (Unix sockets only). Blocking and non-blocking sockets alike.
+void SendFrame(int socket, const Frame& frame, Deadline deadline, const std::vector<int>& files = {});
+
+// Collects frames from a socket as bytes come, for both waiting and event-driven readers.
+class FrameBuffer {
+ public:
+  // Reads what is there without waiting; false at the end of the connection (closed or broken).
+  bool Fill(int socket);
+  // The next whole frame, if one has come. Throws where the bytes are no frame.
+  std::optional<Frame> Next();
+  std::vector<Fd> TakeFiles() { return std::move(files_); }
+
+ private:
+  std::string bytes_;
+  std::vector<Fd> files_;
+};
+
+// Waits for one frame. Throws HCCL_E_TIMEOUT at the deadline and HCCL_E_REMOTE at the connection's end;
+// `whom` names the other side in both texts.
+Frame ReceiveFrame(int socket, FrameBuffer& buffer, Deadline deadline, const std::string& whom);
+
+}  // namespace twin

@@ -1,0 +1,6 @@
+// The acl_rt.h of the torch_npu wheel, and what newer CANN releases declare beside it.
+#pragma once
+
+#include_next "acl/acl_rt.h"
+
+#include "acl/acl_rt_newer.h"
