@@ -1,6 +1,7 @@
 // The operations of a communicator, one short function each: HCCL's call, and beside it the copy that it
 // comes down to in a group of one.
 #include <cstddef>
+#include <cstring>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -53,7 +54,12 @@ Work Communicator::Issue(const char* operation, size_t bytes, const After& after
 }
 
 void Communicator::CopyAlone(void* target, const void* source, size_t bytes) {
-  if (target != source) CopyAsync(target, source, bytes, CopyKind::kDeviceToDevice, stream_);
+  if (target == source || bytes == 0) return;
+  if (identity_.host_memory) {
+    stream_.RunOnHost([=] { std::memcpy(target, source, bytes); });
+  } else {
+    CopyAsync(target, source, bytes, CopyKind::kDeviceToDevice, stream_);
+  }
 }
 
 void Communicator::CheckPeer(const char* operation, int peer) const {

@@ -49,6 +49,7 @@ class Communicator {
     std::vector<int> members;  // world ranks in the group's order
     int rank = 0;              // among the members
     int ledger_group = 0;      // the group's number in the ledger
+    bool host_memory = false;  // buffers are the host's, as on device cpu; only the twin takes those
   };
 
   // `comm` joins the members; null for a group of one.

@@ -70,9 +70,9 @@ void CommunicatorSet::Make(const PlannedGroup& planned, const RankList& members)
   const int number = ledger_.AddGroup(planned.spec.name, members);
   OwnedHcclComm comm;
   if (members.size() > 1) comm = Join(planned, members, group_rank);
-  communicators_.push_back(
-      std::make_unique<Communicator>(Communicator::Identity{planned.spec.name, members, group_rank, number},
-                                     std::move(comm), slot_, ledger_));
+  communicators_.push_back(std::make_unique<Communicator>(
+      Communicator::Identity{planned.spec.name, members, group_rank, number, options_.host_memory},
+      std::move(comm), slot_, ledger_));
   by_name_[planned.spec.name] = communicators_.back().get();
 }
 

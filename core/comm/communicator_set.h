@@ -23,6 +23,7 @@ struct CommOptions {
   int exec_timeout_s = 1836;    // HCCL_EXEC_TIMEOUT, unless the environment sets it; 0: never
   double hang_report_s = 60;    // a call that waits longer is reported on rank 0's stderr; 0: never
   bool deterministic = false;   // the same bits on every run, at some cost in speed
+  bool host_memory = false;     // buffers are the host\'s, as on device cpu; only the twin takes those
 };
 
 class CommunicatorSet {

@@ -58,6 +58,13 @@ struct alignas(kCacheLine) PairArea {
   OfferSlot receive[2];
   alignas(kCacheLine) std::atomic<uint64_t> sender_done;  // sequence of the last message it has finished with
   alignas(kCacheLine) std::atomic<uint64_t> receiver_done;
+
+  // One side's offer of the message with this number. (Not `(sender ? send : receive)[…]`: GCC 12 takes the
+  // first element of such an array under the undefined behaviour sanitizer.)
+  OfferSlot& offer_of(bool sender, uint64_t sequence) {
+    OfferSlot* const slots = sender ? send : receive;
+    return slots[sequence % 2];
+  }
 };
 
 // The ends of a single-producer, single-consumer byte queue; counters only grow.

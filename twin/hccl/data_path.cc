@@ -86,8 +86,8 @@ void DataPath::SendPost(uint64_t sequence) {
 
 void DataPath::SendOffer(uint32_t peer, bool is_send, uint64_t sequence) {
   if (group_.peers[peer].same_host) return;
-  const PairArea& pair = is_send ? mirror_.pair(group_.rank, peer) : mirror_.pair(peer, group_.rank);
-  const Offer& offer = (is_send ? pair.send : pair.receive)[sequence % 2].offer;
+  PairArea& pair = is_send ? mirror_.pair(group_.rank, peer) : mirror_.pair(peer, group_.rank);
+  const Offer& offer = pair.offer_of(is_send, sequence).offer;
   static_cast<TcpLink&>(link(peer))
       .SendControl(is_send ? FrameKind::kSendOffer : FrameKind::kReceiveOffer, sequence,
                    std::as_bytes(std::span(&offer, 1)));

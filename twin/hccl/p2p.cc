@@ -58,12 +58,8 @@ class MessageRun {
  private:
   enum class State { kOffered, kCopied, kFinished };
 
-  OfferSlot& own_slot() const {
-    return (message_.is_send ? pair_.send : pair_.receive)[message_.sequence % 2];
-  }
-  OfferSlot& other_slot() const {
-    return (message_.is_send ? pair_.receive : pair_.send)[message_.sequence % 2];
-  }
+  OfferSlot& own_slot() const { return pair_.offer_of(message_.is_send, message_.sequence); }
+  OfferSlot& other_slot() const { return pair_.offer_of(!message_.is_send, message_.sequence); }
   std::atomic<uint64_t>& own_done() const {
     return message_.is_send ? pair_.sender_done : pair_.receiver_done;
   }
