@@ -2,9 +2,17 @@
 #include "launch/commands.h"
 
 // clang-format off
+#ifdef TRIREME_TORCH_VERSION
+#define TRIREME_TORCH_COMMANDS(COMMAND) \
+  COMMAND(GradsCommand)
+#else
+#define TRIREME_TORCH_COMMANDS(COMMAND)
+#endif
+
 #define TRIREME_COMMANDS(COMMAND) \
   COMMAND(CheckCommand)           \
   COMMAND(PlanCommand)            \
+  TRIREME_TORCH_COMMANDS(COMMAND) \
   COMMAND(BenchCommCommand)
 // clang-format on
 

@@ -1,0 +1,64 @@
+#include "checkpoint/whole_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+[[noreturn]] void Fail(const std::filesystem::path& path, const char* what) {
+  throw RuntimeError(path.string(), ": ", what, ": ", std::strerror(errno));
+}
+
+// A rename is on the disk only once its folder is.
+void SyncFolder(const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) Fail(folder, "cannot open the folder to sync it");
+  const bool synced = fsync(fd) == 0 || errno == EINVAL;  // some file systems have no sync of folders
+  close(fd);
+  if (!synced) Fail(folder, "cannot sync the folder");
+}
+
+}  // namespace
+
+WholeFile::WholeFile(const std::filesystem::path& path)
+    : path_(path), aside_(path.string() + ".part-" + std::to_string(getpid())) {
+  fd_ = open(aside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd_ < 0) Fail(aside_, "cannot be created");
+}
+
+WholeFile::~WholeFile() {
+  if (fd_ < 0) return;
+  close(fd_);
+  unlink(aside_.c_str());
+}
+
+void WholeFile::Write(const void* data, size_t bytes) {
+  constexpr size_t kLargestWrite = size_t{1} << 30;  // write() itself stops a little below 2 GiB
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = write(fd_, next, std::min(bytes, kLargestWrite));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) Fail(aside_, "cannot be written");
+    next += written;
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+void WholeFile::Commit() {
+  if (fsync(fd_) != 0) Fail(aside_, "cannot be synced");
+  if (close(std::exchange(fd_, -1)) != 0) Fail(aside_, "cannot be closed");
+  if (rename(aside_.c_str(), path_.c_str()) != 0) Fail(path_, "cannot be given its name");
+  SyncFolder(path_);
+}
+
+}  // namespace trireme

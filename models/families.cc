@@ -1,0 +1,37 @@
+#include "models/families.h"
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+
+namespace trireme {
+namespace {
+
+struct Family {
+  const char* model_type;
+  LayerGraph (*build)(const HfConfig&);
+};
+
+constexpr Family kFamilies[] = {
+    {"llama", Llama},
+    {"qwen2", Qwen2},
+    {"qwen3", Qwen3},
+};
+
+}  // namespace
+
+LayerGraph BuildGraph(const HfConfig& config) {
+  const std::string model_type = config.Text("model_type");
+  for (const Family& family : kFamilies) {
+    if (model_type == family.model_type) return family.build(config);
+  }
+  throw InputError(config.source(), ": model_type '", model_type,
+                   "' is not known; known: ", Join(KnownFamilies()));
+}
+
+std::vector<std::string> KnownFamilies() {
+  std::vector<std::string> names;
+  for (const Family& family : kFamilies) names.emplace_back(family.model_type);
+  return names;
+}
+
+}  // namespace trireme

@@ -1,0 +1,97 @@
+#include "models/hf_config.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trireme {
+
+HfConfig HfConfig::Read(const std::filesystem::path& directory) {
+  const std::string path = (directory / "config.json").string();
+  Json json = ReadJsonFile(path);
+  if (!json.is_object()) throw InputError(path, ": is not a JSON object");
+  return {std::move(json), path};
+}
+
+const Json* HfConfig::Find(const char* key) const {
+  const auto found = json_.find(key);
+  return found == json_.end() || found->is_null() ? nullptr : &*found;
+}
+
+void HfConfig::Refuse(const std::string& key, const std::string& why) const {
+  throw InputError(source_, ": ", key, " ", why);
+}
+
+int64_t HfConfig::Size(const char* key) const {
+  const Json* value = Find(key);
+  if (value == nullptr) Refuse(key, "is missing");
+  if (!value->is_number_integer() || value->get<int64_t>() < 1)
+    Refuse(key, "is " + value->dump() + "; wanted a size");
+  return value->get<int64_t>();
+}
+
+int64_t HfConfig::Size(const char* key, int64_t fallback) const {
+  return Find(key) == nullptr ? fallback : Size(key);
+}
+
+double HfConfig::Number(const char* key, double fallback) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return fallback;
+  if (!value->is_number()) Refuse(key, "is " + value->dump() + "; wanted a number");
+  return value->get<double>();
+}
+
+bool HfConfig::Flag(const char* key, bool fallback) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return fallback;
+  if (!value->is_boolean()) Refuse(key, "is " + value->dump() + "; wanted true or false");
+  return value->get<bool>();
+}
+
+std::string HfConfig::Text(const char* key) const {
+  const Json* value = Find(key);
+  if (value == nullptr || !value->is_string()) Refuse(key, value == nullptr ? "is missing" : "is no text");
+  return value->get<std::string>();
+}
+
+void HfConfig::Only(const char* key, const Json& wanted) const {
+  const Json* value = Find(key);
+  if (value != nullptr && *value != wanted) {
+    Refuse(key, "is " + value->dump() + "; only " + wanted.dump() + " is supported");
+  }
+}
+
+DType HfConfig::WeightType() const {
+  const char* key = Find("dtype") != nullptr ? "dtype" : "torch_dtype";
+  if (Find(key) == nullptr) return DType::kFp32;
+  const std::string name = Text(key);
+  if (name == "float32") return DType::kFp32;
+  if (name == "bfloat16") return DType::kBf16;
+  if (name == "float16") return DType::kFp16;
+  Refuse(key, "is '" + name + "'; wanted float32, bfloat16 or float16");
+}
+
+RopeSpec HfConfig::Rope(int64_t rotary_dim) const {
+  RopeSpec rope{.theta = Number("rope_theta", 10000.0), .rotary_dim = rotary_dim};
+  const char* key = Find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
+  if (Find(key) == nullptr) return rope;
+  const HfConfig scaling(*Find(key), source_ + ": " + key);
+  rope.theta = scaling.Number("rope_theta", rope.theta);
+  const char* kind_key = scaling.Find("rope_type") != nullptr ? "rope_type" : "type";
+  const std::string kind = scaling.Find(kind_key) == nullptr ? "default" : scaling.Text(kind_key);
+  if (kind == "default") return rope;
+  rope.factor = scaling.Number("factor", 1.0);
+  if (kind == "linear") {
+    rope.scaling = RopeSpec::Scaling::kLinear;
+  } else if (kind == "llama3") {
+    rope.scaling = RopeSpec::Scaling::kLlama3;
+    rope.low_freq_factor = scaling.Number("low_freq_factor", 1.0);
+    rope.high_freq_factor = scaling.Number("high_freq_factor", 4.0);
+    rope.original_positions = scaling.Size("original_max_position_embeddings");
+  } else {
+    Refuse(key, "has the type '" + kind + "'; wanted default, linear or llama3");
+  }
+  return rope;
+}
+
+}  // namespace trireme

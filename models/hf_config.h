@@ -1,0 +1,45 @@
+// HfConfig: a model's config.json, read by key with types checked, for the spellings of transformers 4 and 5
+// alike. Knows no family: what the keys mean is the families' business.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "core/base/json.h"
+#include "core/plan/dtype.h"
+#include "parallel/graph/specs.h"
+
+namespace trireme {
+
+class HfConfig {
+ public:
+  // From DIRECTORY/config.json.
+  static HfConfig Read(const std::filesystem::path& directory);
+  HfConfig(Json json, std::string source) : json_(std::move(json)), source_(std::move(source)) {}
+
+  // A key that is missing, null or of another type is refused, unless there is a fallback.
+  int64_t Size(const char* key) const;  // at least 1
+  int64_t Size(const char* key, int64_t fallback) const;
+  double Number(const char* key, double fallback) const;
+  bool Flag(const char* key, bool fallback) const;
+  std::string Text(const char* key) const;
+  // Refuses any other value than `wanted`, for what no family here implements.
+  void Only(const char* key, const Json& wanted) const;
+
+  DType WeightType() const;  // dtype (5) or torch_dtype (4); fp32 where neither stands
+  // rope_parameters (5), or rope_theta and rope_scaling (4).
+  RopeSpec Rope(int64_t rotary_dim) const;
+
+  const std::string& source() const { return source_; }
+
+ private:
+  const Json* Find(const char* key) const;
+  [[noreturn]] void Refuse(const std::string& key, const std::string& why) const;
+
+  Json json_;
+  std::string source_;  // the file, for messages
+};
+
+}  // namespace trireme

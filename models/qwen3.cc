@@ -1,0 +1,16 @@
+// Qwen3: every query and key head is normalised before the rotary embedding; head_dim stands in the config.
+#include "models/decoder.h"
+#include "models/families.h"
+
+namespace trireme {
+
+LayerGraph Qwen3(const HfConfig& config) {
+  config.Only("use_sliding_window", false);
+  DecoderSpec decoder = CommonDecoder(config);
+  decoder.attention.qk_norm = true;
+  decoder.attention.qkv_bias = config.Flag("attention_bias", false);
+  decoder.attention.output_bias = decoder.attention.qkv_bias;
+  return DecoderGraph(config, decoder);
+}
+
+}  // namespace trireme

@@ -1,0 +1,22 @@
+// Rotary position embedding: pairs of a head's elements (first half with second half, as Hugging Face orders
+// them) turned by an angle that grows with the position.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace trireme {
+
+struct RotaryTable {
+  at::Tensor cosine;  // [tokens, rotary_dim / 2], fp32
+  at::Tensor sine;
+};
+
+// positions: [tokens] int64; frequencies: radians a position.
+RotaryTable MakeRotaryTable(const at::Tensor& positions, const std::vector<double>& frequencies);
+
+// x: [tokens, heads, head_dim]; all of head_dim is turned.
+at::Tensor Rotate(const at::Tensor& x, const RotaryTable& table);
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+#include "parallel/graph/graph.h"
+
+#include <sstream>
+
+namespace trireme {
+namespace {
+
+struct Describe {
+  std::ostream& out;
+
+  void operator()(const EmbeddingSpec& spec) const {
+    out << "embedding " << spec.vocabulary << " x " << spec.hidden;
+  }
+  void operator()(const DecoderSpec& spec) const {
+    out << "attention " << spec.attention.heads << " heads of " << spec.attention.head_dim << " ("
+        << spec.attention.kv_heads << " key-value), mlp " << spec.mlp.hidden << " > " << spec.mlp.ffn;
+  }
+  void operator()(const HeadSpec& spec) const {
+    out << "head " << spec.hidden << " > " << spec.vocabulary << (spec.tied ? ", tied to the embedding" : "");
+  }
+};
+
+}  // namespace
+
+std::string ToText(const LayerGraph& graph) {
+  std::ostringstream out;
+  out << graph.family << ", " << Name(graph.dtype) << ", " << graph.layers.size() << " layers\n";
+  for (const Layer& layer : graph.layers) {
+    out << "  " << layer.name << ": ";
+    std::visit(Describe{out}, layer.spec);
+    out << "\n";
+  }
+  return out.str();
+}
+
+}  // namespace trireme

@@ -1,0 +1,148 @@
+#include "parallel/graph/parameters.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr char kTensorAxis[] = "tp";
+const Initial kOnes{Initial::Kind::kOnes};
+const Initial kZeros{Initial::Kind::kZeros};
+
+// Collects a layer's parameters; every method is one kind of weight.
+class Declarer {
+ public:
+  Declarer(const LayerGraph& graph, const Layer& layer, const TensorSplit& split)
+      : graph_(graph), layer_(layer), tensor_(split.size), sequence_(split.sequence) {}
+
+  // Whole on every rank, used between the blocks: where each rank sees only its share of the tokens, it has
+  // only a part of the gradient.
+  void Norm(const std::string& role, int64_t size) { AddNorm(role, size, sequence_); }
+
+  // Whole on every rank, used inside a block on this rank's heads: always a part of the gradient.
+  void HeadNorm(const std::string& role, int64_t size) { AddNorm(role, size, true); }
+
+  // Output rows split over tp, blocks one after the other: each rank makes some of the outputs.
+  void Columns(const std::string& role, const std::vector<std::string>& parts, std::vector<Block> blocks,
+               int64_t inputs, bool bias) {
+    list_.push_back(
+        StackedParameter(Declare(role + ".weight", {SplitDim(kTensorAxis, blocks), WholeDim(inputs)}),
+                         HfOf(parts, ".weight"), Normal()));
+    if (!bias) return;
+    list_.push_back(StackedParameter(Declare(role + ".bias", {SplitDim(kTensorAxis, std::move(blocks))}),
+                                     HfOf(parts, ".bias"), kZeros));
+  }
+
+  // Input columns split over tp: each rank's product is a part of the sum, to which the bias is added once.
+  void Rows(const std::string& role, int64_t outputs, Block inputs, bool bias) {
+    list_.push_back(
+        PlainParameter(Declare(role + ".weight", {WholeDim(outputs), SplitDim(kTensorAxis, {inputs})}),
+                       Hf(role + ".weight"), Normal()));
+    if (!bias) return;
+    auto declaration = Declare(role + ".bias", {WholeDim(outputs)});
+    if (sequence_) declaration.partial_gradient = {kTensorAxis};
+    list_.push_back(PlainParameter(std::move(declaration), Hf(role + ".bias"), kZeros));
+  }
+
+  void Vocabulary(const std::string& role, int64_t vocabulary, int64_t hidden) {
+    const Block rows{.size = vocabulary, .parts = tensor_, .padding = PaddingTo(vocabulary, tensor_)};
+    list_.push_back(
+        PlainParameter(Declare(role, {SplitDim(kTensorAxis, {rows}), WholeDim(hidden)}), Hf(role), Normal()));
+  }
+
+  // Heads of `dim` elements. Fewer heads than ranks: ranks share, if that comes out even.
+  Block Heads(const char* what, int64_t heads, int64_t dim) const {
+    if (heads % tensor_ != 0 && tensor_ % heads != 0) {
+      throw InputError(layer_.name, ": ", heads, " ", what, " do not divide over parallel.tensor = ", tensor_,
+                       "; choose a tensor size that divides ", heads, " or is a multiple of it");
+    }
+    const auto parts = static_cast<int>(std::min<int64_t>(tensor_, heads));
+    return {.size = heads * dim, .parts = parts, .unit = dim};
+  }
+
+  Block Even(int64_t size) const { return {.size = size, .parts = tensor_}; }
+
+  std::vector<Parameter> Take() { return std::move(list_); }
+
+ private:
+  void AddNorm(const std::string& role, int64_t size, bool partial) {
+    auto declaration = Declare(role, {WholeDim(size)});
+    if (partial) declaration.partial_gradient = {kTensorAxis};
+    list_.push_back(PlainParameter(std::move(declaration), Hf(role), kOnes));
+  }
+  ParameterDeclaration Declare(const std::string& role, std::vector<Dim> dims) const {
+    return {.name = layer_.name + "." + role, .dtype = graph_.dtype, .dims = std::move(dims)};
+  }
+  Initial Normal() const { return {Initial::Kind::kNormal, graph_.initial_deviation}; }
+
+  const std::string& Hf(const std::string& role) const {
+    const auto found = layer_.hf_names.find(role);
+    TRIREME_CHECK(found != layer_.hf_names.end()) << layer_.name << " has no Hugging Face name for " << role;
+    return found->second;
+  }
+  std::vector<std::string> HfOf(const std::vector<std::string>& parts, const char* kind) const {
+    std::vector<std::string> names;
+    for (const std::string& part : parts) names.push_back(Hf(part + kind));
+    return names;
+  }
+
+  const LayerGraph& graph_;
+  const Layer& layer_;
+  int tensor_;
+  bool sequence_;
+  std::vector<Parameter> list_;
+};
+
+void Attention(const AttentionSpec& spec, Declarer& declare) {
+  const Block query = declare.Heads("attention heads", spec.heads, spec.head_dim);
+  const Block key = declare.Heads("key-value heads", spec.kv_heads, spec.head_dim);
+  declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {query, key, key},
+                  spec.hidden, spec.qkv_bias);
+  if (spec.qk_norm) {
+    declare.HeadNorm("attention.q_norm.weight", spec.head_dim);
+    declare.HeadNorm("attention.k_norm.weight", spec.head_dim);
+  }
+  declare.Rows("attention.output", spec.hidden, query, spec.output_bias);
+}
+
+void Mlp(const MlpSpec& spec, Declarer& declare) {
+  const Block rows = declare.Even(spec.ffn);
+  declare.Columns("mlp.gate_up", {"mlp.gate", "mlp.up"}, {rows, rows}, spec.hidden, spec.bias);
+  declare.Rows("mlp.down", spec.hidden, rows, spec.bias);
+}
+
+struct DeclareLayer {
+  Declarer& declare;
+
+  void operator()(const EmbeddingSpec& spec) const {
+    declare.Vocabulary("embedding.weight", spec.vocabulary, spec.hidden);
+  }
+  void operator()(const DecoderSpec& spec) const {
+    declare.Norm("attention_norm.weight", spec.attention.hidden);
+    Attention(spec.attention, declare);
+    declare.Norm("mlp_norm.weight", spec.mlp.hidden);
+    Mlp(spec.mlp, declare);
+  }
+  void operator()(const HeadSpec& spec) const {
+    declare.Norm("norm.weight", spec.hidden);
+    if (!spec.tied) declare.Vocabulary("logits.weight", spec.vocabulary, spec.hidden);
+  }
+};
+
+}  // namespace
+
+std::vector<Parameter> ParametersOf(const LayerGraph& graph, const Layer& layer, const TensorSplit& split) {
+  Declarer declare(graph, layer, split);
+  std::visit(DeclareLayer{declare}, layer.spec);
+  return declare.Take();
+}
+
+bool HasTiedHead(const LayerGraph& graph) {
+  const auto* head = graph.layers.empty() ? nullptr : std::get_if<HeadSpec>(&graph.layers.back().spec);
+  return head != nullptr && head->tied;
+}
+
+}  // namespace trireme

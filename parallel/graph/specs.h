@@ -1,0 +1,65 @@
+// What a layer of a transformer is, as plain values: sizes, norms, rotary embedding, activation. No tensor,
+// no rank, no Hugging Face key: models/ fills these from a config, parallel/ turns them into parameters and
+// work.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace trireme {
+
+struct RopeSpec {
+  enum class Scaling { kNone, kLinear, kLlama3 };
+  double theta = 10000.0;
+  int64_t rotary_dim = 0;  // how many of a head's elements are turned
+  Scaling scaling = Scaling::kNone;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;   // llama3
+  double high_freq_factor = 4.0;  // llama3
+  int64_t original_positions = 8192;
+};
+
+// Radians a position, one for each pair of elements: [rotary_dim / 2].
+std::vector<double> InverseFrequencies(const RopeSpec& rope);
+
+struct AttentionSpec {
+  int64_t hidden = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  bool qkv_bias = false;
+  bool output_bias = false;
+  bool qk_norm = false;  // RMSNorm of each query and key head before the rotary embedding
+  double norm_eps = 1e-6;
+  RopeSpec rope;
+};
+
+struct MlpSpec {  // down(silu(gate(x)) * up(x))
+  int64_t hidden = 0;
+  int64_t ffn = 0;
+  bool bias = false;
+};
+
+struct EmbeddingSpec {
+  int64_t vocabulary = 0;
+  int64_t hidden = 0;
+};
+
+struct DecoderSpec {  // norm, attention, add; norm, mlp, add
+  AttentionSpec attention;
+  MlpSpec mlp;
+  double norm_eps = 1e-6;
+};
+
+struct HeadSpec {  // norm, logits, loss
+  int64_t vocabulary = 0;
+  int64_t hidden = 0;
+  double norm_eps = 1e-6;
+  bool tied = false;  // the logits' weight is the embedding's
+};
+
+using LayerSpec = std::variant<EmbeddingSpec, DecoderSpec, HeadSpec>;
+
+}  // namespace trireme

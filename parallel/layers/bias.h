@@ -1,0 +1,13 @@
+// A bias that is added after the ranks' parts were summed, so that it counts once.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "core/tensor/weight.h"
+
+namespace trireme {
+
+// x: [tokens, size]; bias: [size] or nullptr, which outlives the backward pass.
+at::Tensor AddBias(const at::Tensor& x, const Weight* bias);
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+// Cross-entropy of logits that are never whole: over the ranks' shards of the vocabulary, over chunks of
+// tokens. Gives the loss and, in the same pass, the gradients of the hidden states and of the weight.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "core/comm/communicator.h"
+#include "core/tensor/weight.h"
+
+namespace trireme {
+
+struct CrossEntropyOptions {
+  int64_t vocabulary = 0;                     // the true one; rows of the last shards beyond it are padding
+  double scale = 1;                           // of the loss and of all gradients
+  int64_t chunk_elements = int64_t{1} << 23;  // logits in memory at a time: 32 MB in fp32
+};
+
+// hidden: [tokens, size] on every rank, labels: [tokens] int64, -100: not trained. The weight ([vocabulary /
+// ranks, size]) sums its gradient where it is trained and the hidden states require one. The gradient that
+// autograd hands on is this rank's part of a sum over the group.
+at::Tensor ShardedCrossEntropy(const at::Tensor& hidden, const at::Tensor& labels, const Weight& weight,
+                               Communicator& group, const CrossEntropyOptions& options);
+
+}  // namespace trireme

@@ -1,0 +1,44 @@
+#include "parallel/layers/embedding.h"
+
+#include <ATen/ops/embedding.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace trireme {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// `anchor` requires a gradient and is otherwise unused: without it autograd would not come back here.
+struct LookupFunction : torch::autograd::Function<LookupFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& anchor, const at::Tensor& indices,
+                            const at::Tensor& held, const Weight* weight) {
+    context->save_for_backward({indices, held});
+    context->saved_data["weight"] = reinterpret_cast<int64_t>(weight);
+    return at::embedding(weight->value, indices) * held.unsqueeze(1).to(weight->value.scalar_type());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const auto* weight = reinterpret_cast<const Weight*>(context->saved_data["weight"].toInt());
+    if (weight->trained()) {
+      at::Tensor sum = weight->gradient;
+      sum.index_add_(0, saved[0], gradients[0].to(at::kFloat) * saved[1].unsqueeze(1));
+    }
+    return {at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+EmbeddingLayer::EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel)
+    : weight_(weights.Find(layer.name + ".embedding.weight")), parallel_(parallel) {}
+
+at::Tensor EmbeddingLayer::Forward(const at::Tensor& anchor, const MicroBatch& batch) const {
+  const int64_t held_rows = weight_.value.size(0);
+  const at::Tensor local = batch.tokens - parallel_.rank() * held_rows;
+  const at::Tensor held = (local >= 0).logical_and(local < held_rows);
+  return Leave(LookupFunction::apply(anchor, local * held, held, &weight_), parallel_);
+}
+
+}  // namespace trireme

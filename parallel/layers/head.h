@@ -1,0 +1,23 @@
+// The head: normalise, logits, cross-entropy over a shard of the vocabulary. The logits exist for one chunk
+// of tokens at a time, on each rank for its own part of the vocabulary; their gradient is used up at once.
+#pragma once
+
+#include "parallel/layers/layer.h"
+
+namespace trireme {
+
+class HeadLayer : public RunningLayer {
+ public:
+  HeadLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel);
+  // The mean loss of the trained tokens times their share of the batch: a scalar. Its backward pass begins
+  // with 1.
+  at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const override;
+
+ private:
+  HeadSpec spec_;
+  const TensorParallel& parallel_;
+  const Weight& norm_;
+  const Weight& logits_;  // [vocabulary / tp, hidden]; the embedding's where they are tied
+};
+
+}  // namespace trireme

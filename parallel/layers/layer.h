@@ -1,0 +1,38 @@
+// A layer that runs: from a graph's specification and this rank's weights to work on activations. Autograd
+// carries the way back; weights sum their own gradients.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "parallel/graph/graph.h"
+#include "parallel/layers/weights.h"
+#include "parallel/tensor/regions.h"
+
+namespace trireme {
+
+// Rows of one length, padded at their ends; what a rank's layers see of a micro batch.
+struct MicroBatch {
+  int64_t rows = 0;
+  int64_t length = 0;
+  at::Tensor tokens;      // [rows · length] int64
+  at::Tensor labels;      // [rows · length] int64: the token after each one, -100 where it is not trained
+  at::Tensor positions;   // [rows · length] int64
+  double loss_scale = 1;  // 1 / trained tokens of the whole batch
+};
+
+class RunningLayer {
+ public:
+  virtual ~RunningLayer() = default;
+  // x: [tokens (or this rank's share), hidden]. The first layer takes an empty tensor that requires a
+  // gradient, the last gives the loss, a scalar.
+  virtual at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const = 0;
+};
+
+// Weights and `parallel` outlive the layer.
+std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights,
+                                        const TensorParallel& parallel);
+
+}  // namespace trireme

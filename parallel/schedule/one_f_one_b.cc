@@ -1,0 +1,31 @@
+// 1F1B: a rank runs as many forwards ahead as there are stages behind it, then one forward and one backward
+// in turn. Bubble (ranks - 1) / (micro batches + ranks - 1); rank r holds ranks - r micro batches alive.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "parallel/schedule/order_builder.h"
+#include "parallel/schedule/schedule.h"
+
+namespace trireme {
+
+ComputeOrder OneFOneB(const PipelineShape& shape) {
+  if (shape.virtual_stages != 1) {
+    throw InputError("schedule 1f1b with virtual_stages = ", shape.virtual_stages,
+                     "; it has one stage a rank: write virtual_stages: 1 or schedule: interleaved");
+  }
+  ComputeOrder order{PlaceStages(PlacementKind::kStraight, shape.ranks, 1), shape.micro_batches, {}};
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    const int ahead = std::min(shape.micro_batches, shape.ranks - 1 - rank);
+    OrderBuilder builder(1);
+    for (int i = 0; i < ahead; ++i) builder.Forward(0);
+    for (int i = ahead; i < shape.micro_batches; ++i) {
+      builder.Forward(0);
+      builder.Backward(0);
+    }
+    for (int i = 0; i < ahead; ++i) builder.Backward(0);
+    order.ranks.push_back(builder.Take());
+  }
+  return order;
+}
+
+}  // namespace trireme

@@ -1,0 +1,65 @@
+// The list of schedules. A new one is a file with its function and a line here.
+#include "parallel/schedule/schedules.h"
+
+#include "core/base/error.h"
+#include "parallel/schedule/insert_messages.h"
+#include "parallel/schedule/insert_parameters.h"
+#include "parallel/schedule/verify.h"
+
+#define TRIREME_SCHEDULES(SCHEDULE)    \
+  SCHEDULE("1f1b", OneFOneB)           \
+  SCHEDULE("interleaved", Interleaved) \
+  SCHEDULE("zero_bubble", ZeroBubble)  \
+  SCHEDULE("dualpipev", DualPipeV)
+
+namespace trireme {
+
+#define DECLARE(name, function) ComputeOrder function(const PipelineShape& shape);
+TRIREME_SCHEDULES(DECLARE)
+#undef DECLARE
+
+namespace {
+
+struct NamedSchedule {
+  std::string_view name;
+  ComputeOrder (*order)(const PipelineShape&);
+};
+
+#define LIST(name, function) {name, function},
+constexpr NamedSchedule kSchedules[] = {TRIREME_SCHEDULES(LIST)};
+#undef LIST
+
+const NamedSchedule& Find(std::string_view name) {
+  std::string known;
+  for (const NamedSchedule& schedule : kSchedules) {
+    if (schedule.name == name) return schedule;
+    known += Concat(known.empty() ? "" : ", ", schedule.name);
+  }
+  throw InputError("schedule '", name, "' is not known; wanted one of ", known);
+}
+
+}  // namespace
+
+std::vector<std::string> ScheduleNames() {
+  std::vector<std::string> names;
+  for (const NamedSchedule& schedule : kSchedules) names.emplace_back(schedule.name);
+  return names;
+}
+
+ComputeOrder MakeComputeOrder(std::string_view name, const PipelineShape& shape) {
+  const NamedSchedule& schedule = Find(name);
+  if (shape.ranks < 1) throw InputError("pipeline = ", shape.ranks, "; wanted at least 1");
+  if (shape.micro_batches < 1) throw InputError(shape.micro_batches, " micro batches; wanted at least 1");
+  return schedule.order(shape);
+}
+
+Schedule MakeSchedule(std::string_view name, const PipelineShape& shape, int zero) {
+  const ComputeOrder order = MakeComputeOrder(name, shape);
+  Schedule schedule = InsertParameterActions(InsertMessages(std::string(name), order), zero);
+  const std::optional<std::string> fault = FindFault(schedule);
+  TRIREME_CHECK(!fault) << "schedule " << name << ", " << shape.ranks << " ranks, " << shape.micro_batches
+                        << " micro batches, " << shape.virtual_stages << " virtual stages: " << *fault;
+  return schedule;
+}
+
+}  // namespace trireme

@@ -1,0 +1,48 @@
+// Simulator: when every action of a table would run, given how long each kind takes; bubbles and live
+// activations follow. Takes a verified table; knows no device and no real clock.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/schedule/schedule.h"
+
+namespace trireme {
+
+// Of one micro batch on one chunk, in any unit. A whole backward takes both gradients' time. Actions on
+// parameters and gradients take none.
+struct Durations {
+  double forward = 1;
+  double backward_input = 1;
+  double backward_weight = 1;
+  double message = 0;
+};
+
+struct TimedAction {
+  Action action;
+  double start = 0;
+  double end = 0;
+};
+
+struct RankTimeline {
+  std::vector<TimedAction> compute;   // in order
+  std::vector<TimedAction> messages;  // sends and receives, by the step they stand in
+  double bubble_fraction = 0;         // the part of the whole time in which this rank computes nothing
+  int peak_live = 0;  // most chunks' activations at once: a micro batch counts on each chunk from its forward
+                      // to its weight gradient
+};
+
+struct Timeline {
+  std::string title;  // "1f1b, 4 ranks, 8 micro batches"
+  int chunks = 1;
+  double end = 0;  // of the last compute of all ranks
+  std::vector<RankTimeline> ranks;
+};
+
+// A rank has two queues, as an executor with two streams has: compute, and batches of messages, each in the
+// table's order. A batch is posted when the batch before it has ended and what it sends is made; a message
+// runs from the moment both its ends are posted; a batch ends with its last message. Compute waits for the
+// batch that brings its input, for no other.
+Timeline Simulate(const Schedule& schedule, const Durations& durations);
+
+}  // namespace trireme

@@ -1,0 +1,130 @@
+// A layer's parameters over every tensor size: the ranks' slices of each Hugging Face tensor put together
+// give the tensor, and what does not divide is refused with numbers.
+#include "parallel/graph/parameters.h"
+
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kHidden = 12, kHeads = 8, kHeadDim = 4, kFfn = 16, kVocabulary = 13;
+
+LayerGraph SmallGraph(int64_t kv_heads) {
+  DecoderSpec decoder;
+  decoder.attention = {.hidden = kHidden,
+                       .heads = kHeads,
+                       .kv_heads = kv_heads,
+                       .head_dim = kHeadDim,
+                       .qkv_bias = true,
+                       .output_bias = true,
+                       .qk_norm = true};
+  decoder.mlp = {.hidden = kHidden, .ffn = kFfn, .bias = true};
+  HfNames names;
+  for (const char* role :
+       {"attention_norm", "attention.q", "attention.k", "attention.v", "attention.q_norm", "attention.k_norm",
+        "attention.output", "mlp_norm", "mlp.gate", "mlp.up", "mlp.down"}) {
+    for (const char* kind : {".weight", ".bias"})
+      names[std::string(role) + kind] = std::string("hf.") + role + kind;
+  }
+  LayerGraph graph{.family = "test", .layers = {}};
+  graph.layers.push_back(
+      {"embedding", EmbeddingSpec{kVocabulary, kHidden}, {{"embedding.weight", "hf.embed"}}});
+  graph.layers.push_back({"layers.0", decoder, names});
+  graph.layers.push_back(
+      {"head", HeadSpec{kVocabulary, kHidden}, {{"norm.weight", "hf.norm"}, {"logits.weight", "hf.head"}}});
+  return graph;
+}
+
+// Visits every element of a copy with its flat index in the file and in the local tensor.
+template <typename Visit>
+void ForEachElement(const SliceCopy& copy, Visit visit) {
+  const int64_t count = Elements(copy.extent);
+  for (int64_t flat = 0; flat < count; ++flat) {
+    int64_t rest = flat, file = copy.file_offset, local = copy.local_offset;
+    for (size_t dim = copy.extent.size(); dim-- > 0;) {
+      const int64_t index = rest % copy.extent[dim];
+      rest /= copy.extent[dim];
+      file += index * copy.file_strides[dim];
+      local += index * copy.local_strides[dim];
+    }
+    visit(file, local);
+  }
+}
+
+class ParametersOverRanks : public testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(ParametersOverRanks, SlicesPutTogetherAreTheTensor) {
+  const auto [tensor, kv_heads] = GetParam();
+  const LayerGraph graph = SmallGraph(kv_heads);
+  const Grids grids = MakeGrids(tensor, {.tensor = tensor});
+  for (const Layer& layer : graph.layers) {
+    for (const Parameter& parameter : ParametersOf(graph, layer, {.size = tensor})) {
+      const Placement placement(parameter.declaration, grids);
+      std::map<std::string, std::vector<int>> owners;
+      for (const HfTensor& source : parameter.hf) owners[source.name].resize(Elements(source.shape));
+      for (int rank = 0; rank < tensor; ++rank) {
+        std::vector<int> local(Elements(placement.LocalShape()));
+        for (const SliceCopy& copy : SliceCopies(parameter, placement, rank)) {
+          ForEachElement(copy, [&](int64_t file_index, int64_t local_index) {
+            local.at(local_index) += 1;
+            if (copy.replica == 0) owners[copy.source->name].at(file_index) += 1;
+          });
+        }
+        for (int count : local)
+          EXPECT_LE(count, 1) << parameter.declaration.name << ": a local element filled twice";
+      }
+      for (const auto& [name, counts] : owners) {
+        for (int count : counts) ASSERT_EQ(count, 1) << name << ": an element without its one owner";
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ParametersOverRanks,
+                         testing::Values(std::tuple{1, 8}, std::tuple{1, 2}, std::tuple{2, 2},
+                                         std::tuple{2, 4}, std::tuple{4, 2}, std::tuple{8, 2},
+                                         std::tuple{8, 1}));
+
+std::string RefusalOf(int64_t kv_heads, int tensor) {
+  const LayerGraph graph = SmallGraph(kv_heads);
+  try {
+    for (const Layer& layer : graph.layers) {
+      for (const Parameter& parameter : ParametersOf(graph, layer, {.size = tensor})) {
+        Placement(parameter.declaration, MakeGrids(tensor, {.tensor = tensor}));
+      }
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Parameters, RefusesHeadsThatDoNotDivide) {
+  EXPECT_EQ(RefusalOf(3, 2),
+            "layers.0: 3 key-value heads do not divide over parallel.tensor = 2; choose a tensor size that "
+            "divides 3 or "
+            "is a multiple of it");
+  EXPECT_NE(RefusalOf(2, 3).find("8 attention heads do not divide over parallel.tensor = 3"),
+            std::string::npos);
+}
+
+TEST(Parameters, GradientsArePartsWhereRanksSeeOtherTokensOrHeads) {
+  const LayerGraph graph = SmallGraph(2);
+  for (bool sequence : {true, false}) {
+    for (const Parameter& parameter :
+         ParametersOf(graph, graph.layers[1], {.size = 2, .sequence = sequence})) {
+      const std::string& name = parameter.declaration.name;
+      const bool whole = parameter.declaration.dims[0].axis.empty() && parameter.declaration.dims.size() == 1;
+      const bool head_norm = name.ends_with("q_norm.weight") || name.ends_with("k_norm.weight");
+      const bool wanted = whole && (sequence || head_norm);
+      EXPECT_EQ(!parameter.declaration.partial_gradient.empty(), wanted) << name << ", sequence " << sequence;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme

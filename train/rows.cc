@@ -1,0 +1,69 @@
+#include "train/rows.h"
+
+#include <fstream>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+
+namespace trireme {
+namespace {
+
+std::vector<int64_t> ReadIds(const Json& object, const char* key, const std::string& where) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_array()) throw InputError(where, ": wanted a list '", key, "'");
+  std::vector<int64_t> ids;
+  for (const Json& id : *found) {
+    if (!id.is_number_integer())
+      throw InputError(where, ": ", key, " has ", id.dump(), "; wanted whole numbers");
+    ids.push_back(id.get<int64_t>());
+  }
+  return ids;
+}
+
+void CheckRow(const Row& row, int64_t vocabulary, const std::string& where) {
+  if (row.input_ids.empty()) throw InputError(where, ": the row is empty");
+  if (row.input_ids.size() != row.labels.size()) {
+    throw InputError(where, ": ", row.input_ids.size(), " input_ids and ", row.labels.size(),
+                     " labels; wanted as many");
+  }
+  for (size_t i = 0; i < row.input_ids.size(); ++i) {
+    const int64_t id = row.input_ids[i], label = row.labels[i];
+    if (id < 0 || id >= vocabulary) {
+      throw InputError(where, ": input_ids[", i, "] = ", id, " is outside the vocabulary of ", vocabulary);
+    }
+    if (label != kNotTrained && (label < 0 || label >= vocabulary)) {
+      throw InputError(where, ": labels[", i, "] = ", label, " is neither -100 nor in the vocabulary of ",
+                       vocabulary);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary) {
+  std::ifstream file(path);
+  if (!file) throw InputError(path, ": cannot be read");
+  std::vector<Row> rows;
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string where = Concat(path, ":", number);
+    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object()) throw InputError(where, ": is no JSON object: ", line.substr(0, 60));
+    Row row{ReadIds(object, "input_ids", where), ReadIds(object, "labels", where)};
+    CheckRow(row, vocabulary, where);
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) throw InputError(path, ": has no rows");
+  return rows;
+}
+
+int64_t TrainedTokens(const std::vector<Row>& rows) {
+  int64_t count = 0;
+  for (const Row& row : rows) {
+    for (size_t i = 1; i < row.labels.size(); ++i) count += row.labels[i] != kNotTrained;
+  }
+  return count;
+}
+
+}  // namespace trireme
