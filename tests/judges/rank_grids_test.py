@@ -39,7 +39,7 @@ def ours(world, tp, cp, pp, ep, etp):
 
 def main():
     compared = 0
-    for world, tp, cp, pp, ep, etp in layouts(150):
+    for world, tp, cp, pp, ep, etp in layouts(50):
         axes = ours(world, tp, cp, pp, ep, etp)["axes"]
         dense = RankGenerator(tp=tp, ep=1, dp=world // (tp * cp * pp), pp=pp, cp=cp, order="tp-cp-ep-dp-pp")
         expert = RankGenerator(tp=etp, ep=ep, dp=world // (etp * ep * pp), pp=pp, cp=1, order="tp-cp-ep-dp-pp")
@@ -52,7 +52,7 @@ def main():
                     return 1
                 compared += 1
     print(f"ok: {compared} kinds of groups equal to megatron-core's")
-    return 0 if compared > 1000 else 1
+    return 0 if compared > 400 else 1
 
 
 if __name__ == "__main__":
