@@ -49,7 +49,10 @@ void WriteGradients(const std::string& path, const std::map<std::string, at::Ten
 }
 
 // What grads computes under so far; the rest is refused, never ignored.
-void RefuseUnsupported(const ParallelSizes& sizes) {
+void RefuseUnsupported(DeviceChoice device, const ParallelSizes& sizes) {
+  if (device == DEVICE_NPU || device == DEVICE_CUDA) {
+    throw InputError("grads runs on device cpu only; set device to cpu or auto");
+  }
   if (sizes.pipeline * sizes.context * sizes.expert * sizes.expert_tensor > 1) {
     throw InputError(
         "grads runs under parallel.tensor and data parallel only; set parallel.pipeline, context, expert "
@@ -60,7 +63,7 @@ void RefuseUnsupported(const ParallelSizes& sizes) {
 void Grads(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
   const ParallelSizes sizes = SizesOf(config.parallel());
-  RefuseUnsupported(sizes);
+  RefuseUnsupported(config.device(), sizes);
   const Grids grids = MakeGrids(job.world(), sizes);
   const HfConfig model = HfConfig::Read(arguments.value("model"));
   const LayerGraph graph = BuildGraph(model);
@@ -101,7 +104,7 @@ void Grads(const Arguments& arguments, Job& job) {
 Command GradsCommand() {
   return {
       .name = "grads",
-      .summary = "One forward and backward pass over given rows; writes every gradient, whole.",
+      .summary = "One forward and backward pass over given rows, in fp32; writes every gradient, whole.",
       .options =
           {{.name = "model", .value_name = "DIR", .help = "a Hugging Face model directory", .required = true},
            {.name = "rows",

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "parallel/graph/specs.h"
+
 namespace trireme {
 
 struct Row {
   std::vector<int64_t> input_ids;
   std::vector<int64_t> labels;
 };
-
-inline constexpr int64_t kNotTrained = -100;
 
 // Refuses, with file and line, what is no row, an empty one, and an id outside [0, vocabulary).
 std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary);

@@ -10,6 +10,9 @@
 
 namespace trireme {
 
+// The label of a token whose prediction is not trained, as in Hugging Face.
+inline constexpr int64_t kNotTrained = -100;
+
 struct RopeSpec {
   enum class Scaling { kNone, kLinear, kLlama3 };
   double theta = 10000.0;

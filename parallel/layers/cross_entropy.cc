@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "parallel/graph/specs.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -13,8 +14,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-constexpr int64_t kNotTrained = -100;
 
 struct Shard {
   const Weight& weight;
