@@ -15,14 +15,15 @@ namespace {
 using google::protobuf::Message;
 
 std::string TypeText(const FieldDescriptor& field) {
-  return field.is_repeated() ? "a list of texts" : WantedText(field);
+  if (!field.is_repeated()) return WantedText(field);
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "a list of texts" : "a list of integers";
 }
 
 std::string DefaultText(const Message& section, const FieldDescriptor& field) {
   if (!field.is_repeated()) return ScalarText(section, field);
   std::vector<std::string> items;
   for (int i = 0; i < section.GetReflection()->FieldSize(section, &field); ++i) {
-    items.push_back(section.GetReflection()->GetRepeatedString(section, &field, i));
+    items.push_back(ItemText(section, field, i));
   }
   return Concat("[", Join(items), "]");
 }

@@ -54,12 +54,9 @@ class Reader {
                 Message& section) const {
     section.GetReflection()->ClearField(&section, &field);
     for (size_t i = 0; i < node.size(); ++i) {
-      if (node[i].IsScalar()) {
-        section.GetReflection()->AddString(&section, &field, node[i].Scalar());
-      } else {
-        throw InputError(source_.At(node[i].Mark()), key, "[", i, "]: wanted text, found ",
-                         FoundText(node[i]));
-      }
+      if (AddItem(node[i], field, section)) continue;
+      throw InputError(source_.At(node[i].Mark()), key, "[", i, "]: wanted ",
+                       WantedItemInstead(node[i], field), ", found ", FoundText(node[i]));
     }
   }
 

@@ -14,7 +14,7 @@ using google::protobuf::Message;
 std::string ListText(const Message& section, const FieldDescriptor& field) {
   std::vector<std::string> items;
   for (int i = 0; i < section.GetReflection()->FieldSize(section, &field); ++i) {
-    items.push_back(QuotedIfNeeded(section.GetReflection()->GetRepeatedString(section, &field, i)));
+    items.push_back(ItemText(section, field, i));
   }
   return Concat("[", Join(items), "]");
 }

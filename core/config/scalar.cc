@@ -37,16 +37,22 @@ int64_t GreatestOfType(const FieldDescriptor& field) {
                                                             : std::numeric_limits<int64_t>::max();
 }
 
-bool ReadInteger(const std::string& text, const FieldDescriptor& field, Message& section) {
+// Within the field's range and its type's.
+std::optional<int64_t> ParseInteger(const std::string& text, const FieldDescriptor& field) {
   const std::optional<int64_t> number = ParseNumber<int64_t>(text);
-  if (!number || !InRange(field, static_cast<double>(*number))) return false;
+  if (!number || !InRange(field, static_cast<double>(*number))) return std::nullopt;
+  const bool narrow = field.cpp_type() == FieldDescriptor::CPPTYPE_INT32;
+  return narrow && static_cast<int32_t>(*number) != *number ? std::nullopt : number;
+}
+
+bool ReadInteger(const std::string& text, const FieldDescriptor& field, Message& section) {
+  const std::optional<int64_t> number = ParseInteger(text, field);
+  if (!number) return false;
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
     section.GetReflection()->SetInt64(&section, &field, *number);
-    return true;
+  } else {
+    section.GetReflection()->SetInt32(&section, &field, static_cast<int32_t>(*number));
   }
-  const auto narrow = static_cast<int32_t>(*number);
-  if (narrow != *number) return false;
-  section.GetReflection()->SetInt32(&section, &field, narrow);
   return true;
 }
 
@@ -100,7 +106,24 @@ bool ReadScalar(const YAML::Node& node, const FieldDescriptor& field, Message& s
   }
 }
 
+bool AddItem(const YAML::Node& node, const FieldDescriptor& field, Message& section) {
+  if (!node.IsScalar()) return false;
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    section.GetReflection()->AddString(&section, &field, node.Scalar());
+    return true;
+  }
+  TRIREME_CHECK(field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) << "a list of " << field.cpp_type_name();
+  const std::optional<int64_t> number =
+      IsPlainScalar(node) ? ParseInteger(node.Scalar(), field) : std::nullopt;
+  if (number) section.GetReflection()->AddInt32(&section, &field, static_cast<int32_t>(*number));
+  return number.has_value();
+}
+
 std::string WantedInstead(const YAML::Node& node, const FieldDescriptor& field) {
+  return field.is_repeated() || IsSection(field) ? WantedText(field) : WantedItemInstead(node, field);
+}
+
+std::string WantedItemInstead(const YAML::Node& node, const FieldDescriptor& field) {
   const bool all_digits =
       IsPlainScalar(node) && node.Scalar().find_first_not_of("0123456789") == std::string::npos;
   if (all_digits && IsInteger(field) && !field.options().HasExtension(schema::max)) {
@@ -108,7 +131,7 @@ std::string WantedInstead(const YAML::Node& node, const FieldDescriptor& field) 
     const int64_t greatest = GreatestOfType(field);
     if (!number || *number > greatest) return Concat("an integer of at most ", greatest);
   }
-  return WantedText(field);
+  return WantedItemText(field);
 }
 
 std::string ScalarText(const Message& section, const FieldDescriptor& field) {
@@ -127,6 +150,14 @@ std::string ScalarText(const Message& section, const FieldDescriptor& field) {
     default:
       return QuotedIfNeeded(reflection.GetString(section, &field));
   }
+}
+
+std::string ItemText(const Message& section, const FieldDescriptor& field, int index) {
+  const Reflection& reflection = *section.GetReflection();
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
+    return std::to_string(reflection.GetRepeatedInt32(section, &field, index));
+  }
+  return QuotedIfNeeded(reflection.GetRepeatedString(section, &field, index));
 }
 
 std::string QuotedIfNeeded(const std::string& text) {

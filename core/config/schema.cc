@@ -62,22 +62,6 @@ void FillWithDefaults(Message& message) {
   }
 }
 
-std::string WantedScalar(const FieldDescriptor& field) {
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return "true or false";
-    case FieldDescriptor::CPPTYPE_INT32:
-    case FieldDescriptor::CPPTYPE_INT64:
-      return Concat("an integer", RangeText(field));
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return Concat("a number", RangeText(field));
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return Concat("one of ", Join(SpellingsOf(*field.enum_type())));
-    default:
-      return "text";
-  }
-}
-
 // "tensor" of "parallel.tensor".
 std::string LastName(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
@@ -102,7 +86,25 @@ const EnumValueDescriptor* FindSpelling(const EnumDescriptor& type, const std::s
 
 std::string WantedText(const FieldDescriptor& field) {
   if (IsSection(field)) return Concat("keys such as ", field.message_type()->field(0)->name());
-  return field.is_repeated() ? "a list such as [a, b]" : WantedScalar(field);
+  if (!field.is_repeated()) return WantedItemText(field);
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "a list such as [a, b]"
+                                                             : "a list such as [1, 2]";
+}
+
+std::string WantedItemText(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
+    case FieldDescriptor::CPPTYPE_INT32:
+    case FieldDescriptor::CPPTYPE_INT64:
+      return Concat("an integer", RangeText(field));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return Concat("a number", RangeText(field));
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return Concat("one of ", Join(SpellingsOf(*field.enum_type())));
+    default:
+      return "text";
+  }
 }
 
 bool InRange(const FieldDescriptor& field, double value) {

@@ -26,6 +26,8 @@ const EnumValueDescriptor* FindSpelling(const EnumDescriptor& type, const std::s
 
 // "an integer of 1 or more", "one of ring, ulysses, hybrid", "a list of texts": what a value must be.
 std::string WantedText(const FieldDescriptor& field);
+// The same of one item of a list.
+std::string WantedItemText(const FieldDescriptor& field);
 
 bool InRange(const FieldDescriptor& field, double value);
 

@@ -49,6 +49,10 @@ TEST(DefaultsTest, OfKeysBeyondTheExample) {
   EXPECT_EQ(config.comm().exec_timeout_seconds(), 1836);
   EXPECT_EQ(config.comm().hang_report_seconds(), 60);
   EXPECT_FALSE(config.run().deterministic());
+  EXPECT_EQ(config.run().trace(), 0);
+  EXPECT_EQ(config.run().on_nonfinite(), ON_NONFINITE_STOP);
+  EXPECT_TRUE(config.data().shuffle());
+  EXPECT_EQ(config.parallel().stage_layers_size(), 0);
 }
 
 // The reader checks every value it is given, and here it is given all of them.

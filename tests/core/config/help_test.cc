@@ -48,6 +48,7 @@ TEST(ConfigHelpTest, ShowsTypeRangeAndDefault) {
                       "      Ranks that share each layer's matrices.\n"),
             std::string::npos);
   EXPECT_NE(help.find("  tuning.targets  (a list of texts; default [all-linear])\n"), std::string::npos);
+  EXPECT_NE(help.find("  parallel.stage_layers  (a list of integers; default [])\n"), std::string::npos);
   EXPECT_NE(
       help.find("  parallel.schedule  (one of 1f1b, interleaved, zero_bubble, dualpipev; default 1f1b)\n"),
       std::string::npos);

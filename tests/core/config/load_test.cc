@@ -50,6 +50,13 @@ TEST(LoadTest, AListReplacesItsDefault) {
   EXPECT_EQ(ParseConfig("tuning: {targets: []}", "x").tuning().targets_size(), 0);
 }
 
+TEST(LoadTest, AListOfIntegers) {
+  const Config config = ParseConfig("parallel: {stage_layers: [9, 9]}\n", "run.yaml",
+                                    {"parallel.stage_layers=[2, 0, 2147483647]"});
+  const auto& layers = config.parallel().stage_layers();
+  EXPECT_EQ(std::vector<int>(layers.begin(), layers.end()), (std::vector<int>{2, 0, 2147483647}));
+}
+
 TEST(LoadTest, EndsOfRangesAreAllowed) {
   const Config config =
       ParseConfig("parallel: {zero: 3, tensor: 2147483647}\noptimizer: {warmup: 1, beta1: 0}", "x");

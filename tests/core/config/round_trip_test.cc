@@ -39,10 +39,18 @@ class RandomConfig {
         FillSection(*reflection.MutableMessage(&section, &field));
       } else if (field.is_repeated()) {
         reflection.ClearField(&section, &field);
-        for (uint64_t n = random_() % 4; n > 0; --n) reflection.AddString(&section, &field, DrawText());
+        for (uint64_t n = random_() % 4; n > 0; --n) AddItem(field, section);
       } else {
         FillScalar(field, section);
       }
+    }
+  }
+
+  void AddItem(const FieldDescriptor& field, Message& section) {
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
+      section.GetReflection()->AddInt32(&section, &field, DrawInteger<int32_t>(field));
+    } else {
+      section.GetReflection()->AddString(&section, &field, DrawText());
     }
   }
 
