@@ -1,0 +1,148 @@
+// Dynamic programming over (stages left, first layer left), twice: for the least largest stage, then, within
+// that bound, for the most even layout.
+#include "parallel/graph/partition.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "parallel/graph/costs.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
+
+// Sums of squares are rounded, and not on every machine alike: what differs by less is equal.
+constexpr double kTie = 1e-9;
+
+class Balance {
+ public:
+  Balance(const LayerGraph& graph, int stages, int64_t length)
+      : stages_(static_cast<size_t>(stages)), costs_(graph.layers.size() + 1, 0) {
+    for (size_t i = 0; i < graph.layers.size(); ++i) {
+      costs_[i + 1] = costs_[i] + ForwardFlops(graph.layers[i], length);
+    }
+  }
+
+  std::vector<StageLayers> Solve() {
+    const auto largest = [](double stage, double rest) { return std::max(stage, rest); };
+    bound_ = kImpossible;
+    bound_ = Fill(largest)[stages_][0];
+    const auto squares = [](double stage, double rest) { return stage * stage + rest; };
+    return Trace(Fill(squares), squares);
+  }
+
+ private:
+  using Table = std::vector<std::vector<double>>;  // [stages left][first layer left]: the best that is left
+
+  double Cost(size_t begin, size_t end) const { return costs_[end] - costs_[begin]; }
+  size_t layers() const { return costs_.size() - 1; }
+
+  template <typename Join>
+  double Best(const Table& table, size_t left, size_t begin, Join join) const {
+    double best = kImpossible;
+    for (size_t end = begin + 1; end <= layers(); ++end) {
+      if (Cost(begin, end) > bound_) break;
+      best = std::min(best, join(Cost(begin, end), table[left - 1][end]));
+    }
+    return best;
+  }
+
+  template <typename Join>
+  Table Fill(Join join) const {
+    Table table(stages_ + 1, std::vector<double>(layers() + 1, kImpossible));
+    table[0][layers()] = 0;
+    for (size_t left = 1; left <= stages_; ++left) {
+      for (size_t begin = 0; begin < layers(); ++begin) table[left][begin] = Best(table, left, begin, join);
+    }
+    return table;
+  }
+
+  // From the first stage on, the shortest that still reaches the best.
+  template <typename Join>
+  std::vector<StageLayers> Trace(const Table& table, Join join) const {
+    std::vector<StageLayers> result;
+    size_t begin = 0;
+    for (size_t left = stages_; left > 0; --left) {
+      const double wanted = table[left][begin] * (1 + kTie);
+      size_t end = begin + 1;
+      while (Cost(begin, end) > bound_ || join(Cost(begin, end), table[left - 1][end]) > wanted) ++end;
+      result.push_back({begin, end});
+      begin = end;
+    }
+    return result;
+  }
+
+  size_t stages_;
+  std::vector<double> costs_;  // [layers + 1] of all layers before
+  double bound_ = kImpossible;
+};
+
+std::string ListText(const std::vector<int>& numbers) {
+  std::vector<std::string> texts;
+  for (int number : numbers) texts.push_back(std::to_string(number));
+  return "[" + Join(texts) + "]";
+}
+
+std::vector<StageLayers> AsSaid(int decoders, int stages, const std::vector<int>& said) {
+  const std::string key = "parallel.stage_layers = " + ListText(said);
+  const auto count = static_cast<int>(said.size());
+  if (count != stages) {
+    throw InputError(key, " names ", count, " stages; parallel.pipeline and virtual_stages make ", stages,
+                     "; write one number for each");
+  }
+  for (int stage = 0; stage < stages; ++stage) {
+    const bool outer = stage == 0 || stage == stages - 1;
+    if (said[stage] >= (outer ? 0 : 1)) continue;
+    throw InputError(key, ": stage ", stage, " has ", said[stage], " layers; wanted at least ",
+                     outer ? "0" : "1, for only the first and the last stage may have none");
+  }
+  const int64_t sum = std::accumulate(said.begin(), said.end(), int64_t{0});
+  if (sum != decoders) {
+    throw InputError(key, " makes ", sum, " decoder layers; the model has ", decoders,
+                     "; write numbers that add up to ", decoders);
+  }
+  std::vector<StageLayers> result;
+  size_t begin = 0;
+  for (int stage = 0; stage < stages; ++stage) {
+    const size_t embedding = stage == 0, head = stage == stages - 1;
+    result.push_back({begin, begin + embedding + static_cast<size_t>(said[stage]) + head});
+    begin = result.back().end;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<StageLayers> PartitionLayers(const LayerGraph& graph, int stages,
+                                         const std::vector<int>& explicit_layers, int64_t length) {
+  TRIREME_CHECK(graph.layers.size() >= 2 && stages >= 1)
+      << graph.layers.size() << " layers, " << stages << " stages";
+  const int decoders = static_cast<int>(graph.layers.size()) - 2;
+  if (!explicit_layers.empty()) return AsSaid(decoders, stages, explicit_layers);
+  if (stages > decoders && stages > 1) {
+    throw InputError(stages, " stages (parallel.pipeline and virtual_stages) for ", decoders,
+                     " decoder layers; lower them to at most ", decoders, " stages");
+  }
+  return Balance(graph, stages, length).Solve();
+}
+
+std::string LayersText(const LayerGraph& graph, const StageLayers& stage) {
+  std::vector<std::string> names;
+  for (size_t i = stage.begin; i < stage.end;) {
+    size_t last = i;
+    const auto is_decoder = [&](size_t at) {
+      return at < stage.end && std::holds_alternative<DecoderSpec>(graph.layers[at].spec);
+    };
+    while (is_decoder(i) && is_decoder(last + 1)) ++last;
+    const std::string& name = graph.layers[last].name;
+    names.push_back(graph.layers[i].name + (last > i ? "-" + name.substr(name.rfind('.') + 1) : ""));
+    i = last + 1;
+  }
+  return Join(names);
+}
+
+}  // namespace trireme

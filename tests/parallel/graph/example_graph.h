@@ -1,0 +1,55 @@
+// Graphs for tests of what follows from sizes alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/graph/graph.h"
+
+namespace trireme {
+
+struct ExampleSizes {
+  int64_t hidden = 8, heads = 4, kv_heads = 2, head_dim = 4, ffn = 16, vocabulary = 32;
+  bool tied = false;
+};
+
+// One decoder layer for each entry, with that many times the given ffn.
+inline LayerGraph ExampleGraph(const ExampleSizes& sizes, const std::vector<int>& ffn_times) {
+  LayerGraph graph{.family = "example", .layers = {}};
+  graph.layers.push_back(
+      {"embedding", EmbeddingSpec{sizes.vocabulary, sizes.hidden}, {{"embedding.weight", "embed"}}});
+  for (size_t i = 0; i < ffn_times.size(); ++i) {
+    DecoderSpec spec;
+    spec.attention = {.hidden = sizes.hidden,
+                      .heads = sizes.heads,
+                      .kv_heads = sizes.kv_heads,
+                      .head_dim = sizes.head_dim,
+                      .rope = {}};
+    spec.mlp = {.hidden = sizes.hidden, .ffn = sizes.ffn * ffn_times[i]};
+    const std::string name = "layers." + std::to_string(i);
+    HfNames names;
+    for (const char* role : {"attention_norm", "attention.q", "attention.k", "attention.v",
+                             "attention.output", "mlp_norm", "mlp.gate", "mlp.up", "mlp.down"}) {
+      names[std::string(role) + ".weight"] = name + role;
+    }
+    graph.layers.push_back({name, spec, names});
+  }
+  graph.layers.push_back({"head",
+                          HeadSpec{sizes.vocabulary, sizes.hidden, 1e-6, sizes.tied},
+                          {{"norm.weight", "norm"}, {"logits.weight", "logits"}}});
+  return graph;
+}
+
+// Hidden 768, 12 layers, 12 heads of 64, 4 for keys and values, ffn 2304, vocabulary 32000.
+inline LayerGraph Graph107M(bool tied = true) {
+  return ExampleGraph({.hidden = 768,
+                       .heads = 12,
+                       .kv_heads = 4,
+                       .head_dim = 64,
+                       .ffn = 2304,
+                       .vocabulary = 32000,
+                       .tied = tied},
+                      std::vector<int>(12, 1));
+}
+
+}  // namespace trireme
