@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <tuple>
 
 #include "core/base/error.h"
@@ -79,24 +80,36 @@ std::vector<size_t> DecodersOf(const LayerGraph& graph, const std::vector<StageL
   return counts;
 }
 
-TEST(Partition, IsTheBestOfAll) {
-  const std::vector<std::vector<int>> models = {
-      {1}, {1, 1, 1}, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}, {5, 1, 1, 1, 1, 1}, {1, 2, 3, 4, 3, 2, 1}};
-  for (const std::vector<int>& model : models) {
+void ExpectBestOfAll(const LayerGraph& graph, int stages) {
+  std::vector<size_t> ends;
+  std::vector<Merit> all;
+  Search(graph, stages, ends, all);
+  const auto partition = PartitionLayers(graph, stages, {}, kLength);
+  EXPECT_EQ(MeritOf(graph, EndsOf(partition)), *std::min_element(all.begin(), all.end()))
+      << ToText(graph) << stages << " stages";
+  EXPECT_GT(DecodersOf(graph, partition).front(), 0u);
+}
+
+TEST(Partition, IsTheBestOfAllForEqualLayers) {
+  for (size_t layers : {1, 3, 5, 8}) {
     for (int64_t vocabulary : {1, 40, 100, 1000}) {
       for (bool tied : {false, true}) {
-        const LayerGraph graph = ExampleGraph({.vocabulary = vocabulary, .tied = tied}, model);
-        for (int stages = 1; stages <= static_cast<int>(model.size()); ++stages) {
-          std::vector<size_t> ends;
-          std::vector<Merit> all;
-          Search(graph, stages, ends, all);
-          const auto partition = PartitionLayers(graph, stages, {}, kLength);
-          EXPECT_EQ(MeritOf(graph, EndsOf(partition)), *std::min_element(all.begin(), all.end()))
-              << model.size() << " layers, vocabulary " << vocabulary << ", " << stages << " stages";
-          EXPECT_GT(DecodersOf(graph, partition).front(), 0u);
-        }
+        const LayerGraph graph =
+            ExampleGraph({.vocabulary = vocabulary, .tied = tied}, std::vector<int>(layers, 1));
+        for (int stages = 1; stages <= static_cast<int>(layers); ++stages) ExpectBestOfAll(graph, stages);
       }
     }
+  }
+}
+
+// Of unequal layers the evenest layout is not always the one with the least largest stage.
+TEST(Partition, IsTheBestOfAllForUnequalLayers) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<int> model(3 + random() % 6);
+    for (int& times : model) times = 1 + static_cast<int>(random() % 20);
+    const LayerGraph graph = ExampleGraph({.vocabulary = 1 + static_cast<int64_t>(random() % 1000)}, model);
+    ExpectBestOfAll(graph, 2 + static_cast<int>(random() % (model.size() - 1)));
   }
 }
 
