@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <latch>
 #include <set>
 #include <thread>
 
@@ -87,14 +88,15 @@ TEST(Trace, TimeIsThatOfTheWorld) {
 }
 
 TEST(Trace, ThreadsLoseNothing) {
-  constexpr int kThreads = 4, kSpans = 500;
+  constexpr int kThreads = 4, kSpans = 20000;
   Trace trace;
+  std::latch together(kThreads);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&trace, t] {
+    threads.emplace_back([&trace, &together, t] {
+      together.arrive_and_wait();
       for (int i = 0; i < kSpans; ++i) {
         Span span(&trace, std::to_string(t), std::to_string(i));
-        if (i % 100 == 0) std::this_thread::yield();
       }
     });
   }
