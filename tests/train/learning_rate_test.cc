@@ -1,0 +1,101 @@
+// Learning rates from the formula, and its edges.
+#include "train/learning_rate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "core/base/error.h"
+#include "core/config/load.h"
+
+namespace trireme {
+namespace {
+
+OptimizerConfig Optimizer(const std::string& yaml) {
+  return ParseConfig("optimizer: {" + yaml + "}", "test").optimizer();
+}
+
+std::vector<double> Rates(const OptimizerConfig& config, int64_t total) {
+  std::vector<double> rates;
+  for (int64_t step = 1; step <= total; ++step) rates.push_back(LearningRate(config, step, total));
+  return rates;
+}
+
+void ExpectRates(const OptimizerConfig& config, const std::vector<double>& wanted) {
+  const std::vector<double> rates = Rates(config, static_cast<int64_t>(wanted.size()));
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(rates[i], wanted[i], 1e-12) << "step " << i + 1;
+}
+
+TEST(LearningRate, WarmsUpThenFallsAsACosine) {
+  // Two steps of warm-up, then a half wave over eight: cos of 22.5, 45, … 180 degrees.
+  const double half = std::sqrt(0.5);
+  ExpectRates(Optimizer("lr: 2.0, min_lr: 1.0, warmup: 0.2, schedule: cosine"),
+              {1.0, 2.0, 1.5 + 0.5 * std::cos(M_PI / 8), 1.5 + 0.5 * half, 1.5 + 0.5 * std::sin(M_PI / 8),
+               1.5, 1.5 - 0.5 * std::sin(M_PI / 8), 1.5 - 0.5 * half, 1.5 - 0.5 * std::cos(M_PI / 8), 1.0});
+}
+
+TEST(LearningRate, WarmsUpThenFallsInAStraightLine) {
+  ExpectRates(Optimizer("lr: 1.0, min_lr: 0.2, warmup: 0.5, schedule: linear"),
+              {0.25, 0.5, 0.75, 1.0, 0.8, 0.6, 0.4, 0.2});
+}
+
+TEST(LearningRate, WarmsUpThenStays) {
+  ExpectRates(Optimizer("lr: 1.0, min_lr: 0.2, warmup: 0.5, schedule: constant"), {0.5, 1.0, 1.0, 1.0});
+}
+
+TEST(LearningRate, WithoutWarmUpBeginsAtTheTop) {
+  ExpectRates(Optimizer("lr: 1.0, min_lr: 0.0, schedule: linear"), {1.0, 0.75, 0.5, 0.25, 0.0});
+  ExpectRates(Optimizer("lr: 1.0, min_lr: 0.0, schedule: cosine"), {1.0, 0.5, 0.0});
+}
+
+TEST(LearningRate, AllWarmUpEndsAtTheTop) {
+  ExpectRates(Optimizer("lr: 1.0, warmup: 1, schedule: cosine"), {0.25, 0.5, 0.75, 1.0});
+}
+
+TEST(LearningRate, WarmUpStepsAreRounded) {
+  ExpectRates(Optimizer("lr: 1.0, warmup: 0.16, schedule: constant"),
+              {0.5, 1, 1, 1, 1, 1, 1, 1, 1, 1});                                                        // 1.6
+  ExpectRates(Optimizer("lr: 1.0, warmup: 0.14, schedule: constant"), {1, 1, 1, 1, 1, 1, 1, 1, 1, 1});  // 1.4
+}
+
+TEST(LearningRate, OneStepIsTheTop) {
+  for (const char* schedule : {"cosine", "linear", "constant"}) {
+    for (const char* warmup : {"0", "0.3", "1"}) {
+      const std::string yaml = std::string("lr: 0.5, warmup: ") + warmup + ", schedule: " + schedule;
+      EXPECT_EQ(LearningRate(Optimizer(yaml), 1, 1), 0.5) << yaml;
+    }
+  }
+}
+
+TEST(LearningRate, NeverLeavesItsBounds) {
+  for (const char* schedule : {"cosine", "linear"}) {
+    for (const char* warmup : {"0", "0.01", "0.5", "0.999"}) {
+      const std::string yaml =
+          std::string("lr: 3.0e-4, min_lr: 3.0e-5, warmup: ") + warmup + ", schedule: " + schedule;
+      const std::vector<double> rates = Rates(Optimizer(yaml), 777);
+      const size_t top = std::max_element(rates.begin(), rates.end()) - rates.begin();
+      EXPECT_EQ(rates[top], 3e-4) << yaml;
+      EXPECT_TRUE(std::is_sorted(rates.begin(), rates.begin() + top + 1)) << yaml;
+      EXPECT_TRUE(std::is_sorted(rates.begin() + top, rates.end(), std::greater<>())) << yaml;
+      EXPECT_NEAR(rates.back(), 3e-5, 1e-18) << yaml;
+    }
+  }
+}
+
+TEST(LearningRate, RefusesARateThatWouldRise) {
+  CheckLearningRate(Optimizer("lr: 0.1, min_lr: 0.1"));
+  try {
+    CheckLearningRate(Optimizer("lr: 0.1, min_lr: 0.2"));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    EXPECT_EQ(
+        std::string(error.what()),
+        "optimizer.min_lr = 0.2 is above optimizer.lr = 0.1; min_lr is what the rate falls to: lower it");
+  }
+}
+
+}  // namespace
+}  // namespace trireme

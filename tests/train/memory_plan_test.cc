@@ -1,0 +1,209 @@
+// The memory plan against numbers worked out by hand from the sizes of a model of 107 million parameters.
+#include "train/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/config/load.h"
+#include "parallel/graph/parameters.h"
+#include "parallel/schedule/schedules.h"
+#include "tests/parallel/graph/example_graph.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kLayer = 6881280 + 2 * 768;                // products and two norms
+constexpr int64_t kVocabulary = 32000 * 768;                 // the embedding, or the logits
+constexpr int64_t kModel = 12 * kLayer + kVocabulary + 768;  // tied
+constexpr int64_t kTokens = 1024;                            // two rows of 512
+
+struct Case {
+  std::string yaml = "";  // keys beside those of Plan()
+  int world = 1;
+  LayerGraph graph = Graph107M();
+  const char* schedule = "1f1b";
+  int micro_batches = 8;
+};
+
+std::vector<RankMemory> Plan(const Case& test) {
+  const Config config = ParseConfig("data: {max_length: 512}\nrun: {micro_batch: 2}\n" + test.yaml, "test");
+  const ParallelConfig& parallel = config.parallel();
+  const Grids grids = MakeGrids(
+      test.world,
+      {.tensor = parallel.tensor(), .pipeline = parallel.pipeline(), .context = parallel.context()});
+  const Schedule schedule = MakeSchedule(
+      test.schedule, {parallel.pipeline(), test.micro_batches, parallel.virtual_stages()}, parallel.zero());
+  const std::vector<int> said(parallel.stage_layers().begin(), parallel.stage_layers().end());
+  const GroupPlan groups(grids,
+                         TrainingGroups({.experts = false, .tied_embedding = HasTiedHead(test.graph)}));
+  return PlanMemory({.config = config,
+                     .graph = test.graph,
+                     .grids = grids,
+                     .groups = groups,
+                     .placement = schedule.placement,
+                     .stages = PartitionLayers(test.graph, schedule.placement.stages(), said, 512),
+                     .timeline = Simulate(schedule, {})});
+}
+
+TEST(MemoryPlan, StatesOfOneRank) {
+  const RankMemory narrow = Plan({})[0];
+  EXPECT_EQ(narrow.values, 2 * kModel);
+  EXPECT_EQ(narrow.gradients, 4 * kModel);
+  EXPECT_EQ(narrow.masters, 4 * kModel);
+  EXPECT_EQ(narrow.moments, 8 * kModel);
+  EXPECT_EQ(narrow.communicators, 0);
+  EXPECT_EQ(narrow.host, 0);
+  const RankMemory wide = Plan({.yaml = "model: {dtype: fp32}"})[0];
+  EXPECT_EQ(wide.values, 4 * kModel);
+  EXPECT_EQ(wide.masters, 0);  // the values are the masters
+  EXPECT_EQ(wide.moments, 8 * kModel);
+  EXPECT_EQ(Plan({.graph = Graph107M(/*tied=*/false)})[0].values, 2 * (kModel + kVocabulary));
+}
+
+TEST(MemoryPlan, ZeroSharesOverTheDataRanks) {
+  const auto level = [](int zero) {
+    return Plan({.yaml = Concat("parallel: {zero: ", zero, "}"), .world = 4})[0];
+  };
+  const int64_t share = kModel / 4;
+  static_assert(kModel % 4 == 0);
+  EXPECT_EQ(level(0).gradients, 4 * kModel);
+  EXPECT_EQ(level(0).moments, 8 * kModel);
+  EXPECT_EQ(level(1).gradients, 4 * (kModel + share));
+  EXPECT_EQ(level(1).masters, 4 * share);
+  EXPECT_EQ(level(1).moments, 8 * share);
+  EXPECT_EQ(level(1).values, 2 * kModel);
+  // On the way: the embedding, the largest, and a layer.
+  EXPECT_EQ(level(2).gradients, 4 * (share + kVocabulary + kLayer));
+  EXPECT_EQ(level(2).values, 2 * kModel);
+  EXPECT_EQ(level(3).gradients, level(2).gradients);
+  EXPECT_EQ(level(3).values, 2 * (share + kVocabulary + kLayer));
+}
+
+TEST(MemoryPlan, ARankAloneHasEverythingAtAnyLevel) {
+  const RankMemory zero = Plan({.yaml = "parallel: {zero: 0}"})[0];
+  for (int level : {1, 2, 3}) EXPECT_EQ(Plan({.yaml = Concat("parallel: {zero: ", level, "}")})[0], zero);
+}
+
+TEST(MemoryPlan, OffloadMovesMastersAndMomentsToTheHost) {
+  for (const char* dtype : {"bf16", "fp32"}) {
+    const RankMemory memory = Plan(
+        {.yaml = Concat("memory: {offload_optimizer: true}\nmodel: {dtype: ", dtype, "}"), .world = 2})[0];
+    EXPECT_EQ(memory.masters + memory.moments, 0);
+    EXPECT_EQ(memory.host, 12 * kModel / 2);
+  }
+}
+
+// A token, a layer: residual 2 · 768, norms 2 · 768, heads 2 · (12 + 8) · 64, attention 768, gate and up
+// 2 · 2304, their product 2304. The head: its input and that one's gradient.
+TEST(MemoryPlan, ActivationsOfOneMicroBatch) {
+  const int64_t head = 2 * 768 * kTokens * 2;
+  const int64_t whole = 1536 + 1536 + 2560 + 768 + 4608 + 2304;
+  EXPECT_EQ(Plan({})[0].activations, 12 * whole * kTokens * 2 + head);
+  EXPECT_EQ(Plan({.yaml = "model: {dtype: fp32}"})[0].activations, 2 * (12 * whole * kTokens * 2 + head));
+  const int64_t selective = 1536 + 2560 + 4608;
+  EXPECT_EQ(Plan({.yaml = "memory: {recompute: selective}"})[0].activations,
+            (12 * selective + (whole - selective)) * kTokens * 2 + head);
+  EXPECT_EQ(Plan({.yaml = "memory: {recompute: full}"})[0].activations,
+            (12 * 768 + (whole - 768)) * kTokens * 2 + head);
+}
+
+TEST(MemoryPlan, TensorRanksShareHeadsAndHiddenUnitsAndPerhapsTokens) {
+  const int64_t blocks = (1536 + 2560 / 2 + 768 / 2 + 4608 / 2 + 2304 / 2) * kTokens;  // norms stay whole
+  const RankMemory sequence = Plan({.yaml = "parallel: {tensor: 2}", .world = 2})[0];
+  EXPECT_EQ(sequence.activations,
+            2 * (12 * (blocks + 1536 * kTokens / 2) + 768 * kTokens / 2 + 768 * kTokens));
+  const RankMemory plain = Plan({.yaml = "parallel: {tensor: 2, sequence: false}", .world = 2})[0];
+  EXPECT_EQ(plain.activations, 2 * (12 * (blocks + 1536 * kTokens) + 2 * 768 * kTokens));
+  EXPECT_EQ(sequence.values, 2 * (12 * (6881280 / 2 + 2 * 768) + kVocabulary / 2 + 768));
+}
+
+TEST(MemoryPlan, KeyValueHeadsThatRanksShareAreWholeOnEach) {
+  const LayerGraph graph =
+      ExampleGraph({.hidden = 8, .heads = 8, .kv_heads = 2, .head_dim = 4, .ffn = 16}, {1});
+  const RankMemory memory = Plan({.yaml = "parallel: {tensor: 4}", .world = 4, .graph = graph})[0];
+  // Of a rank: 2 heads, 1 for keys and 1 for values; ffn 4. Tokens between blocks: a quarter.
+  const int64_t layer = 16 / 4 + 16 + 2 * (2 + 2) * 4 + 2 * 4 + 2 * 4 + 4, head = 8 / 4 + 8;
+  EXPECT_EQ(memory.activations, 2 * kTokens * (layer + head));
+}
+
+TEST(MemoryPlan, ContextRanksShareTokens) {
+  EXPECT_EQ(2 * Plan({.yaml = "parallel: {context: 2}", .world = 2})[0].activations, Plan({})[0].activations);
+  EXPECT_EQ(Plan({.yaml = "parallel: {context: 2}", .world = 2})[0].moments, 8 * kModel / 2);
+}
+
+TEST(MemoryPlan, EarlierStagesKeepMoreMicroBatches) {
+  const auto ranks = Plan({.yaml = "parallel: {pipeline: 4, stage_layers: [3, 3, 3, 3]}", .world = 4});
+  const int64_t layer = 13312 * kTokens * 2, head = 2 * 768 * kTokens * 2;
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks[rank].activations, (4 - rank) * 3 * layer);
+  EXPECT_EQ(ranks[3].activations, 3 * layer + head);
+  const auto few =
+      Plan({.yaml = "parallel: {pipeline: 4, stage_layers: [3, 3, 3, 3]}", .world = 4, .micro_batches = 2});
+  EXPECT_EQ(few[0].activations, 2 * 3 * layer);
+}
+
+TEST(MemoryPlan, ChunksCountByTheirOwnSize) {
+  // Rank 0: stages 0 and 2. With two micro batches all four passes are alive at once.
+  const auto ranks = Plan({.yaml = "parallel: {pipeline: 2, virtual_stages: 2, stage_layers: [1, 2, 7, 2]}",
+                           .world = 2,
+                           .schedule = "interleaved",
+                           .micro_batches = 2});
+  EXPECT_EQ(ranks[0].activations, 2 * (1 + 7) * 13312 * kTokens * 2);
+}
+
+TEST(MemoryPlan, ATiedHeadOnAnotherRankHasACopyOfTheEmbedding) {
+  const std::string yaml = "parallel: {pipeline: 2, stage_layers: [6, 6]}";
+  const auto tied = Plan({.yaml = yaml, .world = 2});
+  EXPECT_EQ(tied[0].values, 2 * (6 * kLayer + kVocabulary));
+  EXPECT_EQ(tied[1].values, 2 * (6 * kLayer + kVocabulary + 768));
+  EXPECT_EQ(Plan({.yaml = yaml, .world = 2, .graph = Graph107M(false)}), tied);  // the logits are as large
+  // In a V, the first and the last stage are the same rank's.
+  const auto v = Plan(
+      {.yaml = "parallel: {pipeline: 2, stage_layers: [3, 3, 3, 3]}", .world = 2, .schedule = "dualpipev"});
+  EXPECT_EQ(v[0].values, 2 * (6 * kLayer + kVocabulary + 768));
+  EXPECT_EQ(v[1].values, 2 * 6 * kLayer);
+}
+
+TEST(MemoryPlan, LogitsAreThereInPieces) {
+  EXPECT_EQ(Plan({})[0].logits, (1 << 23) / 32000 * 32000 * (4 + 2));
+  EXPECT_EQ(Plan({.yaml = "model: {dtype: fp32}"})[0].logits, (1 << 23) / 32000 * 32000 * 4);
+  EXPECT_EQ(Plan({.graph = ExampleGraph({.vocabulary = 33}, {1})})[0].logits, kTokens * 33 * 6);
+  const auto ranks = Plan({.yaml = "parallel: {pipeline: 2}", .world = 2});
+  EXPECT_EQ(ranks[0].logits, 0);
+  EXPECT_GT(ranks[1].logits, 0);
+}
+
+// Twice the buffer each: 16 MB for the world, 64 for the pipeline; inner stages have no group for the
+// embedding.
+TEST(MemoryPlan, CommunicatorsAreThoseOfTheGroups) {
+  const auto ranks = Plan({.yaml = "parallel: {pipeline: 4}", .world = 4});
+  EXPECT_EQ(ranks[1].communicators, 2 * (16 + 64) << 20);
+  EXPECT_EQ(ranks[0].communicators, 2 * (16 + 64 + 64) << 20);
+  EXPECT_EQ(ranks[3].communicators, ranks[0].communicators);
+}
+
+TEST(MemoryPlan, RefusesWhatDoesNotSplit) {
+  try {
+    Plan({.yaml = "parallel: {tensor: 5}", .world = 5});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("12 attention heads do not divide over parallel.tensor = 5"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(MemoryPlan, TextMergesEqualRanks) {
+  const RankMemory small{.values = 1 << 20, .gradients = 3 << 19}, large{.values = 5 << 20, .host = 1 << 20};
+  const std::string text = ToText({small, small, small, large, small});
+  EXPECT_EQ(
+      text,
+      "  ranks     values  gradients    masters    moments  activations     logits  communicators     "
+      "device       host\n"
+      "  0-2,4        1.0        1.5        0.0        0.0          0.0        0.0            0.0        "
+      "2.5        0.0\n"
+      "  3            5.0        0.0        0.0        0.0          0.0        0.0            0.0        "
+      "5.0        1.0\n");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,79 @@
+#include "train/activations.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kFp32Bytes = 4;
+// As the cross-entropy of the head cuts them.
+constexpr int64_t kLogitsAtATime = int64_t{1} << 23;
+
+int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Tokens between tensor-parallel blocks.
+int64_t TokensBetween(const ActivationShape& shape) {
+  return shape.sequence ? DivideUp(shape.tokens, shape.tensor) : shape.tokens;
+}
+
+// Fewer heads than ranks: neighbours share one.
+int64_t HeadsHere(int64_t heads, const ActivationShape& shape) {
+  return heads / std::min(heads, shape.tensor);
+}
+
+struct DecoderElements {
+  int64_t input, residual;  // what enters the layer, and the sum after attention
+  int64_t norms;            // of both, as the products see them: of all tokens
+  int64_t heads;            // queries, keys and values as projected, and once more turned
+  int64_t attended, gate_up, activated;
+
+  DecoderElements(const DecoderSpec& spec, const ActivationShape& shape) {
+    const AttentionSpec& attention = spec.attention;
+    const int64_t queries = HeadsHere(attention.heads, shape) * attention.head_dim;
+    const int64_t keys = HeadsHere(attention.kv_heads, shape) * attention.head_dim;
+    const int64_t ffn = spec.mlp.ffn / shape.tensor;
+    input = residual = attention.hidden * TokensBetween(shape);
+    norms = 2 * attention.hidden * shape.tokens;
+    heads = 2 * (queries + 2 * keys) * shape.tokens;
+    attended = queries * shape.tokens;
+    gate_up = 2 * ffn * shape.tokens;
+    activated = ffn * shape.tokens;
+  }
+
+  int64_t Whole() const { return input + residual + norms + heads + attended + gate_up + activated; }
+  int64_t Kept(Recompute recompute) const {
+    if (recompute == RECOMPUTE_FULL) return input;
+    return Whole() - (recompute == RECOMPUTE_SELECTIVE ? norms + attended + activated : 0);
+  }
+};
+
+}  // namespace
+
+int64_t KeptActivationBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape) {
+  int64_t elements = 0;
+  if (const auto* decoder = std::get_if<DecoderSpec>(&layer.spec)) {
+    elements = DecoderElements(*decoder, shape).Kept(recompute);
+  } else if (const auto* head = std::get_if<HeadSpec>(&layer.spec)) {
+    elements = head->hidden * (TokensBetween(shape) + shape.tokens);  // its input, and that one's gradient
+  }
+  return elements * shape.element_bytes;
+}
+
+int64_t RemadeActivationBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape) {
+  const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+  if (decoder == nullptr) return 0;
+  const DecoderElements elements(*decoder, shape);
+  return (elements.Whole() - elements.Kept(recompute)) * shape.element_bytes;
+}
+
+int64_t LogitsBytes(const Layer& layer, const ActivationShape& shape) {
+  const auto* head = std::get_if<HeadSpec>(&layer.spec);
+  if (head == nullptr) return 0;
+  const int64_t vocabulary = DivideUp(head->vocabulary, shape.tensor);
+  const int64_t tokens = std::min(shape.tokens, std::max<int64_t>(kLogitsAtATime / vocabulary, 1));
+  const int64_t narrow = shape.element_bytes < kFp32Bytes ? shape.element_bytes : 0;
+  return tokens * vocabulary * (kFp32Bytes + narrow);
+}
+
+}  // namespace trireme

@@ -1,0 +1,140 @@
+// Everything but the communicators is the same on all ranks of a pipeline position.
+#include "train/memory_plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "parallel/graph/parameters.h"
+#include "train/activations.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kFp32Bytes = 4;
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t Sum(const std::vector<int64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), int64_t{0});
+}
+
+// The layer at work and its neighbour, which is being gathered or still being reduced.
+int64_t TwoLargest(std::vector<int64_t> values) {
+  std::sort(values.begin(), values.end(), std::greater<>());
+  if (values.size() > 2) values.resize(2);
+  return Sum(values);
+}
+
+class Planner {
+ public:
+  explicit Planner(const MemoryInputs& inputs)
+      : in_(inputs), parallel_(inputs.config.parallel()), recompute_(inputs.config.memory().recompute()) {
+    const Config& config = inputs.config;
+    const int64_t tokens = int64_t{config.run().micro_batch()} * config.data().max_length();
+    shape_ = {.tokens = DivideUp(tokens, parallel_.context()),
+              .tensor = parallel_.tensor(),
+              .sequence = parallel_.sequence(),
+              .element_bytes = config.model().dtype() == DTYPE_FP32 ? kFp32Bytes : 2};
+    for (const Layer& layer : in_.graph.layers) elements_.push_back(ElementsOf(layer));
+  }
+
+  RankMemory Position(int pipeline_rank) const {
+    RankMemory memory;
+    AddStates(LayersOn(pipeline_rank), memory);
+    memory.activations = PeakActivations(pipeline_rank);
+    for (size_t layer : LayersOn(pipeline_rank)) {
+      memory.logits = std::max(memory.logits, LogitsBytes(in_.graph.layers[layer], shape_));
+    }
+    return memory;
+  }
+
+ private:
+  int64_t ElementsOf(const Layer& layer) const {
+    int64_t sum = 0;
+    for (const Parameter& parameter :
+         ParametersOf(in_.graph, layer, {.size = parallel_.tensor(), .sequence = parallel_.sequence()})) {
+      sum += Elements(Placement(parameter.declaration, in_.grids).LocalShape());
+    }
+    return sum;
+  }
+
+  const StageLayers& StageAt(int pipeline_rank, int chunk) const {
+    return in_.stages.at(in_.placement.StageAt(pipeline_rank, chunk));
+  }
+
+  // Those with parameters here: also the embedding, as a copy, where a tied head stands on another rank.
+  std::vector<size_t> LayersOn(int pipeline_rank) const {
+    std::vector<size_t> layers;
+    for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {
+      const StageLayers& stage = StageAt(pipeline_rank, chunk);
+      for (size_t layer = stage.begin; layer < stage.end; ++layer) layers.push_back(layer);
+    }
+    const bool has_embedding = std::count(layers.begin(), layers.end(), 0) > 0;
+    const bool has_head = std::count(layers.begin(), layers.end(), in_.graph.layers.size() - 1) > 0;
+    if (HasTiedHead(in_.graph) && has_head && !has_embedding) layers.push_back(0);
+    return layers;
+  }
+
+  void AddStates(const std::vector<size_t>& layers, RankMemory& memory) const {
+    std::vector<int64_t> elements;
+    for (size_t layer : layers) elements.push_back(elements_[layer]);
+    const int64_t data = int64_t{in_.grids.dense.Size("dp")} * in_.grids.dense.Size("cp");
+    const int zero = data > 1 ? parallel_.zero() : 0;  // alone, a rank's share is everything
+    const int64_t all = Sum(elements), share = zero >= 1 ? DivideUp(all, data) : all;
+    const int64_t passing = std::min(TwoLargest(elements), all);
+    const bool offload = in_.config.memory().offload_optimizer();
+    const bool separate_masters = offload || shape_.element_bytes < kFp32Bytes;
+    memory.values = shape_.element_bytes * (zero == 3 ? share + passing : all);
+    // A reduction cannot write into what it reads: the share's sum has memory of its own.
+    memory.gradients = kFp32Bytes * (zero == 0 ? all : share + (zero == 1 ? all : passing));
+    const int64_t masters = separate_masters ? kFp32Bytes * share : 0, moments = 2 * kFp32Bytes * share;
+    memory.masters = offload ? 0 : masters;
+    memory.moments = offload ? 0 : moments;
+    memory.host = offload ? masters + moments : 0;
+  }
+
+  // Plays the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient.
+  int64_t PeakActivations(int pipeline_rank) const {
+    std::vector<int64_t> kept(in_.placement.chunks, 0);
+    int64_t remade = 0;
+    for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {
+      const StageLayers& stage = StageAt(pipeline_rank, chunk);
+      for (size_t i = stage.begin; i < stage.end; ++i) {
+        kept[chunk] += KeptActivationBytes(in_.graph.layers[i], recompute_, shape_);
+        remade = std::max(remade, RemadeActivationBytes(in_.graph.layers[i], recompute_, shape_));
+      }
+    }
+    int64_t alive = 0, peak = 0;
+    for (const TimedAction& timed : in_.timeline.ranks.at(pipeline_rank).compute) {
+      if (timed.action.kind == ActionKind::kForward) alive += kept[timed.action.chunk];
+      peak = std::max(peak, alive);
+      if (timed.action.makes_weight_gradient()) alive -= kept[timed.action.chunk];
+    }
+    return peak + remade;
+  }
+
+  const MemoryInputs& in_;
+  const ParallelConfig& parallel_;
+  Recompute recompute_;
+  ActivationShape shape_;
+  std::vector<int64_t> elements_;  // [layers] of a rank's parameters
+};
+
+}  // namespace
+
+std::vector<RankMemory> PlanMemory(const MemoryInputs& inputs) {
+  const Planner planner(inputs);
+  std::vector<RankMemory> positions;
+  for (int rank = 0; rank < inputs.placement.ranks; ++rank) positions.push_back(planner.Position(rank));
+  const std::vector<int> communicators_mb = inputs.groups.DeviceMemoryMb();
+  std::vector<RankMemory> ranks;
+  for (int rank = 0; rank < inputs.grids.world(); ++rank) {
+    ranks.push_back(positions[inputs.grids.dense.Coordinate(rank, "pp")]);
+    ranks.back().communicators = communicators_mb[rank] * kMiB;
+  }
+  return ranks;
+}
+
+}  // namespace trireme

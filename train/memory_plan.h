@@ -1,0 +1,48 @@
+// MemoryPlan: the device memory that training takes on every rank, part by part, before anything runs. What
+// lives through a step; the temporaries of single operators come on top. Every parameter counts as trained.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/config.pb.h"
+#include "core/plan/groups.h"
+#include "parallel/graph/partition.h"
+#include "parallel/schedule/simulate.h"
+
+namespace trireme {
+
+struct RankMemory {  // bytes
+  int64_t values = 0;
+  int64_t gradients = 0;      // fp32
+  int64_t masters = 0;        // fp32 copies of the values, where those are narrower
+  int64_t moments = 0;        // the optimizer's two, fp32
+  int64_t activations = 0;    // of all micro batches that are alive at once
+  int64_t logits = 0;         // the piece of them that is there at a time
+  int64_t communicators = 0;  // HCCL's buffers
+  int64_t host = 0;           // offloaded masters and moments: not on the device
+  bool operator==(const RankMemory&) const = default;
+
+  int64_t device() const {
+    return values + gradients + masters + moments + activations + logits + communicators;
+  }
+};
+
+struct MemoryInputs {
+  const Config& config;
+  const LayerGraph& graph;
+  const Grids& grids;
+  const GroupPlan& groups;
+  const StagePlacement& placement;
+  const std::vector<StageLayers>& stages;
+  const Timeline& timeline;  // of a step's schedule: how many micro batches are alive
+};
+
+// One entry a rank. Refuses parameters that the layout cannot split, with the numbers.
+std::vector<RankMemory> PlanMemory(const MemoryInputs& inputs);
+
+// A table in MiB, one line for all ranks that need the same.
+std::string ToText(const std::vector<RankMemory>& ranks);
+
+}  // namespace trireme
