@@ -143,11 +143,23 @@ TEST(MemoryPlan, EarlierStagesKeepMoreMicroBatches) {
 
 TEST(MemoryPlan, ChunksCountByTheirOwnSize) {
   // Rank 0: stages 0 and 2. With two micro batches all four passes are alive at once.
-  const auto ranks = Plan({.yaml = "parallel: {pipeline: 2, virtual_stages: 2, stage_layers: [1, 2, 7, 2]}",
-                           .world = 2,
-                           .schedule = "interleaved",
-                           .micro_batches = 2});
-  EXPECT_EQ(ranks[0].activations, 2 * (1 + 7) * 13312 * kTokens * 2);
+  const auto activations = [](int micro_batches) {
+    return Plan({.yaml = "parallel: {pipeline: 2, virtual_stages: 2, stage_layers: [1, 2, 7, 2]}",
+                 .world = 2,
+                 .schedule = "interleaved",
+                 .micro_batches = micro_batches})[0]
+        .activations;
+  };
+  EXPECT_EQ(activations(2), 2 * (1 + 7) * 13312 * kTokens * 2);
+  EXPECT_EQ(activations(8), activations(32));
+}
+
+TEST(MemoryPlan, WhatIsKeptIsFreedAgain) {
+  const std::string yaml = "parallel: {pipeline: 3, stage_layers: [2, 4, 6]}";
+  for (const char* schedule : {"1f1b", "zero_bubble"}) {
+    EXPECT_EQ(Plan({.yaml = yaml, .world = 3, .schedule = schedule, .micro_batches = 8}),
+              Plan({.yaml = yaml, .world = 3, .schedule = schedule, .micro_batches = 64}));
+  }
 }
 
 TEST(MemoryPlan, ATiedHeadOnAnotherRankHasACopyOfTheEmbedding) {
@@ -194,14 +206,14 @@ TEST(MemoryPlan, RefusesWhatDoesNotSplit) {
 
 TEST(MemoryPlan, TextMergesEqualRanks) {
   const RankMemory small{.values = 1 << 20, .gradients = 3 << 19}, large{.values = 5 << 20, .host = 1 << 20};
-  const std::string text = ToText({small, small, small, large, small});
+  const std::string text = ToText({small, small, large, small, small, small});
   EXPECT_EQ(
       text,
-      "  ranks     values  gradients    masters    moments  activations     logits  communicators     "
+      "  ranks       values  gradients    masters    moments  activations     logits  communicators     "
       "device       host\n"
-      "  0-2,4        1.0        1.5        0.0        0.0          0.0        0.0            0.0        "
+      "  0-1,3-5        1.0        1.5        0.0        0.0          0.0        0.0            0.0        "
       "2.5        0.0\n"
-      "  3            5.0        0.0        0.0        0.0          0.0        0.0            0.0        "
+      "  2              5.0        0.0        0.0        0.0          0.0        0.0            0.0        "
       "5.0        1.0\n");
 }
 
