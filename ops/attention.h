@@ -1,13 +1,29 @@
 // Causal attention over rows of equal length, with grouped key-value heads. Padding stands at the end of a
-// row, where no earlier token sees it, so no mask is needed.
+// row, where no earlier token sees it, so no mask is needed. On a CPU it works in blocks of query rows: the
+// products of a block, and between them the softmax; scores never exist for more than a block.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+
+#include "ops/heads.h"
+
 namespace trireme {
 
+// Returns [rows · length, heads · head_dim], as the output projection reads it.
+at::Tensor CausalAttention(const Heads& heads);
+
+// The same, but only query, key and value are kept: the first of `again` (for the weight gradient of the
+// projection that reads the output) and the backward pass computes it anew and leaves it to the other.
+struct Attended {
+  at::Tensor output;                  // [rows · length, heads · head_dim]
+  std::function<at::Tensor()> again;  // the same values; no gradient flows through them
+};
+Attended CausalAttentionAgain(const Heads& heads);
+
 // query: [rows, length, heads, head_dim]; key, value: [rows, length, kv_heads, head_dim]. The result is
-// shaped as the query.
+// shaped as the query. Costs a copy of each more than the above.
 at::Tensor CausalAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value);
 
 }  // namespace trireme

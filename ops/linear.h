@@ -1,14 +1,28 @@
-// y = x Wᵀ (+ b), with the weight's gradient added to its fp32 sum. The product itself is ATen's, which uses
-// the machine's matrix units.
+// y = x Wᵀ (+ b), with the weight's gradient added to its fp32 sum. The products are those of libtorch's math
+// libraries, which use the machine's matrix units; none copies a transposed factor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <utility>
 
 #include "core/tensor/weight.h"
 
 namespace trireme {
 
-// x: [tokens, in], weight: [out, in], bias: [out] or nullptr. Weights outlive the backward pass.
-at::Tensor Linear(const at::Tensor& x, const Weight& weight, const Weight* bias = nullptr);
+// What a Linear reads. With `again` the value is not kept for the weight gradient but made anew by it.
+struct LinearInput {
+  LinearInput(const at::Tensor& value, std::function<at::Tensor()> again = {})  // NOLINT: a tensor will do
+      : value(value), again(std::move(again)) {}
+  at::Tensor value;  // [tokens, in]
+  std::function<at::Tensor()> again;
+};
+
+// weight: [out, in], bias: [out] or nullptr. Weights outlive the backward pass.
+at::Tensor Linear(const LinearInput& x, const Weight& weight, const Weight* bias = nullptr);
+
+// weight.gradient += output_gradientᵀ x, now, where the weight is trained. output_gradient: [tokens, out].
+void AddWeightGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x);
 
 }  // namespace trireme

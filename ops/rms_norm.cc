@@ -1,8 +1,13 @@
 #include "ops/rms_norm.h"
 
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/weight_gradients.h"
+#include "ops/choose.h"
+#include "ops/cpu/rms_norm.h"
+#include "ops/partial_sums.h"
 
 namespace trireme {
 namespace {
@@ -10,36 +15,122 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// Each version: y and the scales ([..., 1] fp32) of x, or with a branch of x + branch, which goes into `sum`.
+struct Normalised {
+  at::Tensor sum, y, scale;
+};
+
+Normalised ReferenceForward(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
+  const at::Tensor sum = branch.defined() ? x + branch : x;
+  const at::Tensor wide = sum.to(at::kFloat);
+  const at::Tensor scale = wide.square().mean(-1, /*keepdim=*/true).add_(eps).rsqrt_();
+  return {sum, (wide * scale).to(x.scalar_type()) * weight.value, scale};
+}
+
+Normalised FastForward(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
+  const int64_t size = x.size(-1), rows = x.numel() / std::max<int64_t>(size, 1);
+  Normalised out{branch.defined() ? at::empty_like(x) : x, at::empty_like(x),
+                 at::empty({rows}, x.options().dtype(at::kFloat))};
+  ByType(x, [&](auto type) {
+    using T = decltype(type);
+    const cpu::RmsNormRows<T> in{.x = Data<T>(x),
+                                 .branch = branch.defined() ? Data<T>(branch) : nullptr,
+                                 .weight = Data<T>(weight.value),
+                                 .sum = Data<T>(out.sum),
+                                 .y = Data<T>(out.y),
+                                 .scale = Data<float>(out.scale),
+                                 .size = size,
+                                 .eps = static_cast<float>(eps)};
+    at::parallel_for(0, rows, GrainOfRows(size), [&](int64_t begin, int64_t end) {
+      cpu::RmsNormForward(in, {begin, end});
+    });
+  });
+  return out;
+}
+
+// What came in at the forward pass, and the gradients; sum_gradient may be undefined.
+struct BackwardInput {
+  at::Tensor x, scale, y_gradient, sum_gradient;
+};
+
+void AddWeightGradient(const Weight& weight, const at::Tensor& sum) {
+  if (!weight.trained()) return;
+  at::Tensor gradient = weight.gradient;
+  gradient.add_(sum);
+}
+
+at::Tensor ReferenceBackward(const BackwardInput& in, const Weight& weight) {
+  const at::Tensor normalised = in.x.to(at::kFloat) * in.scale;
+  const at::Tensor output_gradient = in.y_gradient.to(at::kFloat);
+  AddWeightGradient(weight, (output_gradient * normalised).reshape({-1, weight.value.size(0)}).sum(0));
+  const at::Tensor inner = output_gradient * weight.value.to(at::kFloat);
+  const at::Tensor shared = (inner * normalised).mean(-1, /*keepdim=*/true);
+  at::Tensor result = (inner - normalised * shared) * in.scale;
+  if (in.sum_gradient.defined()) result = result + in.sum_gradient.to(at::kFloat);
+  return result.to(in.x.scalar_type());
+}
+
+at::Tensor FastBackward(const BackwardInput& in, const Weight& weight) {
+  const int64_t size = in.x.size(-1), rows = in.x.numel() / std::max<int64_t>(size, 1);
+  const at::Tensor result = at::empty_like(in.x);
+  const at::Tensor y_gradient = in.y_gradient.contiguous();
+  const at::Tensor carried = in.sum_gradient.defined() ? in.sum_gradient.contiguous() : at::Tensor();
+  ByType(in.x, [&](auto type) {
+    using T = decltype(type);
+    const cpu::RmsNormBackwardRows<T> rows_in{.x = Data<T>(in.x),
+                                              .weight = Data<T>(weight.value),
+                                              .scale = Data<float>(in.scale),
+                                              .y_gradient = Data<T>(y_gradient),
+                                              .sum_gradient = carried.defined() ? Data<T>(carried) : nullptr,
+                                              .x_gradient = Data<T>(result),
+                                              .size = size};
+    AddWeightGradient(weight, SumOverRows(rows, size, [&](cpu::Rows piece, float* sum) {
+                        cpu::RmsNormBackward(rows_in, piece, sum);
+                      }));
+  });
+  return result;
+}
+
+// The version that ran forward also runs backward: their scales differ in shape.
 struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight* weight, double eps) {
-    const at::Tensor wide = x.to(at::kFloat);
-    const at::Tensor scale = wide.square().mean(-1, /*keepdim=*/true).add_(eps).rsqrt_();  // [..., 1]
-    context->save_for_backward({x, scale});
+  static variable_list forward(AutogradContext* context, const at::Tensor& x,
+                               const std::optional<at::Tensor>& given, const Weight* weight, double eps) {
+    const at::Tensor branch = given.value_or(at::Tensor());
+    const bool fast = FastOnCpu(x) && SameKind(x, weight->value);
+    const Normalised out =
+        fast ? FastForward(x, branch, *weight, eps) : ReferenceForward(x, branch, *weight, eps);
+    context->save_for_backward({out.sum, out.scale});
     context->saved_data["weight"] = reinterpret_cast<int64_t>(weight);
-    // As transformers does it: the normalised value is rounded before it meets the weight.
-    return (wide * scale).to(x.scalar_type()) * weight->value;
+    context->saved_data["fast"] = fast;
+    context->set_materialize_grads(false);
+    if (!branch.defined()) return {out.y};
+    return {out.y, out.sum};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
     const auto* weight = reinterpret_cast<const Weight*>(context->saved_data["weight"].toInt());
-    const at::Tensor normalised = saved[0].to(at::kFloat) * saved[1];
-    const at::Tensor output_gradient = gradients[0].to(at::kFloat);
-    if (weight->trained()) {
-      at::Tensor sum = weight->gradient;
-      sum.add_((output_gradient * normalised).reshape({-1, sum.size(0)}).sum(0));
+    const at::Tensor carried = gradients.size() > 1 ? gradients[1] : at::Tensor();
+    at::Tensor result = carried;
+    if (gradients[0].defined()) {
+      const BackwardInput in{saved[0], saved[1], gradients[0], carried};
+      result =
+          context->saved_data["fast"].toBool() ? FastBackward(in, *weight) : ReferenceBackward(in, *weight);
     }
-    const at::Tensor inner = output_gradient * weight->value.to(at::kFloat);
-    const at::Tensor shared = (inner * normalised).mean(-1, /*keepdim=*/true);
-    const at::Tensor input_gradient = (inner - normalised * shared) * saved[1];
-    return {input_gradient.to(saved[0].scalar_type()), at::Tensor(), at::Tensor()};
+    return {result, gradients.size() > 1 ? result : at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
 at::Tensor RmsNorm(const at::Tensor& x, const Weight& weight, double eps) {
-  return RmsNormFunction::apply(x, &weight, eps);
+  return RmsNormFunction::apply(x.contiguous(), std::optional<at::Tensor>(), &weight, eps)[0];
+}
+
+AddedNorm AddRmsNorm(const at::Tensor& residual, const at::Tensor& branch, const Weight& weight, double eps) {
+  const variable_list out = RmsNormFunction::apply(
+      residual.contiguous(), std::optional<at::Tensor>(branch.contiguous()), &weight, eps);
+  return {.sum = out[1], .normalised = out[0]};
 }
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
-// y = x / sqrt(mean(x²) + eps) · weight over the last dim, computed in fp32 and rounded once.
+// y = x / sqrt(mean(x²) + eps) · weight over the last dim, computed in fp32; the normalised value is rounded
+// before it meets the weight, as transformers does.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,5 +10,13 @@ namespace trireme {
 
 // x: [..., size], weight: [size]. The weight outlives the backward pass.
 at::Tensor RmsNorm(const at::Tensor& x, const Weight& weight, double eps);
+
+// The residual stream and its normalised value in one pass; backward, the stream's gradient is added on the
+// way.
+struct AddedNorm {
+  at::Tensor sum;         // residual + branch
+  at::Tensor normalised;  // RmsNorm(sum)
+};
+AddedNorm AddRmsNorm(const at::Tensor& residual, const at::Tensor& branch, const Weight& weight, double eps);
 
 }  // namespace trireme

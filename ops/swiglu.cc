@@ -1,9 +1,15 @@
 #include "ops/swiglu.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include "ops/choose.h"
+#include "ops/cpu/swiglu.h"
 
 namespace trireme {
 namespace {
@@ -11,23 +17,61 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+at::Tensor ReferenceForward(const at::Tensor& gate_up) {
+  const auto halves = gate_up.chunk(2, -1);
+  return at::silu(halves[0]) * halves[1];
+}
+
+at::Tensor ReferenceBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
+  const auto halves = gate_up.chunk(2, -1);
+  const at::Tensor gate_gradient = at::silu_backward(gradient * halves[1], halves[0]);
+  return at::cat({gate_gradient, gradient * at::silu(halves[0])}, -1);
+}
+
+at::Tensor FastForward(const at::Tensor& gate_up) {
+  const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
+  const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
+  ByType(gate_up, [&](auto type) {
+    using T = decltype(type);
+    at::parallel_for(0, rows, GrainOfRows(ffn), [&](int64_t begin, int64_t end) {
+      cpu::SwiGluForward(Data<T>(gate_up), ffn, {begin, end}, Data<T>(out));
+    });
+  });
+  return out;
+}
+
+at::Tensor FastBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
+  const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
+  const at::Tensor out = at::empty_like(gate_up);
+  ByType(gate_up, [&](auto type) {
+    using T = decltype(type);
+    at::parallel_for(0, rows, GrainOfRows(ffn), [&](int64_t begin, int64_t end) {
+      cpu::SwiGluBackward(Data<T>(gate_up), Data<T>(gradient), ffn, {begin, end}, Data<T>(out));
+    });
+  });
+  return out;
+}
+
+// silu(gate) is computed again in the backward pass: cheaper than keeping it for every layer.
 struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate_up) {
     context->save_for_backward({gate_up});
-    const auto halves = gate_up.chunk(2, -1);
-    return at::silu(halves[0]) * halves[1];
+    return FastOnCpu(gate_up) ? FastForward(gate_up) : ReferenceForward(gate_up);
   }
 
-  // silu(gate) is computed again: cheaper than keeping it for every layer.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto halves = context->get_saved_variables()[0].chunk(2, -1);
-    const at::Tensor gate_gradient = at::silu_backward(gradients[0] * halves[1], halves[0]);
-    return {at::cat({gate_gradient, gradients[0] * at::silu(halves[0])}, -1)};
+    const at::Tensor gate_up = context->get_saved_variables()[0], gradient = gradients[0].contiguous();
+    return {FastOnCpu(gate_up) ? FastBackward(gate_up, gradient) : ReferenceBackward(gate_up, gradient)};
   }
 };
 
 }  // namespace
 
-at::Tensor SwiGlu(const at::Tensor& gate_up) { return SwiGluFunction::apply(gate_up); }
+at::Tensor SwiGlu(const at::Tensor& gate_up) { return SwiGluFunction::apply(gate_up.contiguous()); }
+
+at::Tensor SwiGluAgain(const at::Tensor& gate_up) {
+  const at::Tensor x = gate_up.detach().contiguous();
+  return FastOnCpu(x) ? FastForward(x) : ReferenceForward(x);
+}
 
 }  // namespace trireme

@@ -4,8 +4,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <limits>
 
+#include "ops/linear.h"
+#include "ops/softmax_cross_entropy.h"
 #include "parallel/graph/specs.h"
 #include "parallel/tensor/collectives.h"
 
@@ -18,31 +19,31 @@ using torch::autograd::variable_list;
 struct Shard {
   const Weight& weight;
   Communicator& group;
-  int64_t begin;      // first token id of this rank
-  int64_t true_rows;  // rows that are no padding
+  LogitColumns columns;  // token ids of this rank, padding left out
 };
 
-// Turns the chunk's logits into the gradient of its summed loss, in place, and returns that loss.
-at::Tensor LossAndGradient(const at::Tensor& logits, const at::Tensor& labels, const Shard& shard) {
-  if (shard.true_rows < logits.size(1)) {
-    logits.narrow(1, shard.true_rows, logits.size(1) - shard.true_rows)
-        .fill_(-std::numeric_limits<float>::infinity());
-  }
-  const at::Tensor largest = logits.amax(1);  // [tokens]
+struct ChunkLoss {
+  at::Tensor log_sum_exp;  // [tokens], over all ranks
+  at::Tensor loss;         // summed over the chunk's tokens
+};
+
+ChunkLoss LossOf(const at::Tensor& logits, const at::Tensor& labels, const Shard& shard) {
+  const LogitStatistics local = StatisticsOfLogits(logits, labels, shard.columns);
+  const at::Tensor largest = local.largest.clone();
   AllReduce(largest, shard.group, ReduceOp::kMax);
-  logits.sub_(largest.unsqueeze(1));
-  const at::Tensor local = labels - shard.begin;
-  const at::Tensor held = local.ge(0).logical_and(local.lt(shard.true_rows));
-  const at::Tensor index = (local * held).unsqueeze(1);
   // Both sums travel in one message: exponentials, and the logit of the label.
-  at::Tensor sums = at::empty({2, logits.size(0)}, logits.options());
-  sums[1].copy_(logits.gather(1, index).squeeze(1) * held);
-  logits.exp_();
-  sums[0].copy_(logits.sum(1));
+  const at::Tensor sums = at::stack({local.sum * (local.largest - largest).exp(), local.picked});
   AllReduce(sums, shard.group);
-  logits.div_(sums[0].unsqueeze(1));
-  logits.scatter_add_(1, index, held.to(logits.scalar_type()).neg().unsqueeze(1));
-  return (sums[0].log() - sums[1]).sum();
+  const at::Tensor log_sum_exp = largest + sums[0].log();
+  return {log_sum_exp, (log_sum_exp - sums[1]).sum()};
+}
+
+// Equal chunks, each of at least one token and at most as many bytes of logits as asked for.
+int64_t TokensAChunk(int64_t tokens, const at::Tensor& weight, const CrossEntropyOptions& options) {
+  const int64_t token_bytes = std::max<int64_t>(weight.size(0) * weight.element_size(), 1);
+  const int64_t most = std::max<int64_t>(options.chunk_bytes / token_bytes, 1);
+  const int64_t chunks = std::max<int64_t>((tokens + most - 1) / most, 1);
+  return std::max<int64_t>((tokens + chunks - 1) / chunks, 1);
 }
 
 struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
@@ -52,21 +53,23 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
     const at::Tensor trained = labels.ne(kNotTrained).nonzero().squeeze(1);
     const at::Tensor inputs = hidden.index_select(0, trained), targets = labels.index_select(0, trained);
     const at::Tensor& weight = shard->weight.value;
-    at::Tensor gradient = differentiate ? at::zeros_like(inputs) : at::Tensor();
+    at::Tensor gradient = differentiate ? at::empty_like(inputs) : at::Tensor();
     at::Tensor loss = at::zeros({}, hidden.options().dtype(at::kFloat));
-    const int64_t chunk = std::max<int64_t>(options->chunk_elements / weight.size(0), 1);
+    const int64_t chunk = TokensAChunk(inputs.size(0), weight, *options);
+    // One piece of memory for all chunks: fresh pages cost as much as a pass over them.
+    const at::Tensor room = at::empty({std::min(chunk, inputs.size(0)), weight.size(0)}, weight.options());
     for (int64_t begin = 0; begin < inputs.size(0); begin += chunk) {
       const int64_t count = std::min(chunk, inputs.size(0) - begin);
-      const at::Tensor x = inputs.narrow(0, begin, count);
-      at::Tensor logits = at::mm(x, weight.t()).to(at::kFloat);
-      loss += LossAndGradient(logits, targets.narrow(0, begin, count), *shard);
+      const at::Tensor x = inputs.narrow(0, begin, count), chosen = targets.narrow(0, begin, count);
+      at::Tensor logits = room.narrow(0, 0, count);
+      at::mm_out(logits, x, weight.t());
+      const ChunkLoss chunk_loss = LossOf(logits, chosen, *shard);
+      loss += chunk_loss.loss;
       if (!differentiate) continue;
-      const at::Tensor narrow = logits.mul_(options->scale).to(weight.scalar_type());
-      gradient.narrow(0, begin, count).copy_(at::mm(narrow, weight));
-      if (shard->weight.trained()) {
-        at::Tensor sum = shard->weight.gradient;
-        sum.add_(at::mm(narrow.t(), x));
-      }
+      LogitsToGradient(logits, chosen, shard->columns, chunk_loss.log_sum_exp, options->scale);
+      at::Tensor part = gradient.narrow(0, begin, count);
+      at::mm_out(part, logits, weight);
+      AddWeightGradient(shard->weight, logits, x);
     }
     if (differentiate) {
       context->save_for_backward({at::zeros_like(hidden).index_copy_(0, trained, gradient)});
@@ -75,9 +78,8 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {
-        context->get_saved_variables()[0] * gradients[0].to(context->get_saved_variables()[0].scalar_type()),
-        at::Tensor(), at::Tensor(), at::Tensor()};
+    const at::Tensor gradient = context->get_saved_variables()[0];
+    return {gradient * gradients[0].to(gradient.scalar_type()), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -86,7 +88,7 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
 at::Tensor ShardedCrossEntropy(const at::Tensor& hidden, const at::Tensor& labels, const Weight& weight,
                                Communicator& group, const CrossEntropyOptions& options) {
   const int64_t rows = weight.value.size(0), begin = group.rank() * rows;
-  const Shard shard{weight, group, begin, std::clamp<int64_t>(options.vocabulary - begin, 0, rows)};
+  const Shard shard{weight, group, {begin, std::clamp<int64_t>(options.vocabulary - begin, 0, rows)}};
   return CrossEntropyFunction::apply(hidden, labels, &shard, &options);
 }
 

@@ -1,5 +1,6 @@
 // Cross-entropy of logits that are never whole: over the ranks' shards of the vocabulary, over chunks of
-// tokens. Gives the loss and, in the same pass, the gradients of the hidden states and of the weight.
+// tokens. Gives the loss and, in the same pass, the gradients of the hidden states and of the weight. Logits
+// stay in the type of the computation; what is summed over them is fp32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,9 +13,9 @@
 namespace trireme {
 
 struct CrossEntropyOptions {
-  int64_t vocabulary = 0;                     // the true one; rows of the last shards beyond it are padding
-  double scale = 1;                           // of the loss and of all gradients
-  int64_t chunk_elements = int64_t{1} << 23;  // logits in memory at a time: 32 MB in fp32
+  int64_t vocabulary = 0;                   // the true one; rows of the last shards beyond it are padding
+  double scale = 1;                         // of the loss and of all gradients
+  int64_t chunk_bytes = int64_t{64} << 20;  // of logits in memory at a time, in the computation's type
 };
 
 // hidden: [tokens, size] on every rank, labels: [tokens] int64, -100: not trained. The weight ([vocabulary /

@@ -1,0 +1,31 @@
+// AdamW over flat memory in one pass, with the arithmetic of torch.optim.AdamW: decoupled decay first, bias
+// corrections, denominator sqrt(v) / sqrt(1 - beta2^t) + eps. Which parameters decay, and what the learning
+// rate is, the caller says.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace trireme {
+
+struct AdamWNumbers {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+  int64_t step = 1;           // from 1
+  double gradient_scale = 1;  // of the gradient as it is read: clipping, averaging
+};
+
+// All contiguous and of one size; fp32 but for the parameter.
+struct AdamWTensors {
+  at::Tensor master;
+  at::Tensor exp_avg;
+  at::Tensor exp_avg_sq;
+  at::Tensor gradient;   // is not changed
+  at::Tensor parameter;  // gets the new master values in its own type; undefined: there is none
+};
+
+void AdamW(const AdamWTensors& tensors, const AdamWNumbers& numbers);
+
+}  // namespace trireme

@@ -1,0 +1,21 @@
+// Causal attention on CPU memory in blocks of query rows. No autograd here: ops/attention.cc has the rule.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "ops/heads.h"
+
+namespace trireme {
+
+struct AttentionResult {
+  at::Tensor output;       // [rows · length, heads · head_dim]
+  at::Tensor log_sum_exp;  // [rows, kv_heads, length, group] fp32
+};
+
+// Contiguous CPU tensors of fp32 or bf16.
+AttentionResult BlockedAttention(const Heads& heads);
+// output_gradient: as the output. The gradients are laid out as the heads.
+Heads BlockedAttentionBackward(const Heads& heads, const AttentionResult& result,
+                               const at::Tensor& output_gradient);
+
+}  // namespace trireme

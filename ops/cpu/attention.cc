@@ -1,0 +1,122 @@
+#include "ops/cpu/attention.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace trireme::cpu {
+namespace {
+
+template <typename T>
+TRIREME_INLINE void SoftmaxBody(const float* scores, const ScoreBlock& block, T* probabilities,
+                                const SoftmaxOut& out) {
+  for (int64_t row = 0; row < block.rows; ++row) {
+    const int64_t seen = std::min(block.first + row / block.group + 1, block.keys);
+    const float* s = scores + row * block.keys;
+    T* p = probabilities + row * block.keys;
+    float largest = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : largest)
+    for (int64_t j = 0; j < seen; ++j) largest = s[j] > largest ? s[j] : largest;
+    const float scale = block.scale, shift = largest * scale;
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < seen; ++j) {
+      const float e = Exp(s[j] * scale - shift);
+      sum += e;
+      p[j] = Narrow<T>(e);
+    }
+    std::memset(static_cast<void*>(p + seen), 0, sizeof(T) * (block.keys - seen));
+    out.inverse_sum[row] = 1.0f / sum;
+    out.log_sum_exp[row] = shift + std::log(sum);
+  }
+}
+
+template <typename T>
+TRIREME_INLINE void SoftmaxBackwardBody(const SoftmaxIn& in, const ScoreBlock& block, T* probabilities,
+                                        T* gradient) {
+  for (int64_t row = 0; row < block.rows; ++row) {
+    const int64_t seen = std::min(block.first + row / block.group + 1, block.keys);
+    const float *s = in.scores + row * block.keys, *dp = in.probability_gradient + row * block.keys;
+    T *p = probabilities + row * block.keys, *ds = gradient + row * block.keys;
+    const float scale = block.scale, shift = in.log_sum_exp[row], dot = in.dot[row];
+#pragma omp simd
+    for (int64_t j = 0; j < seen; ++j) {
+      const float e = Exp(s[j] * scale - shift);
+      p[j] = Narrow<T>(e);
+      ds[j] = Narrow<T>(e * (dp[j] - dot) * scale);
+    }
+    std::memset(static_cast<void*>(p + seen), 0, sizeof(T) * (block.keys - seen));
+    std::memset(static_cast<void*>(ds + seen), 0, sizeof(T) * (block.keys - seen));
+  }
+}
+
+template <typename T>
+TRIREME_INLINE void ScatterBody(const float* rows, const float* factor, const HeadBlock& block, T* out) {
+  for (int64_t row = 0; row < block.positions * block.group; ++row) {
+    const float* from = rows + row * block.dim;
+    T* to = out + row / block.group * block.stride + row % block.group * block.dim;
+    const float f = factor[row];
+#pragma omp simd
+    for (int64_t i = 0; i < block.dim; ++i) to[i] = Narrow<T>(from[i] * f);
+  }
+}
+
+template <typename T>
+TRIREME_INLINE void GatherBody(const T* gradient, const T* output, const HeadBlock& block, T* rows,
+                               float* dot) {
+  for (int64_t row = 0; row < block.positions * block.group; ++row) {
+    const int64_t offset = row / block.group * block.stride + row % block.group * block.dim;
+    const T *g = gradient + offset, *o = output + offset;
+    T* to = rows + row * block.dim;
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < block.dim; ++i) {
+      to[i] = g[i];
+      sum += Widen(g[i]) * Widen(o[i]);
+    }
+    dot[row] = sum;
+  }
+}
+
+template <typename T>
+TRIREME_INLINE void NarrowBody(const float* from, int64_t count, T* to) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) to[i] = Narrow<T>(from[i]);
+}
+
+}  // namespace
+
+TRIREME_CLONES void CausalSoftmax(const float* scores, const ScoreBlock& block, float* probabilities,
+                                  const SoftmaxOut& out) {
+  SoftmaxBody(scores, block, probabilities, out);
+}
+TRIREME_CLONES void CausalSoftmax(const float* scores, const ScoreBlock& block, Bf16* probabilities,
+                                  const SoftmaxOut& out) {
+  SoftmaxBody(scores, block, probabilities, out);
+}
+TRIREME_CLONES void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, float* probabilities,
+                                          float* gradient) {
+  SoftmaxBackwardBody(in, block, probabilities, gradient);
+}
+TRIREME_CLONES void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, Bf16* probabilities,
+                                          Bf16* gradient) {
+  SoftmaxBackwardBody(in, block, probabilities, gradient);
+}
+TRIREME_CLONES void ScatterScaled(const float* rows, const float* factor, const HeadBlock& block,
+                                  float* out) {
+  ScatterBody(rows, factor, block, out);
+}
+TRIREME_CLONES void ScatterScaled(const float* rows, const float* factor, const HeadBlock& block, Bf16* out) {
+  ScatterBody(rows, factor, block, out);
+}
+TRIREME_CLONES void GatherWithDot(const float* gradient, const float* output, const HeadBlock& block,
+                                  float* rows, float* dot) {
+  GatherBody(gradient, output, block, rows, dot);
+}
+TRIREME_CLONES void GatherWithDot(const Bf16* gradient, const Bf16* output, const HeadBlock& block,
+                                  Bf16* rows, float* dot) {
+  GatherBody(gradient, output, block, rows, dot);
+}
+TRIREME_CLONES void NarrowInto(const float* from, int64_t count, float* to) { NarrowBody(from, count, to); }
+TRIREME_CLONES void NarrowInto(const float* from, int64_t count, Bf16* to) { NarrowBody(from, count, to); }
+
+}  // namespace trireme::cpu

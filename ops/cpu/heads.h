@@ -1,0 +1,60 @@
+// One token after the other, from a fused q|k|v line to attention's layout and back: RMSNorm of the query and
+// key heads where a norm is given, rotary turn of the first 2 · half elements (first half with second half).
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/simd.h"
+
+namespace trireme::cpu {
+
+constexpr int64_t kLargestHead = 512;  // elements; scratch for one head is on the stack
+
+struct HeadLayout {
+  int64_t length = 0;  // tokens a row
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t dim = 0;
+  int64_t half = 0;  // turned pairs a head
+  float eps = 0;
+};
+
+// A null norm: heads are turned as they are, and the scales are not touched.
+template <typename T>
+struct HeadNorms {
+  const T* query = nullptr;  // [dim]
+  const T* key = nullptr;
+};
+
+struct HeadTable {
+  const float* cosine = nullptr;  // [tokens, half]
+  const float* sine = nullptr;
+};
+
+// Query: [rows, kv_heads, length, group, dim]; key, value: [rows, kv_heads, length, dim].
+template <typename T>
+struct SplitTensors {
+  T *query, *key, *value;
+};
+
+// scales: [tokens, heads + kv_heads], 1 / root mean square of each normalised head.
+void SplitHeads(const float* qkv, const HeadLayout& layout, const HeadNorms<float>& norms,
+                const HeadTable& table, Rows tokens, const SplitTensors<float>& out, float* scales);
+void SplitHeads(const Bf16* qkv, const HeadLayout& layout, const HeadNorms<Bf16>& norms,
+                const HeadTable& table, Rows tokens, const SplitTensors<Bf16>& out, float* scales);
+
+// Sums over the tokens of this call; null where there is no norm.
+struct HeadNormSums {
+  float* query = nullptr;  // [dim]
+  float* key = nullptr;
+};
+
+// `gradients` are read and laid out as SplitHeads' results; writes all of qkv_gradient's lines.
+void SplitHeadsBackward(const float* qkv, const SplitTensors<const float>& gradients,
+                        const HeadLayout& layout, const HeadNorms<float>& norms, const HeadTable& table,
+                        Rows tokens, const float* scales, float* qkv_gradient, const HeadNormSums& sums);
+void SplitHeadsBackward(const Bf16* qkv, const SplitTensors<const Bf16>& gradients, const HeadLayout& layout,
+                        const HeadNorms<Bf16>& norms, const HeadTable& table, Rows tokens,
+                        const float* scales, Bf16* qkv_gradient, const HeadNormSums& sums);
+
+}  // namespace trireme::cpu

@@ -1,0 +1,30 @@
+// Matrix products in memory whose result is summed in fp32, whatever the factors' type: what weight gradients
+// and the blocks of attention need, and what ATen does not offer for bf16. The math library inside libtorch
+// does the work where it exports its entry points (MKL does); elsewhere ATen, with one rounding more in bf16.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/simd.h"
+
+namespace trireme {
+
+// Row-major with `stride` elements between rows; transposed: read it the other way round.
+template <typename T>
+struct Factor {
+  const T* data;
+  int64_t stride;
+  bool transposed = false;
+};
+
+struct ProductShape {
+  int64_t m = 0, n = 0, k = 0;  // [m, k] · [k, n]
+  int64_t stride = 0;           // of the result's rows
+  bool add = false;             // to what the result holds; otherwise it is overwritten
+};
+
+void Product(const Factor<float>& a, const Factor<float>& b, const ProductShape& shape, float* result);
+void Product(const Factor<cpu::Bf16>& a, const Factor<cpu::Bf16>& b, const ProductShape& shape,
+             float* result);
+
+}  // namespace trireme

@@ -1,0 +1,86 @@
+#include "ops/softmax_cross_entropy.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <limits>
+
+#include "ops/choose.h"
+#include "ops/cpu/cross_entropy.h"
+
+namespace trireme {
+namespace {
+
+struct Picked {
+  at::Tensor held;   // [tokens] bool
+  at::Tensor index;  // [tokens, 1], 0 where not held
+};
+
+Picked Pick(const at::Tensor& labels, const LogitColumns& columns) {
+  const at::Tensor local = labels - columns.first;
+  const at::Tensor held = local.ge(0).logical_and(local.lt(columns.count));
+  return {held, (local * held).unsqueeze(1)};
+}
+
+LogitStatistics ReferenceStatistics(const at::Tensor& logits, const at::Tensor& labels,
+                                    const LogitColumns& columns) {
+  const auto options = logits.options().dtype(at::kFloat);
+  if (columns.count == 0) {
+    const at::Tensor zeros = at::zeros({logits.size(0)}, options);
+    return {at::full_like(zeros, -std::numeric_limits<float>::infinity()), zeros, zeros.clone()};
+  }
+  const at::Tensor wide = logits.narrow(1, 0, columns.count).to(at::kFloat);
+  const at::Tensor largest = wide.amax(1);
+  const auto [held, index] = Pick(labels, columns);
+  return {largest, (wide - largest.unsqueeze(1)).exp().sum(1), wide.gather(1, index).squeeze(1) * held};
+}
+
+void ReferenceGradient(const at::Tensor& logits, const at::Tensor& labels, const LogitColumns& columns,
+                       const at::Tensor& log_sum_exp, double scale) {
+  logits.narrow(1, columns.count, logits.size(1) - columns.count).zero_();
+  if (columns.count == 0) return;
+  const auto [held, index] = Pick(labels, columns);
+  at::Tensor wide = (logits.narrow(1, 0, columns.count).to(at::kFloat) - log_sum_exp.unsqueeze(1)).exp_();
+  wide.scatter_add_(1, index, held.to(at::kFloat).neg().unsqueeze(1));
+  logits.narrow(1, 0, columns.count).copy_(wide.mul_(scale));
+}
+
+cpu::LogitRows RowsOf(const at::Tensor& logits, const at::Tensor& labels, const LogitColumns& columns) {
+  return {.stride = logits.size(1),
+          .columns = columns.count,
+          .labels = Data<int64_t>(labels),
+          .first_token = columns.first};
+}
+
+}  // namespace
+
+LogitStatistics StatisticsOfLogits(const at::Tensor& logits, const at::Tensor& given_labels,
+                                   const LogitColumns& columns) {
+  if (!FastOnCpu(logits)) return ReferenceStatistics(logits, given_labels, columns);
+  const at::Tensor labels = given_labels.contiguous();
+  const at::Tensor largest = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+  const LogitStatistics out{largest, at::empty_like(largest), at::empty_like(largest)};
+  const cpu::LogitSums sums{Data<float>(largest), Data<float>(out.sum), Data<float>(out.picked)};
+  ByType(logits, [&](auto type) {
+    using T = decltype(type);
+    at::parallel_for(0, logits.size(0), GrainOfRows(logits.size(1)), [&](int64_t begin, int64_t end) {
+      cpu::LogitStatistics(Data<T>(logits), RowsOf(logits, labels, columns), {begin, end}, sums);
+    });
+  });
+  return out;
+}
+
+void LogitsToGradient(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns,
+                      const at::Tensor& log_sum_exp, double scale) {
+  if (!FastOnCpu(logits)) return ReferenceGradient(logits, given_labels, columns, log_sum_exp, scale);
+  const at::Tensor labels = given_labels.contiguous();
+  ByType(logits, [&](auto type) {
+    using T = decltype(type);
+    at::parallel_for(0, logits.size(0), GrainOfRows(logits.size(1)), [&](int64_t begin, int64_t end) {
+      cpu::LogitsToGradient(Data<T>(logits), RowsOf(logits, labels, columns), {begin, end},
+                            Data<float>(log_sum_exp), static_cast<float>(scale));
+    });
+  });
+}
+
+}  // namespace trireme

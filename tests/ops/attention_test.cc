@@ -1,0 +1,130 @@
+// Attention in blocks: against the plain formula, on odd lengths, groups and long rows, with nothing to do,
+// and computed anew; the same bits for any number of threads.
+#include "ops/attention.h"
+
+#include <ATen/Parallel.h>
+
+#include "tests/ops/compare.h"
+
+namespace trireme {
+namespace {
+
+struct Shape {
+  int64_t rows, length, kv_heads, group, dim;
+};
+
+Tensors RandomHeads(const Shape& s, at::ScalarType type) {
+  return {Random({s.rows, s.kv_heads, s.length, s.group, s.dim}, type),
+          Random({s.rows, s.kv_heads, s.length, s.dim}, type),
+          Random({s.rows, s.kv_heads, s.length, s.dim}, type)};
+}
+
+// The formula, one head at a time in effect: scores, mask, softmax, mix.
+at::Tensor Plain(const Tensors& x) {
+  const auto size = x[0].sizes();
+  const at::Tensor query = x[0].transpose(2, 3);                        // [r, kv, group, length, dim]
+  const at::Tensor key = x[1].unsqueeze(2), value = x[2].unsqueeze(2);  // [r, kv, 1, length, dim]
+  at::Tensor scores =
+      query.matmul(key.transpose(-1, -2)) / std::sqrt(double(size[4]));  // [r, kv, group, l, l]
+  scores = scores.masked_fill(at::ones({size[2], size[2]}, at::kBool).triu(1), -INFINITY);
+  return scores.softmax(-1).matmul(value).permute({0, 3, 1, 2, 4}).reshape({size[0] * size[2], -1});
+}
+
+Comparison Against(const Tensors& heads, std::function<Tensors(const Tensors&)> op) {
+  return {.inputs = heads, .weights = {}, .op = std::move(op), .plain = [](const Tensors& x, const Tensors&) {
+            return Tensors{Plain(x)};
+          }};
+}
+
+TEST(Attention, IsThePlainFormula) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    for (const Shape& s : {Shape{2, 5, 2, 2, 8}, Shape{1, 1, 1, 1, 16}, Shape{3, 129, 1, 3, 20},
+                           Shape{1, 300, 2, 1, 64}, Shape{1, 130, 1, 8, 32}}) {
+      Compare(Against(RandomHeads(s, type),
+                      [](const Tensors& x) {
+                        return Tensors{CausalAttention(Heads{x[0], x[1], x[2]})};
+                      }),
+              context + Concat(" length ", s.length, " group ", s.group));
+    }
+  });
+}
+
+TEST(Attention, TakesTheModelsLayoutToo) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    Compare(
+        {.inputs = {Random({2, 7, 6, 8}, type), Random({2, 7, 2, 8}, type), Random({2, 7, 2, 8}, type)},
+         .weights = {},
+         .op = [](const Tensors& x) { return Tensors{CausalAttention(x[0], x[1], x[2])}; },
+         .plain =
+             [](const Tensors& x, const Tensors&) {
+               const at::Tensor query = x[0].reshape({2, 7, 2, 3, 8}).transpose(1, 2);
+               return Tensors{Plain({query, x[1].transpose(1, 2), x[2].transpose(1, 2)}).view({2, 7, 6, 8})};
+             }},
+        context);
+  });
+}
+
+TEST(Attention, AgainGivesTheSameOnceForBoth) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    std::function<at::Tensor()> again;
+    at::Tensor output;
+    Compare(Against(RandomHeads({2, 50, 2, 3, 16}, type),
+                    [&](const Tensors& x) {
+                      Attended attended = CausalAttentionAgain({x[0], x[1], x[2]});
+                      again = attended.again;
+                      output = attended.output.detach();
+                      EXPECT_TRUE(again().equal(output)) << context;  // before the backward pass
+                      return Tensors{attended.output};
+                    }),
+            context);
+    const at::Tensor later = again();  // and after it
+    EXPECT_TRUE(later.equal(output)) << context;
+    EXPECT_FALSE(later.requires_grad()) << context;
+  });
+}
+
+TEST(Attention, AgainIsComputedOnceAndThenLetGo) {
+  const Tensors x = RandomHeads({1, 40, 1, 2, 16}, at::kFloat);
+  const Attended attended = CausalAttentionAgain({x[0], x[1], x[2]});
+  const at::Tensor first = attended.again(), second = attended.again(), third = attended.again();
+  EXPECT_EQ(first.data_ptr(), second.data_ptr());
+  EXPECT_NE(first.data_ptr(), third.data_ptr());
+}
+
+TEST(Attention, LargeScoresDoNotOverflow) {
+  Tensors x = RandomHeads({1, 70, 1, 2, 16}, at::kFloat);
+  x[0] *= 300;
+  const at::Tensor y = CausalAttention(Heads{x[0], x[1], x[2]});
+  EXPECT_TRUE(y.isfinite().all().item<bool>());
+  EXPECT_LT(RelativeError(y, Plain({x[0].to(at::kDouble), x[1].to(at::kDouble), x[2].to(at::kDouble)})),
+            1e-4);
+}
+
+TEST(Attention, NoTokens) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    Tensors x = RandomHeads({0, 4, 2, 2, 8}, type);
+    for (at::Tensor& t : x) t.requires_grad_();
+    const at::Tensor y = CausalAttention(Heads{x[0], x[1], x[2]});
+    EXPECT_EQ(y.sizes(), (at::IntArrayRef{0, 32}));
+    torch::autograd::backward({y}, {at::ones_like(y)});
+    EXPECT_EQ(x[0].grad().numel(), 0);
+  }
+}
+
+TEST(Attention, ThreadsDoNotChangeTheBits) {
+  const Tensors values = RandomHeads({2, 100, 3, 2, 16}, at::kBFloat16);
+  const auto run = [&](int threads) {
+    at::set_num_threads(threads);
+    Tensors x;
+    for (const at::Tensor& t : values) x.push_back(t.clone().requires_grad_());
+    const at::Tensor y = CausalAttention(Heads{x[0], x[1], x[2]});
+    torch::autograd::backward({y}, {at::ones_like(y)});
+    at::set_num_threads(1);
+    return Tensors{y.detach(), x[0].grad(), x[1].grad(), x[2].grad()};
+  };
+  const Tensors one = run(1), three = run(3);
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(one[i].equal(three[i])) << i;
+}
+
+}  // namespace
+}  // namespace trireme

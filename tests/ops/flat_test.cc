@@ -1,0 +1,144 @@
+// Passes over flat memory: AdamW against double and against ATen's own, sums of squares, adding; and what all
+// kernels share: the exponential and the rounding to bf16.
+#include <ATen/Parallel.h>
+#include <ATen/ops/_fused_adamw.h>
+
+#include <cmath>
+#include <limits>
+
+#include "ops/accumulate.h"
+#include "ops/adamw.h"
+#include "ops/gradient_norm.h"
+#include "tests/ops/compare.h"
+
+namespace trireme {
+namespace {
+
+AdamWTensors RandomState(int64_t count, std::optional<at::ScalarType> parameter) {
+  AdamWTensors t{
+      Random({count}), Random({count}) * 0.1, Random({count}).square() * 0.01, Random({count}), {}};
+  if (parameter) t.parameter = at::zeros({count}, *parameter);
+  return t;
+}
+
+// The formula of torch.optim.AdamW, in double.
+AdamWTensors PlainAdamW(const AdamWTensors& t, const AdamWNumbers& n) {
+  const at::Tensor g = t.gradient.to(at::kDouble) * n.gradient_scale;
+  const at::Tensor m = t.exp_avg.to(at::kDouble) * n.beta1 + g * (1 - n.beta1);
+  const at::Tensor v = t.exp_avg_sq.to(at::kDouble) * n.beta2 + g * g * (1 - n.beta2);
+  const double c1 = 1 - std::pow(n.beta1, n.step), c2 = 1 - std::pow(n.beta2, n.step);
+  const at::Tensor p =
+      t.master.to(at::kDouble) * (1 - n.lr * n.weight_decay) - m / c1 / ((v / c2).sqrt() + n.eps) * n.lr;
+  return {p, m, v, t.gradient, {}};
+}
+
+TEST(AdamW, IsTheFormula) {
+  for (const int64_t count : {0, 1, 17, 100'003}) {
+    for (const std::optional<at::ScalarType> type :
+         {std::optional<at::ScalarType>(), std::optional(at::kBFloat16), std::optional(at::kFloat)}) {
+      for (const bool fast : {true, false}) {
+        const AdamWNumbers numbers{
+            .lr = 0.05, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.3, .step = 3, .gradient_scale = 0.25};
+        const AdamWTensors t = RandomState(count, type);
+        const AdamWTensors wanted = PlainAdamW(t, numbers);
+        const at::Tensor gradient = t.gradient.clone();
+        std::optional<ReferenceOnly> guard;
+        if (!fast) guard.emplace();
+        AdamW(t, numbers);
+        EXPECT_LT(RelativeError(t.master, wanted.master), 1e-6) << count << fast;
+        EXPECT_LT(RelativeError(t.exp_avg, wanted.exp_avg), 1e-6) << count << fast;
+        EXPECT_LT(RelativeError(t.exp_avg_sq, wanted.exp_avg_sq), 1e-6) << count << fast;
+        EXPECT_TRUE(t.gradient.equal(gradient));
+        if (type) {
+          EXPECT_TRUE(t.parameter.equal(t.master.to(*type))) << count << fast;
+        }
+      }
+    }
+  }
+}
+
+TEST(AdamW, IsWhatAtenFusesOverManySteps) {
+  const AdamWTensors ours = RandomState(1000, {});
+  const AdamWTensors theirs{ours.master.clone(), ours.exp_avg.clone(), ours.exp_avg_sq.clone(), {}, {}};
+  const at::Tensor start = ours.master.clone();
+  for (int64_t step = 1; step <= 20; ++step) {
+    const at::Tensor gradient = Random({1000});
+    ours.gradient.copy_(gradient);
+    AdamW(ours, {.lr = 1e-2, .weight_decay = 0.1, .step = step});
+    std::vector<at::Tensor> master{theirs.master}, gradients{gradient}, m{theirs.exp_avg},
+        v{theirs.exp_avg_sq};
+    at::_fused_adamw_(master, gradients, m, v, {}, {at::tensor(float(step))}, 1e-2, 0.9, 0.999, 0.1, 1e-8,
+                      /*amsgrad=*/false, /*maximize=*/false);
+  }
+  EXPECT_LT(RelativeError(ours.master - start, theirs.master - start), 1e-5);
+}
+
+TEST(SumOfSquares, IsExactEnoughAndTheSameForAnyThreads) {
+  for (const int64_t count : {0, 1, 65'536, 300'001}) {
+    const at::Tensor x = Random({count}) * 1e3;
+    const double wanted = x.to(at::kDouble).square().sum().item<double>();
+    EXPECT_NEAR(SumOfSquares(x), wanted, 1e-12 * wanted) << count;
+    at::set_num_threads(3);
+    const double three = SumOfSquares(x);
+    at::set_num_threads(1);
+    EXPECT_EQ(SumOfSquares(x), three) << count;
+  }
+}
+
+TEST(SumOfSquares, DoesNotHideWhatIsNotFinite) {
+  at::Tensor x = Random({100'000});
+  EXPECT_TRUE(std::isfinite(SumOfSquares(x * 1e25)));  // whose squares no fp32 holds
+  x[77'777] = INFINITY;
+  EXPECT_TRUE(std::isinf(SumOfSquares(x)));
+  x[3] = NAN;
+  EXPECT_TRUE(std::isnan(SumOfSquares(x)));
+}
+
+TEST(AddInto, AddsInFp32) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{0}, {7, 3}, {40'001}}) {
+      const at::Tensor sum = Random(shape), before = sum.clone(), addend = Random(shape, type);
+      AddInto(sum, addend);
+      EXPECT_TRUE(sum.equal(before + addend.to(at::kFloat)));
+    }
+  }
+  const at::Tensor sum = at::zeros({3, 4}), turned = Random({4, 3}, at::kBFloat16).t();
+  AddInto(sum, turned);
+  EXPECT_TRUE(sum.equal(turned.to(at::kFloat)));
+}
+
+TEST(Kernels, ExpIsWithinItsBound) {
+  double worst = 0;
+  for (double x = -87.2; x < 87.9; x += 0.00137) {
+    const float narrow = static_cast<float>(x);
+    const double wanted = std::exp(static_cast<double>(narrow));
+    worst = std::max(worst, std::abs(cpu::Exp(narrow) - wanted) / wanted);
+  }
+  EXPECT_LT(worst, 2e-7);
+  EXPECT_EQ(cpu::Exp(0.0f), 1.0f);
+  EXPECT_EQ(cpu::Exp(-200.0f), 0.0f);
+  EXPECT_EQ(cpu::Exp(-std::numeric_limits<float>::infinity()), 0.0f);
+  EXPECT_TRUE(std::isnan(cpu::Exp(NAN)));
+}
+
+TEST(Kernels, RoundingToBf16IsTorchs) {
+  for (uint64_t bits = 0; bits <= 0xffffffffu; bits += 65'521) {  // a prime: all kinds of low halves
+    const float x = std::bit_cast<float>(static_cast<uint32_t>(bits));
+    const float found = cpu::Widen(cpu::Narrow<cpu::Bf16>(x)), wanted = static_cast<float>(at::BFloat16(x));
+    if (std::isnan(x)) {
+      EXPECT_TRUE(std::isnan(found)) << bits;
+    } else {
+      ASSERT_EQ(std::bit_cast<uint32_t>(found), std::bit_cast<uint32_t>(wanted)) << bits;
+    }
+  }
+  for (const uint32_t tie : {0x3f808000u, 0x3f818000u, 0x7f7fffffu, 0x7f800001u}) {
+    const float x = std::bit_cast<float>(tie);
+    EXPECT_EQ(std::isnan(cpu::Rounded<cpu::Bf16>(x)), std::isnan(x));
+    if (!std::isnan(x)) {
+      EXPECT_EQ(cpu::Rounded<cpu::Bf16>(x), static_cast<float>(at::BFloat16(x)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme

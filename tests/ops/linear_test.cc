@@ -1,0 +1,121 @@
+// Linear and the products under it: values, gradients, gradients put off, inputs made anew.
+#include "ops/linear.h"
+
+#include "ops/product.h"
+#include "ops/weight_gradients.h"
+#include "tests/ops/compare.h"
+
+namespace trireme {
+namespace {
+
+TEST(Linear, IsThePlainFormula) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    for (const auto& [tokens, in, out] :
+         {std::tuple{11, 7, 5}, std::tuple{64, 96, 130}, std::tuple{1, 1, 1}}) {
+      Weight weight = TrainedWeight({out, in}, type), bias = TrainedWeight({out}, type);
+      Compare(
+          {.inputs = {Random({tokens, in}, type)},
+           .weights = {&weight, &bias},
+           .op = [&](const Tensors& x) { return Tensors{Linear(x[0], weight, &bias)}; },
+           .plain = [](const Tensors& x, const Tensors& w) { return Tensors{at::linear(x[0], w[0], w[1])}; }},
+          context + " with bias");
+      Compare({.inputs = {Random({in, tokens}, type).t()},
+               .weights = {&weight},
+               .op = [&](const Tensors& x) { return Tensors{Linear(x[0], weight)}; },
+               .plain = [](const Tensors& x, const Tensors& w) { return Tensors{at::linear(x[0], w[0])}; }},
+              context + " of a transposed input");
+    }
+  });
+}
+
+TEST(Linear, GradientsAreAddedAndFrozenWeightsLeftAlone) {
+  Weight weight = TrainedWeight({5, 7}), frozen{"frozen", Random({5}), {}};
+  const at::Tensor x = Random({3, 7}).requires_grad_();
+  torch::autograd::backward({Linear(x, weight, &frozen)}, {at::ones({3, 5})});
+  const at::Tensor once = weight.gradient.clone();
+  torch::autograd::backward({Linear(x, weight, &frozen)}, {at::ones({3, 5})});
+  EXPECT_LT(RelativeError(weight.gradient, once * 2), 1e-6);
+  EXPECT_FALSE(frozen.gradient.defined());
+}
+
+TEST(Linear, Bf16GradientsAreSummedInFp32) {
+  Weight weight = TrainedWeight({4, 6}, at::kBFloat16);
+  const at::Tensor x = at::ones({1, 6}, at::kBFloat16).requires_grad_();
+  // 600 + 1 has no place in bf16.
+  weight.gradient.fill_(600);
+  torch::autograd::backward({Linear(x, weight)}, {at::ones({1, 4}, at::kBFloat16)});
+  EXPECT_TRUE(weight.gradient.eq(601).all().item<bool>());
+}
+
+TEST(Linear, WeightGradientsWaitUntilTheyAreRun) {
+  Weight weight = TrainedWeight({5, 7});
+  const at::Tensor x = Random({3, 7}).requires_grad_();
+  Deferral deferral;
+  torch::autograd::backward({Linear(x, weight)}, {at::ones({3, 5})});
+  EXPECT_TRUE(x.grad().defined());
+  EXPECT_EQ(weight.gradient.abs().sum().item<float>(), 0.0f);
+  for (const auto& work : deferral.Take()) work();
+  EXPECT_LT(RelativeError(weight.gradient, at::ones({5, 3}).mm(x.detach())), 1e-6);
+  EXPECT_TRUE(deferral.Take().empty());
+}
+
+TEST(Linear, MakesItsInputAnewAndDoesNotKeepIt) {
+  Weight weight = TrainedWeight({5, 7});
+  const at::Tensor leaf = Random({3, 7}).requires_grad_();
+  int made = 0;
+  const auto make = [&made, leaf] {
+    ++made;
+    return leaf.detach() * 2;
+  };
+  at::Tensor y;
+  auto watched = leaf.storage().getWeakStorageImpl();
+  {
+    const at::Tensor x = leaf * 2;
+    watched = x.storage().getWeakStorageImpl();
+    y = Linear({x, make}, weight);
+  }
+  EXPECT_TRUE(watched.expired());
+  EXPECT_EQ(made, 0);
+  torch::autograd::backward({y}, {at::ones({3, 5})});
+  EXPECT_EQ(made, 1);
+  EXPECT_LT(RelativeError(weight.gradient, at::ones({5, 3}).mm(leaf.detach() * 2)), 1e-6);
+}
+
+TEST(Linear, NoTokens) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    Weight weight = TrainedWeight({5, 7}, type), bias = TrainedWeight({5}, type);
+    const at::Tensor x = Random({0, 7}, type).requires_grad_(), y = Linear(x, weight, &bias);
+    torch::autograd::backward({y}, {at::ones_like(y)});
+    EXPECT_EQ(x.grad().sizes(), x.sizes());
+    EXPECT_EQ(weight.gradient.abs().sum().item<float>(), 0.0f);
+  }
+}
+
+template <typename T>
+void CheckProducts(at::ScalarType type) {
+  const int64_t m = 13, n = 9, k = 21;
+  for (const bool left : {false, true}) {
+    for (const bool right : {false, true}) {
+      for (const bool add : {false, true}) {
+        const at::Tensor a = left ? Random({k, m}, type) : Random({m, k}, type);
+        const at::Tensor b = right ? Random({n, k}, type) : Random({k, n}, type);
+        const at::Tensor result = Random({m, n + 3}), before = result.clone();
+        Product(Factor<T>{Data<T>(a), a.size(1), left}, Factor<T>{Data<T>(b), b.size(1), right},
+                {.m = m, .n = n, .k = k, .stride = n + 3, .add = add}, Data<float>(result));
+        const at::Tensor wide_a = (left ? a.t() : a).to(at::kDouble),
+                         wide_b = (right ? b.t() : b).to(at::kDouble);
+        const at::Tensor wanted = wide_a.mm(wide_b) + (add ? 1 : 0) * before.narrow(1, 0, n);
+        EXPECT_LT(RelativeError(result.narrow(1, 0, n), wanted), 1e-6) << left << right << add;
+        EXPECT_TRUE(result.narrow(1, n, 3).equal(before.narrow(1, n, 3))) << "beyond the result";
+      }
+    }
+  }
+}
+
+TEST(Product, EveryTranspositionInBothTypes) {
+  CheckProducts<float>(at::kFloat);
+  CheckProducts<cpu::Bf16>(at::kBFloat16);
+}
+
+}  // namespace
+}  // namespace trireme

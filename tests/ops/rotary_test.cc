@@ -1,0 +1,27 @@
+// The rotary turn against the plain formula.
+#include "ops/rotary.h"
+
+#include "tests/ops/compare.h"
+
+namespace trireme {
+namespace {
+
+TEST(Rotary, TurnsPairsByPosition) {
+  const at::Tensor positions = at::tensor({0, 1, 5}, at::kLong);
+  const RotaryTable table = MakeRotaryTable(positions, {1.0, 0.1});
+  Compare({.inputs = {Random({3, 2, 4})},
+           .weights = {},
+           .op = [&](const Tensors& x) { return Tensors{Rotate(x[0], table)}; },
+           .plain =
+               [&](const Tensors& x, const Tensors&) {
+                 const at::Tensor angle =
+                     positions.to(at::kDouble).view({3, 1, 1}) * at::tensor({1.0, 0.1}, at::kDouble);
+                 const at::Tensor a = x[0].narrow(2, 0, 2), b = x[0].narrow(2, 2, 2);
+                 return Tensors{
+                     at::cat({a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()}, 2)};
+               }},
+          "fp32");
+}
+
+}  // namespace
+}  // namespace trireme
