@@ -20,6 +20,7 @@
 #include "core/device/device.h"
 #include "launch/layout.h"
 #include "launch/verify_all_reduce.h"
+#include "train/run_plan.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,8 @@
 // clang-format off
 #ifdef TRIREME_TORCH_VERSION
 #define TRIREME_TORCH_COMMANDS(COMMAND) \
-  COMMAND(GradsCommand)
+  COMMAND(GradsCommand)           \
+  COMMAND(BenchStepCommand)
 #else
 #define TRIREME_TORCH_COMMANDS(COMMAND)
 #endif

@@ -1,13 +1,9 @@
-// From a command's arguments to the layout it asks for: RUN.yaml and --set, then grids and groups. Shared by
-// the commands that take a run's configuration; refuses, before any device is touched, what does not fit the
-// world.
+// From a command's arguments to the configuration it asks for: RUN.yaml and --set. Shared by the commands
+// that take one.
 #pragma once
 
 #include "core/cli/arguments.h"
-#include "core/comm/communicator_set.h"
 #include "core/config.pb.h"
-#include "core/plan/grids.h"
-#include "core/plan/groups.h"
 
 namespace trireme {
 
@@ -16,12 +12,5 @@ inline constexpr const char* kRunFile = "RUN.yaml";
 
 // The file where one is given, all defaults where none is; then --set.
 Config ConfigOf(const Arguments& arguments);
-
-ParallelSizes SizesOf(const ParallelConfig& parallel);
-
-// No model is read here: expert groups are there where the layout names experts.
-GroupPlan GroupsOf(const Config& config, const Grids& grids);
-
-CommOptions CommOptionsOf(const Config& config);
 
 }  // namespace trireme

@@ -8,6 +8,7 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "launch/layout.h"
+#include "train/run_plan.h"
 
 namespace trireme {
 namespace {

@@ -7,22 +7,37 @@ namespace {
 
 // Autograd runs backward passes of CPU tensors on the thread that asked for them, so a thread's own variable
 // is seen.
-thread_local Deferral* innermost = nullptr;
+thread_local Deferral* innermost_deferral = nullptr;
+thread_local Overlap* innermost_overlap = nullptr;
 
 }  // namespace
 
 void WeightGradients::Add(std::function<void()> work) {
-  if (innermost == nullptr) {
-    work();
+  if (innermost_deferral != nullptr) {
+    innermost_deferral->work_.push_back(std::move(work));
+  } else if (innermost_overlap != nullptr) {
+    innermost_overlap->work_.push_back(std::move(work));
   } else {
-    innermost->work_.push_back(std::move(work));
+    work();
   }
 }
 
-Deferral::Deferral() : outer_(std::exchange(innermost, this)) {}
+void WeightGradients::RunQueued() {
+  if (innermost_overlap != nullptr) innermost_overlap->Finish();
+}
 
-Deferral::~Deferral() { innermost = outer_; }
+Deferral::Deferral() : outer_(std::exchange(innermost_deferral, this)) {}
+
+Deferral::~Deferral() { innermost_deferral = outer_; }
 
 std::vector<std::function<void()>> Deferral::Take() { return std::exchange(work_, {}); }
+
+Overlap::Overlap() : outer_(std::exchange(innermost_overlap, this)) {}
+
+Overlap::~Overlap() { innermost_overlap = outer_; }
+
+void Overlap::Finish() {
+  for (std::function<void()>& work : std::exchange(work_, {})) work();
+}
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
-// When weight gradients are computed: at once, or put off so that a pipeline sends the input gradient on
-// first and fills its bubbles with these. An operator's backward hands over the work; whoever runs the
-// schedule decides.
+// When weight gradients are computed. An operator's backward hands over the work; whoever runs the schedule
+// decides: at once, behind a communication that would otherwise be waited for, or put off so that a pipeline
+// sends the input gradient on first and fills its bubbles with these.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,11 @@ namespace trireme {
 
 class WeightGradients {
  public:
-  // Runs `work` now, or keeps it where the calling thread is inside a Deferral.
+  // Runs `work` now, or keeps it where the calling thread is inside a Deferral or an Overlap.
   static void Add(std::function<void()> work);
+  // Runs what the innermost Overlap has queued: to be called between the start of a communication and the
+  // wait for it.
+  static void RunQueued();
 };
 
 // While it lives, weight gradients of backward passes on this thread are collected instead of computed.
@@ -29,6 +32,24 @@ class Deferral {
   friend class WeightGradients;
   std::vector<std::function<void()>> work_;
   Deferral* outer_;
+};
+
+// While it lives, weight gradients wait for the next communication (RunQueued) or for Finish, whichever comes
+// first. A Deferral inside it takes precedence.
+class Overlap {
+ public:
+  Overlap();
+  ~Overlap();
+  Overlap(const Overlap&) = delete;
+  Overlap& operator=(const Overlap&) = delete;
+
+  // Runs what is left.
+  void Finish();
+
+ private:
+  friend class WeightGradients;
+  std::vector<std::function<void()>> work_;
+  Overlap* outer_;
 };
 
 }  // namespace trireme

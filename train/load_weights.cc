@@ -27,7 +27,8 @@ void CopySlice(const HfDirectory& directory, const SliceCopy& copy, const at::Te
   if (!slice.isfinite().all().item<bool>()) {
     throw InputError(where, " has values that are not finite; the file is damaged or the model diverged");
   }
-  local.as_strided(copy.extent, copy.local_strides, copy.local_offset).copy_(slice);
+  // The local tensor may lie anywhere in a larger buffer, and as_strided counts from that one's begin.
+  local.as_strided(copy.extent, copy.local_strides, local.storage_offset() + copy.local_offset).copy_(slice);
 }
 
 }  // namespace

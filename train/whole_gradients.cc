@@ -2,69 +2,53 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
-
+#include "parallel/graph/parameters.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
 namespace {
 
-// What this rank owns of each file tensor, at its place in an otherwise empty whole.
-class OwnedParts {
- public:
-  OwnedParts(const Weights& weights, int rank) {
-    for (const Weights::Entry& entry : weights.entries()) {
-      if (!entry.weight.trained()) continue;
-      for (const SliceCopy& copy : SliceCopies(entry.parameter, entry.placement, rank)) {
-        if (copy.replica == 0) parts_[copy.source->name].push_back({copy, entry.weight.gradient});
-      }
-    }
+at::Tensor InBox(at::Tensor whole, const Box& box) {
+  for (size_t dim = 0; dim < box.offset.size(); ++dim) {
+    whole = whole.narrow(static_cast<int64_t>(dim), box.offset[dim], box.extent[dim]);
   }
+  return whole;
+}
 
-  at::Tensor Whole(const HfTensor& tensor) const {
-    at::Tensor whole = at::zeros(tensor.shape, at::kFloat);
-    const auto found = parts_.find(tensor.name);
-    if (found == parts_.end()) return whole;
-    for (const Part& part : found->second) {
-      whole.as_strided(part.copy.extent, part.copy.file_strides, part.copy.file_offset)
-          .copy_(part.gradient.as_strided(part.copy.extent, part.copy.local_strides, part.copy.local_offset));
-    }
-    return whole;
+// What this rank owns of the shard, at its place in the whole parameter.
+void CopyOwned(const Shard& shard, const at::Tensor& whole) {
+  for (const ShardBox& box : shard.boxes) {
+    if (box.replica != 0) continue;
+    const at::Tensor mine =
+        at::from_blob(static_cast<float*>(shard.data) + box.offset, box.global.extent, shard.strides);
+    InBox(whole, box.global).copy_(mine);
   }
+}
 
- private:
-  struct Part {
-    SliceCopy copy;
-    at::Tensor gradient;
-  };
-  std::map<std::string, std::vector<Part>> parts_;
-};
+at::Tensor InFile(const at::Tensor& whole, const HfTensor& tensor) {
+  const at::Tensor part = InBox(whole, tensor.box);
+  return (tensor.transposed ? part.transpose(-2, -1) : part).reshape(tensor.shape).contiguous();
+}
 
 }  // namespace
 
-std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph, const Weights& weights,
-                                                  Communicator& world) {
-  const OwnedParts owned(weights, world.rank());
-  std::map<std::string, at::Tensor> gradients;
+std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph,
+                                                  const std::vector<Shard>& gradients, Communicator& world) {
+  std::map<std::string, const Shard*> mine;
+  for (const Shard& shard : gradients) mine[shard.key] = &shard;
+  const Grids alone = MakeGrids(1, {});
+  std::map<std::string, at::Tensor> files;
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) {
-      for (const HfTensor& tensor : parameter.hf) {
-        const at::Tensor whole = owned.Whole(tensor);
-        AllReduce(whole, world);  // every element has one owner: the sum puts the parts together
-        if (world.rank() == 0) gradients[tensor.name] = whole;
-      }
+      const at::Tensor whole = at::zeros(Placement(parameter.declaration, alone).GlobalShape(), at::kFloat);
+      const auto found = mine.find("gradient/" + parameter.declaration.name);
+      if (found != mine.end()) CopyOwned(*found->second, whole);
+      AllReduce(whole, world);  // every element has one owner: the sum puts the parts together
+      if (world.rank() != 0) continue;
+      for (const HfTensor& tensor : parameter.hf) files[tensor.name] = InFile(whole, tensor);
     }
   }
-  return gradients;
-}
-
-double GlobalNorm(const std::map<std::string, at::Tensor>& gradients) {
-  double squares = 0;
-  for (const auto& [name, gradient] : gradients) {
-    const double norm = gradient.to(at::kDouble).norm().item<double>();
-    squares += norm * norm;
-  }
-  return std::sqrt(squares);
+  return files;
 }
 
 }  // namespace trireme

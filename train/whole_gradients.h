@@ -6,18 +6,17 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "core/comm/communicator.h"
-#include "parallel/layers/weights.h"
+#include "core/plan/shard.h"
+#include "parallel/graph/graph.h"
 
 namespace trireme {
 
-// Collective over `world`. `graph` names every tensor, also those of other ranks. fp32, in the shape of the
-// file.
-std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph, const Weights& weights,
-                                                  Communicator& world);
-
-// The norm of all gradients together.
-double GlobalNorm(const std::map<std::string, at::Tensor>& gradients);
+// Collective over `world`. `gradients` are this rank's shards as ShardedOptimizer::Gradients gives them, in
+// host memory; `graph` names every tensor, also those of other ranks. fp32, in the shape of the file.
+std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph,
+                                                  const std::vector<Shard>& gradients, Communicator& world);
 
 }  // namespace trireme

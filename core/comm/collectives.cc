@@ -2,6 +2,7 @@
 // comes down to in a group of one.
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "core/comm/hccl_call.h"
 #include "core/device/buffer.h"
 #include "core/device/cann_declarations.h"
+#include "core/trace/trace.h"
 
 namespace trireme {
 namespace {
@@ -32,6 +34,30 @@ uint64_t Sum(const std::vector<uint64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
 }
 
+// The time between two points of a stream, for the trace; nothing where there is none.
+class StreamSpan {
+ public:
+  StreamSpan(Trace* trace, const Stream& stream, const std::string& lane, const char* operation)
+      : trace_(trace), stream_(stream), lane_(lane), operation_(operation) {
+    if (trace_ == nullptr) return;
+    start_ = std::make_shared<int64_t>(0);
+    stream_.RunOnHost([trace = trace_, start = start_] { *start = trace->Now(); });
+  }
+  void End() const {
+    if (trace_ == nullptr) return;
+    stream_.RunOnHost([trace = trace_, lane = lane_, operation = operation_, start = start_] {
+      trace->Add({.lane = lane, .name = operation, .start_ns = *start, .end_ns = trace->Now()});
+    });
+  }
+
+ private:
+  Trace* trace_;
+  const Stream& stream_;
+  const std::string& lane_;
+  const char* operation_;
+  std::shared_ptr<int64_t> start_;
+};
+
 constexpr auto kNothing = [] {};
 
 }  // namespace
@@ -42,6 +68,7 @@ Work Communicator::Issue(const char* operation, size_t bytes, const After& after
   const IssueGuard guard(slot_, name().c_str(), operation);
   CallQueue::Call call = calls_.Begin(operation, bytes, after, messages);
   const uint64_t sequence = call.sequence;
+  const StreamSpan span(identity_.trace, stream_, identity_.name, operation);
   if (comm_) {
     const HcclResult code = collective(comm_.get(), stream_.handle());
     if (code != HCCL_SUCCESS) [[unlikely]]
@@ -49,6 +76,7 @@ Work Communicator::Issue(const char* operation, size_t bytes, const After& after
   } else {
     alone_copy();
   }
+  span.End();
   calls_.End(std::move(call));
   return Work(*this, sequence);
 }

@@ -54,7 +54,9 @@ void Communicator::Drain() {
 }
 
 void Communicator::WaitFor(uint64_t sequence) {
+  const Clock::time_point start = Clock::now();
   while (!WaitSlice(sequence)) ThrowIfPeerFailed(sequence);
+  waited_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 // True when the call is done, false when a slice of time has passed without it.

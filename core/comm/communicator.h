@@ -21,6 +21,8 @@
 
 namespace trireme {
 
+class Trace;  // core/trace
+
 // One message of a batch, which holds at most one a peer and direction.
 struct Transfer {
   enum class Direction { kSend, kReceive };
@@ -50,6 +52,7 @@ class Communicator {
     int rank = 0;              // among the members
     int ledger_group = 0;      // the group's number in the ledger
     bool host_memory = false;  // buffers are the host's, as on device cpu; only the twin takes those
+    Trace* trace = nullptr;    // gets a span for each call, as the stream ran it; null: none
   };
 
   // `comm` joins the members; null for a group of one.
@@ -63,6 +66,8 @@ class Communicator {
   int size() const { return static_cast<int>(identity_.members.size()); }
   const std::vector<int>& members() const { return identity_.members; }  // world ranks
   const Stream& stream() const { return stream_; }
+  // How long the host has waited for calls of this group so far.
+  double waited_seconds() const { return waited_seconds_; }
 
   // Buffers are device memory (on the twin any memory) and stay untouched until the Work is done. `count` is
   // in elements. In place is allowed for all_reduce, broadcast and reduce.
@@ -118,6 +123,7 @@ class Communicator {
   std::string Describe(const char* operation, uint64_t sequence) const;
 
   const Identity identity_;
+  double waited_seconds_ = 0;
   IssueSlot& slot_;
   Stream stream_;
   OwnedHcclComm comm_;  // after the stream: HCCL wants it gone before

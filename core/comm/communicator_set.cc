@@ -64,15 +64,26 @@ Communicator& CommunicatorSet::Get(const std::string& name) const {
   return *found->second;
 }
 
+double CommunicatorSet::waited_seconds() const {
+  double sum = 0;
+  for (const auto& communicator : communicators_) sum += communicator->waited_seconds();
+  return sum;
+}
+
 void CommunicatorSet::Make(const PlannedGroup& planned, const RankList& members) {
   const auto place = std::find(members.begin(), members.end(), job_.rank());
   const int group_rank = static_cast<int>(place - members.begin());
   const int number = ledger_.AddGroup(planned.spec.name, members);
   OwnedHcclComm comm;
   if (members.size() > 1) comm = Join(planned, members, group_rank);
-  communicators_.push_back(std::make_unique<Communicator>(
-      Communicator::Identity{planned.spec.name, members, group_rank, number, options_.host_memory},
-      std::move(comm), slot_, ledger_));
+  communicators_.push_back(
+      std::make_unique<Communicator>(Communicator::Identity{.name = planned.spec.name,
+                                                            .members = members,
+                                                            .rank = group_rank,
+                                                            .ledger_group = number,
+                                                            .host_memory = options_.host_memory,
+                                                            .trace = options_.trace},
+                                     std::move(comm), slot_, ledger_));
   by_name_[planned.spec.name] = communicators_.back().get();
 }
 

@@ -24,6 +24,7 @@ struct CommOptions {
   double hang_report_s = 60;    // a call that waits longer is reported on rank 0's stderr; 0: never
   bool deterministic = false;   // the same bits on every run, at some cost in speed
   bool host_memory = false;     // buffers are the host\'s, as on device cpu; only the twin takes those
+  Trace* trace = nullptr;       // gets a span for every call; null: none
 };
 
 class CommunicatorSet {
@@ -39,6 +40,8 @@ class CommunicatorSet {
   Communicator& Get(const std::string& name) const;
   // False where the rank is in no group of that name (an inner stage of an ends-only one).
   bool Has(const std::string& name) const { return by_name_.contains(name); }
+  // How long the host has waited for calls of all groups so far.
+  double waited_seconds() const;
 
  private:
   void Make(const PlannedGroup& planned, const RankList& members);

@@ -20,7 +20,12 @@ int64_t Trace::Now() const { return offset_ns_ + Nanoseconds<std::chrono::steady
 
 void Trace::Add(TraceSpan span) {
   const std::lock_guard lock(mutex_);
-  spans_.push_back(std::move(span));
+  if (!stopped_) spans_.push_back(std::move(span));
+}
+
+void Trace::Stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
 }
 
 std::vector<TraceSpan> Trace::Take() {

@@ -42,10 +42,13 @@ class Trace {
   // All spans so far, which leave the trace: by start, and where several start together the longest first, so
   // that a span stands before those inside it.
   std::vector<TraceSpan> Take();
+  // What is added from now on is dropped.
+  void Stop();
 
  private:
   int64_t offset_ns_;  // from the steady clock to the real one, at the start
   std::mutex mutex_;
+  bool stopped_ = false;
   std::vector<TraceSpan> spans_;
 };
 

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "ops/attention.h"
-#include "ops/linear.h"
 #include "ops/rms_norm.h"
 #include "ops/swiglu.h"
 #include "parallel/layers/bias.h"
 
 namespace trireme {
 
-DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel)
+DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
+                           const LayerOptions& options)
     : spec_(std::get<DecoderSpec>(layer.spec)),
       parallel_(parallel),
+      recompute_(options.recompute_selected),
       frequencies_(InverseFrequencies(spec_.attention.rope)),
       attention_norm_(weights.Find(layer.name + ".attention_norm.weight")),
       qkv_(weights.Find(layer.name + ".attention.qkv.weight")),
@@ -28,34 +28,52 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Ten
       down_bias_(weights.FindOrNull(layer.name + ".mlp.down.bias")) {}
 
 at::Tensor DecoderLayer::Forward(const at::Tensor& x, const MicroBatch& batch) const {
-  const at::Tensor attended = x + Attention(RmsNorm(x, attention_norm_, spec_.norm_eps), batch);
-  return attended + Mlp(RmsNorm(attended, mlp_norm_, spec_.norm_eps));
+  const at::Tensor normalised = RmsNorm(x, attention_norm_, spec_.norm_eps);
+  const at::Tensor branch = Attention(EnterNormalised(normalised, x, attention_norm_), batch);
+  const AddedNorm attended = AddRmsNorm(x, branch, mlp_norm_, spec_.norm_eps);
+  return attended.sum + Mlp(EnterNormalised(attended.normalised, attended.sum, mlp_norm_));
 }
 
-at::Tensor DecoderLayer::Turned(const at::Tensor& heads, const Weight* norm, const RotaryTable& table) const {
-  return Rotate(norm == nullptr ? heads : RmsNorm(heads, *norm, spec_.attention.norm_eps), table);
+LinearInput DecoderLayer::EnterNormalised(const at::Tensor& normalised, const at::Tensor& x,
+                                          const Weight& norm) const {
+  LinearInput input(Enter(normalised, parallel_));
+  if (recompute_) {
+    input.again = [this, x = x.detach(), &norm] {
+      const at::NoGradGuard no_graph;
+      return Enter(RmsNorm(x, norm, spec_.norm_eps), parallel_);
+    };
+  }
+  return input;
 }
 
-at::Tensor DecoderLayer::Attention(const at::Tensor& x, const MicroBatch& batch) const {
-  const int64_t dim = spec_.attention.head_dim;
-  const int64_t heads = spec_.attention.heads / parallel_.size();
-  const int64_t kv_heads = std::max<int64_t>(spec_.attention.kv_heads / parallel_.size(), 1);
-  const at::Tensor qkv = Linear(Enter(x, parallel_), qkv_, qkv_bias_).view({-1, heads + 2 * kv_heads, dim});
-  const RotaryTable table = MakeRotaryTable(batch.positions, frequencies_);
-  const auto rows = [&](const at::Tensor& tokens) {
-    return tokens.view({batch.rows, batch.length, -1, dim});
-  };
-  const at::Tensor query = rows(Turned(qkv.narrow(1, 0, heads), query_norm_, table));
-  const at::Tensor key = rows(Turned(qkv.narrow(1, heads, kv_heads), key_norm_, table));
-  const at::Tensor value =
-      qkv.view({batch.rows, batch.length, -1, dim}).narrow(2, heads + kv_heads, kv_heads);
-  const at::Tensor mixed = CausalAttention(query, key, value).reshape({-1, heads * dim});
-  return AddBias(Leave(Linear(mixed, output_), parallel_), output_bias_);
+at::Tensor DecoderLayer::Attention(const LinearInput& x, const MicroBatch& batch) const {
+  const HeadShape shape{.rows = batch.rows,
+                        .length = batch.length,
+                        .heads = spec_.attention.heads / parallel_.size(),
+                        .kv_heads = std::max<int64_t>(spec_.attention.kv_heads / parallel_.size(), 1),
+                        .head_dim = spec_.attention.head_dim,
+                        .norm_eps = spec_.attention.norm_eps};
+  const at::Tensor qkv = Linear(x, qkv_, qkv_bias_);
+  const Heads heads = SplitHeads(qkv, shape, query_norm_, key_norm_, batch.TableFor(frequencies_));
+  return AddBias(Leave(AttentionCore(heads), parallel_), output_bias_);
 }
 
-at::Tensor DecoderLayer::Mlp(const at::Tensor& x) const {
-  const at::Tensor gate_up = Linear(Enter(x, parallel_), gate_up_, gate_up_bias_);
-  return AddBias(Leave(Linear(SwiGlu(gate_up), down_), parallel_), down_bias_);
+at::Tensor DecoderLayer::AttentionCore(const Heads& heads) const {
+  if (!recompute_) return Linear(CausalAttention(heads), output_);
+  const Attended attended = CausalAttentionAgain(heads);
+  return Linear({attended.output, attended.again}, output_);
+}
+
+at::Tensor DecoderLayer::Mlp(const LinearInput& x) const {
+  const at::Tensor gate_up = Linear(x, gate_up_, gate_up_bias_);
+  LinearInput activated(SwiGlu(gate_up));
+  if (recompute_) {
+    activated.again = [gate_up = gate_up.detach()] {
+      const at::NoGradGuard no_graph;
+      return SwiGlu(gate_up);
+    };
+  }
+  return AddBias(Leave(Linear(activated, down_), parallel_), down_bias_);
 }
 
 }  // namespace trireme

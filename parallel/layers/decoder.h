@@ -3,24 +3,30 @@
 
 #include <vector>
 
-#include "ops/rotary.h"
+#include "ops/attention.h"
+#include "ops/linear.h"
 #include "parallel/layers/layer.h"
 
 namespace trireme {
 
 class DecoderLayer : public RunningLayer {
  public:
-  DecoderLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel);
+  DecoderLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
+               const LayerOptions& options);
   at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const override;
+  bool can_run_again() const override { return true; }
 
  private:
-  at::Tensor Attention(const at::Tensor& x, const MicroBatch& batch) const;
-  at::Tensor Mlp(const at::Tensor& x) const;
-  // [tokens, heads of this rank, head_dim], normalised and turned.
-  at::Tensor Turned(const at::Tensor& heads, const Weight* norm, const RotaryTable& table) const;
+  // x: normalised, between the blocks; `again` makes it anew where it is not kept.
+  at::Tensor Attention(const LinearInput& x, const MicroBatch& batch) const;
+  at::Tensor Mlp(const LinearInput& x) const;
+  // `normalised` inside a block, with the way to make it again from `x` and `norm` where that is asked for.
+  LinearInput EnterNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
+  at::Tensor AttentionCore(const Heads& heads) const;
 
   DecoderSpec spec_;
   const TensorParallel& parallel_;
+  const bool recompute_;  // attention core, norms and activation are made again in the backward pass
   std::vector<double> frequencies_;
   const Weight& attention_norm_;
   const Weight& qkv_;  // [(heads + 2 kv_heads) · head_dim of this rank, hidden]

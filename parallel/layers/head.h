@@ -12,6 +12,8 @@ class HeadLayer : public RunningLayer {
   // The mean loss of the trained tokens times their share of the batch: a scalar. Its backward pass begins
   // with 1.
   at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const override;
+  bool makes_gradients_forward() const override { return true; }
+  bool gives_loss() const override { return true; }
 
  private:
   HeadSpec spec_;

@@ -11,12 +11,13 @@ struct Make {
   const Layer& layer;
   const Weights& weights;
   const TensorParallel& parallel;
+  const LayerOptions& options;
 
   std::unique_ptr<RunningLayer> operator()(const EmbeddingSpec&) const {
     return std::make_unique<EmbeddingLayer>(layer, weights, parallel);
   }
   std::unique_ptr<RunningLayer> operator()(const DecoderSpec&) const {
-    return std::make_unique<DecoderLayer>(layer, weights, parallel);
+    return std::make_unique<DecoderLayer>(layer, weights, parallel, options);
   }
   std::unique_ptr<RunningLayer> operator()(const HeadSpec&) const {
     return std::make_unique<HeadLayer>(layer, weights, parallel);
@@ -25,9 +26,15 @@ struct Make {
 
 }  // namespace
 
+const RotaryTable& MicroBatch::TableFor(const std::vector<double>& frequencies) const {
+  RotaryTable& table = tables[frequencies];
+  if (!table.cosine.defined()) table = MakeRotaryTable(positions, frequencies);
+  return table;
+}
+
 std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights,
-                                        const TensorParallel& parallel) {
-  return std::visit(Make{layer, weights, parallel}, layer.spec);
+                                        const TensorParallel& parallel, const LayerOptions& options) {
+  return std::visit(Make{layer, weights, parallel, options}, layer.spec);
 }
 
 }  // namespace trireme

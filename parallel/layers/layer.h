@@ -5,8 +5,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <vector>
 
+#include "ops/rotary.h"
 #include "parallel/graph/graph.h"
 #include "parallel/layers/weights.h"
 #include "parallel/tensor/regions.h"
@@ -21,6 +24,11 @@ struct MicroBatch {
   at::Tensor labels;      // [rows · length] int64: the token after each one, -100 where it is not trained
   at::Tensor positions;   // [rows · length] int64
   double loss_scale = 1;  // 1 / trained tokens of the whole batch
+
+  // Made once for all layers with the same frequencies.
+  const RotaryTable& TableFor(const std::vector<double>& frequencies) const;
+
+  mutable std::map<std::vector<double>, RotaryTable> tables = {};
 };
 
 class RunningLayer {
@@ -29,10 +37,21 @@ class RunningLayer {
   // x: [tokens (or this rank's share), hidden]. The first layer takes an empty tensor that requires a
   // gradient, the last gives the loss, a scalar.
   virtual at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const = 0;
+
+  // Whether its forward pass may run a second time in the backward pass instead of keeping activations.
+  virtual bool can_run_again() const { return false; }
+  // Whether its forward pass already adds to weight gradients, as a loss in one pass does.
+  virtual bool makes_gradients_forward() const { return false; }
+  virtual bool gives_loss() const { return false; }
+};
+
+struct LayerOptions {
+  bool recompute_selected =
+      false;  // what is large and cheap is made again: attention core, norms, activation
 };
 
 // Weights and `parallel` outlive the layer.
 std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights,
-                                        const TensorParallel& parallel);
+                                        const TensorParallel& parallel, const LayerOptions& options = {});
 
 }  // namespace trireme

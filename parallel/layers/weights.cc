@@ -1,7 +1,5 @@
 #include "parallel/layers/weights.h"
 
-#include <ATen/ops/zeros.h>
-
 #include <utility>
 
 #include "core/base/error.h"
@@ -9,16 +7,22 @@
 namespace trireme {
 
 Weights::Weights(const LayerGraph& graph, const std::vector<Layer>& layers, const Grids& grids,
-                 const TensorSplit& split, at::ScalarType type) {
+                 const TensorSplit& split) {
   for (const Layer& layer : layers) {
     for (Parameter& parameter : ParametersOf(graph, layer, split)) {
       Placement placement(parameter.declaration, grids);
-      const Shape shape = placement.LocalShape();
-      Weight weight{parameter.declaration.name, at::zeros(shape, type), at::zeros(shape, at::kFloat)};
+      Weight weight{.name = parameter.declaration.name, .value = {}, .gradient = {}};
       entries_.push_back({std::move(parameter), std::move(placement), std::move(weight)});
+      by_layer_[layer.name].push_back(&entries_.back());
       by_name_[entries_.back().weight.name] = &entries_.back().weight;
     }
   }
+}
+
+std::vector<Weights::Entry*> Weights::EntriesOf(const std::string& layer) {
+  const auto found = by_layer_.find(layer);
+  TRIREME_CHECK(found != by_layer_.end()) << "no layer " << layer << " on this rank";
+  return found->second;
 }
 
 const Weight* Weights::FindOrNull(const std::string& name) const {

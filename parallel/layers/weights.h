@@ -1,5 +1,5 @@
-// Weights: the local parameters of the layers that this rank holds, in memory, by name. Allocates; what fills
-// the values and what becomes of the gradients is others' business.
+// Weights: the local parameters of the layers that this rank holds, declared and found by name. Without
+// memory: a bucket (parallel/sharding/bucket.h) gives values and gradients theirs.
 #pragma once
 
 #include <deque>
@@ -22,16 +22,19 @@ class Weights {
   };
 
   Weights(const LayerGraph& graph, const std::vector<Layer>& layers, const Grids& grids,
-          const TensorSplit& split, at::ScalarType type);
+          const TensorSplit& split);
 
-  // Entries stay where they are: operators keep pointers to the weights.
+  // Entries stay where they are: operators and buckets keep pointers to them.
   const std::deque<Entry>& entries() const { return entries_; }
   std::deque<Entry>& entries() { return entries_; }
+  // Those of one layer, in their order.
+  std::vector<Entry*> EntriesOf(const std::string& layer);
   const Weight& Find(const std::string& name) const;
   const Weight* FindOrNull(const std::string& name) const;
 
  private:
   std::deque<Entry> entries_;
+  std::map<std::string, std::vector<Entry*>> by_layer_;
   std::map<std::string, const Weight*> by_name_;
 };
 

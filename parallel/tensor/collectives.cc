@@ -1,16 +1,73 @@
 #include "parallel/tensor/collectives.h"
 
+#include <ATen/ops/empty.h>
+
+#include <exception>
+
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/tensor/dtype.h"
 
 namespace trireme {
+namespace {
+
+void CheckShare(const char* operation, const at::Tensor& share, const at::Tensor& whole,
+                const Communicator& group) {
+  TRIREME_CHECK(share.is_contiguous() && whole.is_contiguous()) << operation << " of a tensor with gaps";
+  TRIREME_CHECK(share.scalar_type() == whole.scalar_type() && share.numel() * group.size() == whole.numel())
+      << operation << " of " << share.numel() << " elements a rank and " << whole.numel() << " in all over "
+      << group.size() << " ranks of " << group.name();
+}
+
+}  // namespace
+
+Pending& Pending::operator=(Pending&& other) noexcept {
+  TRIREME_CHECK(!under_way()) << "a collective is under way and would be forgotten";
+  work_ = std::exchange(other.work_, std::nullopt);
+  tensors_ = std::exchange(other.tensors_, {});
+  return *this;
+}
+
+Pending::~Pending() {
+  try {
+    if (std::uncaught_exceptions() == 0) Wait();
+  } catch (const Error& error) {
+    TRIREME_LOG(WARNING) << "a collective that nobody waited for: " << error.what();
+  }
+  if (tensors_.empty()) return;
+  // The call may still write into its tensors, and the process is about to end: they are not freed.
+  static_cast<void>(new std::vector<at::Tensor>(std::move(tensors_)));
+}
+
+void Pending::Wait() {
+  if (work_) work_->Wait();
+  work_.reset();
+  tensors_.clear();
+}
+
+Pending StartAllReduce(const at::Tensor& tensor, Communicator& group, ReduceOp op) {
+  TRIREME_CHECK(tensor.is_contiguous()) << "all-reduce of a tensor with gaps";
+  return {group.AllReduce(tensor.data_ptr(), tensor.data_ptr(), static_cast<size_t>(tensor.numel()),
+                          FromTorch(tensor.scalar_type()), op),
+          {tensor}};
+}
+
+Pending StartAllGather(const at::Tensor& share, const at::Tensor& whole, Communicator& group) {
+  CheckShare("all-gather", share, whole, group);
+  return {group.AllGather(share.data_ptr(), whole.data_ptr(), static_cast<size_t>(share.numel()),
+                          FromTorch(share.scalar_type())),
+          {share, whole}};
+}
+
+Pending StartReduceScatter(const at::Tensor& whole, const at::Tensor& share, Communicator& group) {
+  CheckShare("reduce-scatter", share, whole, group);
+  return {group.ReduceScatter(whole.data_ptr(), share.data_ptr(), static_cast<size_t>(share.numel()),
+                              FromTorch(whole.scalar_type()), ReduceOp::kSum),
+          {whole, share}};
+}
 
 void AllReduce(const at::Tensor& tensor, Communicator& group, ReduceOp op) {
-  TRIREME_CHECK(tensor.is_contiguous()) << "all-reduce of a tensor with gaps";
-  group
-      .AllReduce(tensor.data_ptr(), tensor.data_ptr(), static_cast<size_t>(tensor.numel()),
-                 FromTorch(tensor.scalar_type()), op)
-      .Wait();
+  StartAllReduce(tensor, group, op).Wait();
 }
 
 at::Tensor AllGatherRows(const at::Tensor& rows, Communicator& group) {
@@ -18,10 +75,7 @@ at::Tensor AllGatherRows(const at::Tensor& rows, Communicator& group) {
   std::vector<int64_t> shape = source.sizes().vec();
   shape[0] *= group.size();
   at::Tensor gathered = at::empty(shape, source.options());
-  group
-      .AllGather(source.data_ptr(), gathered.data_ptr(), static_cast<size_t>(source.numel()),
-                 FromTorch(source.scalar_type()))
-      .Wait();
+  StartAllGather(source, gathered, group).Wait();
   return gathered;
 }
 
@@ -32,10 +86,7 @@ at::Tensor ReduceScatterRows(const at::Tensor& rows, Communicator& group) {
       << shape[0] << " rows over " << group.size() << " ranks of " << group.name();
   shape[0] /= group.size();
   at::Tensor mine = at::empty(shape, source.options());
-  group
-      .ReduceScatter(source.data_ptr(), mine.data_ptr(), static_cast<size_t>(mine.numel()),
-                     FromTorch(source.scalar_type()), ReduceOp::kSum)
-      .Wait();
+  StartReduceScatter(source, mine, group).Wait();
   return mine;
 }
 

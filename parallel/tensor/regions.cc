@@ -1,7 +1,10 @@
 #include "parallel/tensor/regions.h"
 
+#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "core/base/error.h"
+#include "ops/weight_gradients.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -10,18 +13,36 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-at::Tensor Summed(const at::Tensor& x, Communicator& group) {
-  at::Tensor sum = x.clone(at::MemoryFormat::Contiguous);
-  AllReduce(sum, group);
-  return sum;
+at::Tensor EmptyRows(const at::Tensor& like, int64_t rows) {
+  std::vector<int64_t> shape = like.sizes().vec();
+  shape[0] = rows;
+  return at::empty(shape, like.options());
 }
 
+// Weight gradients that wait for it are computed while the tokens travel.
+at::Tensor Arrived(Pending pending, const at::Tensor& result) {
+  WeightGradients::RunQueued();
+  pending.Wait();
+  return result;
+}
+
+// In a group of one each of these is the identity; a view, for an operator must not hand back its input.
 at::Tensor Spread(const at::Tensor& x, const TensorParallel& parallel) {
-  return parallel.sequence ? AllGatherRows(x, parallel.group) : x;
+  if (!parallel.sequence || parallel.size() == 1) return x.view_as(x);
+  const at::Tensor share = x.contiguous(), whole = EmptyRows(x, x.size(0) * parallel.size());
+  return Arrived(StartAllGather(share, whole, parallel.group), whole);
 }
 
 at::Tensor Collect(const at::Tensor& x, const TensorParallel& parallel) {
-  return parallel.sequence ? ReduceScatterRows(x, parallel.group) : Summed(x, parallel.group);
+  if (parallel.size() == 1) return x.view_as(x);
+  if (!parallel.sequence) {
+    const at::Tensor sum = x.clone(at::MemoryFormat::Contiguous);
+    return Arrived(StartAllReduce(sum, parallel.group), sum);
+  }
+  TRIREME_CHECK(x.size(0) % parallel.size() == 0)
+      << x.size(0) << " tokens over " << parallel.size() << " ranks";
+  const at::Tensor whole = x.contiguous(), share = EmptyRows(x, x.size(0) / parallel.size());
+  return Arrived(StartReduceScatter(whole, share, parallel.group), share);
 }
 
 const TensorParallel& Saved(AutogradContext* context) {
@@ -31,8 +52,7 @@ const TensorParallel& Saved(AutogradContext* context) {
 struct EnterFunction : torch::autograd::Function<EnterFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const TensorParallel* parallel) {
     context->saved_data["parallel"] = reinterpret_cast<int64_t>(parallel);
-    // A view of its own where nothing is gathered: an operator must not hand back its input.
-    return parallel->sequence ? Spread(x, *parallel) : x.view_as(x);
+    return Spread(x, *parallel);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     return {Collect(gradients[0], Saved(context)), at::Tensor()};

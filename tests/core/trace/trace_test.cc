@@ -54,6 +54,14 @@ TEST(Trace, TakeEmptiesIt) {
   EXPECT_TRUE(trace.Take().empty());
 }
 
+TEST(Trace, NothingIsAddedBehindAStop) {
+  Trace trace;
+  { Span span(&trace, "a", "before"); }
+  trace.Stop();
+  { Span span(&trace, "a", "behind"); }
+  EXPECT_EQ(NamesOf(trace.Take()), (std::vector<std::string>{"before"}));
+}
+
 TEST(Trace, NoTraceRecordsNothingAndMakesNoName) {
   bool made = false;
   {

@@ -1,0 +1,26 @@
+// Random numbers by place instead of by order: the same seed, stream and index give the same number on any
+// rank and under any layout. Not for cryptography.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+namespace trireme {
+
+class RandomStream {
+ public:
+  // `name` keeps streams of one seed apart: a parameter's name, "shuffle".
+  RandomStream(uint64_t seed, std::string_view name);
+
+  uint64_t Bits(uint64_t index) const;
+  double Uniform(uint64_t index) const;  // in [0, 1)
+  double Normal(uint64_t index) const;   // mean 0, deviation 1
+  // In [0, limit), limit at least 1.
+  uint64_t Below(uint64_t limit, uint64_t index) const;
+
+ private:
+  uint64_t key_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,13 @@
+// How fast this process multiplies matrices here and now, with its threads and beside its neighbours: the
+// limit that a training step is compared with where a device has no stated peak.
+#pragma once
+
+#include "core/plan/dtype.h"
+
+namespace trireme {
+
+// Floating-point operations a second: the best of several products of square matrices, some tenths of a
+// second.
+double MeasureMatrixRate(DType dtype);
+
+}  // namespace trireme

@@ -1,0 +1,73 @@
+// Model: this rank's part of a layer graph under a layout: weights, their buckets, and the stages that run
+// them. Puts together what others define; reads no file, trains nothing.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/comm/communicator_set.h"
+#include "parallel/executor/stage.h"
+#include "parallel/graph/partition.h"
+#include "parallel/layers/weights.h"
+#include "parallel/schedule/placement.h"
+#include "parallel/sharding/bucket.h"
+
+namespace trireme {
+
+struct ModelLayout {
+  const Grids& grids;
+  int rank = 0;  // in the world
+  StagePlacement placement;
+  std::vector<StageLayers> stages;  // what each stage of the pipeline holds
+};
+
+enum class Keep {  // of the activations, for the backward pass
+  kAll,
+  kSelected,     // not those that are large and cheap to make again
+  kLayerInputs,  // a layer runs again as a whole
+};
+
+struct ModelOptions {
+  at::ScalarType type = at::kFloat;
+  int zero = 1;
+  bool sequence = true;
+  Keep keep = Keep::kAll;
+};
+
+class Model {
+ public:
+  // `groups` outlives the model.
+  Model(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups,
+        const ModelOptions& options);
+
+  Weights& weights() { return *weights_; }
+  std::vector<Bucket*> buckets();    // in the order of the forward pass
+  std::vector<StageWork*> chunks();  // this rank's stages
+  // Where the tied embedding lies on two ranks, the group of the two; nullptr where it does not, or where
+  // this rank has none.
+  Communicator* tied_embedding() const { return tied_embedding_; }
+
+  // The micro batches of the next run.
+  void SetBatches(const std::vector<MicroBatch>& batches);
+  // The sum of this rank's losses; nothing where the head is elsewhere.
+  at::Tensor loss() const;
+
+ private:
+  std::vector<Layer> LayersOf(const LayerGraph& graph, const ModelLayout& layout) const;
+  void MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups,
+                   const ModelOptions& options);
+  StageLayer MakeStageLayer(const LayerGraph& graph, const Layer& layer, const LayerOptions& options);
+  Bucket* BucketOf(const std::string& layer);
+
+  bool head_has_copy_ = false;  // the tied head is here and the embedding is not: its weight is a copy
+  TensorParallel tensor_;
+  Communicator* tied_embedding_ = nullptr;
+  std::unique_ptr<Weights> weights_;
+  std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::vector<std::unique_ptr<RunningStage>> stages_;
+};
+
+// Whether a tied embedding lies on two ranks of the pipeline.
+bool TiedEmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placement);
+
+}  // namespace trireme

@@ -1,0 +1,134 @@
+#include "parallel/executor/stage.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones_like.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "ops/weight_gradients.h"
+
+namespace trireme {
+
+RunningStage::RunningStage(std::vector<StageLayer> layers, const StageOptions& options)
+    : layers_(std::move(layers)), options_(options) {}
+
+void RunningStage::SetBatches(const std::vector<MicroBatch>* batches) {
+  TRIREME_CHECK(passed_.empty()) << "a stage still holds " << passed_.size() << " micro batches";
+  batches_ = batches;
+  loss_ = at::Tensor();
+}
+
+// The layer's parameters are there; those of the one after it (in the direction of work) are under way.
+void RunningStage::Open(size_t layer, int direction) {
+  for (Bucket* bucket : layers_[layer].uses) bucket->AwaitValues();
+  const size_t next = layer + static_cast<size_t>(direction);  // wraps below the first: out of range as well
+  if (next >= layers_.size()) return;
+  for (Bucket* bucket : layers_[next].uses) bucket->StartGather();
+}
+
+void RunningStage::Close(size_t layer) {
+  for (Bucket* bucket : layers_[layer].uses) bucket->FreeValues();
+}
+
+at::Tensor RunningStage::Forward(int micro_batch, const at::Tensor& x) {
+  const MicroBatch& batch = batches_->at(micro_batch);
+  std::vector<Passed>& passed = passed_[micro_batch];
+  passed.resize(layers_.size());
+  at::Tensor value = x.defined() ? x : at::empty({0}, batch.tokens.options().dtype(options_.type));
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const StageLayer& layer = layers_[i];
+    Open(i, 1);
+    if (layer.layer->makes_gradients_forward()) {
+      for (Bucket* bucket : layer.uses) bucket->PrepareGradients();
+    }
+    passed[i].input = value.detach().set_requires_grad(true);
+    const bool again = Again(layer);
+    {
+      const c10::AutoGradMode keep_graph(!again);
+      const at::Tensor output = layer.layer->Forward(passed[i].input, batch);
+      if (!again) passed[i].output = output;
+      value = output.detach();
+    }
+    Close(i);
+  }
+  if (!layers_.back().layer->gives_loss()) return value;
+  loss_ = loss_.defined() ? loss_ + value : value;
+  return {};
+}
+
+at::Tensor RunningStage::Backward(int micro_batch, const at::Tensor& gradient,
+                                  const BackwardOptions& options) {
+  const MicroBatch& batch = batches_->at(micro_batch);
+  std::vector<Passed>& passed = passed_.at(micro_batch);
+  at::Tensor flowing = gradient;
+  for (size_t i = layers_.size(); i-- > 0;) {
+    const StageLayer& layer = layers_[i];
+    Open(i, -1);
+    for (Bucket* bucket : layer.uses) bucket->PrepareGradients();
+    if (!passed[i].output.defined()) passed[i].output = layer.layer->Forward(passed[i].input, batch);
+    if (!flowing.defined()) flowing = at::ones_like(passed[i].output);
+    {
+      Overlap overlap;
+      std::optional<Deferral> deferral;
+      if (options.put_off_weights) deferral.emplace();
+      flowing = torch::autograd::grad({std::exchange(passed[i].output, {})}, {passed[i].input}, {flowing},
+                                      /*retain_graph=*/false, /*create_graph=*/false,
+                                      /*allow_unused=*/true)[0];
+      if (deferral) passed[i].put_off = deferral->Take();
+      const c10::AutoGradMode no_graph(false);
+      overlap.Finish();
+    }
+    passed[i].input = at::Tensor();
+    Close(i);
+    if (!options.put_off_weights && options.reduce) StartReduction(layer);
+  }
+  if (!options.put_off_weights) passed_.erase(micro_batch);
+  reduced_ = options.reduce && !options.put_off_weights;
+  return flowing;
+}
+
+void RunningStage::BackwardWeight(int micro_batch, bool reduce) {
+  const c10::AutoGradMode no_graph(false);
+  std::vector<Passed>& passed = passed_.at(micro_batch);
+  for (size_t i = layers_.size(); i-- > 0;) {
+    if (options_.weights_want_values) Open(i, -1);
+    for (Bucket* bucket : layers_[i].uses) bucket->PrepareGradients();
+    for (std::function<void()>& work : passed[i].put_off) {
+      work();
+      work = nullptr;  // frees the activations it holds
+    }
+    if (options_.weights_want_values) Close(i);
+    if (reduce) StartReduction(layers_[i]);
+  }
+  passed_.erase(micro_batch);
+  reduced_ = reduce;
+}
+
+void RunningStage::StartReduction(const StageLayer& layer) {
+  for (Bucket* bucket : layer.owns) bucket->StartReduce();
+}
+
+void RunningStage::GatherParameters() {
+  for (Bucket* bucket : layers_.front().uses) bucket->StartGather();
+}
+
+void RunningStage::FreeParameters() {
+  for (size_t i = 0; i < layers_.size(); ++i) Close(i);
+}
+
+void RunningStage::ReduceGradients() {
+  if (std::exchange(reduced_, false)) return;  // each layer's went as soon as it was done
+  for (const StageLayer& layer : layers_) StartReduction(layer);
+}
+
+at::Tensor RunningStage::EmptyInput(int micro_batch) {
+  const MicroBatch& batch = batches_->at(micro_batch);
+  return at::empty({batch.rows * batch.length / options_.token_parts, options_.hidden},
+                   batch.tokens.options().dtype(options_.type));
+}
+
+}  // namespace trireme

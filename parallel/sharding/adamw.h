@@ -1,0 +1,25 @@
+// AdamW on flat tensors: the arithmetic of one step, as torch.optim.AdamW does it. Which elements are decayed
+// and at which rate is the caller's business.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace trireme {
+
+struct AdamWStep {
+  double learning_rate = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double gradient_scale = 1;  // what clipping leaves
+  int64_t step = 1;           // from 1
+};
+
+// In place; all fp32, contiguous and of one shape. The gradient is only read.
+void AdamW(const at::Tensor& master, const at::Tensor& gradient, const at::Tensor& exp_avg,
+           const at::Tensor& exp_avg_sq, const AdamWStep& step);
+
+}  // namespace trireme

@@ -1,0 +1,216 @@
+// The bucket's two halves: values and their gathering, gradients and their reduction.
+#include "parallel/sharding/bucket.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+std::vector<int64_t> LocalSizes(const std::vector<Weights::Entry*>& entries) {
+  std::vector<int64_t> sizes;
+  for (const Weights::Entry* entry : entries) sizes.push_back(Elements(entry->placement.LocalShape()));
+  return sizes;
+}
+
+int64_t Bytes(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.numel() * static_cast<int64_t>(tensor.element_size()) : 0;
+}
+
+AxisNames DataAxes(GridKind grid) {
+  return grid == GridKind::kDense ? AxisNames{"cp", "dp"} : AxisNames{"edp"};
+}
+
+}  // namespace
+
+Bucket::Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communicator& data,
+               const BucketOptions& options)
+    : layer_(std::move(layer)),
+      entries_(std::move(entries)),
+      data_(data),
+      options_(options),
+      layout_(LocalSizes(entries_), data.size()),
+      share_(split() ? layout_.ShareOf(data.rank()) : layout_.Whole()),
+      parts_(layout_.PartsIn(share_)),
+      values_(layout_.total(), options.type, options.device) {
+  TRIREME_CHECK(!entries_.empty()) << "bucket " << layer_ << " has no parameters";
+  values_.HoldZeros();
+  if (options_.trained) gradients_ = FlatMemory(layout_.total(), at::kFloat, options.device);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const Placement& placement = entries_[i]->placement;
+    TRIREME_CHECK(placement.declaration().grid == entries_[0]->placement.declaration().grid)
+        << "bucket " << layer_ << " mixes the grids of " << entries_[0]->weight.name << " and "
+        << placement.name();
+    const FlatRange range = layout_.RangeOf(i);
+    const auto local = [&](const at::Tensor& flat) {
+      return flat.narrow(0, range.begin, range.size()).view(placement.LocalShape());
+    };
+    entries_[i]->weight.value = local(values_.tensor());
+    entries_[i]->weight.gradient = options_.trained ? local(gradients_.tensor()) : at::Tensor();
+  }
+}
+
+BucketMemory Bucket::memory() const {
+  const bool aliased =
+      master_.defined() && (kept_.defined() ? master_.is_same(kept_) : master_.is_alias_of(values_.tensor()));
+  const int64_t leaving = splits_gradients() && reduction_.under_way() ? Bytes(gradients_.tensor()) : 0;
+  return {.value_bytes = values_.held_bytes() + Bytes(kept_) + Bytes(fresh_),
+          .gradient_bytes =
+              gradients_.held_bytes() + leaving + Bytes(arriving_) + (split() ? Bytes(share_gradient_) : 0),
+          .master_bytes = aliased ? 0 : Bytes(master_)};
+}
+
+at::Tensor Bucket::ShareOf(const at::Tensor& whole) const {
+  return whole.narrow(0, share_.begin, share_.size());
+}
+
+void Bucket::SealValues() {
+  TRIREME_CHECK(whole_ && !master_.defined()) << "bucket " << layer_ << " is sealed twice";
+  const at::Tensor mine = ShareOf(values_.tensor());
+  if (splits_values()) kept_ = mine.clone();
+  if (options_.trained && options_.type == at::kFloat) {
+    master_ = kept_.defined() ? kept_ : mine;
+  } else if (options_.trained) {
+    master_ = mine.to(at::kFloat);
+  }
+  if (master_on_host_) KeepMasterOnHost();
+  FreeValues();
+}
+
+// Where the tensors are on the host anyway this changes nothing.
+void Bucket::KeepMasterOnHost() {
+  master_on_host_ = true;
+  if (master_.defined()) master_ = master_.to(at::kCPU);
+}
+
+at::Tensor Bucket::share_master() const {
+  TRIREME_CHECK(master_.defined()) << "bucket " << layer_ << " is not sealed, or not trained";
+  return master_;
+}
+
+void Bucket::WriteValues() {
+  if (!split()) {
+    if (!master_.is_alias_of(values_.tensor())) values_.tensor().copy_(master_);
+    return;
+  }
+  gather_.Wait();
+  whole_ = false;
+  if (splits_values()) {
+    if (!master_.is_same(kept_)) kept_.copy_(master_);
+    if (values_.held()) values_.Release();
+  } else {
+    // A copy, for an all-gather must not read from its own target.
+    fresh_ = master_.to(values_.tensor().options(), /*non_blocking=*/false, /*copy=*/true);
+    StartGather();
+  }
+}
+
+void Bucket::StartGather() {
+  if (whole_ || gather_.under_way()) return;
+  values_.Hold();
+  gather_ = StartAllGather(splits_values() ? kept_ : fresh_, values_.tensor(), data_);
+}
+
+void Bucket::AwaitValues() {
+  if (whole_) return;
+  StartGather();
+  gather_.Wait();
+  fresh_.reset();
+  whole_ = true;
+}
+
+void Bucket::FreeValues() {
+  if (!splits_values()) return;
+  TRIREME_CHECK(kept_.defined()) << "bucket " << layer_ << " is freed before SealValues";
+  gather_.Wait();
+  if (values_.held()) values_.Release();
+  whole_ = false;
+}
+
+void Bucket::PrepareGradients() {
+  if (!options_.trained) return;
+  TRIREME_CHECK(splits_gradients() || data_.size() == 1 || !summed_)
+      << "bucket " << layer_ << " is reduced already; zero " << options_.zero
+      << " reduces once between two ZeroGradients";
+  gradients_.HoldZeros();
+  open_ = true;
+}
+
+void Bucket::StartReduce() {
+  if (!options_.trained) return;
+  TRIREME_CHECK(open_) << "bucket " << layer_ << " is reduced without PrepareGradients";
+  open_ = false;
+  if (data_.size() == 1) return;
+  if (splits_gradients()) {
+    ReduceAndRelease();
+  } else {
+    ReduceOnce();
+  }
+  summed_ = true;
+}
+
+void Bucket::ReduceOnce() {
+  if (!split()) {
+    reduction_ = StartAllReduce(gradients_.tensor(), data_);
+    return;
+  }
+  if (!share_gradient_.defined()) share_gradient_ = at::empty({share_.size()}, gradients_.tensor().options());
+  reduction_ = StartReduceScatter(gradients_.tensor(), share_gradient_, data_);
+}
+
+// The memory of the whole gradient leaves with the reduction. The first one goes straight into the share.
+void Bucket::ReduceAndRelease() {
+  FinishReduction();
+  if (!share_gradient_.defined()) share_gradient_ = at::empty({share_.size()}, gradients_.tensor().options());
+  if (summed_) arriving_ = at::empty_like(share_gradient_);
+  reduction_ = StartReduceScatter(gradients_.Release(), summed_ ? arriving_ : share_gradient_, data_);
+}
+
+void Bucket::FinishReduction() {
+  reduction_.Wait();
+  if (arriving_.defined()) share_gradient_.add_(arriving_);
+  arriving_.reset();
+}
+
+void Bucket::SettleReduction() {
+  if (reduction_.under_way() && reduction_.done()) FinishReduction();
+}
+
+void Bucket::AwaitGradients() {
+  if (!options_.trained) return;
+  FinishReduction();
+  TRIREME_CHECK(!open_ || data_.size() == 1) << "bucket " << layer_ << " has gradients that are not reduced";
+  open_ = false;
+  if (!split()) {
+    gradients_.HoldZeros();
+    share_gradient_ = gradients_.tensor();
+  } else if (!summed_) {
+    share_gradient_ = at::zeros({share_.size()}, gradients_.tensor().options());
+  }
+}
+
+at::Tensor Bucket::share_gradient() const {
+  TRIREME_CHECK(share_gradient_.defined()) << "bucket " << layer_ << " has no gradient; AwaitGradients first";
+  return share_gradient_;
+}
+
+void Bucket::ZeroGradients() {
+  if (!options_.trained) return;
+  FinishReduction();
+  if (gradients_.held()) gradients_.tensor().zero_();
+  summed_ = open_ = false;
+}
+
+Shard Bucket::ShardOf(const FlatPart& part, const std::string& state, float* share_data) const {
+  const Placement& placement = entries_[part.parameter]->placement;
+  const AxisNames distinct = split() ? DataAxes(placement.declaration().grid) : AxisNames{};
+  return FlatShard(placement, data_.members()[data_.rank()],
+                   {part.elements.begin, part.elements.end, distinct}, state + "/" + placement.name(),
+                   DType::kFp32, share_data + part.offset);
+}
+
+}  // namespace trireme

@@ -1,0 +1,178 @@
+#include "parallel/sharding/optimizer.h"
+
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr char kTiedLayer[] = "embedding";
+
+}  // namespace
+
+ShardedOptimizer::ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups groups, Job& job,
+                                   AdamWOptions options)
+    : groups_(groups),
+      job_(job),
+      options_(options),
+      tensor_sums_(TrainedOnly(buckets), groups.tensor),
+      norm_(Counted(TrainedOnly(buckets))) {
+  for (Bucket* bucket : TrainedOnly(buckets)) {
+    if (options_.offload) bucket->KeepMasterOnHost();
+    trained_.push_back({.bucket = bucket, .runs = DecayRuns(*bucket), .exp_avg = {}, .exp_avg_sq = {}});
+  }
+}
+
+std::vector<Bucket*> ShardedOptimizer::TrainedOnly(const std::vector<Bucket*>& buckets) {
+  std::vector<Bucket*> trained;
+  for (Bucket* bucket : buckets) {
+    if (bucket->trained()) trained.push_back(bucket);
+  }
+  return trained;
+}
+
+// Neighbours that are treated alike become one run, the gaps between them included: those stay zero.
+std::vector<ShardedOptimizer::DecayRun> ShardedOptimizer::DecayRuns(const Bucket& bucket) {
+  std::vector<DecayRun> runs;
+  for (const FlatPart& part : bucket.parts()) {
+    const bool decayed = bucket.entries()[part.parameter]->placement.declaration().dims.size() > 1;
+    const int64_t end = part.offset + part.elements.size();
+    if (!runs.empty() && runs.back().decayed == decayed) {
+      runs.back().elements.end = end;
+    } else {
+      runs.push_back({{part.offset, end}, decayed});
+    }
+  }
+  return runs;
+}
+
+std::vector<Bucket*> ShardedOptimizer::Counted(const std::vector<Bucket*>& buckets) const {
+  std::vector<Bucket*> counted;
+  for (Bucket* bucket : buckets) {
+    if (!IsTiedCopy(*bucket)) counted.push_back(bucket);
+  }
+  return counted;
+}
+
+bool ShardedOptimizer::IsTied(const Bucket& bucket) const {
+  return groups_.embedding != nullptr && bucket.layer() == kTiedLayer;
+}
+
+bool ShardedOptimizer::IsTiedCopy(const Bucket& bucket) const {
+  return IsTied(bucket) && groups_.embedding->rank() > 0;
+}
+
+GradientReport ShardedOptimizer::FinishGradients() {
+  TRIREME_CHECK(!finished_) << "gradients are finished twice in step " << step_ + 1;
+  for (Trained& trained : trained_) trained.bucket->AwaitGradients();
+  tensor_sums_.Run();
+  for (Trained& trained : trained_) {
+    if (IsTied(*trained.bucket)) AllReduce(trained.bucket->share_gradient(), *groups_.embedding);
+  }
+  const double squares = norm_.SumOfSquares();
+  // Gathered and summed here: HCCL does not reduce fp64.
+  const at::Tensor mine = at::tensor({squares}, at::kDouble);
+  const at::Tensor all = AllGatherRows(mine, groups_.world);  // [world]
+  report_ = {.norm = std::sqrt(all.sum().item<double>()), .finite = true, .culprit = ""};
+  report_.finite = std::isfinite(report_.norm);
+  if (!report_.finite) report_.culprit = FindCulprit();
+  finished_ = true;
+  return report_;
+}
+
+std::string ShardedOptimizer::FindCulprit() {
+  const std::vector<std::string> found = job_.GatherStrings(norm_.FirstNotFinite());
+  for (size_t rank = 0; rank < found.size(); ++rank) {
+    if (!found[rank].empty()) return Concat("rank ", rank, ": ", found[rank]);
+  }
+  return "all gradients are finite, but too large for a norm in fp32";
+}
+
+void ShardedOptimizer::MakeMoments() {
+  for (Trained& trained : trained_) {
+    if (trained.exp_avg.defined()) continue;
+    const at::Tensor master = trained.bucket->share_master();
+    trained.exp_avg = at::zeros({master.numel()}, master.options());
+    trained.exp_avg_sq = at::zeros({master.numel()}, master.options());
+  }
+}
+
+void ShardedOptimizer::Update(double learning_rate) {
+  TRIREME_CHECK(finished_ && report_.finite) << "an update without finished, finite gradients";
+  MakeMoments();
+  ++step_;
+  const double scale = options_.clip > 0 ? std::min(1.0, options_.clip / (report_.norm + 1e-6)) : 1.0;
+  for (Trained& trained : trained_) {
+    Step(trained, {.learning_rate = learning_rate,
+                   .beta1 = options_.beta1,
+                   .beta2 = options_.beta2,
+                   .eps = options_.eps,
+                   .weight_decay = options_.weight_decay,
+                   .gradient_scale = scale,
+                   .step = step_});
+  }
+  SkipUpdate();
+}
+
+void ShardedOptimizer::Step(Trained& trained, const AdamWStep& step) {
+  Bucket& bucket = *trained.bucket;
+  const at::Tensor master = bucket.share_master();
+  const at::Tensor gradient = bucket.share_gradient().to(master.device());
+  for (const DecayRun& run : trained.runs) {
+    const auto elements = [&](const at::Tensor& share) {
+      return share.narrow(0, run.elements.begin, run.elements.size());
+    };
+    AdamWStep of_run = step;
+    if (!run.decayed) of_run.weight_decay = 0;
+    AdamW(elements(master), elements(gradient), elements(trained.exp_avg), elements(trained.exp_avg_sq),
+          of_run);
+  }
+  bucket.WriteValues();
+}
+
+void ShardedOptimizer::SkipUpdate() {
+  for (Trained& trained : trained_) trained.bucket->ZeroGradients();
+  finished_ = false;
+}
+
+void ShardedOptimizer::AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
+                                    std::vector<Shard>& shards) const {
+  for (const FlatPart& part : bucket.parts()) {
+    shards.push_back(bucket.ShardOf(part, state, share.data_ptr<float>()));
+    if (!IsTiedCopy(bucket)) continue;
+    for (ShardBox& box : shards.back().boxes) ++box.replica;  // the first stage's copy is the one
+  }
+}
+
+std::vector<Shard> ShardedOptimizer::States() {
+  MakeMoments();
+  std::vector<Shard> shards;
+  for (const Trained& trained : trained_) {
+    AppendShards(*trained.bucket, "master", trained.bucket->share_master(), shards);
+    AppendShards(*trained.bucket, "exp_avg", trained.exp_avg, shards);
+    AppendShards(*trained.bucket, "exp_avg_sq", trained.exp_avg_sq, shards);
+  }
+  return shards;
+}
+
+void ShardedOptimizer::StatesLoaded(int64_t step) {
+  step_ = step;
+  for (Trained& trained : trained_) trained.bucket->WriteValues();
+}
+
+std::vector<Shard> ShardedOptimizer::Gradients() {
+  TRIREME_CHECK(finished_) << "gradients are asked for before FinishGradients";
+  std::vector<Shard> shards;
+  for (const Trained& trained : trained_) {
+    AppendShards(*trained.bucket, "gradient", trained.bucket->share_gradient(), shards);
+  }
+  return shards;
+}
+
+}  // namespace trireme

@@ -1,0 +1,96 @@
+// ShardedOptimizer: from the gradients of the buckets to their new values. Sums what tensor-parallel ranks
+// and tied copies have parts of, measures and clips, and runs AdamW on this rank's share in fp32. Which rate,
+// and what happens to a step that is not finite, is the training loop's business.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/comm/job.h"
+#include "parallel/sharding/adamw.h"
+#include "parallel/sharding/bucket.h"
+#include "parallel/sharding/gradient_norm.h"
+#include "parallel/sharding/tensor_sums.h"
+
+namespace trireme {
+
+struct GradientReport {
+  double norm = 0;  // of all gradients of the model, before clipping
+  bool finite = true;
+  std::string culprit;  // "rank 3: layers.2.mlp.down.weight (nan)"; the same on every rank
+};
+
+struct OptimizerGroups {
+  Communicator& tensor;
+  Communicator& world;
+  // Joins the two stages that hold the tied embedding, the first one's rank first; nullptr elsewhere.
+  Communicator* embedding = nullptr;
+};
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;  // not of parameters of one dim: norms and biases
+  double clip = 1;            // 0: never
+  bool offload = false;       // masters and moments on the host, whatever the device
+};
+
+class ShardedOptimizer {
+ public:
+  // Buckets in the order of the forward pass; those that are not trained are passed over. The bucket of layer
+  // "embedding" is the tied one. All arguments outlive the optimizer.
+  ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups groups, Job& job, AdamWOptions options);
+
+  // Collective over the world, once a step: waits for all reductions, makes the sums, measures.
+  GradientReport FinishGradients();
+  // Clips and steps; writes the values, starts to gather them in order; zeroes the gradients. Only after a
+  // finite report.
+  void Update(double learning_rate);
+  // Zeroes the gradients and nothing else.
+  void SkipUpdate();
+  int64_t step() const { return step_; }  // updates so far
+
+  // Of every trained parameter what this rank's share holds: "master/NAME", "exp_avg/NAME",
+  // "exp_avg_sq/NAME". Whoever writes into them calls StatesLoaded afterwards.
+  std::vector<Shard> States();
+  void StatesLoaded(int64_t step);
+  // "gradient/NAME", between FinishGradients and what follows it.
+  std::vector<Shard> Gradients();
+
+ private:
+  struct DecayRun {  // of a share
+    FlatRange elements;
+    bool decayed;
+  };
+  struct Trained {
+    Bucket* bucket;
+    std::vector<DecayRun> runs;
+    at::Tensor exp_avg;     // fp32 [share]
+    at::Tensor exp_avg_sq;  // fp32 [share]
+  };
+
+  static std::vector<Bucket*> TrainedOnly(const std::vector<Bucket*>& buckets);
+  static std::vector<DecayRun> DecayRuns(const Bucket& bucket);
+  std::vector<Bucket*> Counted(const std::vector<Bucket*>& buckets) const;
+  bool IsTied(const Bucket& bucket) const;
+  bool IsTiedCopy(const Bucket& bucket) const;  // the last stage's
+  void MakeMoments();
+  void Step(Trained& trained, const AdamWStep& step);
+  std::string FindCulprit();
+  void AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
+                    std::vector<Shard>& shards) const;
+
+  OptimizerGroups groups_;
+  Job& job_;
+  AdamWOptions options_;
+  std::vector<Trained> trained_;
+  TensorSums tensor_sums_;
+  GradientNorm norm_;
+  GradientReport report_;
+  bool finished_ = false;  // FinishGradients ran since the last step
+  int64_t step_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,75 @@
+#include "parallel/sharding/tensor_sums.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr char kTensorAxis[] = "tp";
+
+bool IsPartial(const Placement& placement) {
+  const AxisNames& partial = placement.declaration().partial_gradient;
+  for (const std::string& axis : partial) {
+    TRIREME_CHECK(axis == kTensorAxis || placement.mesh().Size(axis) == 1)
+        << placement.name() << " is partial over " << axis << ", for which there is no group here";
+  }
+  return std::find(partial.begin(), partial.end(), kTensorAxis) != partial.end();
+}
+
+Box WholeBox(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
+
+}  // namespace
+
+TensorSums::TensorSums(std::vector<Bucket*> buckets, Communicator& tensor) : tensor_(tensor) {
+  if (tensor.size() == 1) return;
+  for (Bucket* bucket : buckets) {
+    for (const FlatPart& part : bucket->parts()) AddPart(*bucket, part);
+  }
+}
+
+void TensorSums::AddPart(Bucket& bucket, const FlatPart& part) {
+  const Placement& placement = bucket.entries()[part.parameter]->placement;
+  const Shape shape = placement.LocalShape();
+  if (IsPartial(placement)) Add(bucket, PiecesInBox(shape, part, WholeBox(shape)), tensor_.size());
+  for (const SharedBlock& block : placement.SharedBlocks()) {
+    TRIREME_CHECK(block.axis == kTensorAxis)
+        << placement.name() << " is shared over " << block.axis << ", for which there is no group here";
+    Box box = WholeBox(shape);
+    box.offset[block.dim] = block.local_offset;
+    box.extent[block.dim] = block.local_size;
+    Add(bucket, PiecesInBox(shape, part, box), block.ranks);
+  }
+}
+
+// `neighbours` consecutive ranks have a part of the same sum. Each adds to the place of its neighbourhood in
+// a message of all of them, which the whole group sums: no communicator of the neighbours is needed.
+void TensorSums::Add(Bucket& bucket, const std::vector<Piece>& pieces, int neighbours) {
+  const int places = tensor_.size() / neighbours, place = tensor_.rank() / neighbours;
+  for (const Piece& piece : MergeRuns(pieces)) {
+    sums_.push_back({&bucket, piece, places, place});
+    elements_ += piece.elements() * places;
+  }
+}
+
+void TensorSums::Run() {
+  if (sums_.empty()) return;
+  const at::Tensor message = at::zeros({elements_}, sums_[0].bucket->share_gradient().options());
+  const auto visit = [&](const auto& copy) {
+    int64_t begin = 0;
+    for (const Summed& sum : sums_) {
+      const int64_t size = sum.piece.elements();
+      copy(message.narrow(0, begin + sum.place * size, size).view(sum.piece.extent),
+           View(sum.bucket->share_gradient(), sum.piece));
+      begin += sum.places * size;
+    }
+  };
+  visit([](const at::Tensor& in_message, const at::Tensor& gradient) { in_message.copy_(gradient); });
+  AllReduce(message, tensor_);
+  visit([](const at::Tensor& in_message, const at::Tensor& gradient) { gradient.copy_(in_message); });
+}
+
+}  // namespace trireme

@@ -1,0 +1,57 @@
+// Numbers by place: reproducible, different between streams, and distributed as they should be.
+#include "core/base/random.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+namespace trireme {
+namespace {
+
+TEST(RandomStream, TheSamePlaceGivesTheSameNumber) {
+  const RandomStream a(1, "x"), b(1, "x");
+  for (uint64_t i : {0ULL, 1ULL, 1ULL << 40}) EXPECT_EQ(a.Bits(i), b.Bits(i));
+}
+
+TEST(RandomStream, SeedsNamesAndPlacesAllMatter) {
+  std::set<uint64_t> seen;
+  for (uint64_t seed : {0, 1, 2}) {
+    for (const char* name : {"", "a", "b", "ab", "ba"}) {
+      for (uint64_t i = 0; i < 1000; ++i) seen.insert(RandomStream(seed, name).Bits(i));
+    }
+  }
+  EXPECT_EQ(seen.size(), 15000U);
+}
+
+TEST(RandomStream, NormalHasItsMoments) {
+  const RandomStream random(7, "moments");
+  constexpr int kCount = 200000;
+  double sum = 0, squares = 0, fourth = 0, neighbours = 0, before = 0;
+  for (int i = 0; i < kCount; ++i) {
+    const double x = random.Normal(i);
+    sum += x;
+    squares += x * x;
+    fourth += x * x * x * x;
+    neighbours += x * before;
+    before = x;
+  }
+  EXPECT_NEAR(sum / kCount, 0, 0.01);
+  EXPECT_NEAR(squares / kCount, 1, 0.02);
+  EXPECT_NEAR(fourth / kCount, 3, 0.15);
+  EXPECT_NEAR(neighbours / kCount, 0, 0.01);
+}
+
+TEST(RandomStream, BelowReachesEveryValueEvenly) {
+  const RandomStream random(7, "below");
+  int counts[6] = {};
+  for (uint64_t i = 0; i < 60000; ++i) {
+    const uint64_t value = random.Below(6, i);
+    ASSERT_LT(value, 6U);
+    ++counts[value];
+  }
+  for (int count : counts) EXPECT_NEAR(count, 10000, 400);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,178 @@
+// Buckets: what they hold when, what a freed one says, what a group of one saves.
+#include "parallel/sharding/bucket.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/core/comm/spmd.h"
+#include "tests/parallel/sharding/sharding_cases.h"
+
+namespace trireme {
+namespace {
+
+// Every rank is data parallel.
+class BucketTest : public testing::Test {
+ protected:
+  BucketTest() : grids_(MakeGrids(TestJob().world(), {})), groups_(MakeGroups(grids_)) {
+    for (const DeclaredLayer& layer : LayersOf(grids_, 0)) {
+      for (const ParameterDeclaration& declaration : layer.parameters) {
+        entries_.push_back({PlainParameter(declaration, declaration.name),
+                            Placement(declaration, grids_),
+                            {.name = declaration.name, .value = {}, .gradient = {}}});
+        list_.push_back(&entries_.back());
+        elements_ += (Elements(entries_.back().placement.LocalShape()) + 15) / 16 * 16;
+      }
+    }
+    const int64_t multiple = 16 * data().size();
+    elements_ = (elements_ + multiple - 1) / multiple * multiple;
+  }
+
+  std::unique_ptr<Bucket> Make(const BucketOptions& options) {
+    auto bucket = std::make_unique<Bucket>("all", list_, data(), options);
+    for (Weights::Entry& entry : entries_) {
+      CopyToLocal(entry.placement, TestJob().rank(), InitialValue(entry.placement, options.type),
+                  entry.weight.value);
+    }
+    return bucket;
+  }
+  Communicator& data() { return groups_->Get("dp-cp"); }
+  int size() { return data().size(); }
+
+  void ExpectInitialValues(at::ScalarType type) {
+    for (const Weights::Entry& entry : entries_) {
+      EXPECT_TRUE(at::equal(entry.weight.value.to(at::kFloat), InitialValue(entry.placement, type)))
+          << entry.weight.name;
+    }
+  }
+
+  Grids grids_;
+  std::unique_ptr<CommunicatorSet> groups_;
+  std::deque<Weights::Entry> entries_;
+  std::vector<Weights::Entry*> list_;
+  int64_t elements_ = 0;
+};
+
+TEST_F(BucketTest, ValuesTakeAShareOnlyAtZeroThree) {
+  for (int zero = 0; zero <= 3; ++zero) {
+    for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const int64_t whole = elements_ * (type == at::kFloat ? 4 : 2);
+      const std::unique_ptr<Bucket> bucket = Make({.zero = zero, .type = type});
+      EXPECT_EQ(bucket->memory().value_bytes, whole);
+      bucket->SealValues();
+      EXPECT_EQ(bucket->memory().value_bytes, zero == 3 ? whole / size() : whole);
+      const int64_t masters = type == at::kFloat ? 0 : elements_ * 4 / (zero == 0 ? 1 : size());
+      EXPECT_EQ(bucket->memory().master_bytes, masters);
+      EXPECT_EQ(bucket->memory().gradient_bytes, 0);
+      for (int round = 0; round < 2; ++round) {
+        bucket->StartGather();
+        bucket->StartGather();
+        bucket->AwaitValues();
+        ExpectInitialValues(type);
+        EXPECT_EQ(bucket->memory().value_bytes, zero == 3 && size() > 1 ? whole + whole / size() : whole);
+        bucket->FreeValues();
+        EXPECT_EQ(bucket->memory().value_bytes, zero == 3 ? whole / size() : whole);
+      }
+    }
+  }
+}
+
+TEST_F(BucketTest, AFrozenOneHasNoGradientsAndIsSplitAtZeroThree) {
+  for (int zero = 0; zero <= 3; ++zero) {
+    const std::unique_ptr<Bucket> bucket = Make({.zero = zero, .type = at::kBFloat16, .trained = false});
+    bucket->SealValues();
+    EXPECT_FALSE(entries_[0].weight.trained());
+    EXPECT_EQ(bucket->memory().value_bytes, elements_ * 2 / (zero == 3 ? size() : 1));
+    EXPECT_EQ(bucket->memory().master_bytes, 0);
+    bucket->AwaitValues();
+    ExpectInitialValues(at::kBFloat16);
+    bucket->PrepareGradients();
+    bucket->StartReduce();
+    bucket->AwaitGradients();
+    bucket->ZeroGradients();
+    EXPECT_EQ(bucket->memory().gradient_bytes, 0);
+  }
+}
+
+TEST_F(BucketTest, WholeGradientsGoWithTheirReductionFromZeroTwoOn) {
+  for (int zero = 0; zero <= 3; ++zero) {
+    const std::unique_ptr<Bucket> bucket = Make({.zero = zero});
+    bucket->SealValues();
+    const int64_t whole = elements_ * 4;
+    for (int micro_batch = 0; micro_batch < (zero >= 2 ? 3 : 1); ++micro_batch) {
+      bucket->PrepareGradients();
+      EXPECT_GE(bucket->memory().gradient_bytes, whole);
+      for (Weights::Entry& entry : entries_) entry.weight.gradient.add_(TestJob().rank() + 1);
+      bucket->StartReduce();
+    }
+    bucket->AwaitGradients();
+    int64_t wanted = whole;
+    if (size() > 1 && zero == 1) wanted = whole + whole / size();
+    if (size() > 1 && zero >= 2) wanted = whole / size();
+    EXPECT_EQ(bucket->memory().gradient_bytes, wanted);
+    // Alone there is one gradient to which all micro batches add, and no reduction changes it.
+    const double sum = size() * (size() + 1) / 2.0 * (zero >= 2 ? 3 : 1);
+    for (const FlatPart& part : bucket->parts()) {
+      EXPECT_TRUE(
+          bucket->share_gradient().narrow(0, part.offset, part.elements.size()).eq(sum).all().item<bool>());
+    }
+    bucket->ZeroGradients();
+    bucket->PrepareGradients();
+    for (const Weights::Entry& entry : entries_)
+      EXPECT_EQ(entry.weight.gradient.abs().sum().item<double>(), 0);
+    bucket->StartReduce();
+    bucket->AwaitGradients();
+    EXPECT_EQ(bucket->share_gradient().abs().sum().item<double>(), 0);
+  }
+}
+
+TEST_F(BucketTest, SettlingFreesWithoutWaiting) {
+  if (size() == 1) return;  // nothing is ever under way: the test above has the memory of a group of one
+  const std::unique_ptr<Bucket> bucket = Make({.zero = 2});
+  bucket->SealValues();
+  bucket->PrepareGradients();
+  bucket->StartReduce();
+  while (bucket->memory().gradient_bytes > elements_ * 4 / size()) bucket->SettleReduction();
+  bucket->AwaitGradients();
+  EXPECT_EQ(bucket->memory().gradient_bytes, elements_ * 4 / size());
+}
+
+// A forgotten gather or PrepareGradients must not read or write somebody else's memory.
+TEST_F(BucketTest, AFreedViewPointsNowhereAndIsStillTrained) {
+  const std::unique_ptr<Bucket> bucket = Make({.zero = 3});
+  bucket->SealValues();
+  const Weight& weight = entries_[0].weight;
+  const at::Tensor value = weight.value;
+  EXPECT_TRUE(weight.trained());
+  EXPECT_EQ(weight.gradient.storage().data(), nullptr);
+  EXPECT_EQ(value.storage().data() == nullptr, size() > 1);
+  bucket->AwaitValues();
+  EXPECT_TRUE(at::equal(value, InitialValue(entries_[0].placement, at::kFloat)))
+      << "an old view is good again";
+  bucket->PrepareGradients();
+  EXPECT_NE(weight.gradient.storage().data(), nullptr);
+  bucket->StartReduce();
+  EXPECT_EQ(weight.gradient.storage().data() == nullptr, size() > 1);
+}
+
+TEST_F(BucketTest, InAGroupOfOneEverythingIsTheWholeBuffer) {
+  if (size() > 1) return;  // the group is larger: the other tests have it
+  for (int zero = 0; zero <= 3; ++zero) {
+    const std::unique_ptr<Bucket> bucket = Make({.zero = zero});
+    bucket->SealValues();
+    bucket->PrepareGradients();
+    bucket->StartReduce();
+    bucket->AwaitGradients();
+    EXPECT_EQ(bucket->share_master().data_ptr(), entries_[0].weight.value.data_ptr());
+    EXPECT_EQ(bucket->share_gradient().data_ptr(), entries_[0].weight.gradient.data_ptr());
+    EXPECT_EQ(bucket->memory().value_bytes, elements_ * 4);
+    EXPECT_EQ(bucket->memory().gradient_bytes, elements_ * 4);
+    EXPECT_EQ(bucket->memory().master_bytes, 0);
+    bucket->share_master().fill_(2);
+    bucket->WriteValues();
+    bucket->AwaitValues();
+    EXPECT_TRUE(entries_[0].weight.value.eq(2).all().item<bool>());
+  }
+}
+
+}  // namespace
+}  // namespace trireme

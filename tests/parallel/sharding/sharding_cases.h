@@ -1,0 +1,92 @@
+// A small model for the tests of buckets and optimizer: uneven shapes, norms with partial gradients, shared
+// key-value heads, a padded and tied embedding. One side is a rank of a layout; the other knows every rank's
+// contributions and keeps the whole model.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/comm/communicator_set.h"
+#include "parallel/sharding/optimizer.h"
+#include "tests/parallel/sharding/plain_adamw.h"
+
+namespace trireme {
+
+// Layouts that fill the world: data, tensor, context and pipeline parallel.
+std::vector<ParallelSizes> LayoutsOf(int world);
+
+// The communicators of a layout, on host memory.
+std::unique_ptr<CommunicatorSet> MakeGroups(const Grids& grids);
+
+struct CaseOptions {
+  int zero = 0;
+  at::ScalarType type = at::kFloat;
+  int micro_batches = 1;
+  AdamWOptions adamw = {.beta1 = 0.8, .beta2 = 0.9, .weight_decay = 0.3, .clip = 0};
+};
+std::string TextOf(const ParallelSizes& sizes, const CaseOptions& options);
+
+// Names and declarations of a stage's layers, in order. Stage 0 of 2 has embedding and a, stage 1 has b and
+// the tied copy of the embedding.
+struct DeclaredLayer {
+  std::string name;
+  std::vector<ParameterDeclaration> parameters;
+};
+std::vector<DeclaredLayer> LayersOf(const Grids& grids, int stage);
+
+at::Tensor InitialValue(const Placement& placement, at::ScalarType type);  // whole, fp32
+
+// What `rank` adds to the gradient of the whole parameter in one micro batch, where it holds it.
+at::Tensor Contribution(const Placement& placement, int rank, int step, int micro_batch);
+// Whether the contributions of tensor-parallel ranks to what they hold are summed. If not they are the same.
+bool SumsOverTensor(const Placement& placement);
+
+// What a rank has in memory of a whole tensor: copies it between there and its local one.
+void CopyToLocal(const Placement& placement, int rank, const at::Tensor& whole, const at::Tensor& local);
+
+class ModelRank {
+ public:
+  ModelRank(const Grids& grids, CommunicatorSet& groups, const CaseOptions& options);
+
+  // All micro batches of a step; then gradients are on their way.
+  void RunStep(int step);
+  void AddLocalGradients(Bucket& bucket, int step, int micro_batch);
+  Bucket* BucketOf(const std::string& layer);
+  std::vector<Bucket*> buckets();
+  ShardedOptimizer& optimizer() { return *optimizer_; }
+  std::deque<Weights::Entry>& entries() { return entries_; }
+  // Local values, all gathered.
+  std::map<std::string, at::Tensor> Values();
+
+ private:
+  const Grids& grids_;
+  const CaseOptions options_;
+  std::deque<Weights::Entry> entries_;
+  std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::unique_ptr<ShardedOptimizer> optimizer_;
+};
+
+class PlainModel {
+ public:
+  PlainModel(const Grids& grids, const CaseOptions& options, double learning_rate);
+
+  // Sums of all contributions of a step, fp32; the norm of all; one update, clipped.
+  std::map<std::string, at::Tensor> Gradients(int step) const;
+  static double Norm(const std::map<std::string, at::Tensor>& gradients);
+  double RunStep(int step);
+
+  const std::map<std::string, Placement>& placements() const { return placements_; }
+  const PlainAdamW& adamw() const { return *adamw_; }
+
+ private:
+  const Grids& grids_;
+  const CaseOptions options_;
+  std::map<std::string, Placement> placements_;
+  std::map<std::string, std::vector<int>> stages_;
+  std::unique_ptr<PlainAdamW> adamw_;
+};
+
+}  // namespace trireme

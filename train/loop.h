@@ -1,0 +1,16 @@
+// The training loop: rows in their order, a step, a look at the numbers, the update, the log, until all steps
+// are done. Reads pre-tokenised rows; how a step is computed is the trainer's business.
+#pragma once
+
+#include "core/comm/job.h"
+#include "core/config.pb.h"
+#include "parallel/graph/graph.h"
+#include "train/rows.h"
+#include "train/run_plan.h"
+
+namespace trireme {
+
+// Collective over the job. Refuses what it cannot do before the first device is touched.
+void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job);
+
+}  // namespace trireme

@@ -1,0 +1,51 @@
+#include "train/random_weights.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "core/base/random.h"
+
+namespace trireme {
+namespace {
+
+// The box's elements in row-major order, in fp32.
+at::Tensor NormalBox(const Box& box, const Shape& global_shape, const RandomStream& random,
+                     double deviation) {
+  at::Tensor values = at::empty(box.extent, at::kFloat);
+  auto* first = values.data_ptr<float>();
+  const Shape strides = RowMajorStrides(global_shape);
+  const int64_t row = box.extent.back(), rows = box.elements() / row;
+  at::parallel_for(0, rows, /*grain_size=*/16, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      int64_t place = box.offset.back(), rest = r;  // global place of the row's first element
+      for (size_t d = box.extent.size() - 1; d-- > 0; rest /= box.extent[d]) {
+        place += (box.offset[d] + rest % box.extent[d]) * strides[d];
+      }
+      for (int64_t i = 0; i < row; ++i) {
+        first[r * row + i] = static_cast<float>(deviation * random.Normal(static_cast<uint64_t>(place + i)));
+      }
+    }
+  });
+  return values;
+}
+
+}  // namespace
+
+void FillRandomWeights(Weights& weights, int rank, uint64_t seed) {
+  for (Weights::Entry& entry : weights.entries()) {
+    const Initial& initial = entry.parameter.initial;
+    at::Tensor& value = entry.weight.value;
+    value.fill_(initial.kind == Initial::Kind::kOnes ? 1.0 : 0.0);  // padding stays zero
+    if (initial.kind != Initial::Kind::kNormal) continue;
+    const RandomStream random(seed, entry.weight.name);
+    for (const LocalBox& box : entry.placement.LocalBoxes(rank)) {
+      at::Tensor part = value;
+      for (size_t d = 0; d < box.local_offset.size(); ++d) {
+        part = part.narrow(static_cast<int64_t>(d), box.local_offset[d], box.global.extent[d]);
+      }
+      part.copy_(NormalBox(box.global, entry.placement.GlobalShape(), random, initial.deviation));
+    }
+  }
+}
+
+}  // namespace trireme

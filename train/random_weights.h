@@ -1,0 +1,13 @@
+// First values of parameters where there are no weights: drawn by the parameter's name and the element's
+// global place, so that every layout starts from the same model.
+#pragma once
+
+#include <cstdint>
+
+#include "parallel/layers/weights.h"
+
+namespace trireme {
+
+void FillRandomWeights(Weights& weights, int rank, uint64_t seed);
+
+}  // namespace trireme

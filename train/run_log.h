@@ -1,0 +1,38 @@
+// RunLog: what a run says of its steps: one object a line in log.jsonl, and a short line for people. On rank
+// 0 only.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace trireme {
+
+struct LoggedStep {
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  double loss = 0;
+  double grad_norm = 0;
+  double learning_rate = 0;
+  int64_t tokens = 0;  // of all rows of the step, padding not counted
+  double step_seconds = 0;
+  double mfu = 0;
+  double memory_gib = 0;
+  double epoch = 0;
+  double elapsed_seconds = 0;
+  std::string skipped;  // why the update was left out; empty: it was made
+};
+
+class RunLog {
+ public:
+  // DIRECTORY/log.jsonl, which must not be there yet.
+  explicit RunLog(const std::filesystem::path& directory);
+  void Write(const LoggedStep& step);
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+}  // namespace trireme

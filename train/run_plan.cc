@@ -1,0 +1,90 @@
+#include "train/run_plan.h"
+
+#include "core/base/error.h"
+#include "core/config/schema.h"
+#include "parallel/graph/parameters.h"
+
+namespace trireme {
+namespace {
+
+// Every parameter is declared once, so that sizes which the layout cannot split are refused at the door.
+void CheckSplits(const LayerGraph& graph, const Config& config, const Grids& grids) {
+  const TensorSplit split{.size = config.parallel().tensor(), .sequence = config.parallel().sequence()};
+  for (const Layer& layer : graph.layers) {
+    for (const Parameter& parameter : ParametersOf(graph, layer, split)) {
+      const Placement placement(parameter.declaration, grids);
+    }
+  }
+}
+
+// What runs so far; the rest is refused, never ignored.
+void RefuseUnsupported(const Config& config) {
+  if (config.device() == DEVICE_NPU || config.device() == DEVICE_CUDA) {
+    throw InputError("device: models run on the cpu only so far; write cpu or auto");
+  }
+  const ParallelConfig& parallel = config.parallel();
+  if (parallel.context() * parallel.expert() * parallel.expert_tensor() > 1) {
+    throw InputError("parallel.context = ", parallel.context(), ", expert = ", parallel.expert(),
+                     ", expert_tensor = ", parallel.expert_tensor(), ": only 1 runs so far");
+  }
+}
+
+}  // namespace
+
+ParallelSizes SizesOf(const ParallelConfig& parallel) {
+  return {.tensor = parallel.tensor(),
+          .pipeline = parallel.pipeline(),
+          .context = parallel.context(),
+          .expert = parallel.expert(),
+          .expert_tensor = parallel.expert_tensor()};
+}
+
+GroupPlan GroupsOf(const Config& config, const Grids& grids) {
+  const bool experts = config.parallel().expert() * config.parallel().expert_tensor() > 1;
+  return GroupPlan(grids, TrainingGroups({.experts = experts, .buffer_mb = config.comm().buffer_mb()}));
+}
+
+CommOptions CommOptionsOf(const Config& config) {
+  return {.connect_timeout_s = config.comm().connect_timeout_seconds(),
+          .exec_timeout_s = config.comm().exec_timeout_seconds(),
+          .hang_report_s = static_cast<double>(config.comm().hang_report_seconds()),
+          .deterministic = config.run().deterministic()};
+}
+
+DType DTypeOf(const ModelConfig& model) {
+  if (model.dtype() == DTYPE_FP16)
+    throw InputError("model.dtype fp16 is not computed in; write bf16 or fp32");
+  return model.dtype() == DTYPE_BF16 ? DType::kBf16 : DType::kFp32;
+}
+
+Schedule RunPlan::ScheduleFor(int micro_batches) const {
+  return MakeSchedule(schedule, {placement.ranks, micro_batches, virtual_stages}, zero);
+}
+
+int RunPlan::MicroBatches(int64_t rows, int micro_batch) const {
+  const int64_t a_round = int64_t{micro_batch} * grids.dense.Size("dp");
+  return static_cast<int>((rows + a_round - 1) / a_round);
+}
+
+RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
+  RefuseUnsupported(config);
+  const ParallelConfig& parallel = config.parallel();
+  Grids grids = MakeGrids(world, SizesOf(parallel));
+  CheckSplits(graph, config, grids);
+  const std::string schedule =
+      SpellingOf(*PipelineSchedule_descriptor()->FindValueByNumber(parallel.schedule()));
+  const StagePlacement placement =
+      MakeComputeOrder(schedule, {parallel.pipeline(), 1, parallel.virtual_stages()}).placement;
+  const std::vector<int> wanted(parallel.stage_layers().begin(), parallel.stage_layers().end());
+  GroupPlan groups = GroupsOf(config, grids);
+  return {.grids = std::move(grids),
+          .groups = std::move(groups),
+          .placement = placement,
+          .stages = PartitionLayers(graph, placement.stages(), wanted, config.data().max_length()),
+          .schedule = schedule,
+          .virtual_stages = parallel.virtual_stages(),
+          .zero = parallel.zero(),
+          .row_multiple = parallel.tensor() * (parallel.context() > 1 ? 2 * parallel.context() : 1)};
+}
+
+}  // namespace trireme

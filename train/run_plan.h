@@ -1,0 +1,46 @@
+// RunPlan: all that a configuration, a model and a number of ranks decide before any device is touched:
+// grids, groups, stages, schedule. Plain values; refuses, with numbers, what does not fit. No torch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/comm/communicator_set.h"
+#include "core/config.pb.h"
+#include "core/plan/grids.h"
+#include "core/plan/groups.h"
+#include "parallel/graph/partition.h"
+#include "parallel/schedule/schedules.h"
+
+namespace trireme {
+
+ParallelSizes SizesOf(const ParallelConfig& parallel);
+
+// No model is needed: expert groups are there where the layout names experts.
+GroupPlan GroupsOf(const Config& config, const Grids& grids);
+
+CommOptions CommOptionsOf(const Config& config);
+
+// What forward and backward compute in; refuses what they cannot.
+DType DTypeOf(const ModelConfig& model);
+
+struct RunPlan {
+  Grids grids;
+  GroupPlan groups;
+  StagePlacement placement;
+  std::vector<StageLayers> stages;  // what each stage of the pipeline holds
+  std::string schedule;
+  int virtual_stages = 1;
+  int zero = 1;
+  int64_t row_multiple = 1;  // rows are padded to a multiple of this many tokens
+
+  // The table of a step with that many micro batches a rank.
+  Schedule ScheduleFor(int micro_batches) const;
+  // Micro batches a rank for that many rows over all data-parallel ranks.
+  int MicroBatches(int64_t rows, int micro_batch) const;
+};
+
+RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world);
+
+}  // namespace trireme

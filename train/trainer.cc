@@ -1,0 +1,113 @@
+#include "train/trainer.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/tensor.h>
+
+#include "checkpoint/hf_directory.h"
+#include "core/tensor/dtype.h"
+#include "parallel/tensor/collectives.h"
+#include "train/batches.h"
+#include "train/load_weights.h"
+#include "train/random_weights.h"
+
+namespace trireme {
+namespace {
+
+Keep KeepOf(Recompute recompute) {
+  switch (recompute) {
+    case RECOMPUTE_NONE:
+      return Keep::kAll;
+    case RECOMPUTE_SELECTIVE:
+      return Keep::kSelected;
+    case RECOMPUTE_FULL:
+      return Keep::kLayerInputs;
+  }
+  return Keep::kAll;
+}
+
+AdamWOptions AdamWOf(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  return {.beta1 = optimizer.beta1(),
+          .beta2 = optimizer.beta2(),
+          .eps = optimizer.eps(),
+          .weight_decay = optimizer.weight_decay(),
+          .clip = optimizer.clip(),
+          .offload = config.memory().offload_optimizer()};
+}
+
+CommOptions HostCommOptions(const Config& config, Trace* trace) {
+  CommOptions options = CommOptionsOf(config);
+  options.host_memory = true;  // tensors are on the cpu
+  options.trace = trace;
+  return options;
+}
+
+}  // namespace
+
+Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job, DType dtype,
+                 Trace* trace)
+    : graph_(graph),
+      plan_(plan),
+      job_(job),
+      micro_batch_(config.run().micro_batch()),
+      trace_(trace),
+      device_(Device::ForLocalRank(job.local_rank())),
+      groups_(std::make_unique<CommunicatorSet>(job, device_, plan.groups, HostCommOptions(config, trace))) {
+  at::globalContext().setDeterministicAlgorithms(config.run().deterministic(), /*warn_only=*/true);
+  model_ = std::make_unique<Model>(graph, ModelLayout{plan_.grids, job.rank(), plan_.placement, plan_.stages},
+                                   *groups_,
+                                   ModelOptions{.type = ToTorch(dtype),
+                                                .zero = config.parallel().zero(),
+                                                .sequence = config.parallel().sequence(),
+                                                .keep = KeepOf(config.memory().recompute())});
+  optimizer_ = std::make_unique<ShardedOptimizer>(
+      model_->buckets(), OptimizerGroups{groups_->Get("tp"), groups_->Get("world"), model_->tied_embedding()},
+      job, AdamWOf(config));
+}
+
+void Trainer::LoadWeights(const std::string& directory) {
+  const HfDirectory files(directory);
+  RefuseExtraTensors(files, graph_);
+  trireme::LoadWeights(files, model_->weights(), job_.rank());
+  for (Bucket* bucket : model_->buckets()) bucket->SealValues();
+}
+
+void Trainer::DrawWeights(uint64_t seed) {
+  FillRandomWeights(model_->weights(), job_.rank(), seed);
+  for (Bucket* bucket : model_->buckets()) bucket->SealValues();
+}
+
+Executor& Trainer::ExecutorFor(int micro_batches) {
+  std::unique_ptr<Executor>& executor = executors_[micro_batches];
+  if (!executor) {
+    executor = std::make_unique<Executor>(plan_.ScheduleFor(micro_batches), model_->chunks(),
+                                          groups_->Get("pp"), trace_);
+  }
+  return *executor;
+}
+
+double Trainer::Pass(const std::vector<Row>& rows) {
+  const Communicator& data = groups_->Get("dp-cp");
+  const std::vector<MicroBatch> batches = MakeMicroBatches(rows, {.micro_batch = micro_batch_,
+                                                                  .data_rank = data.rank(),
+                                                                  .data_size = data.size(),
+                                                                  .multiple = plan_.row_multiple});
+  model_->SetBatches(batches);
+  ExecutorFor(static_cast<int>(batches.size())).Run();
+  return SumLoss();
+}
+
+// The head's ranks have the loss, each tensor-parallel one the same: one of them speaks for its rows.
+double Trainer::SumLoss() {
+  const at::Tensor mine = model_->loss();
+  const bool speaks = mine.defined() && groups_->Get("tp").rank() == 0;
+  const at::Tensor loss = at::tensor({speaks ? mine.item<double>() : 0.0}, at::kFloat);
+  AllReduce(loss, world());
+  return loss.item<double>();
+}
+
+double Trainer::pipeline_wait_seconds() const { return groups_->Get("pp").waited_seconds(); }
+
+double Trainer::other_wait_seconds() const { return groups_->waited_seconds() - pipeline_wait_seconds(); }
+
+}  // namespace trireme

@@ -1,0 +1,64 @@
+// Trainer: a job's model, executor and optimizer, put together from a configuration; one optimizer step at a
+// time. Which rows, how often, and what is logged is others' business.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/comm/communicator_set.h"
+#include "core/comm/job.h"
+#include "core/config.pb.h"
+#include "core/device/device.h"
+#include "parallel/executor/executor.h"
+#include "parallel/executor/model.h"
+#include "parallel/sharding/optimizer.h"
+#include "train/rows.h"
+#include "train/run_plan.h"
+
+namespace trireme {
+
+class Trace;
+
+class Trainer {
+ public:
+  // Collective. `job` and `graph` outlive the trainer; `trace` may be null.
+  Trainer(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job, DType dtype,
+          Trace* trace = nullptr);
+
+  // First values: from a Hugging Face directory, or drawn from the seed. Once, before the first pass.
+  void LoadWeights(const std::string& directory);
+  void DrawWeights(uint64_t seed);
+
+  // Forward and backward over the rows of a global batch; the mean loss of all their trained tokens, the same
+  // on every rank.
+  double Pass(const std::vector<Row>& rows);
+  // Gradients are whole in their shares after it.
+  GradientReport FinishGradients() { return optimizer_->FinishGradients(); }
+  ShardedOptimizer& optimizer() { return *optimizer_; }
+
+  Model& model() { return *model_; }
+  Communicator& world() { return groups_->Get("world"); }
+  const RunPlan& plan() const { return plan_; }
+  // How long this rank has waited for others so far: in the pipeline, and in all other groups.
+  double pipeline_wait_seconds() const;
+  double other_wait_seconds() const;
+
+ private:
+  Executor& ExecutorFor(int micro_batches);
+  double SumLoss();
+
+  const LayerGraph& graph_;
+  const RunPlan plan_;
+  Job& job_;
+  const int micro_batch_;
+  Trace* trace_;
+  Device device_;
+  std::unique_ptr<CommunicatorSet> groups_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<ShardedOptimizer> optimizer_;
+  std::map<int, std::unique_ptr<Executor>> executors_;  // by micro batches a step
+};
+
+}  // namespace trireme
