@@ -13,6 +13,7 @@
 #define TRIREME_COMMANDS(COMMAND) \
   COMMAND(CheckCommand)           \
   COMMAND(PlanCommand)            \
+  COMMAND(TrainCommand)           \
   TRIREME_TORCH_COMMANDS(COMMAND) \
   COMMAND(BenchCommCommand)
 // clang-format on

@@ -1,0 +1,79 @@
+// `trireme train`: trains as RUN.yaml says, or with --dry-run checks it and shows the plan.
+#include <filesystem>
+#include <iostream>
+
+#include "checkpoint/whole_file.h"
+#include "core/base/error.h"
+#include "core/cli/command.h"
+#include "core/comm/job.h"
+#include "launch/layout.h"
+#include "launch/train_plan.h"
+#include "parallel/schedule/draw.h"
+
+namespace trireme {
+namespace {
+
+void RunTraining(const Config&, Job&) {
+  throw InputError("trireme train cannot train yet; add --dry-run to check RUN.yaml and to see the plan");
+}
+
+// Asked before the work, so that nothing is lost to a name that is taken.
+void RefuseToOverwrite(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) {
+    throw InputError("--svg ", path, " is there already; remove it or write another name");
+  }
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
+    throw InputError("--svg ", path, ": there is no directory ", folder.string());
+  }
+}
+
+void DryRun(const Config& config, const Arguments& arguments, Job& job) {
+  constexpr int64_t kMostRanks = 1 << 20;
+  const int64_t world = arguments.integer("world", job.world(), 1);
+  if (world > kMostRanks) {
+    throw InputError("--world ", world, " is more than a plan is made for; wanted at most ", kMostRanks);
+  }
+  const std::string svg = arguments.value("svg");
+  if (job.rank() == 0 && arguments.has("svg")) RefuseToOverwrite(svg);
+  const TrainPlan plan = MakeTrainPlan(config, static_cast<int>(world));
+  if (job.rank() != 0) return;
+  std::cout << ToText(plan);
+  if (!arguments.has("svg")) return;
+  const std::string drawing = DrawSvg(plan.drawn);
+  WholeFile file(svg);
+  file.Write(drawing.data(), drawing.size());
+  file.Commit();
+}
+
+void Train(const Arguments& arguments, Job& job) {
+  const Config config = ConfigOf(arguments);
+  if (arguments.has("dry-run")) return DryRun(config, arguments, job);
+  for (const char* option : {"world", "svg"}) {
+    if (arguments.has(option)) throw InputError("--", option, " is for a plan only; add --dry-run");
+  }
+  RunTraining(config, job);
+}
+
+}  // namespace
+
+Command TrainCommand() {
+  return {
+      .name = "train",
+      .summary = "Trains as RUN.yaml says. With --dry-run it checks everything and shows the plan instead.",
+      .options = {{.name = "dry-run",
+                   .help = "check all that can be checked without a device, print the plan (groups, stages, "
+                           "schedule, memory a rank), and stop"},
+                  {.name = "world",
+                   .value_name = "N",
+                   .help = "with --dry-run: plan for N ranks; by default, for the ranks of this job"},
+                  {.name = "svg",
+                   .value_name = "FILE",
+                   .help = "with --dry-run: draw the schedule into a new file"}},
+      .positionals = {{.name = kRunFile, .help = "the run's configuration"}},
+      .takes_config = true,
+      .run = Train};
+}
+
+}  // namespace trireme

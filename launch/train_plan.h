@@ -1,0 +1,34 @@
+// TrainPlan: what `trireme train` would do, worked out without a device: model, grids, groups, stages,
+// schedule, memory. Refuses what cannot work, before anything starts; prints for people.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/config.pb.h"
+#include "core/plan/groups.h"
+#include "parallel/graph/partition.h"
+#include "parallel/schedule/simulate.h"
+#include "train/memory_plan.h"
+
+namespace trireme {
+
+struct TrainPlan {
+  Config config;
+  LayerGraph graph;
+  Grids grids;
+  GroupPlan groups;
+  StagePlacement placement;
+  std::vector<StageLayers> stages;
+  int micro_batches = 1;  // a step, on each data-parallel rank
+  Timeline timeline;      // of a step, as if all stages took as long
+  int drawn_micro_batches = 1;
+  Timeline drawn;  // of so many: what a drawing shows
+  std::vector<RankMemory> memory;
+};
+
+TrainPlan MakeTrainPlan(const Config& config, int world);
+
+std::string ToText(const TrainPlan& plan);
+
+}  // namespace trireme

@@ -1,0 +1,104 @@
+// The plan as people read it.
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "launch/train_plan.h"
+#include "parallel/graph/costs.h"
+#include "parallel/graph/parameters.h"
+#include "parallel/schedule/draw.h"
+
+namespace trireme {
+namespace {
+
+int64_t CountParameters(const LayerGraph& graph) {
+  const Grids alone = MakeGrids(1, {});
+  int64_t count = 0;
+  for (const Layer& layer : graph.layers) {
+    for (const Parameter& parameter : ParametersOf(graph, layer, {})) {
+      count += Elements(Placement(parameter.declaration, alone).GlobalShape());
+    }
+  }
+  return count;
+}
+
+std::vector<double> StageCosts(const TrainPlan& plan) {
+  std::vector<double> costs;
+  for (const StageLayers& stage : plan.stages) {
+    costs.push_back(0);
+    for (size_t i = stage.begin; i < stage.end; ++i) {
+      costs.back() += ForwardFlops(plan.graph.layers[i], plan.config.data().max_length());
+    }
+  }
+  return costs;
+}
+
+void PrintStages(const TrainPlan& plan, std::ostream& out) {
+  const std::vector<double> costs = StageCosts(plan);
+  double all = 0;
+  for (double cost : costs) all += cost;
+  const int width = plan.grids.world() / plan.placement.ranks;  // pp is the slowest axis
+  out << "stages:\n  stage  pipeline rank  chunk       ranks    work  layers\n";
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const StageSite site = plan.placement.SiteOf(static_cast<int>(stage));
+    std::ostringstream ranks;
+    ranks << site.rank * width;
+    if (width > 1) ranks << "-" << (site.rank + 1) * width - 1;
+    out << "  " << std::setw(5) << stage << std::setw(15) << site.rank << std::setw(7) << site.chunk
+        << std::setw(12) << ranks.str() << std::setw(6) << 100 * costs[stage] / all << " %  "
+        << LayersText(plan.graph, plan.stages[stage]) << "\n";
+  }
+}
+
+void PrintSchedule(const TrainPlan& plan, std::ostream& out) {
+  out << "schedule, a column as long as the shortest action";
+  if (plan.drawn_micro_batches < plan.micro_batches) {
+    out << ", drawn for " << plan.drawn_micro_batches << " of the " << plan.micro_batches
+        << " micro batches of a step";
+  }
+  out << ":\n" << DrawText(plan.drawn);
+  double idle = 0;
+  for (const RankTimeline& rank : plan.timeline.ranks) idle += rank.bubble_fraction;
+  out << "bubble of a step with " << plan.micro_batches
+      << " micro batches: " << 100 * idle / static_cast<double>(plan.timeline.ranks.size())
+      << " % of the time, were all stages as long\n";
+}
+
+void PrintLength(const TrainPlan& plan, std::ostream& out) {
+  const RunConfig& run = plan.config.run();
+  const int64_t length = plan.config.data().max_length(), tokens = run.global_batch() * length;
+  const int64_t places = int64_t{plan.micro_batches} * run.micro_batch() * plan.grids.dense.Size("dp");
+  out << "a step: " << run.global_batch() << " sequences of at most " << length << " tokens, " << tokens
+      << " in all; " << std::scientific << ModelFlops(plan.graph, run.global_batch(), length) << std::fixed
+      << " operations\n  " << plan.micro_batches << " micro batches of " << run.micro_batch()
+      << " on each of " << plan.grids.dense.Size("dp") << " data-parallel ranks";
+  if (places > run.global_batch()) {
+    out << ", " << places - run.global_batch() << " of " << places << " places stay empty";
+  }
+  out << "\nsteps: ";
+  if (run.steps() > 0) {
+    out << run.steps() << ", at most " << std::scientific
+        << static_cast<double>(run.steps()) * static_cast<double>(tokens) << std::fixed << " tokens\n";
+  } else {
+    out << "as many as run.epochs = " << run.epochs() << " makes of the data\n";
+  }
+}
+
+}  // namespace
+
+std::string ToText(const TrainPlan& plan) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(1);
+  out << "model: " << plan.graph.family << ", " << CountParameters(plan.graph) << " parameters, "
+      << plan.graph.layers.size() - 2 << " decoder layers\n";
+  out << ToText(plan.grids) << "groups, in the order of their creation:\n" << plan.groups.ToText();
+  PrintStages(plan, out);
+  PrintSchedule(plan, out);
+  out << "memory a rank, in MiB, without the temporaries of single operators";
+  if (plan.config.tuning().kind() != TUNING_FULL) out << ", as if every parameter were trained";
+  out << ":\n" << ToText(plan.memory);
+  PrintLength(plan, out);
+  return out.str();
+}
+
+}  // namespace trireme
