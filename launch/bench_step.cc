@@ -63,6 +63,7 @@ StepTimes TimeStep(Trainer& trainer, const std::vector<Row>& rows, double learni
 
 void BenchStep(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
+  RefuseUnsupported(config);
   const LayerGraph graph = BuildGraph(HfConfig::Read(arguments.value("model")));
   const RunPlan plan = PlanRun(config, graph, job.world());
   const DType dtype = DTypeOf(config.model());

@@ -28,6 +28,7 @@ void WriteGradients(const std::string& path, const std::map<std::string, at::Ten
 
 void Grads(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
+  RefuseUnsupported(config);
   const HfConfig model = HfConfig::Read(arguments.value("model"));
   const LayerGraph graph = BuildGraph(model);
   const RunPlan plan = PlanRun(config, graph, job.world());

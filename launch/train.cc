@@ -9,12 +9,18 @@
 #include "launch/layout.h"
 #include "launch/train_plan.h"
 #include "parallel/schedule/draw.h"
+#include "train/loop.h"
 
 namespace trireme {
 namespace {
 
-void RunTraining(const Config&, Job&) {
-  throw InputError("trireme train cannot train yet; add --dry-run to check RUN.yaml and to see the plan");
+void Run(const Config& config, Job& job) {
+  const TrainPlan plan = MakeTrainPlan(config, job.world());
+#ifdef TRIREME_TORCH_VERSION
+  RunTraining(config, plan.graph, plan.run, job);
+#else
+  throw InputError("this trireme was built without torch and only plans; add --dry-run");
+#endif
 }
 
 // Asked before the work, so that nothing is lost to a name that is taken.
@@ -53,7 +59,7 @@ void Train(const Arguments& arguments, Job& job) {
   for (const char* option : {"world", "svg"}) {
     if (arguments.has(option)) throw InputError("--", option, " is for a plan only; add --dry-run");
   }
-  RunTraining(config, job);
+  Run(config, job);
 }
 
 }  // namespace

@@ -9,10 +9,7 @@
 
 #include "checkpoint/hf_directory.h"
 #include "core/base/error.h"
-#include "core/config/schema.h"
-#include "launch/layout.h"
 #include "models/families.h"
-#include "parallel/schedule/schedules.h"
 #include "train/learning_rate.h"
 
 namespace trireme {
@@ -61,55 +58,42 @@ void CheckTokens(const Config& config) {
                    " tokens at once; wanted at most ", kMostTokens);
 }
 
-int MicroBatches(const RunConfig& run, const Grids& grids) {
-  constexpr int64_t kMost = 1 << 20;
-  const int64_t at_once = int64_t{run.micro_batch()} * grids.dense.Size("dp");
-  const int64_t count = (run.global_batch() + at_once - 1) / at_once;
-  if (count <= kMost) return static_cast<int>(count);
+int MicroBatches(const RunConfig& run, const RunPlan& plan) {
+  constexpr int kMost = 1 << 20;
+  const int count = plan.MicroBatches(run.global_batch(), run.micro_batch());
+  if (count <= kMost) return count;
   throw InputError("run.global_batch = ", run.global_batch(), " makes ", count,
                    " micro batches a step; wanted at most ", kMost, "; lower it or raise run.micro_batch");
-}
-
-Schedule ScheduleOf(const ParallelConfig& parallel, int micro_batches) {
-  const auto* value = PipelineSchedule_descriptor()->FindValueByNumber(parallel.schedule());
-  return MakeSchedule(SpellingOf(*value), {parallel.pipeline(), micro_batches, parallel.virtual_stages()},
-                      parallel.zero());
 }
 
 }  // namespace
 
 TrainPlan MakeTrainPlan(const Config& config, int world) {
-  const ParallelConfig& parallel = config.parallel();
-  Grids grids = MakeGrids(world, SizesOf(parallel));
+  MakeGrids(world, SizesOf(config.parallel()));  // a layout that does not fit is the first thing to say
   CheckLearningRate(config.optimizer());
   CheckTokens(config);
   CheckFiles(config);
   LayerGraph graph = ReadModel(config.model());
   CheckExperts(config, graph);
-  const int micro_batches = MicroBatches(config.run(), grids);
-  const Schedule schedule = ScheduleOf(parallel, micro_batches);
+  RunPlan run = PlanRun(config, graph, world);
+  const int micro_batches = MicroBatches(config.run(), run);
   const int drawn = std::min(micro_batches, kMostDrawn);
-  const std::vector<int> said(parallel.stage_layers().begin(), parallel.stage_layers().end());
-  std::vector<StageLayers> stages =
-      PartitionLayers(graph, schedule.placement.stages(), said, config.data().max_length());
-  GroupPlan groups = GroupsOf(config, grids);
   TrainPlan plan{.config = config,
                  .graph = std::move(graph),
-                 .grids = std::move(grids),
-                 .groups = std::move(groups),
-                 .placement = schedule.placement,
-                 .stages = std::move(stages),
+                 .run = std::move(run),
                  .micro_batches = micro_batches,
-                 .timeline = Simulate(schedule, {}),
+                 .timeline = {},
                  .drawn_micro_batches = drawn,
-                 .drawn = Simulate(drawn < micro_batches ? ScheduleOf(parallel, drawn) : schedule, {}),
+                 .drawn = {},
                  .memory = {}};
+  plan.timeline = Simulate(plan.run.ScheduleFor(micro_batches), {});
+  plan.drawn = drawn < micro_batches ? Simulate(plan.run.ScheduleFor(drawn), {}) : plan.timeline;
   plan.memory = PlanMemory({.config = plan.config,
                             .graph = plan.graph,
-                            .grids = plan.grids,
-                            .groups = plan.groups,
-                            .placement = plan.placement,
-                            .stages = plan.stages,
+                            .grids = plan.run.grids,
+                            .groups = plan.run.groups,
+                            .placement = plan.run.placement,
+                            .stages = plan.run.stages,
                             .timeline = plan.timeline});
   return plan;
 }

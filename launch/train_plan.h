@@ -6,20 +6,16 @@
 #include <vector>
 
 #include "core/config.pb.h"
-#include "core/plan/groups.h"
-#include "parallel/graph/partition.h"
 #include "parallel/schedule/simulate.h"
 #include "train/memory_plan.h"
+#include "train/run_plan.h"
 
 namespace trireme {
 
 struct TrainPlan {
   Config config;
   LayerGraph graph;
-  Grids grids;
-  GroupPlan groups;
-  StagePlacement placement;
-  std::vector<StageLayers> stages;
+  RunPlan run;
   int micro_batches = 1;  // a step, on each data-parallel rank
   Timeline timeline;      // of a step, as if all stages took as long
   int drawn_micro_batches = 1;

@@ -24,7 +24,7 @@ int64_t CountParameters(const LayerGraph& graph) {
 
 std::vector<double> StageCosts(const TrainPlan& plan) {
   std::vector<double> costs;
-  for (const StageLayers& stage : plan.stages) {
+  for (const StageLayers& stage : plan.run.stages) {
     costs.push_back(0);
     for (size_t i = stage.begin; i < stage.end; ++i) {
       costs.back() += ForwardFlops(plan.graph.layers[i], plan.config.data().max_length());
@@ -37,16 +37,16 @@ void PrintStages(const TrainPlan& plan, std::ostream& out) {
   const std::vector<double> costs = StageCosts(plan);
   double all = 0;
   for (double cost : costs) all += cost;
-  const int width = plan.grids.world() / plan.placement.ranks;  // pp is the slowest axis
+  const int width = plan.run.grids.world() / plan.run.placement.ranks;  // pp is the slowest axis
   out << "stages:\n  stage  pipeline rank  chunk       ranks    work  layers\n";
-  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    const StageSite site = plan.placement.SiteOf(static_cast<int>(stage));
+  for (size_t stage = 0; stage < plan.run.stages.size(); ++stage) {
+    const StageSite site = plan.run.placement.SiteOf(static_cast<int>(stage));
     std::ostringstream ranks;
     ranks << site.rank * width;
     if (width > 1) ranks << "-" << (site.rank + 1) * width - 1;
     out << "  " << std::setw(5) << stage << std::setw(15) << site.rank << std::setw(7) << site.chunk
         << std::setw(12) << ranks.str() << std::setw(6) << 100 * costs[stage] / all << " %  "
-        << LayersText(plan.graph, plan.stages[stage]) << "\n";
+        << LayersText(plan.graph, plan.run.stages[stage]) << "\n";
   }
 }
 
@@ -67,11 +67,11 @@ void PrintSchedule(const TrainPlan& plan, std::ostream& out) {
 void PrintLength(const TrainPlan& plan, std::ostream& out) {
   const RunConfig& run = plan.config.run();
   const int64_t length = plan.config.data().max_length(), tokens = run.global_batch() * length;
-  const int64_t places = int64_t{plan.micro_batches} * run.micro_batch() * plan.grids.dense.Size("dp");
+  const int64_t places = int64_t{plan.micro_batches} * run.micro_batch() * plan.run.grids.dense.Size("dp");
   out << "a step: " << run.global_batch() << " sequences of at most " << length << " tokens, " << tokens
       << " in all; " << std::scientific << ModelFlops(plan.graph, run.global_batch(), length) << std::fixed
       << " operations\n  " << plan.micro_batches << " micro batches of " << run.micro_batch()
-      << " on each of " << plan.grids.dense.Size("dp") << " data-parallel ranks";
+      << " on each of " << plan.run.grids.dense.Size("dp") << " data-parallel ranks";
   if (places > run.global_batch()) {
     out << ", " << places - run.global_batch() << " of " << places << " places stay empty";
   }
@@ -91,7 +91,7 @@ std::string ToText(const TrainPlan& plan) {
   out << std::fixed << std::setprecision(1);
   out << "model: " << plan.graph.family << ", " << CountParameters(plan.graph) << " parameters, "
       << plan.graph.layers.size() - 2 << " decoder layers\n";
-  out << ToText(plan.grids) << "groups, in the order of their creation:\n" << plan.groups.ToText();
+  out << ToText(plan.run.grids) << "groups, in the order of their creation:\n" << plan.run.groups.ToText();
   PrintStages(plan, out);
   PrintSchedule(plan, out);
   out << "memory a rank, in MiB, without the temporaries of single operators";

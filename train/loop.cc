@@ -115,12 +115,15 @@ class Run {
     } else {
       trainer_.optimizer().SkipUpdate();
     }
+    logged.tokens = TrainedTokens(batch);
     double flops = 0;
+    int64_t all_tokens = 0;
     for (const Row& row : batch) {
-      logged.tokens += static_cast<int64_t>(row.input_ids.size());
+      all_tokens += static_cast<int64_t>(row.input_ids.size());
       flops += ModelFlops(graph_, 1, static_cast<int64_t>(row.input_ids.size()));
     }
     logged.step_seconds = SecondsSince(start);
+    logged.tokens_per_second = static_cast<double>(all_tokens) / logged.step_seconds;
     logged.mfu = flops / logged.step_seconds / peak_rate_;
     logged.memory_gib = static_cast<double>(PeakResidentBytes()) / (1 << 30);
     logged.elapsed_seconds = SecondsSince(start_);
@@ -163,6 +166,7 @@ void Run::WriteTrace() {
 }  // namespace
 
 void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job) {
+  RefuseUnsupported(config);
   if (config.tuning().kind() != TUNING_FULL) {
     throw InputError("tuning.kind '",
                      SpellingOf(*TuningKind_descriptor()->FindValueByNumber(config.tuning().kind())),

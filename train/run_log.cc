@@ -10,13 +10,13 @@
 namespace trireme {
 namespace {
 
-std::string LineForPeople(const LoggedStep& step, double tokens_per_second, double remaining_seconds) {
+std::string LineForPeople(const LoggedStep& step, double remaining_seconds) {
   std::ostringstream line;
   line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4) << "  loss "
        << step.loss << "  norm " << std::setprecision(3) << step.grad_norm << std::scientific
        << std::setprecision(2) << "  lr " << step.learning_rate << std::fixed << std::setprecision(0) << "  "
-       << tokens_per_second << " tokens/s" << std::setprecision(2) << "  " << step.step_seconds << " s  left "
-       << std::setprecision(0) << remaining_seconds << " s";
+       << step.tokens_per_second << " tokens/s" << std::setprecision(2) << "  " << step.step_seconds
+       << " s  left " << std::setprecision(0) << remaining_seconds << " s";
   if (!step.skipped.empty()) line << "  update left out: " << step.skipped;
   return line.str();
 }
@@ -32,7 +32,6 @@ RunLog::RunLog(const std::filesystem::path& directory) : path_(directory / "log.
 }
 
 void RunLog::Write(const LoggedStep& step) {
-  const double tokens_per_second = static_cast<double>(step.tokens) / step.step_seconds;
   const double remaining = step.elapsed_seconds / static_cast<double>(step.step) *
                            static_cast<double>(step.total_steps - step.step);
   Json line = {{"step", step.step},
@@ -40,7 +39,7 @@ void RunLog::Write(const LoggedStep& step) {
                {"grad_norm", step.grad_norm},
                {"learning_rate", step.learning_rate},
                {"tokens", step.tokens},
-               {"tokens_per_second", tokens_per_second},
+               {"tokens_per_second", step.tokens_per_second},
                {"step_seconds", step.step_seconds},
                {"mfu", step.mfu},
                {"memory_gib", step.memory_gib},
@@ -51,7 +50,7 @@ void RunLog::Write(const LoggedStep& step) {
   if (!(file_ << JsonLine(line) << std::endl)) {
     throw RuntimeError(path_.string(), " cannot be written any more; is the disk full?");
   }
-  std::cout << LineForPeople(step, tokens_per_second, remaining) << std::endl;
+  std::cout << LineForPeople(step, remaining) << std::endl;
 }
 
 }  // namespace trireme

@@ -15,7 +15,8 @@ struct LoggedStep {
   double loss = 0;
   double grad_norm = 0;
   double learning_rate = 0;
-  int64_t tokens = 0;  // of all rows of the step, padding not counted
+  int64_t tokens = 0;            // trained in this step
+  double tokens_per_second = 0;  // trained or not, padding not counted
   double step_seconds = 0;
   double mfu = 0;
   double memory_gib = 0;

@@ -17,7 +17,8 @@ void CheckSplits(const LayerGraph& graph, const Config& config, const Grids& gri
   }
 }
 
-// What runs so far; the rest is refused, never ignored.
+}  // namespace
+
 void RefuseUnsupported(const Config& config) {
   if (config.device() == DEVICE_NPU || config.device() == DEVICE_CUDA) {
     throw InputError("device: models run on the cpu only so far; write cpu or auto");
@@ -28,8 +29,6 @@ void RefuseUnsupported(const Config& config) {
                      ", expert_tensor = ", parallel.expert_tensor(), ": only 1 runs so far");
   }
 }
-
-}  // namespace
 
 ParallelSizes SizesOf(const ParallelConfig& parallel) {
   return {.tensor = parallel.tensor(),
@@ -67,7 +66,6 @@ int RunPlan::MicroBatches(int64_t rows, int micro_batch) const {
 }
 
 RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
-  RefuseUnsupported(config);
   const ParallelConfig& parallel = config.parallel();
   Grids grids = MakeGrids(world, SizesOf(parallel));
   CheckSplits(graph, config, grids);

@@ -15,6 +15,9 @@
 
 namespace trireme {
 
+// What can be planned but does not run so far is refused, never ignored.
+void RefuseUnsupported(const Config& config);
+
 ParallelSizes SizesOf(const ParallelConfig& parallel);
 
 // No model is needed: expert groups are there where the layout names experts.

@@ -5,21 +5,25 @@ import random
 import torch
 import transformers
 
-COMMON = dict(vocab_size=1003, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
-              num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-5, initializer_range=0.1)
+transformers.utils.logging.disable_progress_bar()
+VOCABULARY = 1003  # divides over no ranks
+COMMON = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2,
+              max_position_embeddings=128, rms_norm_eps=1e-5, initializer_range=0.1, tie_word_embeddings=False)
 LLAMA3_ROPE = dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                    original_max_position_embeddings=32)
+LINEAR_ROPE = dict(rope_type="linear", rope_theta=1e4, factor=2.0)
+# Family (with the trait it shows) to its transformers config. Key-value heads: as many as query heads, fewer, one.
+FAMILIES = {
+    "llama": (transformers.LlamaConfig, dict(num_key_value_heads=4, rope_parameters=LINEAR_ROPE)),
+    "llama3": (transformers.LlamaConfig, dict(rope_parameters=LLAMA3_ROPE, attention_bias=True, mlp_bias=True)),
+    "qwen2": (transformers.Qwen2Config, dict(tie_word_embeddings=True)),
+    "qwen3": (transformers.Qwen3Config, dict(head_dim=24, num_key_value_heads=1)),
+}
 
 
-def configs():
-    """Family (with the trait it shows) to its transformers config."""
-    return {
-        "llama": transformers.LlamaConfig(**COMMON, tie_word_embeddings=False),
-        "llama3": transformers.LlamaConfig(**COMMON, tie_word_embeddings=False, rope_parameters=LLAMA3_ROPE,
-                                           attention_bias=True, mlp_bias=True),
-        "qwen2": transformers.Qwen2Config(**COMMON, tie_word_embeddings=True),
-        "qwen3": transformers.Qwen3Config(**COMMON, head_dim=24, tie_word_embeddings=False),
-    }
+def config_of(family, **changes):
+    make, traits = FAMILIES[family]
+    return make(**{**COMMON, "num_hidden_layers": 5, **traits, **changes})
 
 
 def write_model(config, folder):
@@ -27,36 +31,49 @@ def write_model(config, folder):
     torch.manual_seed(11)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(torch.randn_like(parameter) * 0.2)
     model.save_pretrained(folder)
     return model
 
 
-def write_rows(path, count=8, vocabulary=1003):
-    """Rows of different length; some labels are not trained, one row not at all."""
-    generator = random.Random(5)
+def make_rows(count=8, shortest=2, longest=40, seed=5):
+    """Rows of different length; some labels are not trained, of the fourth row none."""
+    generator = random.Random(seed)
     rows = []
     for index in range(count):
-        ids = [generator.randrange(vocabulary) for _ in range(generator.randrange(2, 40))]
+        ids = [generator.randrange(VOCABULARY) for _ in range(generator.randrange(shortest, longest))]
         labels = [-100 if generator.random() < 0.3 or index == 3 else token for token in ids]
         rows.append({"input_ids": ids, "labels": labels})
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return rows
 
 
-def reference(model, rows):
-    """Loss, trained tokens and gradients as transformers computes them, row by row, in fp32."""
-    model.zero_grad()
-    tokens = sum(label != -100 for row in rows for label in row["labels"][1:])
-    loss = 0.0
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def trained_tokens(rows):
+    return sum(label != -100 for row in rows for label in row["labels"][1:])
+
+
+def backward(model, rows):
+    """Adds up the gradients of the mean loss over the trained tokens of all rows; that loss, and those tokens."""
+    tokens, loss = trained_tokens(rows), 0.0
     for row in rows:
-        ids, labels = torch.tensor([row["input_ids"]]), torch.tensor(row["labels"][1:])
+        labels = torch.tensor(row["labels"][1:])
         if (labels == -100).all():
             continue
-        logits = model(input_ids=ids).logits[0, :-1]
+        logits = model(input_ids=torch.tensor([row["input_ids"]])).logits[0, :-1].float()
         part = torch.nn.functional.cross_entropy(logits, labels, ignore_index=-100, reduction="sum") / tokens
         part.backward()
         loss += part.item()
-    return loss, tokens, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return loss, tokens
+
+
+def gradients(model):
+    return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+
+
+def norm_of(tensors):
+    return sum(tensor.double().square().sum().item() for tensor in tensors) ** 0.5

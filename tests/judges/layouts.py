@@ -1,0 +1,81 @@
+"""The cases of the equality matrix: every setting that must not change a gradient, the combinations that are valid,
+and a small set of them in which all pairs of values meet. No torch, no program."""
+import itertools
+
+FACTORS = {
+    "model": ["llama", "llama3", "qwen2", "qwen3"],
+    "tensor": [1, 2, 4],
+    "pipeline": [1, 2, 4],
+    "data": [1, 2, 3],
+    "schedule": ["1f1b", "interleaved", "zero_bubble", "dualpipev"],
+    "zero": [0, 1, 2, 3],
+    "recompute": ["none", "selective", "full"],
+    "sequence": ["true", "false"],
+    "micro_batch": [1, 2],
+    # mixed: 8 rows, which 3 ranks share unevenly; one: a single row; silent: one data-parallel rank trains no token
+    "rows": ["mixed", "one", "silent"],
+}
+MOST_RANKS = 8
+
+
+def ranks(case):
+    return case["tensor"] * case["pipeline"] * case["data"]
+
+
+def virtual_stages(case):
+    return 2 if case["schedule"] in ("interleaved", "dualpipev") else 1
+
+
+def layers(case):
+    """Layers of the case's model: 5 divide over no pipeline; 8 stages need more."""
+    return 5 if case["pipeline"] * virtual_stages(case) <= 5 else 9
+
+
+def is_valid(case):
+    return (ranks(case) <= MOST_RANKS
+            and (case["pipeline"] > 1 or case["schedule"] == "1f1b")
+            and (case["data"] > 1 or case["rows"] != "silent"))
+
+
+def all_cases():
+    """Every valid combination, in a fixed order."""
+    product = (dict(zip(FACTORS, values)) for values in itertools.product(*FACTORS.values()))
+    return [case for case in product if is_valid(case)]
+
+
+def meetings(case, strength):
+    """The combinations of `strength` values that meet in a case."""
+    return itertools.combinations(case.items(), strength)
+
+
+def covering(cases, strength=2):
+    """A few of the cases in which every `strength` values meet that meet in any. Greedy, always the same: most new
+    meetings first, then fewest ranks."""
+    bits = {}
+    masks = [sum(1 << bits.setdefault(meeting, len(bits)) for meeting in meetings(case, strength)) for case in cases]
+    missing, chosen = (1 << len(bits)) - 1, []
+    while missing:
+        best = max(range(len(cases)), key=lambda i: ((masks[i] & missing).bit_count(), -ranks(cases[i]), -i))
+        chosen.append(cases[best])
+        missing &= ~masks[best]
+    return chosen
+
+
+def chosen_cases(cases, strength=2):
+    """What a test run covers: all pairs on the mixed rows, for the others hide much; every value once on the others."""
+    by_rows = [[case for case in cases if case["rows"] == rows] for rows in FACTORS["rows"]]
+    return [case for some, least in zip(by_rows, (strength, 1, 1)) for case in covering(some, least)]
+
+
+def settings(case):
+    """What the program is told; data parallel is what remains."""
+    values = {f"parallel.{key}": case[key] for key in ("tensor", "pipeline", "schedule", "zero", "sequence")}
+    values |= {"parallel.virtual_stages": virtual_stages(case), "memory.recompute": case["recompute"],
+               "run.micro_batch": case["micro_batch"]}
+    return [f"{key}={value}" for key, value in values.items()]
+
+
+def text(case):
+    return (f"{case['model']:6} tp {case['tensor']} pp {case['pipeline']} dp {case['data']} {case['schedule']:11} "
+            f"zero {case['zero']} recompute {case['recompute']:9} sequence {case['sequence']:5} "
+            f"micro_batch {case['micro_batch']} rows {case['rows']}")

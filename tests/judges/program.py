@@ -1,0 +1,31 @@
+"""Starts the program as a user does: alone or under mpirun. Knows nothing of what is judged."""
+import os
+import pathlib
+import subprocess
+
+BUILD = pathlib.Path(os.environ.get("TRIREME_BUILD", "build")).resolve()
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--quiet",
+          "--mca", "mpi_yield_when_idle", "1"]
+HANG_SECONDS = 300  # nothing here works for a tenth of that: longer is a hang
+
+
+def run(ranks, words, settings=(), threads=1, hang_seconds=HANG_SECONDS):
+    """Status, stdout and stderr of `trireme WORDS --set SETTING…`; under mpirun where ranks is not None."""
+    command = [str(BUILD / "trireme"), *map(str, words)]
+    for setting in settings:
+        command += ["--set", setting]
+    launch = command if ranks is None else [*MPIRUN, "-n", str(ranks), *command]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with subprocess.Popen(launch, env=environment, **pipes) as process:
+        try:
+            out, err = process.communicate(timeout=hang_seconds)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # mpirun then ends its ranks, which a kill would leave behind
+            out, err = process.communicate()
+            err = f"hung: ended after {hang_seconds} s\n{err}"
+    return subprocess.CompletedProcess(launch, process.returncode, out, err)
+
+
+def failure_text(result):
+    return f"status {result.returncode}: {' '.join(result.args)}\n{result.stdout}{result.stderr}"
