@@ -23,15 +23,16 @@ void Chunk(at::Tensor master, at::Tensor gradient, at::Tensor exp_avg, at::Tenso
 
 }  // namespace
 
-void AdamW(const at::Tensor& master, const at::Tensor& gradient, const at::Tensor& exp_avg,
-           const at::Tensor& exp_avg_sq, const AdamWStep& step) {
-  const int64_t chunk = master.is_cpu() ? kHostChunk : std::max<int64_t>(master.numel(), 1);
-  for (int64_t begin = 0; begin < master.numel(); begin += chunk) {
+void StepAdamW(const AdamWShare& share, const AdamWStep& step) {
+  const int64_t elements = share.master.numel();
+  const int64_t chunk = share.master.is_cpu() ? kHostChunk : std::max<int64_t>(elements, 1);
+  for (int64_t begin = 0; begin < elements; begin += chunk) {
     const auto part = [&](const at::Tensor& flat) {
-      return flat.narrow(0, begin, std::min(chunk, master.numel() - begin));
+      return flat.narrow(0, begin, std::min(chunk, elements - begin));
     };
-    Chunk(part(master), part(gradient), part(exp_avg), part(exp_avg_sq), step);
+    Chunk(part(share.master), part(share.gradient), part(share.exp_avg), part(share.exp_avg_sq), step);
   }
+  if (share.value.defined()) share.value.copy_(share.master);
 }
 
 }  // namespace trireme

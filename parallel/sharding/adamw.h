@@ -18,8 +18,15 @@ struct AdamWStep {
   int64_t step = 1;           // from 1
 };
 
-// In place; all fp32, contiguous and of one shape. The gradient is only read.
-void AdamW(const at::Tensor& master, const at::Tensor& gradient, const at::Tensor& exp_avg,
-           const at::Tensor& exp_avg_sq, const AdamWStep& step);
+// Flat, contiguous and of one size; fp32 but for the value.
+struct AdamWShare {
+  at::Tensor master;
+  at::Tensor gradient;  // only read
+  at::Tensor exp_avg;
+  at::Tensor exp_avg_sq;
+  at::Tensor value;  // gets the new master in its own type, on its own device; undefined: there is none
+};
+
+void StepAdamW(const AdamWShare& share, const AdamWStep& step);
 
 }  // namespace trireme

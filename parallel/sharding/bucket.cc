@@ -87,26 +87,29 @@ void Bucket::KeepMasterOnHost() {
   if (master_.defined()) master_ = master_.to(at::kCPU);
 }
 
-at::Tensor Bucket::share_master() const {
+// A gather under way reads or writes the share: whoever asks for the master may read and write it.
+at::Tensor Bucket::share_master() {
   TRIREME_CHECK(master_.defined()) << "bucket " << layer_ << " is not sealed, or not trained";
+  if (gather_.under_way()) AwaitValues();
   return master_;
 }
 
-void Bucket::WriteValues() {
-  if (!split()) {
-    if (!master_.is_alias_of(values_.tensor())) values_.tensor().copy_(master_);
-    return;
-  }
+at::Tensor Bucket::BeginValues() {
+  TRIREME_CHECK(master_.defined()) << "bucket " << layer_ << " is not sealed, or not trained";
   gather_.Wait();
+  if (!split()) return master_.is_alias_of(values_.tensor()) ? at::Tensor() : values_.tensor();
   whole_ = false;
-  if (splits_values()) {
-    if (!master_.is_same(kept_)) kept_.copy_(master_);
-    if (values_.held()) values_.Release();
-  } else {
-    // A copy, for an all-gather must not read from its own target.
-    fresh_ = master_.to(values_.tensor().options(), /*non_blocking=*/false, /*copy=*/true);
-    StartGather();
+  if (!splits_values()) {
+    // Beside the values, for an all-gather must not read from its own target.
+    fresh_ = at::empty({share_.size()}, values_.tensor().options());
+    return fresh_;
   }
+  if (values_.held()) values_.Release();
+  return master_.is_same(kept_) ? at::Tensor() : kept_;
+}
+
+void Bucket::EndValues() {
+  if (!splits_values()) StartGather();
 }
 
 void Bucket::StartGather() {

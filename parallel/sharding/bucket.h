@@ -73,10 +73,14 @@ class Bucket {
   FlatRange share() const { return share_; }
   const std::vector<FlatPart>& parts() const { return parts_; }  // of entries(), in the share
   const std::vector<Weights::Entry*>& entries() const { return entries_; }
-  at::Tensor share_master() const;    // fp32 [share]
+  at::Tensor share_master();          // fp32 [share]; waits for a gather under way
   at::Tensor share_gradient() const;  // fp32 [share]; after AwaitGradients
   void KeepMasterOnHost();            // from now on, whatever the device
-  void WriteValues();                 // the master has changed: values follow. Below zero 3 starts the gather
+  // Around a change of the master. BeginValues gives the place of the share's new values, [share] in the type
+  // of the computation; undefined where the master itself is that place. EndValues below zero 3 starts the
+  // gather; in between nobody uses the values.
+  at::Tensor BeginValues();
+  void EndValues();
   // `part` of a state whose share is at `share_data`, as a checkpoint takes it.
   Shard ShardOf(const FlatPart& part, const std::string& state, float* share_data) const;
 

@@ -37,17 +37,14 @@ std::vector<Bucket*> ShardedOptimizer::TrainedOnly(const std::vector<Bucket*>& b
   return trained;
 }
 
-// Neighbours that are treated alike become one run, the gaps between them included: those stay zero.
+// Runs cover the whole share: the gaps between parameters go with what stands before them, and stay zero.
 std::vector<ShardedOptimizer::DecayRun> ShardedOptimizer::DecayRuns(const Bucket& bucket) {
-  std::vector<DecayRun> runs;
+  std::vector<DecayRun> runs = {{{0, bucket.share().size()}, false}};
   for (const FlatPart& part : bucket.parts()) {
     const bool decayed = bucket.entries()[part.parameter]->placement.declaration().dims.size() > 1;
-    const int64_t end = part.offset + part.elements.size();
-    if (!runs.empty() && runs.back().decayed == decayed) {
-      runs.back().elements.end = end;
-    } else {
-      runs.push_back({{part.offset, end}, decayed});
-    }
+    if (runs.back().decayed == decayed) continue;
+    runs.back().elements.end = part.offset;
+    runs.push_back({{part.offset, bucket.share().size()}, decayed});
   }
   return runs;
 }
@@ -117,26 +114,36 @@ void ShardedOptimizer::Update(double learning_rate) {
                    .gradient_scale = scale,
                    .step = step_});
   }
-  SkipUpdate();
+  ClearGradients();
 }
 
 void ShardedOptimizer::Step(Trained& trained, const AdamWStep& step) {
   Bucket& bucket = *trained.bucket;
   const at::Tensor master = bucket.share_master();
   const at::Tensor gradient = bucket.share_gradient().to(master.device());
+  const at::Tensor values = bucket.BeginValues();
   for (const DecayRun& run : trained.runs) {
     const auto elements = [&](const at::Tensor& share) {
-      return share.narrow(0, run.elements.begin, run.elements.size());
+      return share.defined() ? share.narrow(0, run.elements.begin, run.elements.size()) : at::Tensor();
     };
     AdamWStep of_run = step;
     if (!run.decayed) of_run.weight_decay = 0;
-    AdamW(elements(master), elements(gradient), elements(trained.exp_avg), elements(trained.exp_avg_sq),
-          of_run);
+    StepAdamW({.master = elements(master),
+               .gradient = elements(gradient),
+               .exp_avg = elements(trained.exp_avg),
+               .exp_avg_sq = elements(trained.exp_avg_sq),
+               .value = elements(values)},
+              of_run);
   }
-  bucket.WriteValues();
+  bucket.EndValues();
 }
 
 void ShardedOptimizer::SkipUpdate() {
+  TRIREME_CHECK(finished_) << "a step is skipped before its gradients are finished";
+  ClearGradients();
+}
+
+void ShardedOptimizer::ClearGradients() {
   for (Trained& trained : trained_) trained.bucket->ZeroGradients();
   finished_ = false;
 }
@@ -163,7 +170,11 @@ std::vector<Shard> ShardedOptimizer::States() {
 
 void ShardedOptimizer::StatesLoaded(int64_t step) {
   step_ = step;
-  for (Trained& trained : trained_) trained.bucket->WriteValues();
+  for (Trained& trained : trained_) {
+    const at::Tensor values = trained.bucket->BeginValues();
+    if (values.defined()) values.copy_(trained.bucket->share_master());
+    trained.bucket->EndValues();
+  }
 }
 
 std::vector<Shard> ShardedOptimizer::Gradients() {

@@ -18,7 +18,9 @@ namespace trireme {
 struct GradientReport {
   double norm = 0;  // of all gradients of the model, before clipping
   bool finite = true;
-  std::string culprit;  // "rank 3: layers.2.mlp.down.weight (nan)"; the same on every rank
+  // Where not finite: "rank 3: layers.2.mlp.down.weight (nan)", the same on every rank. It is the rank whose
+  // share has the value: whose tokens it came from is lost in the sum.
+  std::string culprit;
 };
 
 struct OptimizerGroups {
@@ -78,6 +80,7 @@ class ShardedOptimizer {
   bool IsTiedCopy(const Bucket& bucket) const;  // the last stage's
   void MakeMoments();
   void Step(Trained& trained, const AdamWStep& step);
+  void ClearGradients();
   std::string FindCulprit();
   void AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
                     std::vector<Shard>& shards) const;

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -227,6 +228,35 @@ double PlainModel::RunStep(int step) {
   }
   adamw_->Step(gradients);
   return norm;
+}
+
+double Distance(const at::Tensor& found, const at::Tensor& wanted) {
+  if (wanted.numel() == 0) return 0;
+  return (found.to(at::kDouble) - wanted.to(at::kDouble)).abs().max().item<double>();
+}
+
+std::map<std::string, at::Tensor> Assemble(const std::vector<Shard>& shards, const std::string& state,
+                                           const PlainModel& plain, Communicator& world) {
+  std::map<std::string, at::Tensor> wholes;
+  for (const auto& [name, placement] : plain.placements()) {
+    const at::Tensor whole = at::zeros(placement.GlobalShape(), at::kFloat), owners = at::zeros_like(whole);
+    for (const Shard& shard : shards) {
+      if (shard.key != state + "/" + name) continue;
+      EXPECT_EQ(shard.global_shape, placement.GlobalShape());
+      for (const ShardBox& box : shard.boxes) {
+        if (box.replica != 0) continue;
+        const at::Tensor mine =
+            at::from_blob(static_cast<float*>(shard.data) + box.offset, box.global.extent, shard.strides);
+        InBox(whole, box.global).add_(mine);
+        InBox(owners, box.global).add_(1);
+      }
+    }
+    AllReduce(whole, world);
+    AllReduce(owners, world);
+    EXPECT_TRUE(owners.eq(1).all().item<bool>()) << state << "/" << name << ": " << owners;
+    wholes[name] = whole;
+  }
+  return wholes;
 }
 
 }  // namespace trireme

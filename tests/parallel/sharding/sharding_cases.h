@@ -11,6 +11,7 @@
 
 #include "core/comm/communicator_set.h"
 #include "parallel/sharding/optimizer.h"
+#include "tests/core/comm/spmd.h"
 #include "tests/parallel/sharding/plain_adamw.h"
 
 namespace trireme {
@@ -46,6 +47,17 @@ bool SumsOverTensor(const Placement& placement);
 
 // What a rank has in memory of a whole tensor: copies it between there and its local one.
 void CopyToLocal(const Placement& placement, int rank, const at::Tensor& whole, const at::Tensor& local);
+
+template <typename Visit>  // visit(sizes, grids, groups)
+void ForEachLayout(const Visit& visit) {
+  for (const ParallelSizes& sizes : LayoutsOf(TestJob().world())) {
+    const Grids grids = MakeGrids(TestJob().world(), sizes);
+    const std::unique_ptr<CommunicatorSet> groups = MakeGroups(grids);
+    visit(sizes, grids, *groups);
+  }
+}
+
+double Distance(const at::Tensor& found, const at::Tensor& wanted);  // the largest of all elements
 
 class ModelRank {
  public:
@@ -88,5 +100,9 @@ class PlainModel {
   std::map<std::string, std::vector<int>> stages_;
   std::unique_ptr<PlainAdamW> adamw_;
 };
+
+// Whole tensors out of what all ranks own of the shards of a state; checks that each element has one owner.
+std::map<std::string, at::Tensor> Assemble(const std::vector<Shard>& shards, const std::string& state,
+                                           const PlainModel& plain, Communicator& world);
 
 }  // namespace trireme
