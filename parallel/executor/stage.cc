@@ -110,6 +110,10 @@ void RunningStage::BackwardWeight(int micro_batch, bool reduce) {
 
 void RunningStage::StartReduction(const StageLayer& layer) {
   for (Bucket* bucket : layer.owns) bucket->StartReduce();
+  // What earlier reductions still hold goes as soon as they are done.
+  for (const StageLayer& other : layers_) {
+    for (Bucket* bucket : other.owns) bucket->SettleReduction();
+  }
 }
 
 void RunningStage::GatherParameters() {

@@ -106,18 +106,18 @@ void ShardedOptimizer::Update(double learning_rate) {
   ++step_;
   const double scale = options_.clip > 0 ? std::min(1.0, options_.clip / (report_.norm + 1e-6)) : 1.0;
   for (Trained& trained : trained_) {
-    Step(trained, {.learning_rate = learning_rate,
+    Step(trained, {.lr = learning_rate,
                    .beta1 = options_.beta1,
                    .beta2 = options_.beta2,
                    .eps = options_.eps,
                    .weight_decay = options_.weight_decay,
-                   .gradient_scale = scale,
-                   .step = step_});
+                   .step = step_,
+                   .gradient_scale = scale});
   }
   ClearGradients();
 }
 
-void ShardedOptimizer::Step(Trained& trained, const AdamWStep& step) {
+void ShardedOptimizer::Step(Trained& trained, const AdamWNumbers& numbers) {
   Bucket& bucket = *trained.bucket;
   const at::Tensor master = bucket.share_master();
   const at::Tensor gradient = bucket.share_gradient().to(master.device());
@@ -126,14 +126,14 @@ void ShardedOptimizer::Step(Trained& trained, const AdamWStep& step) {
     const auto elements = [&](const at::Tensor& share) {
       return share.defined() ? share.narrow(0, run.elements.begin, run.elements.size()) : at::Tensor();
     };
-    AdamWStep of_run = step;
+    AdamWNumbers of_run = numbers;
     if (!run.decayed) of_run.weight_decay = 0;
-    StepAdamW({.master = elements(master),
-               .gradient = elements(gradient),
-               .exp_avg = elements(trained.exp_avg),
-               .exp_avg_sq = elements(trained.exp_avg_sq),
-               .value = elements(values)},
-              of_run);
+    AdamW({.master = elements(master),
+           .exp_avg = elements(trained.exp_avg),
+           .exp_avg_sq = elements(trained.exp_avg_sq),
+           .gradient = elements(gradient),
+           .parameter = elements(values)},
+          of_run);
   }
   bucket.EndValues();
 }

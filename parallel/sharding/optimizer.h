@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/comm/job.h"
-#include "parallel/sharding/adamw.h"
+#include "ops/adamw.h"
 #include "parallel/sharding/bucket.h"
 #include "parallel/sharding/gradient_norm.h"
 #include "parallel/sharding/tensor_sums.h"
@@ -79,7 +79,7 @@ class ShardedOptimizer {
   bool IsTied(const Bucket& bucket) const;
   bool IsTiedCopy(const Bucket& bucket) const;  // the last stage's
   void MakeMoments();
-  void Step(Trained& trained, const AdamWStep& step);
+  void Step(Trained& trained, const AdamWNumbers& numbers);
   void ClearGradients();
   std::string FindCulprit();
   void AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
