@@ -20,9 +20,9 @@ TRIREME_INLINE void SoftmaxBody(const float* scores, const ScoreBlock& block, T*
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < seen; ++j) {
-      const float e = Exp(s[j] * scale - shift);
+      const float e = ExpUpTo88(s[j] * scale - shift);
       sum += e;
-      p[j] = Narrow<T>(e);
+      p[j] = NarrowResult<T>(e);
     }
     std::memset(static_cast<void*>(p + seen), 0, sizeof(T) * (block.keys - seen));
     out.inverse_sum[row] = 1.0f / sum;
@@ -40,9 +40,9 @@ TRIREME_INLINE void SoftmaxBackwardBody(const SoftmaxIn& in, const ScoreBlock& b
     const float scale = block.scale, shift = in.log_sum_exp[row], dot = in.dot[row];
 #pragma omp simd
     for (int64_t j = 0; j < seen; ++j) {
-      const float e = Exp(s[j] * scale - shift);
-      p[j] = Narrow<T>(e);
-      ds[j] = Narrow<T>(e * (dp[j] - dot) * scale);
+      const float e = ExpUpTo88(s[j] * scale - shift);
+      p[j] = NarrowResult<T>(e);
+      ds[j] = NarrowResult<T>(e * (dp[j] - dot) * scale);
     }
     std::memset(static_cast<void*>(p + seen), 0, sizeof(T) * (block.keys - seen));
     std::memset(static_cast<void*>(ds + seen), 0, sizeof(T) * (block.keys - seen));

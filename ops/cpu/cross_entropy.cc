@@ -29,8 +29,8 @@ TRIREME_INLINE void StatisticsBody(const T* logits, const LogitRows& in, Rows ro
       }
       float tile_sum = 0;
 #pragma omp simd reduction(+ : tile_sum)
-      for (int64_t i = begin; i < end; ++i) tile_sum += Exp(Widen(line[i]) - tile_largest);
-      if (begin > 0) tile_sum += sum * Exp(largest - tile_largest);
+      for (int64_t i = begin; i < end; ++i) tile_sum += ExpUpTo88(Widen(line[i]) - tile_largest);
+      if (begin > 0) tile_sum += sum * ExpUpTo88(largest - tile_largest);
       sum = tile_sum;
       largest = tile_largest;
     }
@@ -47,9 +47,10 @@ TRIREME_INLINE void GradientBody(T* logits, const LogitRows& in, Rows rows, cons
     T* line = logits + row * in.stride;
     const float shift = log_sum_exp[row];
     const int64_t label = in.labels[row] - in.first_token;
-    const float picked = Holds(in, row) ? (Exp(Widen(line[label]) - shift) - 1.0f) * scale : 0.0f;
+    const float picked = Holds(in, row) ? (ExpUpTo88(Widen(line[label]) - shift) - 1.0f) * scale : 0.0f;
 #pragma omp simd
-    for (int64_t i = 0; i < in.columns; ++i) line[i] = Narrow<T>(Exp(Widen(line[i]) - shift) * scale);
+    for (int64_t i = 0; i < in.columns; ++i)
+      line[i] = NarrowResult<T>(ExpUpTo88(Widen(line[i]) - shift) * scale);
     std::fill(line + in.columns, line + in.stride, T{});
     if (Holds(in, row)) line[label] = Narrow<T>(picked);
   }

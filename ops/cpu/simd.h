@@ -45,17 +45,31 @@ TRIREME_INLINE Bf16 Narrow<Bf16>(float x) {
   return static_cast<Bf16>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
+// The same for what arithmetic has just made, in two thirds of the time: such a NaN is quiet, and none but
+// one whose payload was all ones in an input could be carried away by the rounding.
+template <typename T>
+TRIREME_INLINE T NarrowResult(float x);
+template <>
+TRIREME_INLINE float NarrowResult<float>(float x) {
+  return x;
+}
+template <>
+TRIREME_INLINE Bf16 NarrowResult<Bf16>(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  return static_cast<Bf16>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
 // What is left of a float after a trip through T.
 template <typename T>
 TRIREME_INLINE float Rounded(float x) {
   return Widen(Narrow<T>(x));
 }
 
-// e^x with a relative error below 2e-7; 0 below -87.3 and e^88 above 88, which is where fp32 ends. NaN stays.
-TRIREME_INLINE float Exp(float x) {
+// e^x for x up to 88, as in every softmax, with a relative error below 2e-7; 0 below -87.3. NaN stays.
+TRIREME_INLINE float ExpUpTo88(float x) {
   constexpr float kLog2E = 1.44269504f, kRound = 12582912.0f;  // 1.5 · 2²³: adding it rounds to an integer
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  const float limited = x > 88.0f ? 88.0f : (x < -87.3f ? -87.3f : x);
+  const float limited = x < -87.3f ? -87.3f : x;
   const float shifted = limited * kLog2E + kRound;
   const float whole = shifted - kRound;
   const float r = (limited - whole * kLn2High) - whole * kLn2Low;  // |r| <= ln(2) / 2
@@ -70,5 +84,8 @@ TRIREME_INLINE float Exp(float x) {
   const float result = p * std::bit_cast<float>(exponent);
   return x < -87.3f ? 0.0f : result;
 }
+
+// The same for any x: e^88 above 88, which is where fp32 ends.
+TRIREME_INLINE float Exp(float x) { return ExpUpTo88(x > 88.0f ? 88.0f : x); }
 
 }  // namespace trireme::cpu

@@ -14,7 +14,8 @@ TRIREME_INLINE void ForwardBody(const T* gate_up, int64_t ffn, Rows rows, T* out
     for (int64_t i = 0; i < ffn; ++i) {
       const float g = Widen(gate[i]);
       // silu is rounded before it meets `up`, as a chain of two operators does.
-      y[i] = Narrow<T>(Rounded<T>(g * Sigmoid(g)) * Widen(up[i]));
+      const float silu = Widen(NarrowResult<T>(g * Sigmoid(g)));
+      y[i] = NarrowResult<T>(silu * Widen(up[i]));
     }
   }
 }
@@ -27,8 +28,8 @@ TRIREME_INLINE void BackwardBody(const T* gate_up, const T* gradient, int64_t ff
 #pragma omp simd
     for (int64_t i = 0; i < ffn; ++i) {
       const float g = Widen(gate[i]), d = Widen(dy[i]), s = Sigmoid(g);
-      up_gradient[i] = Narrow<T>(d * g * s);
-      gate_gradient[i] = Narrow<T>(d * Widen(up[i]) * s * (1.0f + g * (1.0f - s)));
+      up_gradient[i] = NarrowResult<T>(d * g * s);
+      gate_gradient[i] = NarrowResult<T>(d * Widen(up[i]) * s * (1.0f + g * (1.0f - s)));
     }
   }
 }

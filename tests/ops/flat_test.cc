@@ -129,8 +129,12 @@ TEST(Kernels, RoundingToBf16IsTorchs) {
       EXPECT_TRUE(std::isnan(found)) << bits;
     } else {
       ASSERT_EQ(std::bit_cast<uint32_t>(found), std::bit_cast<uint32_t>(wanted)) << bits;
+      ASSERT_EQ(cpu::NarrowResult<cpu::Bf16>(x), cpu::Narrow<cpu::Bf16>(x)) << bits;
     }
   }
+  EXPECT_TRUE(std::isnan(cpu::Widen(cpu::NarrowResult<cpu::Bf16>(std::numeric_limits<float>::quiet_NaN()))));
+  EXPECT_TRUE(std::isnan(cpu::Widen(cpu::NarrowResult<cpu::Bf16>(-std::numeric_limits<float>::quiet_NaN()))));
+  EXPECT_TRUE(std::isinf(cpu::Widen(cpu::NarrowResult<cpu::Bf16>(INFINITY))));
   for (const uint32_t tie : {0x3f808000u, 0x3f818000u, 0x7f7fffffu, 0x7f800001u}) {
     const float x = std::bit_cast<float>(tie);
     EXPECT_EQ(std::isnan(cpu::Rounded<cpu::Bf16>(x)), std::isnan(x));
