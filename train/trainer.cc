@@ -4,6 +4,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "checkpoint/hf_directory.h"
+#include "core/base/process.h"
 #include "core/tensor/dtype.h"
 #include "parallel/tensor/collectives.h"
 #include "train/batches.h"
@@ -53,6 +54,7 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
       trace_(trace),
       device_(Device::ForLocalRank(job.local_rank())),
       groups_(std::make_unique<CommunicatorSet>(job, device_, plan.groups, HostCommOptions(config, trace))) {
+  KeepFreedMemory();
   at::globalContext().setDeterministicAlgorithms(config.run().deterministic(), /*warn_only=*/true);
   model_ = std::make_unique<Model>(graph, ModelLayout{plan_.grids, job.rank(), plan_.placement, plan_.stages},
                                    *groups_,

@@ -8,4 +8,8 @@ namespace trireme {
 // The most memory that was resident at one time since the start.
 int64_t PeakResidentBytes();
 
+// Lets the C library keep what was freed instead of handing it back: a training step allocates the same large
+// blocks again and again, and every page that comes anew costs a fault.
+void KeepFreedMemory();
+
 }  // namespace trireme

@@ -12,7 +12,7 @@ namespace trireme {
 double MeasureMatrixRate(DType dtype) {
   using Clock = std::chrono::steady_clock;
   constexpr int64_t kSize = 1024;
-  constexpr int kTries = 6;
+  constexpr int kTries = 24;
   const at::Tensor a = at::ones({kSize, kSize}, ToTorch(dtype)), b = at::ones_like(a);
   at::Tensor product = at::empty_like(a);
   double best = 0;

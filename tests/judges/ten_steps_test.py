@@ -51,11 +51,12 @@ TWICE = [("qwen2", COSINE, 2, ["parallel.tensor=2"]), ("qwen2", COSINE, 2, ["par
 
 
 def learning_rate(optimizer, step):
-    """Of step 1, 2, …: a straight rise, then down to min_lr at the last step."""
+    """Of step 1, 2, …: a straight rise to lr (the first step's where there is none), then down to min_lr at the last."""
     rise, low, high = round(optimizer["warmup"] * STEPS), optimizer["min_lr"], optimizer["lr"]
     if step <= rise:
         return high * step / rise
-    way = (step - rise) / (STEPS - rise)
+    peak = max(rise, 1)
+    way = (step - peak) / (STEPS - peak)
     fall = {"constant": 0.0, "linear": way, "cosine": (1 - math.cos(math.pi * way)) / 2}[optimizer["schedule"]]
     return high - (high - low) * fall
 
