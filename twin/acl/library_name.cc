@@ -1,2 +1,3 @@
-// libacl_rt and libmsprofiler: names that programs for CANN link beside libascendcl. All functions are there.
+// Names that programs for CANN, or the torch_npu wheel, link beside libascendcl. All functions are there: who
+// looks one up in such a library finds it in the one that it links.
 extern "C" __attribute__((visibility("default"))) const char twin_library_name[] = "see libascendcl";

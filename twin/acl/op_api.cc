@@ -34,15 +34,18 @@ aclError SetList(const char* function, aclopAttr* attr, const char* name, int co
 aclError NotFound(const char* function, const char* op_type) {
   TWIN_TRY(twin::RequireInit(function));
   if (op_type == nullptr) return FailNull(function, "opType");
-  return Fail(ACL_ERROR_OP_NOT_FOUND, function,
-              Text("the CANN twin has no operator '", op_type,
-                   "' of this interface; with torch_npu, torch.npu.set_compile_mode(jit_compile=False) "
-                   "selects aclnn"));
+  return Fail(
+      ACL_ERROR_OP_NOT_FOUND, function,
+      Text("the CANN twin has no operator '", op_type,
+           "': it computes only what its libopapi lists as aclnn operators. torch_npu comes here where "
+           "the aclnn operator it looked for is not in that list, or after "
+           "torch.npu.set_compile_mode(jit_compile=True)"));
 }
 
+// Asked for before they are set by who wants to know the default: nothing is compiled at run time here.
 struct CompileOptions {
   std::mutex mutex;
-  std::map<int, std::string> values;
+  std::map<int, std::string> values{{ACL_OP_JIT_COMPILE, "disable"}};
 };
 
 CompileOptions& compile_options() {

@@ -1,0 +1,102 @@
+// Executors: from the two calls of an operator to work on a stream, and the list of the operators that are
+// there.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "twin/acl/internal.h"
+#include "twin/opapi/operator.h"
+
+namespace twin {
+namespace {
+
+std::vector<const Registration*>& Operators() {
+  static auto* operators = new std::vector<const Registration*>;
+  return *operators;
+}
+
+// In the order of the alphabet; made when the library has been loaded, so all are there.
+const Registration* OperatorAt(size_t index) {
+  static const auto* sorted = [] {
+    auto* operators = new std::vector<const Registration*>(Operators());
+    std::sort(operators->begin(), operators->end(),
+              [](const Registration* a, const Registration* b) { return std::strcmp(a->name, b->name) < 0; });
+    return operators;
+  }();
+  return index < sorted->size() ? (*sorted)[index] : nullptr;
+}
+
+int Refuse(int code, const char* name, const char* text) {
+  SetRecentError(std::string(name) + ": " + text);
+  return code;
+}
+
+// On the stream's worker. The words without libtorch's own stack trace: they reach a user of the program.
+aclError Run(const aclOpExecutor& executor) {
+  at::AutoDispatchBelowADInplaceOrView no_autograd;
+  try {
+    executor.run();
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(error.what_without_backtrace());
+  }
+  return ACL_SUCCESS;
+}
+
+}  // namespace
+
+Registration::Registration(const char* name) : name(name) { Operators().push_back(this); }
+
+void Resizable::Set(const at::Tensor& values) const {
+  // The program made room for the largest result; the result's own size is what it asks for afterwards.
+  TORCH_CHECK(values.numel() <= object->view.numel(), "the result has ", values.numel(),
+              " elements, the output ", object->view.numel());
+  std::vector<int64_t> strides(values.dim(), 1);
+  for (int64_t dim = values.dim() - 2; dim >= 0; --dim) {
+    strides[dim] = strides[dim + 1] * std::max<int64_t>(values.size(dim + 1), 1);
+  }
+  object->view = object->view.as_strided(values.sizes(), strides);
+  object->view.copy_(values);
+}
+
+int MakeExecutor(Registration* operation, uint64_t* workspace_size, aclOpExecutor** executor,
+                 const std::function<std::function<void()>()>& bind) {
+  const char* name = operation->name;
+  if (workspace_size == nullptr) return Refuse(kNullArgument, name, "workspaceSize is null");
+  if (executor == nullptr) return Refuse(kNullArgument, name, "executor is null");
+  try {
+    *executor = new aclOpExecutor{.operation = operation, .run = bind()};
+  } catch (const NullArgument& error) {
+    return Refuse(kNullArgument, name, error.what());
+  } catch (const std::exception& error) {
+    return Refuse(kInvalidArgument, name, error.what());
+  }
+  *workspace_size = 0;  // ATen takes its own scratch memory, from the host's
+  return ACL_SUCCESS;
+}
+
+int Launch(void*, uint64_t, aclOpExecutor* executor, aclrtStream stream) {
+  if (executor == nullptr) return Refuse(kNullArgument, "aclnn", "executor is null");
+  const std::shared_ptr<aclOpExecutor> owned(executor);
+  owned->operation->calls.fetch_add(1, std::memory_order_relaxed);
+  return Enqueue(
+      stream, [owned] { return Run(*owned); }, owned->operation->name);
+}
+
+}  // namespace twin
+
+// The operators that are there, in the order of the alphabet: the name at `index`, nullptr behind the last.
+TWIN_API const char* twinOperatorName(size_t index) {
+  const twin::Registration* operation = twin::OperatorAt(index);
+  return operation == nullptr ? nullptr : operation->name;
+}
+
+// How often this process has called it.
+TWIN_API uint64_t twinOperatorCalls(size_t index) {
+  const twin::Registration* operation = twin::OperatorAt(index);
+  return operation == nullptr ? 0 : operation->calls.load();
+}
