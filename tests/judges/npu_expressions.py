@@ -194,6 +194,34 @@ PAIRS = [(f"x = {x}; {npu}", f"x = {x}; {cpu}") for x, npu, cpu in [
     (f"torch_npu.npu_fusion_attention(big[:, :, 1:], big, big, 3, 'BNSD', scale=0.4, sparse_mode=3, next_tockens=0, atten_mask={CAUSAL})[0]",
      "F.scaled_dot_product_attention(big[:, :, 1:], big, big, (torch.arange(4) <= torch.arange(1, 4).unsqueeze(1)), scale=0.4)")]
 
+# experts [4 tokens, 2 choices]; where a choice goes when all are sorted by expert, one that is cut off going nowhere
+ROUTE = ("e = torch.tensor([[2, 0], [1, 2], [0, 1], [2, 1]], device=device); order = e.flatten().argsort(stable=True); "
+         "back = order.argsort(); ")
+BACK = "torch.cat([x, x.new_zeros(2, 6)]).index_select(0, back).view(4, 2, 6)"
+GROUPS = "torch.tensor([1, 1, 4], device=device)"
+EXPERTS = [
+    (ROUTE + npu, ROUTE + cpu) for npu, cpu in [
+        ("torch_npu.npu_moe_token_permute(a, e)", "a[order // 2], back.int()"),
+        ("torch_npu.npu_moe_token_permute(a, e, 6)", "a[order[:6] // 2], back.int()"),
+        ("torch_npu.npu_moe_token_permute(a, e[:, 0])[0]", "a[e[:, 0].argsort(stable=True)]"),
+        ("gradients(lambda x: torch_npu.npu_moe_token_permute(x, e, 6)[0], a)", "gradients(lambda x: x[order[:6] // 2], a)"),
+        ("x = a.repeat(2, 1)[:6]; torch_npu.npu_moe_token_unpermute(x, back.int(), p[:, :2])",
+         f"x = a.repeat(2, 1)[:6]; ({BACK} * p[:, :2, None]).sum(1)"),
+        ("torch_npu.npu_moe_token_unpermute(a, torch.tensor([2, 0, 3, 1], device=device, dtype=torch.int32))", "a[[2, 0, 3, 1]]"),
+        ("gradients(lambda x, w: torch_npu.npu_moe_token_unpermute(x, back.int(), w), a.repeat(2, 1)[:6], p[:, :2])",
+         f"gradients(lambda x, w: ({BACK} * w[..., None]).sum(1), a.repeat(2, 1)[:6], p[:, :2])")]
+] + [
+    (f"torch_npu.npu_grouped_matmul({arguments})", cpu) for arguments, cpu in [
+        ("[a, b], [w, w * 2], group_type=-1, group_list=torch.empty(0, dtype=torch.int64, device=device)", "[a @ w, b @ (w * 2)]"),
+        (f"[a], [cube2], group_type=0, split_item=3, group_list={GROUPS}", "[torch.cat([a[:1] @ cube2[0], a[1:] @ cube2[2]])]"),
+        (f"[a], list(cube2), bias=list(cube[:, 0, :5]), group_type=0, split_item=3, group_list={GROUPS}",
+         "[torch.cat([a[:1] @ cube2[0] + cube[0, 0, :5], a[1:] @ cube2[2] + cube[2, 0, :5]])]"),
+        (f"[a], list(cube2), group_type=0, split_item=0, group_list={GROUPS}", "[a[:1] @ cube2[0], a[1:1] @ w, a[1:] @ cube2[2]]"),
+        ("[a], [cube2], group_type=0, split_item=2, group_list_type=1, group_list=torch.tensor([2, 0, 2], device=device)",
+         "[torch.cat([a[:2] @ cube2[0], a[2:] @ cube2[2]])]"),
+        ("[a], [w], group_type=2, split_item=3, group_list=torch.tensor([2, 6], device=device)",
+         "[torch.stack([a[:, :2] @ w[:2], a[:, 2:] @ w[2:]])]")]]
+
 # Random numbers differ between devices; npu_device_test looks at them. Here they are called, and have the right shape.
 RANDOM = [
     "torch.rand(3, device=device)", "a.uniform_(1, 2)", "torch.randn(3, device=device)", "a.normal_(1, 2)",
@@ -202,4 +230,4 @@ RANDOM = [
     "torch.randperm(5, device=device)", "torch.multinomial(p, 2)", "F.dropout(a, 0.5)", "gradients(lambda x: F.dropout(x, 0.5), a)"]
 
 NOT_EQUAL_BY_NATURE = set(RANDOM)
-EXPRESSIONS = [(expression, expression) for expression in UNARY + COMPARE + BINARY + RULES + REDUCE + INDEX + NETWORK + FOREACH + RANDOM] + PAIRS
+EXPRESSIONS = [(expression, expression) for expression in UNARY + COMPARE + BINARY + RULES + REDUCE + INDEX + NETWORK + FOREACH + RANDOM] + PAIRS + EXPERTS
