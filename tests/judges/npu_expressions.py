@@ -147,6 +147,16 @@ FOREACH = (
        "s = torch.full((1,), 8.0, device=device); torch._amp_update_scale_(s, torch.zeros(1, dtype=torch.int32, device=device), "
        "torch.ones(1, device=device), 2.0, 0.5, 10); s"])
 
+# Three steps of the optimizer as torch offers it: a loop over lists, and one fused operator.
+OPTIMIZER = [f"t = [torch.nn.Parameter(a), torch.nn.Parameter(row)]; o = torch.optim.AdamW(t, lr=0.1, weight_decay=0.3, {how}); "
+             "[(setattr(x, 'grad', x.detach() * s + 0.1), o.step()) for s in (1, 2, 3) for x in t[:1]]; "
+             "setattr(t[1], 'grad', row * 2); o.step(); t" for how in (
+                 "foreach=True", "fused=True", "fused=True, amsgrad=True", "foreach=True, amsgrad=True", "fused=True, maximize=True")] + [
+    "t = [torch.nn.Parameter(a)]; o = torch.optim.@(t, lr=0.1); setattr(t[0], 'grad', a * 2); o.step(); o.step(); t".replace("@", name)
+    for name in ("SGD", "Adam", "RMSprop", "Adagrad", "NAdam", "RAdam")] + [
+    "t = [torch.nn.Parameter(a), torch.nn.Parameter(row)]; setattr(t[0], 'grad', a * 2); setattr(t[1], 'grad', row * 3); "
+    "n = torch.nn.utils.clip_grad_norm_(t, 1.0); n, t[0].grad, t[1].grad"]
+
 ATTENTION = "lambda q, k, v: torch_npu.npu_fusion_attention(q, k, v, @)[0]"
 EAGER = "lambda q, k, v: F.scaled_dot_product_attention(q, k, v, @)"
 CAUSAL = "torch.ones(4, 4, device=device, dtype=torch.bool).triu(1)"
@@ -230,4 +240,4 @@ RANDOM = [
     "torch.randperm(5, device=device)", "torch.multinomial(p, 2)", "F.dropout(a, 0.5)", "gradients(lambda x: F.dropout(x, 0.5), a)"]
 
 NOT_EQUAL_BY_NATURE = set(RANDOM)
-EXPRESSIONS = [(expression, expression) for expression in UNARY + COMPARE + BINARY + RULES + REDUCE + INDEX + NETWORK + FOREACH + RANDOM] + PAIRS + EXPERTS
+EXPRESSIONS = [(expression, expression) for expression in UNARY + COMPARE + BINARY + RULES + REDUCE + INDEX + NETWORK + FOREACH + OPTIMIZER + RANDOM] + PAIRS + EXPERTS

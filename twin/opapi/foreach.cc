@@ -119,3 +119,10 @@ OP(aclnnAmpUpdateScale, [](Tensor scale, Tensor growth_tracker, Tensor found_inf
                            double backoff, int64_t interval, Tensor, Tensor) {
   at::_amp_update_scale_(scale, growth_tracker, found_inf, growth, backoff, interval);
 })
+OP(aclnnApplyAdamWV2,
+   [](Tensor self, Tensor mean, Tensor square, Optional<Tensor> max_square, Tensor grad, Tensor steps_before,
+      float rate, float beta1, float beta2, float decay, float eps, bool amsgrad, bool maximize) {
+     const Tensors greatest = amsgrad ? Tensors{max_square.value()} : Tensors{};
+     at::_fused_adamw_({self}, {grad}, {mean}, {square}, greatest, {steps_before + 1}, rate, beta1, beta2,
+                       decay, eps, amsgrad, maximize);
+   })
