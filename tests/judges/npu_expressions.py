@@ -204,6 +204,17 @@ PAIRS = [(f"x = {x}; {npu}", f"x = {x}; {cpu}") for x, npu, cpu in [
     (f"torch_npu.npu_fusion_attention(big[:, :, 1:], big, big, 3, 'BNSD', scale=0.4, sparse_mode=3, next_tockens=0, atten_mask={CAUSAL})[0]",
      "F.scaled_dot_product_attention(big[:, :, 1:], big, big, (torch.arange(4) <= torch.arange(1, 4).unsqueeze(1)), scale=0.4)")]
 
+# Packed sequences of 1 and 3 tokens, [tokens, heads, width]; the mask is that of the longest.
+PACKED = "x = big.permute(2, 0, 1, 3).flatten(1, 2); "
+PARTS = ("torch.cat([F.scaled_dot_product_attention(q[s].transpose(0, 1), k[s].repeat_interleave(2, 1).transpose(0, 1), "
+         "v[s].repeat_interleave(2, 1).transpose(0, 1), scale=0.4@).transpose(0, 1) for s in (slice(0, 1), slice(1, 4))])")
+PACKED_ATTENTION = [
+    (f"{PACKED}{grad}(lambda q, k, v: torch_npu.npu_fusion_attention(q, k, v, 6, 'TND', scale=0.4, actual_seq_qlen=[1, 4], "
+     f"actual_seq_kvlen=[1, 4]{npu})[0]{call}", f"{PACKED}{grad}(lambda q, k, v: {PARTS.replace('@', cpu)}{call}")
+    for grad, call in [("", ")(x, x[:, :3], x[:, 3:])"), ("gradients", ", x, x[:, :3], x[:, 3:])")] for npu, cpu in [
+        ("", ""), (f", atten_mask={CAUSAL}[:3, :3]", ", is_causal=True"),
+        (f", atten_mask={CAUSAL}, sparse_mode=3, next_tockens=0", ", is_causal=True")]]
+
 # experts [4 tokens, 2 choices]; where a choice goes when all are sorted by expert, one that is cut off going nowhere
 ROUTE = ("e = torch.tensor([[2, 0], [1, 2], [0, 1], [2, 1]], device=device); order = e.flatten().argsort(stable=True); "
          "back = order.argsort(); ")
@@ -240,4 +251,4 @@ RANDOM = [
     "torch.randperm(5, device=device)", "torch.multinomial(p, 2)", "F.dropout(a, 0.5)", "gradients(lambda x: F.dropout(x, 0.5), a)"]
 
 NOT_EQUAL_BY_NATURE = set(RANDOM)
-EXPRESSIONS = [(expression, expression) for expression in UNARY + COMPARE + BINARY + RULES + REDUCE + INDEX + NETWORK + FOREACH + OPTIMIZER + RANDOM] + PAIRS + EXPERTS
+EXPRESSIONS = [(expression, expression) for expression in UNARY + COMPARE + BINARY + RULES + REDUCE + INDEX + NETWORK + FOREACH + OPTIMIZER + RANDOM] + PAIRS + PACKED_ATTENTION + EXPERTS

@@ -2,8 +2,8 @@
 """Device npu as a stranger uses it: transformers and torch_npu train tiny models, nothing of ours is imported.
 
 The loss curve on npu:0 is that of the CPU, and the trained model generates the same tokens. So is the curve of two ranks
-under DistributedDataParallel over hccl. Run by tests/judges/npu_run, which puts the twin's libraries and the torch_npu
-wheel in reach.
+under DistributedDataParallel over hccl, and their collectives give what they should. Run by tests/judges/npu_run, which
+puts the twin's libraries and the torch_npu wheel in reach.
 """
 import json
 import os
@@ -13,6 +13,8 @@ import sys
 
 import torch
 import transformers
+
+import npu_collectives
 
 STEPS = 20
 LIMIT = 1e-4
@@ -81,10 +83,11 @@ def rank_main(rank, ranks):
     model = torch.nn.parallel.DistributedDataParallel(model_on(f"npu:{rank}", "Qwen3"), device_ids=[rank])
     total = torch.tensor(train(model, f"npu:{rank}", rank, ranks), device=f"npu:{rank}")
     torch.distributed.all_reduce(total)
+    collectives = npu_collectives.check(rank, f"npu:{rank}")
     total = total.tolist()  # waits: a rank that leaves with work in flight is a dead peer to the other
     torch.distributed.destroy_process_group()
     if rank == 0:
-        print("LOSSES " + json.dumps(total))
+        print("RESULT " + json.dumps({"losses": total, "collectives": collectives}))
 
 
 def train_on_ranks(ranks):
@@ -99,8 +102,8 @@ def train_on_ranks(ranks):
     for rank, (process, output) in enumerate(zip(processes, outputs)):
         if process.returncode != 0:
             raise SystemExit(f"FAILED: rank {rank} ended with status {process.returncode}\n{output[-4000:]}")
-    line = next(line for line in outputs[0].splitlines() if line.startswith("LOSSES "))
-    return json.loads(line.removeprefix("LOSSES "))
+    line = next(line for line in outputs[0].splitlines() if line.startswith("RESULT "))
+    return json.loads(line.removeprefix("RESULT "))
 
 
 def compare(what, losses, wanted):
@@ -124,7 +127,9 @@ def main():
         if found_tokens != tokens:
             good = False
             print(f"FAILED: {name} on npu:0 generates {found_tokens}; wanted {tokens}")
-    good &= compare("Qwen3 on 2 ranks, DistributedDataParallel over hccl", train_on_ranks(2), wanted["Qwen3"][0])
+    ranks = train_on_ranks(2)
+    good &= compare("Qwen3 on 2 ranks, DistributedDataParallel over hccl", ranks["losses"], wanted["Qwen3"][0])
+    print(f"ok: {ranks['collectives']} collectives on 2 ranks")
     return 0 if good else 1
 
 

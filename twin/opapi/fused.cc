@@ -1,6 +1,6 @@
-// Fused operators of transformers: attention, RMS norm, gated activation, rotary embedding, each with its
-// adjoint beside it. Attention without dropout, position shift or prefix: these are refused by name, not
-// ignored.
+// Fused operators of transformers other than attention: RMS norm, gated activation, rotary embedding, tokens
+// sorted by expert and back, matrix products by group. The adjoint stands beside the forward. Quantised forms
+// and padded routing are refused by name, not ignored.
 #include <ATen/ATen.h>
 
 #include "twin/opapi/operator.h"
@@ -8,66 +8,6 @@
 TWIN_OPERATOR_WORDS
 
 namespace {
-
-// What attention operators are given beside the tensors, and what follows from it. [b, n, s, d] inside.
-struct Attention {
-  std::string layout;
-  int64_t heads;
-  double scale;
-  int64_t before, after;  // how far back and ahead a query sees, in mode 4
-  int64_t mode;  // 0, 1: the mask as given · 2: causal from the top left · 3: from the bottom right · 4: band
-
-  // [b, n, s, d] of a tensor in `layout`; `count` heads.
-  Tensor Inside(const Tensor& x, int64_t count) const {
-    if (layout == "BNSD") return x;
-    if (layout == "BSND") return x.transpose(1, 2);
-    if (layout == "BSH") return x.unflatten(2, {count, -1}).transpose(1, 2);
-    if (layout == "SBH") return x.unflatten(2, {count, -1}).permute({1, 2, 0, 3});
-    TORCH_CHECK(false, "layout ", layout, " is not computed by the CANN twin; BNSD, BSND, BSH and SBH are");
-  }
-
-  Tensor Outside(const Tensor& x) const {
-    if (layout == "BNSD") return x;
-    if (layout == "BSND") return x.transpose(1, 2);
-    if (layout == "BSH") return x.transpose(1, 2).flatten(2);
-    return x.permute({2, 0, 1, 3}).flatten(2);
-  }
-
-  int64_t KeyHeads(const Tensor& query, const Tensor& key) const {
-    if (layout == "BNSD") return key.size(1);
-    if (layout == "BSND") return key.size(2);
-    return key.size(2) / (query.size(2) / heads);
-  }
-
-  bool causal(const Tensor& query, const Tensor& key) const {
-    return mode == 2 || (mode == 3 && query.size(2) == key.size(2));
-  }
-
-  // What is added to the scores, [s_q, s_k] or as the mask is; nothing where causal() says it all.
-  std::optional<Tensor> Bias(const std::optional<Tensor>& mask, const Tensor& query,
-                             const Tensor& key) const {
-    TORCH_CHECK(mode >= 0 && mode <= 4, "sparse mode ", mode,
-                " is not computed by the CANN twin; 0 to 4 are");
-    if (causal(query, key) || (mode < 2 && !mask)) return std::nullopt;
-    const Tensor hidden = mode < 2 ? mask->to(at::kBool) : OutsideBand(query.size(2), key.size(2));
-    return at::zeros(hidden.sizes(), query.options())
-        .masked_fill(hidden, -std::numeric_limits<double>::infinity());
-  }
-
-  Tensor OutsideBand(int64_t queries, int64_t keys) const {
-    // How far a key lies ahead of its query, the last of both being level. [s_q, s_k]
-    const Tensor ahead = at::arange(keys).unsqueeze(0) - at::arange(queries).unsqueeze(1) - (keys - queries);
-    return mode == 3 ? ahead > 0 : (ahead > after).logical_or(ahead < -before);
-  }
-};
-
-void RefuseAttention(const Optional<Tensor>& shift, const Optional<Tensor>& dropped, double keep,
-                     const Optional<Ints>& prefix) {
-  TORCH_CHECK(!shift || shift->numel() == 0, "attention with pse is not computed by the CANN twin");
-  TORCH_CHECK((!dropped || dropped->numel() == 0) && keep == 1,
-              "attention with dropout is not computed by the CANN twin; keep_prob is ", keep);
-  TORCH_CHECK(!prefix || prefix->empty(), "attention with prefix is not computed by the CANN twin");
-}
 
 Tensor RotateHalf(const Tensor& x, int64_t mode) {
   if (mode == 0) {
@@ -91,49 +31,68 @@ void RmsNorm(const Tensor& x, const Tensor& gamma, double eps, const Tensor& out
   rstd.copy_(scale.view_as(rstd));
 }
 
-}  // namespace
+void RefusePadding(bool padded) { TORCH_CHECK(!padded, "padded routing is not computed by the CANN twin"); }
 
-OP(aclnnFlashAttentionScore,
-   [](Tensor query, Tensor key, Tensor value, Optional<Tensor> shift, Optional<Tensor> dropped,
-      Optional<Tensor>, Optional<Tensor> mask, Optional<Ints> prefix, double scale, double keep,
-      int64_t before, int64_t after, int64_t heads, std::string layout, int64_t, int64_t mode,
-      Tensor softmax_max, Tensor softmax_sum, Optional<Tensor>, Tensor out) {
-     RefuseAttention(shift, dropped, keep, prefix);
-     const Attention rule{
-         .layout = layout, .heads = heads, .scale = scale, .before = before, .after = after, .mode = mode};
-     const int64_t key_heads = rule.KeyHeads(query, key);
-     const Tensor q = rule.Inside(query, heads);
-     const Tensor k = rule.Inside(key, key_heads).repeat_interleave(heads / key_heads, 1);
-     const Tensor v = rule.Inside(value, key_heads).repeat_interleave(heads / key_heads, 1);
-     const auto [score, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(
-         q, k, v, 0, rule.causal(q, k), rule.Bias(mask, q, k), scale);
-     out.copy_(rule.Outside(score));
-     // Eight equal columns each: exp(score - max) / sum is the probability, with the logarithm of the sum as
-     // max.
-     softmax_max.copy_(log_sum.unsqueeze(-1).expand_as(softmax_max));
-     softmax_sum.fill_(1);
-   })
-OP(aclnnFlashAttentionScoreGrad,
-   [](Tensor query, Tensor key, Tensor value, Tensor grad, Optional<Tensor> shift, Optional<Tensor> dropped,
-      Optional<Tensor>, Optional<Tensor> mask, Tensor softmax_max, Tensor softmax_sum, Optional<Tensor>,
-      Tensor score, Optional<Ints> prefix, double scale, double keep, int64_t before, int64_t after,
-      int64_t heads, std::string layout, int64_t, int64_t mode, Tensor grad_query, Tensor grad_key,
-      Tensor grad_value, Optional<Tensor>) {
-     RefuseAttention(shift, dropped, keep, prefix);
-     const Attention rule{
-         .layout = layout, .heads = heads, .scale = scale, .before = before, .after = after, .mode = mode};
-     const int64_t key_heads = rule.KeyHeads(query, key);
-     const Tensor q = rule.Inside(query, heads);
-     const Tensor k = rule.Inside(key, key_heads).repeat_interleave(heads / key_heads, 1);
-     const Tensor v = rule.Inside(value, key_heads).repeat_interleave(heads / key_heads, 1);
-     const Tensor log_sum = softmax_max.select(-1, 0) + softmax_sum.select(-1, 0).log();
-     const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-         rule.Inside(grad, heads), q, k, v, rule.Inside(score, heads), log_sum, 0, rule.causal(q, k),
-         rule.Bias(mask, q, k), scale);
-     grad_query.copy_(rule.Outside(dq));
-     grad_key.copy_(rule.Outside(dk.unflatten(1, {key_heads, -1}).sum(2)));
-     grad_value.copy_(rule.Outside(dv.unflatten(1, {key_heads, -1}).sum(2)));
-   })
+// Rows of `permuted` at `where`, zeros for those that were cut off. [where.numel(), width]
+Tensor TakeRows(const Tensor& permuted, const Tensor& where) {
+  const Tensor index = where.to(at::kLong);
+  const Tensor there = index < permuted.size(0);
+  if (permuted.size(0) == 0) return at::zeros({index.numel(), permuted.size(1)}, permuted.options());
+  return permuted.index_select(0, index.clamp_max(permuted.size(0) - 1)) * there.unsqueeze(1);
+}
+
+// Where each group ends, from running sums (type 0) or sizes (type 1).
+Ints GroupEnds(const Tensor& groups, int64_t type) {
+  TORCH_CHECK(type == 0 || type == 1, "group list type ", type,
+              " is not computed by the CANN twin; 0 and 1 are");
+  const Tensor ends = (type == 1 ? groups.cumsum(0) : groups).to(at::kLong).contiguous();
+  return {ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + ends.numel()};
+}
+
+// Item `group` of a list of matrices or of one tensor that holds them all.
+Tensor OfGroup(const Tensors& list, int64_t group) {
+  return list.size() == 1 && list[0].dim() == 3 ? list[0][group] : list.at(group);
+}
+
+void Product(const Tensor& x, const Tensor& weight, const Tensors& bias, int64_t group, Tensor out) {
+  at::mm_out(out, x, weight);
+  if (bias.empty()) return;
+  out.add_(bias.size() == 1 && bias[0].dim() == 2 ? bias[0][group] : bias.at(group));
+}
+
+// group_type -1: a product an item · 0: rows of x in groups, a weight each · 2: the inner dim in groups, a
+// result each
+void GroupedProducts(const Tensors& x, const Tensors& weight, const Tensors& bias,
+                     const Optional<Tensor>& groups, int64_t group_type, int64_t list_type,
+                     const Tensors& out) {
+  if (!groups || groups->numel() == 0) {
+    for (size_t i = 0; i < x.size(); ++i) Product(x[i], OfGroup(weight, i), bias, i, out.at(i));
+    return;
+  }
+  TORCH_CHECK(x.size() == 1, x.size(),
+              " tensors with a list of groups are not computed by the CANN twin; one is");
+  int64_t begin = 0, group = 0;
+  for (const int64_t end : GroupEnds(*groups, list_type)) {
+    if (group_type == 2) {
+      Tensor result = out.at(0)[group];
+      at::mm_out(result, x[0].slice(1, begin, end), weight.at(0).slice(0, begin, end));
+    } else {
+      const Tensor result = out.size() == 1 ? out[0].slice(0, begin, end) : out.at(group);
+      Product(x[0].slice(0, begin, end), OfGroup(weight, group), bias, group, result);
+    }
+    begin = end;
+    ++group;
+  }
+}
+
+void RefuseQuantised(std::initializer_list<const Optional<Tensors>*> lists, int64_t activation) {
+  for (const Optional<Tensors>* list : lists) {
+    TORCH_CHECK(!*list || (*list)->empty(), "quantised grouped products are not computed by the CANN twin");
+  }
+  TORCH_CHECK(activation == 0, "an activation after grouped products is not computed by the CANN twin");
+}
+
+}  // namespace
 
 OP(aclnnRmsNorm,
    [](Tensor x, Tensor gamma, double eps, Tensor out, Tensor rstd) { RmsNorm(x, gamma, eps, out, rstd); })
@@ -173,3 +132,56 @@ OP(aclnnRotaryPositionEmbeddingGrad, [](Tensor grad, Tensor cos, Tensor sin, Opt
   if (grad_cos) grad_cos->copy_((grad * *x).sum_to_size(cos.sizes()));
   if (grad_sin) grad_sin->copy_((grad * RotateHalf(*x, mode)).sum_to_size(sin.sizes()));
 })
+
+OP(aclnnMoeTokenPermute,
+   [](Tensor tokens, Tensor experts, int64_t wanted, bool padded, Tensor permuted, Tensor sorted) {
+     RefusePadding(padded);
+     const int64_t choices = experts.dim() == 1 ? 1 : experts.size(1);
+     const Tensor order = experts.flatten().argsort(/*stable=*/true, 0, /*descending=*/false);
+     permuted.copy_(tokens.index_select(0, order.slice(0, 0, wanted).floor_divide(choices)));
+     sorted.copy_(order.argsort());  // where each choice of each token went
+   })
+OP(aclnnMoeTokenPermuteGrad,
+   [](Tensor grad, Tensor sorted, int64_t choices, bool padded, Tensor grad_tokens) {
+     RefusePadding(padded);
+     grad_tokens.copy_(TakeRows(grad, sorted).unflatten(0, {-1, choices}).sum(1));
+   })
+OP(aclnnMoeTokenUnpermute,
+   [](Tensor permuted, Tensor sorted, Optional<Tensor> weights, bool padded, Optional<Ints>, Tensor tokens) {
+     RefusePadding(padded);
+     Tensor parts = TakeRows(permuted, sorted).unflatten(0, {-1, weights ? weights->size(1) : 1});
+     if (weights) parts = parts * weights->unsqueeze(-1);
+     tokens.copy_(parts.sum(1));
+   })
+OP(aclnnMoeTokenUnpermuteGrad,
+   [](Tensor permuted, Tensor grad, Tensor sorted, Optional<Tensor> weights, bool padded, Optional<Ints>,
+      Tensor grad_permuted, Optional<Tensor> grad_weights) {
+     RefusePadding(padded);
+     const int64_t choices = weights ? weights->size(1) : 1;
+     const Tensor whole = grad.repeat_interleave(choices, 0);  // [tokens * choices, width]
+     const Tensor parts = weights ? whole * weights->reshape({-1, 1}) : whole;
+     const Tensor index = sorted.to(at::kLong);
+     const Tensor kept = (index < permuted.size(0)).nonzero().flatten();
+     grad_permuted.zero_().index_copy_(0, index.index_select(0, kept),
+                                       parts.index_select(0, kept).to(grad_permuted.scalar_type()));
+     if (weights && grad_weights) {
+       grad_weights->copy_((whole * TakeRows(permuted, sorted)).sum(1).view_as(*grad_weights));
+     }
+   })
+
+#define GROUPED_ARGUMENTS                                                                                   \
+  Tensors x, Tensors weight, Optional<Tensors> bias, Optional<Tensors> scale, Optional<Tensors> offset,     \
+      Optional<Tensors> antiquant_scale, Optional<Tensors> antiquant_offset, Optional<Tensors> token_scale, \
+      Optional<Tensor> groups, Optional<Tensors> activation_input, Optional<Tensors> activation_scale,      \
+      Optional<Tensors> activation_offset, int64_t, int64_t group_type, int64_t list_type,                  \
+      int64_t activation
+#define GROUPED_BODY                                                                                      \
+  RefuseQuantised({&scale, &offset, &antiquant_scale, &antiquant_offset, &token_scale, &activation_input, \
+                   &activation_scale, &activation_offset},                                                \
+                  activation);                                                                            \
+  GroupedProducts(x, weight, bias.value_or(Tensors()), groups, group_type, list_type, out)
+
+OP(aclnnGroupedMatmulV4,
+   [](GROUPED_ARGUMENTS, Tensors out, Optional<Tensors>, Optional<Tensors>) { GROUPED_BODY; })
+OP(aclnnGroupedMatmulV5,
+   [](GROUPED_ARGUMENTS, Optional<Ints>, Tensors out, Optional<Tensors>, Optional<Tensors>) { GROUPED_BODY; })
