@@ -97,8 +97,8 @@ class Gate:
     def __init__(self, stream):
         self.opened = threading.Event()
         self.callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self.opened.wait(60))
-        acl = ctypes.CDLL("libascendcl.so")
-        equal(acl.aclrtLaunchHostFunc(ctypes.c_void_p(stream.npu_stream), self.callback, None), 0, "aclrtLaunchHostFunc")
+        launch = ctypes.CDLL("libascendcl.so").aclrtLaunchHostFunc
+        equal(launch(ctypes.c_void_p(stream.npu_stream), self.callback, None), 0, "aclrtLaunchHostFunc")
 
     def open(self):
         self.opened.set()
@@ -193,11 +193,12 @@ def random_operators():
 
 @case
 def a_missing_operator_is_named():
-    """The two ways the wheel ends where libopapi lacks an operator. The second leaves its queue unusable: keep it last."""
+    """The two ways the wheel ends where libopapi lacks an operator. The second leaves its queue unusable: it is last."""
     x = torch.randn(4, 2, 8, device="npu:0")
     for name, call in (
             ("aclnnGemmaRmsNorm", lambda: torch_npu.npu_gemma_rms_norm(x, x[0, 0])),
-            ("'Svd': it computes only what its libopapi lists", lambda: (torch.linalg.svd(x[0]), torch.npu.synchronize()))):
+            ("'Svd': it computes only what its libopapi lists",
+             lambda: (torch.linalg.svd(x[0]), torch.npu.synchronize()))):
         try:
             call()
         except RuntimeError as error:

@@ -1,0 +1,98 @@
+"""Operators that only the NPU has, each beside what it means on the CPU: pairs for npu_operators_test (see
+npu_expressions)."""
+
+# x and what is done to it, on the NPU and on the CPU
+ON_X = [
+    ("a", "torch_npu.npu_rms_norm(x, row, 1e-5)[0]", "F.rms_norm(x, (6,), row, 1e-5)"),
+    ("a", "torch_npu.npu_rms_norm(x, row, 1e-5)[1]", "torch.rsqrt((x * x).mean(1, keepdim=True) + 1e-5)"),
+    ("cube", "gradients(lambda t, g: torch_npu.npu_rms_norm(t, g, 1e-5)[0], x, row)",
+     "gradients(lambda t, g: F.rms_norm(t, (6,), g, 1e-5), x, row)"),
+    ("a + b", "torch_npu.npu_add_rms_norm(a, b, row, 1e-5)[::2]", "F.rms_norm(x, (6,), row, 1e-5), x"),
+    ("a", "torch_npu.npu_swiglu(x)", "F.silu(x[:, :3]) * x[:, 3:]"),
+    ("cube", "gradients(lambda t: torch_npu.npu_swiglu(t, 1), x)",
+     "gradients(lambda t: F.silu(t[:, :2]) * t[:, 2:], x)"),
+    ("a", "torch_npu.npu_gelu(x, approximate='tanh')", "F.gelu(x, approximate='tanh')"),
+    ("a", "gradients(lambda t: torch_npu.npu_gelu(t, approximate='tanh'), x)",
+     "gradients(lambda t: F.gelu(t, approximate='tanh'), x)"),
+]
+
+ANGLES = "x = big[..., :4]; c = row[:4].view(1, 1, 1, 4); s = row[2:].view(1, 1, 1, 4); "
+HALF = "lambda t, c, s: t * c + torch.cat([-t[..., 2:], t[..., :2]], -1) * s"
+ROTARY = [
+    (ANGLES + "torch_npu.npu_rotary_mul(x, c, s)", f"{ANGLES}({HALF})(x, c, s)"),
+    (ANGLES + "torch_npu.npu_rotary_mul(x, c, s, 'interleave')",
+     ANGLES + "x * c + torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2) * s"),
+    (ANGLES + "gradients(lambda t, c, s: torch_npu.npu_rotary_mul(t, c, s), x, c, s)",
+     f"{ANGLES}gradients({HALF}, x, c, s)"),
+]
+
+# Attention: two functions of q, k and v, compared in value and gradients.
+CAUSAL = "torch.ones(4, 4, device=device, dtype=torch.bool).triu(1)"
+
+
+def attention(setting, npu, cpu, shapes):
+    """`setting` may define layout (into the NPU's order) and what else the two use; both scale by 0.4."""
+    npu = (f"{setting}f = lambda q, k, v: torch_npu.npu_fusion_attention(layout(q), layout(k), layout(v), {npu}, "
+           "scale=0.4)[0]; ")
+    cpu = f"{setting}f = lambda q, k, v: {cpu}; "
+    return [(npu + call, cpu + call) for call in (f"f({shapes})", f"gradients(f, {shapes})")]
+
+
+PLAIN = "layout = lambda t: t; "
+EQUAL_HEADS = [pair for npu, cpu in [
+    ("", ""), (f", atten_mask={CAUSAL}", "is_causal=True, "),
+    (f", atten_mask={CAUSAL}, sparse_mode=2, next_tockens=0", "is_causal=True, "),
+    (f", atten_mask={CAUSAL}, sparse_mode=3, next_tockens=0", "is_causal=True, ")]
+    for pair in attention(PLAIN, "3, 'BNSD'" + npu, f"F.scaled_dot_product_attention(q, k, v, {cpu}scale=0.4)",
+                          "big, big * 2, big + 1")]
+# one key head for three query heads, in each order of dims
+SHARED = "layout(F.scaled_dot_product_attention(q, k.repeat_interleave(3, 1), v.repeat_interleave(3, 1), scale=0.4))"
+LAYOUTS = [pair for name, order in [
+    ("BNSD", "t"), ("BSND", "t.transpose(1, 2)"), ("BSH", "t.transpose(1, 2).flatten(2)"),
+    ("SBH", "t.permute(2, 0, 1, 3).flatten(2)")]
+    for pair in attention(f"layout = lambda t: {order}; ", f"3, '{name}'", SHARED, "big, big[:, :1], big[:, 1:2]")]
+# fewer queries than keys, the last of both level: what lies how far ahead of a query
+AHEAD = PLAIN + "ahead = torch.arange(4, device=device) - torch.arange(1, 4, device=device).unsqueeze(1); "
+BANDS = [pair for npu, seen in [
+    ("sparse_mode=3, next_tockens=0", "ahead <= 0"),
+    ("sparse_mode=4, pre_tockens=2, next_tockens=1", "(ahead <= 1) & (ahead >= -2)")]
+    for pair in attention(AHEAD, f"3, 'BNSD', atten_mask={CAUSAL}, {npu}",
+                          f"F.scaled_dot_product_attention(q, k, v, {seen}, scale=0.4)", "big[:, :, 1:], big, big")]
+# packed sequences of 1 and 3 tokens, [tokens, heads, width], a key head for two query heads
+PACKED = PLAIN + ("x = big.permute(2, 0, 1, 3).flatten(1, 2); sequences = (slice(0, 1), slice(1, 4)); "
+                  "turn = lambda t, n: t.repeat_interleave(n, 1).transpose(0, 1); ")
+PACKED_PAIRS = [pair for npu, cpu in [
+    ("", ""), (f", atten_mask={CAUSAL}[:3, :3]", "is_causal=True, "),
+    (f", atten_mask={CAUSAL}, sparse_mode=3, next_tockens=0", "is_causal=True, ")]
+    for pair in attention(PACKED, "6, 'TND', actual_seq_qlen=[1, 4], actual_seq_kvlen=[1, 4]" + npu,
+                          "torch.cat([F.scaled_dot_product_attention(turn(q[s], 1), turn(k[s], 2), turn(v[s], 2), "
+                          f"{cpu}scale=0.4).transpose(0, 1) for s in sequences])", "x, x[:, :3], x[:, 3:]")]
+
+# experts [4 tokens, 2 choices]; where a choice goes when all are sorted by expert, one that is cut off going nowhere
+ROUTE = ("e = torch.tensor([[2, 0], [1, 2], [0, 1], [2, 1]], device=device); order = e.flatten().argsort(stable=True); "
+         "back = order.argsort(); x = a.repeat(2, 1)[:6]; weights = p[:, :2]; ")
+BACK = "(torch.cat([x, x.new_zeros(2, 6)]).index_select(0, back).view(4, 2, 6) * w[..., None]).sum(1)"
+ROUTING = [(ROUTE + npu, ROUTE + cpu) for npu, cpu in [
+    ("torch_npu.npu_moe_token_permute(a, e)", "a[order // 2], back.int()"),
+    ("torch_npu.npu_moe_token_permute(a, e, 6)", "a[order[:6] // 2], back.int()"),
+    ("torch_npu.npu_moe_token_permute(a, e[:, 0])[0]", "a[e[:, 0].argsort(stable=True)]"),
+    ("gradients(lambda t: torch_npu.npu_moe_token_permute(t, e, 6)[0], a)", "gradients(lambda t: t[order[:6] // 2], a)"),
+    ("torch_npu.npu_moe_token_unpermute(a, order[::2].argsort().int())", "a[order[::2].argsort()]"),
+    ("torch_npu.npu_moe_token_unpermute(x, back.int(), weights)", f"w = weights; {BACK}"),
+    ("gradients(lambda x, w: torch_npu.npu_moe_token_unpermute(x, back.int(), w), x, weights)",
+     f"gradients(lambda x, w: {BACK}, x, weights)")]]
+
+GROUPS = "g = torch.tensor([1, 1, 4], device=device); "
+PRODUCTS = [(f"{GROUPS}torch_npu.npu_grouped_matmul({npu})", cpu) for npu, cpu in [
+    ("[a, b], [w, w * 2], group_type=-1, group_list=g[:0]", "[a @ w, b @ (w * 2)]"),
+    ("[a], [cube2], group_type=0, split_item=3, group_list=g", "[torch.cat([a[:1] @ cube2[0], a[1:] @ cube2[2]])]"),
+    ("[a], list(cube2), bias=list(cube[:, 0, :5]), group_type=0, split_item=3, group_list=g",
+     "[torch.cat([a[:1] @ cube2[0] + cube[0, 0, :5], a[1:] @ cube2[2] + cube[2, 0, :5]])]"),
+    ("[a], list(cube2), group_type=0, split_item=0, group_list=g", "[a[:1] @ cube2[0], a[1:1] @ w, a[1:] @ cube2[2]]"),
+    ("[a], [cube2], group_type=0, split_item=2, group_list_type=1, group_list=torch.tensor([2, 0, 2], device=device)",
+     "[torch.cat([a[:2] @ cube2[0], a[2:] @ cube2[2]])]"),
+    ("[a], [w], group_type=2, split_item=3, group_list=torch.tensor([2, 6], device=device)",
+     "[torch.stack([a[:, :2] @ w[:2], a[:, 2:] @ w[2:]])]")]]
+
+FUSED = ([(f"x = {x}; {npu}", f"x = {x}; {cpu}") for x, npu, cpu in ON_X]
+         + ROTARY + EQUAL_HEADS + LAYOUTS + BANDS + PACKED_PAIRS + ROUTING + PRODUCTS)
