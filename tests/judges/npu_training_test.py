@@ -2,8 +2,8 @@
 """Device npu as a stranger uses it: transformers and torch_npu train tiny models, nothing of ours is imported.
 
 The loss curve on npu:0 is that of the CPU, and the trained model generates the same tokens. So is the curve of two
-ranks under DistributedDataParallel over hccl, and their collectives give what they should. Run by tests/judges/npu_run, which
-puts the twin's libraries and the torch_npu wheel in reach.
+ranks under DistributedDataParallel over hccl, and their collectives give what they should. Run by tests/judges/npu_run,
+which puts the twin's libraries and the torch_npu wheel in reach.
 """
 import json
 import os
