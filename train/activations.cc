@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kFp32Bytes = 4;
 // As the cross-entropy of the head cuts them.
-constexpr int64_t kLogitsAtATime = int64_t{1} << 23;
+constexpr int64_t kLogitBytesAtATime = int64_t{64} << 20;
 
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -71,9 +71,8 @@ int64_t LogitsBytes(const Layer& layer, const ActivationShape& shape) {
   const auto* head = std::get_if<HeadSpec>(&layer.spec);
   if (head == nullptr) return 0;
   const int64_t vocabulary = DivideUp(head->vocabulary, shape.tensor);
-  const int64_t tokens = std::min(shape.tokens, std::max<int64_t>(kLogitsAtATime / vocabulary, 1));
-  const int64_t narrow = shape.element_bytes < kFp32Bytes ? shape.element_bytes : 0;
-  return tokens * vocabulary * (kFp32Bytes + narrow);
+  const int64_t token_bytes = vocabulary * shape.element_bytes;
+  return token_bytes * std::min(shape.tokens, std::max<int64_t>(kLogitBytesAtATime / token_bytes, 1));
 }
 
 }  // namespace trireme

@@ -33,10 +33,10 @@ void CopySlice(const HfDirectory& directory, const SliceCopy& copy, const at::Te
 
 }  // namespace
 
-void LoadWeights(const HfDirectory& directory, Weights& weights, int rank) {
-  for (Weights::Entry& entry : weights.entries()) {
-    for (const SliceCopy& copy : SliceCopies(entry.parameter, entry.placement, rank)) {
-      CopySlice(directory, copy, entry.weight.value);
+void LoadWeights(const HfDirectory& directory, const std::vector<Weights::Entry*>& entries, int rank) {
+  for (const Weights::Entry* entry : entries) {
+    for (const SliceCopy& copy : SliceCopies(entry->parameter, entry->placement, rank)) {
+      CopySlice(directory, copy, entry->weight.value);
     }
   }
 }

@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-void LoadWeights(const HfDirectory& directory, Weights& weights, int rank);
+// Fills the values of `entries`, which have their memory.
+void LoadWeights(const HfDirectory& directory, const std::vector<Weights::Entry*>& entries, int rank);
 
 // Refuses tensors of the directory that no layer of the graph takes.
 void RefuseExtraTensors(const HfDirectory& directory, const LayerGraph& graph);

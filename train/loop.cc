@@ -107,10 +107,11 @@ class Run {
                       .loss = trainer_.Pass(batch),
                       .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
                       .epoch = order_.EpochAt(step)};
-    const GradientReport report = trainer_.FinishGradients();
+    const GradientReport report = FinishGradients();
     logged.grad_norm = report.norm;
     logged.skipped = WhyNoUpdate(step, logged.loss, report);
     if (logged.skipped.empty()) {
+      const Span span(trace_.get(), "compute", "update");
       trainer_.optimizer().Update(logged.learning_rate);
     } else {
       trainer_.optimizer().SkipUpdate();
@@ -128,6 +129,11 @@ class Run {
     logged.memory_gib = static_cast<double>(PeakResidentBytes()) / (1 << 30);
     logged.elapsed_seconds = SecondsSince(start_);
     if (log_ && (step % config_.run().log_every() == 0 || step == total_steps_)) log_->Write(logged);
+  }
+
+  GradientReport FinishGradients() {
+    const Span span(trace_.get(), "compute", "finish gradients");
+    return trainer_.FinishGradients();
   }
 
   // Empty where the numbers are sound. All ranks see the same.

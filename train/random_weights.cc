@@ -31,19 +31,19 @@ at::Tensor NormalBox(const Box& box, const Shape& global_shape, const RandomStre
 
 }  // namespace
 
-void FillRandomWeights(Weights& weights, int rank, uint64_t seed) {
-  for (Weights::Entry& entry : weights.entries()) {
-    const Initial& initial = entry.parameter.initial;
-    at::Tensor& value = entry.weight.value;
+void FillRandomWeights(const std::vector<Weights::Entry*>& entries, int rank, uint64_t seed) {
+  for (const Weights::Entry* entry : entries) {
+    const Initial& initial = entry->parameter.initial;
+    const at::Tensor& value = entry->weight.value;
     value.fill_(initial.kind == Initial::Kind::kOnes ? 1.0 : 0.0);  // padding stays zero
     if (initial.kind != Initial::Kind::kNormal) continue;
-    const RandomStream random(seed, entry.weight.name);
-    for (const LocalBox& box : entry.placement.LocalBoxes(rank)) {
+    const RandomStream random(seed, entry->weight.name);
+    for (const LocalBox& box : entry->placement.LocalBoxes(rank)) {
       at::Tensor part = value;
       for (size_t d = 0; d < box.local_offset.size(); ++d) {
         part = part.narrow(static_cast<int64_t>(d), box.local_offset[d], box.global.extent[d]);
       }
-      part.copy_(NormalBox(box.global, entry.placement.GlobalShape(), random, initial.deviation));
+      part.copy_(NormalBox(box.global, entry->placement.GlobalShape(), random, initial.deviation));
     }
   }
 }

@@ -8,6 +8,6 @@
 
 namespace trireme {
 
-void FillRandomWeights(Weights& weights, int rank, uint64_t seed);
+void FillRandomWeights(const std::vector<Weights::Entry*>& entries, int rank, uint64_t seed);
 
 }  // namespace trireme

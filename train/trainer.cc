@@ -70,13 +70,17 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
 void Trainer::LoadWeights(const std::string& directory) {
   const HfDirectory files(directory);
   RefuseExtraTensors(files, graph_);
-  trireme::LoadWeights(files, model_->weights(), job_.rank());
-  for (Bucket* bucket : model_->buckets()) bucket->SealValues();
+  for (Bucket* bucket : model_->buckets()) {  // one at a time, so that under zero 3 only one is whole
+    trireme::LoadWeights(files, bucket->entries(), job_.rank());
+    bucket->SealValues();
+  }
 }
 
 void Trainer::DrawWeights(uint64_t seed) {
-  FillRandomWeights(model_->weights(), job_.rank(), seed);
-  for (Bucket* bucket : model_->buckets()) bucket->SealValues();
+  for (Bucket* bucket : model_->buckets()) {
+    FillRandomWeights(bucket->entries(), job_.rank(), seed);
+    bucket->SealValues();
+  }
 }
 
 Executor& Trainer::ExecutorFor(int micro_batches) {

@@ -176,9 +176,10 @@ TEST(MemoryPlan, ATiedHeadOnAnotherRankHasACopyOfTheEmbedding) {
 }
 
 TEST(MemoryPlan, LogitsAreThereInPieces) {
-  EXPECT_EQ(Plan({})[0].logits, (1 << 23) / 32000 * 32000 * (4 + 2));
-  EXPECT_EQ(Plan({.yaml = "model: {dtype: fp32}"})[0].logits, (1 << 23) / 32000 * 32000 * 4);
-  EXPECT_EQ(Plan({.graph = ExampleGraph({.vocabulary = 33}, {1})})[0].logits, kTokens * 33 * 6);
+  EXPECT_EQ(Plan({})[0].logits, std::min<int64_t>(kTokens, (64 << 20) / 64000) * 64000);
+  EXPECT_EQ(Plan({.yaml = "model: {dtype: fp32}"})[0].logits,
+            std::min<int64_t>(kTokens, (64 << 20) / 128000) * 128000);
+  EXPECT_EQ(Plan({.graph = ExampleGraph({.vocabulary = 33}, {1})})[0].logits, kTokens * 33 * 2);
   const auto ranks = Plan({.yaml = "parallel: {pipeline: 2}", .world = 2});
   EXPECT_EQ(ranks[0].logits, 0);
   EXPECT_GT(ranks[1].logits, 0);
