@@ -58,7 +58,7 @@ struct KeptRecipe : torch::CustomClassHolder {
 
 void AddTo(const Weight* weight, const at::Tensor& sum) {
   if (weight == nullptr || !weight->trained()) return;
-  at::Tensor gradient = weight->gradient;
+  at::Tensor gradient = weight->gradient_sum();
   gradient.add_(sum);
 }
 

@@ -16,7 +16,7 @@ using torch::autograd::variable_list;
 
 void AddBiasGradient(const Weight& bias, const at::Tensor& output_gradient) {
   if (!bias.trained()) return;
-  at::Tensor sum = bias.gradient;
+  at::Tensor sum = bias.gradient_sum();
   sum.add_(output_gradient.sum(0, /*keepdim=*/false, at::kFloat));
 }
 
@@ -59,17 +59,23 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
 
 void AddWeightGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x) {
   if (!weight.trained()) return;
+  const bool add = !weight.TakeStale();
   at::Tensor sum = weight.gradient;
   if (x.scalar_type() == at::kFloat) {
-    sum.addmm_(output_gradient.t(), x);
+    sum.addmm_(output_gradient.t(), x, /*beta=*/add ? 1 : 0);
   } else if (FastOnCpu(x) && x.is_contiguous() && output_gradient.is_contiguous() && sum.is_contiguous()) {
     // Summed in fp32 by the product itself: no rounding on the way, and no pass for the sum.
     Product(Factor<cpu::Bf16>{Data<cpu::Bf16>(output_gradient), output_gradient.size(1), true},
             Factor<cpu::Bf16>{Data<cpu::Bf16>(x), x.size(1)},
-            {.m = sum.size(0), .n = sum.size(1), .k = x.size(0), .stride = sum.size(1), .add = true},
+            {.m = sum.size(0), .n = sum.size(1), .k = x.size(0), .stride = sum.size(1), .add = add},
             Data<float>(sum));
   } else {
-    sum.add_(at::mm(output_gradient.t(), x));
+    const at::Tensor product = at::mm(output_gradient.t(), x);
+    if (add) {
+      sum.add_(product);
+    } else {
+      sum.copy_(product);
+    }
   }
 }
 

@@ -55,7 +55,7 @@ struct BackwardInput {
 
 void AddWeightGradient(const Weight& weight, const at::Tensor& sum) {
   if (!weight.trained()) return;
-  at::Tensor gradient = weight.gradient;
+  at::Tensor gradient = weight.gradient_sum();
   gradient.add_(sum);
 }
 

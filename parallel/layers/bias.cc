@@ -16,7 +16,7 @@ struct AddBiasFunction : torch::autograd::Function<AddBiasFunction> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto* bias = reinterpret_cast<const Weight*>(context->saved_data["bias"].toInt());
     if (bias->trained()) {
-      at::Tensor sum = bias->gradient;
+      at::Tensor sum = bias->gradient_sum();
       sum.add_(gradients[0].sum(0, /*keepdim=*/false, at::kFloat));
     }
     return {gradients[0], at::Tensor()};

@@ -22,7 +22,7 @@ struct LookupFunction : torch::autograd::Function<LookupFunction> {
     const variable_list saved = context->get_saved_variables();
     const auto* weight = reinterpret_cast<const Weight*>(context->saved_data["weight"].toInt());
     if (weight->trained()) {
-      at::Tensor sum = weight->gradient;
+      at::Tensor sum = weight->gradient_sum();
       sum.index_add_(0, saved[0], gradients[0].to(at::kFloat) * saved[1].unsqueeze(1));
     }
     return {at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};

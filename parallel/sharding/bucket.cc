@@ -147,6 +147,7 @@ void Bucket::StartReduce() {
   if (!options_.trained) return;
   TRIREME_CHECK(open_) << "bucket " << layer_ << " is reduced without PrepareGradients";
   open_ = false;
+  ClearStale();
   if (data_.size() == 1) return;
   if (splits_gradients()) {
     ReduceAndRelease();
@@ -154,6 +155,12 @@ void Bucket::StartReduce() {
     ReduceOnce();
   }
   summed_ = true;
+}
+
+// To what nobody has added since ZeroGradients.
+void Bucket::ClearStale() {
+  if (!gradients_.held()) return;
+  for (const Weights::Entry* entry : entries_) entry->weight.gradient_sum();
 }
 
 void Bucket::ReduceOnce() {
@@ -188,6 +195,7 @@ void Bucket::AwaitGradients() {
   FinishReduction();
   TRIREME_CHECK(!open_ || data_.size() == 1) << "bucket " << layer_ << " has gradients that are not reduced";
   open_ = false;
+  ClearStale();
   if (!split()) {
     gradients_.HoldZeros();
     share_gradient_ = gradients_.tensor();
@@ -204,7 +212,9 @@ at::Tensor Bucket::share_gradient() const {
 void Bucket::ZeroGradients() {
   if (!options_.trained) return;
   FinishReduction();
-  if (gradients_.held()) gradients_.tensor().zero_();
+  if (gradients_.held()) {  // the gaps between parameters are never written
+    for (const Weights::Entry* entry : entries_) entry->weight.stale = true;
+  }
   summed_ = open_ = false;
 }
 

@@ -89,6 +89,7 @@ class Bucket {
   bool splits_gradients() const { return options_.zero >= 2 && split(); }
   bool splits_values() const { return options_.zero >= 3 && split(); }
   at::Tensor ShareOf(const at::Tensor& whole) const;
+  void ClearStale();
   void ReduceOnce();
   void ReduceAndRelease();
   void FinishReduction();

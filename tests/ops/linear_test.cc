@@ -1,6 +1,8 @@
 // Linear and the products under it: values, gradients, gradients put off, inputs made anew.
 #include "ops/linear.h"
 
+#include <limits>
+
 #include "ops/product.h"
 #include "ops/weight_gradients.h"
 #include "tests/ops/compare.h"
@@ -45,6 +47,22 @@ TEST(Linear, Bf16GradientsAreSummedInFp32) {
   weight.gradient.fill_(600);
   torch::autograd::backward({Linear(x, weight)}, {at::ones({1, 4}, at::kBFloat16)});
   EXPECT_TRUE(weight.gradient.eq(601).all().item<bool>());
+}
+
+// What an earlier step left, were it not a number, must not come through: the first product writes over it.
+TEST(Linear, TheFirstContributionToAStaleGradientOverwritesIt) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    const Weight weight{.name = "w", .value = at::ones({5, 3}, type), .gradient = at::zeros({5, 3})};
+    const at::Tensor x = at::ones({4, 3}, type), output_gradient = at::ones({4, 5}, type);
+    weight.gradient.fill_(std::numeric_limits<float>::quiet_NaN());
+    weight.stale = true;
+    AddWeightGradient(weight, output_gradient, x);
+    EXPECT_TRUE(weight.gradient.eq(4).all().item<bool>()) << c10::toString(type);
+    AddWeightGradient(weight, output_gradient, x);
+    EXPECT_TRUE(weight.gradient.eq(8).all().item<bool>()) << c10::toString(type);
+    weight.stale = true;
+    EXPECT_TRUE(weight.gradient_sum().eq(0).all().item<bool>());
+  }
 }
 
 TEST(Linear, WeightGradientsWaitUntilTheyAreRun) {

@@ -103,7 +103,7 @@ TEST_F(BucketTest, WholeGradientsGoWithTheirReductionFromZeroTwoOn) {
     for (int micro_batch = 0; micro_batch < (zero >= 2 ? 3 : 1); ++micro_batch) {
       bucket->PrepareGradients();
       EXPECT_GE(bucket->memory().gradient_bytes, whole);
-      for (Weights::Entry& entry : entries_) entry.weight.gradient.add_(TestJob().rank() + 1);
+      for (Weights::Entry& entry : entries_) entry.weight.gradient_sum().add_(TestJob().rank() + 1);
       bucket->StartReduce();
     }
     bucket->AwaitGradients();
@@ -120,7 +120,7 @@ TEST_F(BucketTest, WholeGradientsGoWithTheirReductionFromZeroTwoOn) {
     bucket->ZeroGradients();
     bucket->PrepareGradients();
     for (const Weights::Entry& entry : entries_)
-      EXPECT_EQ(entry.weight.gradient.abs().sum().item<double>(), 0);
+      EXPECT_EQ(entry.weight.gradient_sum().abs().sum().item<double>(), 0);
     bucket->StartReduce();
     bucket->AwaitGradients();
     EXPECT_EQ(bucket->share_gradient().abs().sum().item<double>(), 0);

@@ -147,7 +147,7 @@ void ModelRank::AddLocalGradients(Bucket& bucket, int step, int micro_batch) {
   for (Weights::Entry* entry : bucket.entries()) {
     const at::Tensor local = at::zeros_like(entry->weight.gradient);
     CopyToLocal(entry->placement, rank, Contribution(entry->placement, rank, step, micro_batch), local);
-    entry->weight.gradient.add_(local);
+    entry->weight.gradient_sum().add_(local);
   }
 }
 
