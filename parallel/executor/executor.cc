@@ -9,7 +9,7 @@ namespace trireme {
 namespace {
 
 // Memory for what is received is taken when a batch is posted.
-constexpr size_t kBatchesAhead = 2;
+constexpr size_t kBatchesAhead = 4;
 
 // For each step that makes weight gradients: whether the table reduces its chunk before it makes more.
 std::vector<bool> FindReductions(const std::vector<Step>& steps, int chunks) {
