@@ -68,13 +68,12 @@ void BenchStep(const Arguments& arguments, Job& job) {
   const RunPlan plan = PlanRun(config, graph, job.world());
   const DType dtype = DTypeOf(config.model());
   const int64_t length = config.data().max_length(), batch = config.run().global_batch();
-  const int64_t vocabulary = std::get<EmbeddingSpec>(graph.layers.front().spec).vocabulary;
   const int64_t steps = arguments.integer("steps", 5, 1);
 
   Trainer trainer(config, graph, plan, job, dtype);
   trainer.DrawWeights(static_cast<uint64_t>(config.run().seed()));
   const std::vector<Row> rows =
-      RandomRows(batch, length, vocabulary, static_cast<uint64_t>(config.run().seed()));
+      RandomRows(batch, length, VocabularyOf(graph), static_cast<uint64_t>(config.run().seed()));
   StepTimes best;
   for (int64_t i = 0; i <= steps; ++i) {  // the first warms up
     job.Barrier();

@@ -29,10 +29,9 @@ void WriteGradients(const std::string& path, const std::map<std::string, at::Ten
 void Grads(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
   RefuseUnsupported(config);
-  const HfConfig model = HfConfig::Read(arguments.value("model"));
-  const LayerGraph graph = BuildGraph(model);
+  const LayerGraph graph = BuildGraph(HfConfig::Read(arguments.value("model")));
   const RunPlan plan = PlanRun(config, graph, job.world());
-  const std::vector<Row> rows = ReadRows(arguments.value("rows"), model.Size("vocab_size"));
+  const std::vector<Row> rows = ReadRows(arguments.value("rows"), VocabularyOf(graph));
 
   Trainer trainer(config, graph, plan, job, DType::kFp32);
   trainer.LoadWeights(arguments.value("model"));

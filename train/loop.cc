@@ -1,5 +1,6 @@
 #include "train/loop.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -29,10 +30,6 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-int64_t VocabularyOf(const LayerGraph& graph) {
-  return std::get<EmbeddingSpec>(graph.layers.front().spec).vocabulary;
-}
-
 std::vector<Row> ReadTrainingRows(const Config& config, int64_t vocabulary) {
   if (config.data().train().empty()) throw InputError("data.train is empty; name at least one file");
   std::vector<Row> all;
@@ -48,19 +45,23 @@ std::vector<Row> ReadTrainingRows(const Config& config, int64_t vocabulary) {
   return all;
 }
 
+// Nothing that is there is written over: not an earlier run, nor a file of the user's own.
 std::filesystem::path PrepareOutput(const Config& config, const Job& job) {
   const std::filesystem::path directory = config.run().output();
   if (directory.empty()) throw InputError("run.output is empty; name a directory for what the run writes");
-  if (std::filesystem::exists(directory / "log.jsonl")) {
-    throw InputError(directory.string(), " holds an earlier run; choose another run.output");
+  for (const char* file : {"log.jsonl", "run.yaml", "trace.json"}) {
+    if (!std::filesystem::exists(directory / file)) continue;
+    throw InputError("run.output ", directory.string(), " has a ", file,
+                     " already; choose another directory");
   }
-  if (job.rank() == 0) {
-    std::filesystem::create_directories(directory);
-    if (!(std::ofstream(directory / "run.yaml") << ToYaml(config))) {
-      throw InputError(directory.string(), " cannot be written; does it allow it?");
-    }
-  }
+  if (job.rank() == 0) std::filesystem::create_directories(directory);
   return directory;
+}
+
+void WriteConfig(const Config& config, const std::filesystem::path& directory) {
+  if (!(std::ofstream(directory / "run.yaml") << ToYaml(config) << std::flush)) {
+    throw RuntimeError((directory / "run.yaml").string(), " cannot be written; does the directory allow it?");
+  }
 }
 
 // One run: what its steps share.
@@ -80,11 +81,14 @@ class Run {
         directory_(PrepareOutput(config, job)),
         trace_(config.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
         trainer_(config, graph, plan, job, DTypeOf(config.model()), trace_.get()) {
-    if (job.rank() == 0) log_.emplace(directory_);
     if (config.model().init() == MODEL_INIT_RANDOM) {
       trainer_.DrawWeights(static_cast<uint64_t>(config.run().seed()));
     } else {
       trainer_.LoadWeights(config.model().path());
+    }
+    if (job.rank() == 0) {
+      WriteConfig(config, directory_);
+      log_.emplace(directory_);
     }
     peak_rate_ = MeasureMatrixRate(DTypeOf(config.model())) * job.world();
   }
@@ -93,7 +97,7 @@ class Run {
     start_ = Clock::now();
     for (int64_t step = 1; step <= total_steps_; ++step) {
       OneStep(step);
-      if (step == config_.run().trace()) WriteTrace();
+      if (step == std::min(config_.run().trace(), total_steps_)) WriteTrace();
     }
   }
 

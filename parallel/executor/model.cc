@@ -8,10 +8,6 @@
 namespace trireme {
 namespace {
 
-int64_t HiddenOf(const LayerGraph& graph) {
-  return std::get<EmbeddingSpec>(graph.layers.front().spec).hidden;
-}
-
 bool IsHead(const Layer& layer) { return std::holds_alternative<HeadSpec>(layer.spec); }
 
 }  // namespace

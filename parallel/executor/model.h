@@ -40,7 +40,6 @@ class Model {
   Model(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups,
         const ModelOptions& options);
 
-  Weights& weights() { return *weights_; }
   std::vector<Bucket*> buckets();    // in the order of the forward pass
   std::vector<StageWork*> chunks();  // this rank's stages
   // Where the tied embedding lies on two ranks, the group of the two; nullptr where it does not, or where

@@ -22,6 +22,14 @@ struct Describe {
 
 }  // namespace
 
+int64_t VocabularyOf(const LayerGraph& graph) {
+  return std::get<EmbeddingSpec>(graph.layers.front().spec).vocabulary;
+}
+
+int64_t HiddenOf(const LayerGraph& graph) {
+  return std::get<EmbeddingSpec>(graph.layers.front().spec).hidden;
+}
+
 std::string ToText(const LayerGraph& graph) {
   std::ostringstream out;
   out << graph.family << ", " << Name(graph.dtype) << ", " << graph.layers.size() << " layers\n";

@@ -29,6 +29,9 @@ struct LayerGraph {
   std::vector<Layer> layers;  // embedding first, head last
 };
 
+int64_t VocabularyOf(const LayerGraph& graph);
+int64_t HiddenOf(const LayerGraph& graph);  // size of the activations between layers
+
 // One line a layer with its sizes.
 std::string ToText(const LayerGraph& graph);
 

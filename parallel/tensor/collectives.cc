@@ -79,15 +79,4 @@ at::Tensor AllGatherRows(const at::Tensor& rows, Communicator& group) {
   return gathered;
 }
 
-at::Tensor ReduceScatterRows(const at::Tensor& rows, Communicator& group) {
-  const at::Tensor source = rows.contiguous();
-  std::vector<int64_t> shape = source.sizes().vec();
-  TRIREME_CHECK(shape[0] % group.size() == 0)
-      << shape[0] << " rows over " << group.size() << " ranks of " << group.name();
-  shape[0] /= group.size();
-  at::Tensor mine = at::empty(shape, source.options());
-  StartReduceScatter(source, mine, group).Wait();
-  return mine;
-}
-
 }  // namespace trireme

@@ -19,9 +19,6 @@ void AllReduce(const at::Tensor& tensor, Communicator& group, ReduceOp op = Redu
 // Dim 0 of all ranks, one after the other in the group's order.
 at::Tensor AllGatherRows(const at::Tensor& rows, Communicator& group);
 
-// The sum over the group, of which each rank keeps its share of dim 0; the group's size divides that dim.
-at::Tensor ReduceScatterRows(const at::Tensor& rows, Communicator& group);
-
 // A collective under way. Keeps its tensors alive, which nobody touches until Wait(); a destructor waits,
 // too.
 class [[nodiscard]] Pending {
