@@ -10,6 +10,7 @@
 #include "core/base/random.h"
 #include "core/cli/command.h"
 #include "core/tensor/matrix_rate.h"
+#include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
 #include "models/families.h"
 #include "parallel/graph/costs.h"
@@ -48,10 +49,12 @@ StepTimes TimeStep(Trainer& trainer, const std::vector<Row>& rows, double learni
   const double pipeline = trainer.pipeline_wait_seconds(), other = trainer.other_wait_seconds();
   const Clock::time_point start = Clock::now();
   trainer.Pass(rows);
+  trainer.tensors().Synchronize();
   const Clock::time_point passed = Clock::now();
   const double other_in_pass = trainer.other_wait_seconds() - other;
   trainer.FinishGradients();
   trainer.optimizer().Update(learning_rate);
+  trainer.tensors().Synchronize();
   const Clock::time_point end = Clock::now();
   StepTimes times{.step = seconds(start, end),
                   .exposed_comm = trainer.other_wait_seconds() - other,
@@ -81,9 +84,9 @@ void BenchStep(const Arguments& arguments, Job& job) {
     times.step = job.Max(times.step);
     if (i == 1 || (i > 1 && times.step < best.step)) best = times;
   }
-  const double memory = job.Max(static_cast<double>(PeakResidentBytes()) / (1 << 30));
+  const double memory = job.Max(static_cast<double>(trainer.tensors().peak_bytes()) / (1 << 30));
   job.Barrier();
-  const double rate = MeasureMatrixRate(dtype) * job.world();
+  const double rate = MeasureMatrixRate(dtype, trainer.tensors()) * job.world();
   const double flops = ModelFlops(graph, batch, length) / best.step;
   if (job.rank() != 0) return;
   std::cout << JsonLine({{"tokens_per_second", static_cast<double>(batch * length) / best.step},
@@ -121,7 +124,9 @@ Command BenchStepCommand() {
                            .help = "the run whose layout is used; by default all keys have their defaults",
                            .required = false}},
           .takes_config = true,
-          .run = BenchStep};
+          .run = [](const Arguments& arguments, Job& job) {
+            WithTorchErrors([&] { BenchStep(arguments, job); });
+          }};
 }
 
 }  // namespace trireme

@@ -16,29 +16,16 @@
 #include "core/cli/command.h"
 #include "core/comm/communicator_set.h"
 #include "core/comm/job.h"
+#include "core/config/schema.h"
 #include "core/device/cann_info.h"
 #include "core/device/device.h"
 #include "launch/layout.h"
+#include "launch/npu_operators.h"
 #include "launch/verify_all_reduce.h"
 #include "train/run_plan.h"
 
 namespace trireme {
 namespace {
-
-// `auto` takes an npu only where a real one is.
-std::string TensorDevice(DeviceChoice choice, bool twin) {
-  switch (choice) {
-    case DEVICE_CPU:
-      return "cpu";
-    case DEVICE_NPU:
-      return "npu";
-    case DEVICE_CUDA:
-      return "cuda";
-    case DEVICE_AUTO:
-      break;
-  }
-  return twin ? "cpu" : "npu";
-}
 
 Json CannFacts() {
   const CannInfo info = QueryCann();
@@ -104,7 +91,8 @@ Json MachineFacts(const Config& config, Job& job, const Device& device) {
   const DeviceMemory memory = device.memory();
   return {
       {"version", TRIREME_VERSION},
-      {"device", TensorDevice(config.device(), twin)},
+      {"device",
+       SpellingOf(*DeviceChoice_descriptor()->FindValueByNumber(ResolveDevice(config.device(), twin)))},
       {"cann", cann},
       {"devices",
        {{"count", Device::Count()}, {"memory_bytes", memory.total_bytes}, {"free_bytes", memory.free_bytes}}},
@@ -156,6 +144,9 @@ void PrintMachine(const Json& report) {
               Concat(host, ": ", ranks.size(), ranks.size() == 1 ? " rank " : " ranks ", ranks.dump()));
   }
   PrintLine("links", text(report["links"]));
+  if (!report.contains("npu")) return;
+  PrintLine("torch_npu", Concat(text(report["npu"]["torch_npu"]), ", ",
+                                report["npu"]["matrix_tflops"].get<double>(), " TFLOP/s in fp32 on rank 0"));
 }
 
 void PrintVerified(const Json& verified) {
@@ -168,12 +159,37 @@ void PrintVerified(const Json& verified) {
   }
 }
 
+void CheckNpuOperators(const Arguments& arguments, Job& job) {
+  if (job.rank() != 0) return;
+#ifdef TRIREME_TORCH_VERSION
+  const Json facts = NpuOperatorFacts();
+  if (arguments.has("json")) {
+    std::cout << JsonLine(facts) << "\n";
+  } else {
+    PrintNpuOperators(facts);
+  }
+#else
+  throw InputError("this trireme was built without torch and has no device npu; build with TRIREME_TORCH=ON");
+#endif
+}
+
+Json ComputeOnNpu(Device& device) {
+#ifdef TRIREME_TORCH_VERSION
+  device.LeaveSet();  // torch_npu's from now on
+  return NpuFacts(device.index());
+#else
+  throw InputError("this trireme was built without torch and has no device npu; build with TRIREME_TORCH=ON");
+#endif
+}
+
 void Check(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
+  if (arguments.has("npu-ops")) return CheckNpuOperators(arguments, job);
   const Grids grids = MakeGrids(job.world(), SizesOf(config.parallel()));
   const GroupPlan plan = GroupsOf(config, grids);
-  const Device device = Device::ForLocalRank(job.local_rank());
+  Device device = Device::ForLocalRank(job.local_rank());
   Json report = MachineFacts(config, job, device);
+  if (report["device"] == "npu") report["npu"] = ComputeOnNpu(device);
   report["groups"] = GroupFacts(plan);
   report["group_memory_mb"] = plan.DeviceMemoryMb();
   {
@@ -196,7 +212,10 @@ Command CheckCommand() {
   return {
       .name = "check",
       .summary = "Shows the machine as Trireme sees it and verifies an all-reduce over each group of ranks.",
-      .options = {{.name = "json", .value_name = "", .help = "print one JSON object"}},
+      .options = {{.name = "json", .value_name = "", .help = "print one JSON object"},
+                  {.name = "npu-ops",
+                   .value_name = "",
+                   .help = "instead: which of CANN's operators are there and which device npu uses"}},
       .positionals = {{.name = kRunFile,
                        .help = "the run whose layout is checked; by default all keys have their defaults",
                        .required = false}},

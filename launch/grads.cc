@@ -10,6 +10,7 @@
 #include "checkpoint/safetensors_writer.h"
 #include "core/base/json.h"
 #include "core/cli/command.h"
+#include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
 #include "models/families.h"
 #include "train/trainer.h"
@@ -37,7 +38,8 @@ void Grads(const Arguments& arguments, Job& job) {
   trainer.LoadWeights(arguments.value("model"));
   const double loss = trainer.Pass(rows);
   const GradientReport report = trainer.FinishGradients();
-  const auto gradients = GatherGradients(graph, trainer.optimizer().Gradients(), trainer.world());
+  const auto gradients =
+      GatherGradients(graph, trainer.optimizer().Gradients(), trainer.world(), trainer.tensors().torch());
   if (job.rank() != 0) return;
   WriteGradients(arguments.value("out"), gradients);
   std::cout << JsonLine({{"loss", loss}, {"tokens", TrainedTokens(rows)}, {"grad_norm", report.norm}})
@@ -62,7 +64,7 @@ Command GradsCommand() {
                        .help = "the run whose layout is used; by default all keys have their defaults",
                        .required = false}},
       .takes_config = true,
-      .run = Grads};
+      .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { Grads(arguments, job); }); }};
 }
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
-// The program `trireme`.
+// The program `trireme`. Nothing else is in here: tests start the same commands (launch/program.h) without
+// it.
 #include "launch/commands.h"
 #include "launch/program.h"
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <thread>
 
@@ -19,17 +20,6 @@ namespace {
 
 // Time for the rank that failed first, or for rank 0, to speak and to end the job before this one does.
 constexpr std::chrono::seconds kLetOthersSpeak{2};
-
-void Run(const std::vector<Command>& commands, const std::vector<std::string>& words, Job& job) {
-  const Invocation invocation = ParseCommandLine(commands, words, TRIREME_VERSION);
-  if (invocation.command != nullptr) {
-    invocation.command->run(invocation.arguments, job);
-  } else if (job.rank() == 0) {
-    std::cout << invocation.text;
-  }
-  if (!std::cout.flush())
-    throw RuntimeError("stdout cannot be written; is the disk full or the reader gone?");
-}
 
 // Normally all ranks have the same input, hence the same error, and rank 0 prints it for all. Another rank
 // that is still alive after the wait has an error of its own.
@@ -50,11 +40,11 @@ void ReportInputError(const Error& error, const Job& job) {
   job.Abort(error.exit_status());
 }
 
-void RunInJob(const std::vector<Command>& commands, const std::vector<std::string>& words) {
+void RunInJob(const std::function<void(Job&)>& work) {
   Job job;
   SetLogRank(job.rank());
   try {
-    Run(commands, words, job);
+    work(job);
     job.Finish();
   } catch (const Error& error) {
     Fail(error, job);
@@ -65,14 +55,29 @@ void RunInJob(const std::vector<Command>& commands, const std::vector<std::strin
 
 }  // namespace
 
-int RunProgram(const std::vector<Command>& commands, const std::vector<std::string>& words) {
+void RunCommand(const std::vector<Command>& commands, const std::vector<std::string>& words, Job& job) {
+  const Invocation invocation = ParseCommandLine(commands, words, TRIREME_VERSION);
+  if (invocation.command != nullptr) {
+    invocation.command->run(invocation.arguments, job);
+  } else if (job.rank() == 0) {
+    std::cout << invocation.text;
+  }
+  if (!std::cout.flush())
+    throw RuntimeError("stdout cannot be written; is the disk full or the reader gone?");
+}
+
+int RunAsProgram(const std::function<void(Job&)>& work) {
   try {
-    RunInJob(commands, words);
+    RunInJob(work);
     return 0;
   } catch (const std::exception& error) {  // no job to end: joining it failed
     TRIREME_LOG(ERROR) << error.what();
     return 1;
   }
+}
+
+int RunProgram(const std::vector<Command>& commands, const std::vector<std::string>& words) {
+  return RunAsProgram([&](Job& job) { RunCommand(commands, words, job); });
 }
 
 }  // namespace trireme

@@ -3,8 +3,11 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cmath>
+
 #include "ops/attention_blocks.h"
 #include "ops/choose.h"
+#include "ops/npu_fused.h"
 
 namespace trireme {
 namespace {
@@ -12,13 +15,17 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-at::Tensor Reference(const Heads& heads) {
+// Through autograd's own graph: torch_npu's fused operator on an npu, ATen's elsewhere.
+at::Tensor Composed(const Heads& heads) {
   const auto size = heads.query.sizes();
   const at::Tensor query =
       heads.query.transpose(2, 3).reshape({size[0], size[1] * size[3], size[2], size[4]});
-  const at::Tensor result = at::scaled_dot_product_attention(query, heads.key, heads.value, /*attn_mask=*/{},
-                                                             /*dropout_p=*/0.0, /*is_causal=*/true,
-                                                             /*scale=*/{}, /*enable_gqa=*/size[3] != 1);
+  const at::Tensor result =
+      npu::Takes(query)
+          ? npu::CausalAttention(query, heads.key, heads.value, 1 / std::sqrt(static_cast<double>(size[4])))
+          : at::scaled_dot_product_attention(query, heads.key, heads.value, /*attn_mask=*/{},
+                                             /*dropout_p=*/0.0,
+                                             /*is_causal=*/true, /*scale=*/{}, /*enable_gqa=*/size[3] != 1);
   return result.transpose(1, 2).reshape({size[0] * size[2], -1});
 }
 
@@ -72,13 +79,13 @@ Attended Run(const Heads& heads, bool recompute) {
 }  // namespace
 
 at::Tensor CausalAttention(const Heads& heads) {
-  return FastOnCpu(heads.query) ? Run(heads, /*recompute=*/false).output : Reference(heads);
+  return FastOnCpu(heads.query) ? Run(heads, /*recompute=*/false).output : Composed(heads);
 }
 
 Attended CausalAttentionAgain(const Heads& heads) {
   if (FastOnCpu(heads.query)) return Run(heads, /*recompute=*/true);
   const Heads kept{heads.query.detach(), heads.key.detach(), heads.value.detach()};
-  return {Reference(heads), [kept] { return Reference(kept); }};
+  return {Composed(heads), [kept] { return Composed(kept); }};
 }
 
 at::Tensor CausalAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {

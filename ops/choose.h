@@ -1,5 +1,6 @@
-// Which version of an operator runs: the fast one for CPU tensors of fp32 and bf16, the ATen reference for
-// everything else. Also the small bridge from tensors to the kernels of ops/cpu, which know no torch.
+// Which version of an operator runs: the fast one for CPU tensors of fp32 and bf16, torch_npu's fused one
+// (npu_fused.h) on an npu where there is one, the ATen reference for everything else. Also the small bridge
+// from tensors to the kernels of ops/cpu, which know no torch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,6 +18,9 @@ bool FastOnCpu(const at::Tensor& tensor);
 inline bool SameKind(const at::Tensor& input, const at::Tensor& weight) {
   return weight.scalar_type() == input.scalar_type() && weight.is_contiguous();
 }
+
+// Whether a ReferenceOnly is alive.
+bool OnlyReference();
 
 // While it lives, operators called on this thread take the reference: for tests and measurements.
 class ReferenceOnly {

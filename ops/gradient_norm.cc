@@ -12,12 +12,16 @@
 
 namespace trireme {
 
-double SumOfSquares(const at::Tensor& values) {
-  TRIREME_CHECK(values.scalar_type() == at::kFloat && values.is_contiguous());
-  if (!FastOnCpu(values)) {
-    const double norm = values.norm().item<double>();
-    return norm * norm;
-  }
+namespace {
+
+// Each norm is made where its values are; the host fetches all of them at once.
+double Reference(const std::vector<at::Tensor>& values) {
+  std::vector<at::Tensor> norms;
+  for (const at::Tensor& part : values) norms.push_back(part.norm());
+  return at::stack(norms).cpu().to(at::kDouble).square().sum().item<double>();
+}
+
+double OnCpu(const at::Tensor& values) {
   constexpr int64_t kPiece = 65536;
   const int64_t count = values.numel(), pieces = (count + kPiece - 1) / kPiece;
   std::vector<double> sums(static_cast<size_t>(pieces));
@@ -29,6 +33,19 @@ double SumOfSquares(const at::Tensor& values) {
   });
   double total = 0;
   for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace
+
+double SumOfSquares(const std::vector<at::Tensor>& values) {
+  for (const at::Tensor& part : values) {
+    TRIREME_CHECK(part.scalar_type() == at::kFloat && part.is_contiguous());
+  }
+  if (values.empty()) return 0;
+  if (!FastOnCpu(values.front())) return Reference(values);
+  double total = 0;
+  for (const at::Tensor& part : values) total += OnCpu(part);
   return total;
 }
 

@@ -7,6 +7,7 @@
 
 #include "ops/choose.h"
 #include "ops/cpu/rms_norm.h"
+#include "ops/npu_fused.h"
 #include "ops/partial_sums.h"
 
 namespace trireme {
@@ -41,11 +42,16 @@ Normalised FastForward(const at::Tensor& x, const at::Tensor& branch, const Weig
                                  .scale = Data<float>(out.scale),
                                  .size = size,
                                  .eps = static_cast<float>(eps)};
-    at::parallel_for(0, rows, GrainOfRows(size), [&](int64_t begin, int64_t end) {
-      cpu::RmsNormForward(in, {begin, end});
-    });
+    at::parallel_for(0, rows, GrainOfRows(size),
+                     [&](int64_t begin, int64_t end) { cpu::RmsNormForward(in, {begin, end}); });
   });
   return out;
+}
+
+Normalised NpuForward(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
+  const at::Tensor sum = branch.defined() ? x + branch : x;
+  const auto [y, scale] = npu::RmsNorm(sum, weight.value, eps);
+  return {sum, y, scale};
 }
 
 // What came in at the forward pass, and the gradients; sum_gradient may be undefined.
@@ -91,17 +97,32 @@ at::Tensor FastBackward(const BackwardInput& in, const Weight& weight) {
   return result;
 }
 
-// The version that ran forward also runs backward: their scales differ in shape.
+at::Tensor NpuBackward(const BackwardInput& in, const Weight& weight) {
+  const auto [x, weight_gradient] =
+      npu::RmsNormBackward(in.y_gradient.contiguous(), in.x, weight.value, in.scale);
+  AddWeightGradient(weight, weight_gradient);
+  return in.sum_gradient.defined() ? x + in.sum_gradient : x;
+}
+
+// The versions, fastest first. The one that ran forward also runs backward: their scales differ in shape.
+enum class Version { kCpu, kNpu, kReference };
+
+Version Choose(const at::Tensor& x, const Weight& weight) {
+  if (!SameKind(x, weight.value)) return Version::kReference;
+  if (FastOnCpu(x)) return Version::kCpu;
+  return npu::Takes(x) ? Version::kNpu : Version::kReference;
+}
+
 struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const std::optional<at::Tensor>& given, const Weight* weight, double eps) {
     const at::Tensor branch = given.value_or(at::Tensor());
-    const bool fast = FastOnCpu(x) && SameKind(x, weight->value);
-    const Normalised out =
-        fast ? FastForward(x, branch, *weight, eps) : ReferenceForward(x, branch, *weight, eps);
+    const Version version = Choose(x, *weight);
+    constexpr decltype(&ReferenceForward) kForward[] = {FastForward, NpuForward, ReferenceForward};
+    const Normalised out = kForward[static_cast<int>(version)](x, branch, *weight, eps);
     context->save_for_backward({out.sum, out.scale});
     context->saved_data["weight"] = reinterpret_cast<int64_t>(weight);
-    context->saved_data["fast"] = fast;
+    context->saved_data["version"] = static_cast<int64_t>(version);
     context->set_materialize_grads(false);
     if (!branch.defined()) return {out.y};
     return {out.y, out.sum};
@@ -114,8 +135,8 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
     at::Tensor result = carried;
     if (gradients[0].defined()) {
       const BackwardInput in{saved[0], saved[1], gradients[0], carried};
-      result =
-          context->saved_data["fast"].toBool() ? FastBackward(in, *weight) : ReferenceBackward(in, *weight);
+      constexpr decltype(&ReferenceBackward) kBackward[] = {FastBackward, NpuBackward, ReferenceBackward};
+      result = kBackward[context->saved_data["version"].toInt()](in, *weight);
     }
     return {result, gradients.size() > 1 ? result : at::Tensor(), at::Tensor(), at::Tensor()};
   }

@@ -4,13 +4,26 @@
 #include <ATen/ops/tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/npu_fused.h"
+
 namespace trireme {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+at::Tensor NpuTurn(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) {
+  const auto whole = [&](const at::Tensor& half) {
+    return at::cat({half, half}, -1)
+        .to(x.scalar_type())
+        .unsqueeze(0)
+        .unsqueeze(2);  // [1, tokens, 1, head_dim]
+  };
+  return npu::Rotate(x.unsqueeze(0).contiguous(), whole(cosine), whole(sine)).squeeze(0);
+}
+
 at::Tensor Turn(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) {
+  if (npu::Takes(x)) return NpuTurn(x, cosine, sine);
   const int64_t half = x.size(-1) / 2;
   const at::Tensor first = x.narrow(-1, 0, half).to(at::kFloat),
                    second = x.narrow(-1, half, half).to(at::kFloat);

@@ -10,6 +10,7 @@
 
 #include "ops/choose.h"
 #include "ops/cpu/swiglu.h"
+#include "ops/npu_fused.h"
 
 namespace trireme {
 namespace {
@@ -52,16 +53,26 @@ at::Tensor FastBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
   return out;
 }
 
+at::Tensor Forward(const at::Tensor& gate_up) {
+  if (FastOnCpu(gate_up)) return FastForward(gate_up);
+  return npu::Takes(gate_up) ? npu::SwiGlu(gate_up) : ReferenceForward(gate_up);
+}
+
+at::Tensor Backward(const at::Tensor& gate_up, const at::Tensor& gradient) {
+  if (FastOnCpu(gate_up)) return FastBackward(gate_up, gradient);
+  return npu::Takes(gate_up) ? npu::SwiGluBackward(gradient, gate_up) : ReferenceBackward(gate_up, gradient);
+}
+
 // silu(gate) is computed again in the backward pass: cheaper than keeping it for every layer.
 struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate_up) {
     context->save_for_backward({gate_up});
-    return FastOnCpu(gate_up) ? FastForward(gate_up) : ReferenceForward(gate_up);
+    return Forward(gate_up);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const at::Tensor gate_up = context->get_saved_variables()[0], gradient = gradients[0].contiguous();
-    return {FastOnCpu(gate_up) ? FastBackward(gate_up, gradient) : ReferenceBackward(gate_up, gradient)};
+    return {Backward(gate_up, gradient)};
   }
 };
 
@@ -69,9 +80,6 @@ struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
 
 at::Tensor SwiGlu(const at::Tensor& gate_up) { return SwiGluFunction::apply(gate_up.contiguous()); }
 
-at::Tensor SwiGluAgain(const at::Tensor& gate_up) {
-  const at::Tensor x = gate_up.detach().contiguous();
-  return FastOnCpu(x) ? FastForward(x) : ReferenceForward(x);
-}
+at::Tensor SwiGluAgain(const at::Tensor& gate_up) { return Forward(gate_up.detach().contiguous()); }
 
 }  // namespace trireme

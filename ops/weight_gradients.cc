@@ -5,10 +5,10 @@
 namespace trireme {
 namespace {
 
-// Autograd runs backward passes of CPU tensors on the thread that asked for them, so a thread's own variable
-// is seen.
-thread_local Deferral* innermost_deferral = nullptr;
-thread_local Overlap* innermost_overlap = nullptr;
+// Of the process, not of a thread: autograd runs backward passes of a device's tensors on a thread of its
+// own, while the one that asked for them waits. One backward pass runs at a time.
+Deferral* innermost_deferral = nullptr;
+Overlap* innermost_overlap = nullptr;
 
 }  // namespace
 

@@ -10,14 +10,15 @@ namespace trireme {
 
 class WeightGradients {
  public:
-  // Runs `work` now, or keeps it where the calling thread is inside a Deferral or an Overlap.
+  // Runs `work` now, or keeps it while there is a Deferral or an Overlap.
   static void Add(std::function<void()> work);
   // Runs what the innermost Overlap has queued: to be called between the start of a communication and the
   // wait for it.
   static void RunQueued();
 };
 
-// While it lives, weight gradients of backward passes on this thread are collected instead of computed.
+// While it lives, weight gradients of backward passes are collected instead of computed. A process runs one
+// backward pass at a time.
 class Deferral {
  public:
   Deferral();

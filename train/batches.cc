@@ -43,6 +43,9 @@ std::vector<MicroBatch> MakeMicroBatches(const std::vector<Row>& rows, const Bat
     const int64_t count = std::min<int64_t>(shape.micro_batch, total - begin);
     batches.push_back(
         MakeMicroBatch(std::span(rows).subspan(begin, count), shape.micro_batch, shape.multiple, loss_scale));
+    for (at::Tensor* tensor : {&batches.back().tokens, &batches.back().labels, &batches.back().positions}) {
+      *tensor = tensor->to(shape.device);
+    }
   }
   return batches;
 }

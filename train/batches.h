@@ -14,6 +14,7 @@ struct BatchShape {
   int data_rank = 0;
   int data_size = 1;
   int64_t multiple = 1;  // the length of a micro batch's rows is a multiple of this
+  at::Device device = at::kCPU;
 };
 
 // Micro batch i of rank r takes the rows from (i · data_size + r) · micro_batch on.

@@ -13,6 +13,7 @@
 #include "core/config/print.h"
 #include "core/config/schema.h"
 #include "core/tensor/matrix_rate.h"
+#include "core/tensor/torch_errors.h"
 #include "core/trace/chrome_trace.h"
 #include "core/trace/trace.h"
 #include "parallel/graph/costs.h"
@@ -90,7 +91,7 @@ class Run {
       WriteConfig(config, directory_);
       log_.emplace(directory_);
     }
-    peak_rate_ = MeasureMatrixRate(DTypeOf(config.model())) * job.world();
+    peak_rate_ = MeasureMatrixRate(DTypeOf(config.model()), trainer_.tensors()) * job.world();
   }
 
   void AllSteps() {
@@ -130,7 +131,7 @@ class Run {
     logged.step_seconds = SecondsSince(start);
     logged.tokens_per_second = static_cast<double>(all_tokens) / logged.step_seconds;
     logged.mfu = flops / logged.step_seconds / peak_rate_;
-    logged.memory_gib = static_cast<double>(PeakResidentBytes()) / (1 << 30);
+    logged.memory_gib = static_cast<double>(trainer_.tensors().peak_bytes()) / (1 << 30);
     logged.elapsed_seconds = SecondsSince(start_);
     if (log_ && (step % config_.run().log_every() == 0 || step == total_steps_)) log_->Write(logged);
   }
@@ -182,7 +183,7 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
                      SpellingOf(*TuningKind_descriptor()->FindValueByNumber(config.tuning().kind())),
                      "' cannot be trained yet; write tuning: {kind: full}");
   }
-  Run(config, graph, plan, job).AllSteps();
+  WithTorchErrors([&] { Run(config, graph, plan, job).AllSteps(); });
   if (job.rank() == 0) {
     TRIREME_LOG(WARNING) << "the trained weights are not saved: checkpoints are not there yet";
   }

@@ -20,14 +20,19 @@ void CheckSplits(const LayerGraph& graph, const Config& config, const Grids& gri
 }  // namespace
 
 void RefuseUnsupported(const Config& config) {
-  if (config.device() == DEVICE_NPU || config.device() == DEVICE_CUDA) {
-    throw InputError("device: models run on the cpu only so far; write cpu or auto");
+  if (config.device() == DEVICE_CUDA) {
+    throw InputError("device: models run on cpu and npu only so far; write one of these or auto");
   }
   const ParallelConfig& parallel = config.parallel();
   if (parallel.context() * parallel.expert() * parallel.expert_tensor() > 1) {
     throw InputError("parallel.context = ", parallel.context(), ", expert = ", parallel.expert(),
                      ", expert_tensor = ", parallel.expert_tensor(), ": only 1 runs so far");
   }
+}
+
+DeviceChoice ResolveDevice(DeviceChoice choice, bool twin) {
+  if (choice != DEVICE_AUTO) return choice;
+  return twin ? DEVICE_CPU : DEVICE_NPU;
 }
 
 ParallelSizes SizesOf(const ParallelConfig& parallel) {

@@ -1,10 +1,11 @@
 #include "train/trainer.h"
 
 #include <ATen/Context.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include "checkpoint/hf_directory.h"
 #include "core/base/process.h"
+#include "core/device/cann_info.h"
 #include "core/tensor/dtype.h"
 #include "parallel/tensor/collectives.h"
 #include "train/batches.h"
@@ -26,21 +27,29 @@ Keep KeepOf(Recompute recompute) {
   return Keep::kAll;
 }
 
-AdamWOptions AdamWOf(const Config& config) {
+AdamWOptions AdamWOf(const Config& config, const TensorDevice& tensors) {
   const OptimizerConfig& optimizer = config.optimizer();
   return {.beta1 = optimizer.beta1(),
           .beta2 = optimizer.beta2(),
           .eps = optimizer.eps(),
           .weight_decay = optimizer.weight_decay(),
           .clip = optimizer.clip(),
-          .offload = config.memory().offload_optimizer()};
+          .offload = config.memory().offload_optimizer(),
+          .device = tensors.torch()};
 }
 
-CommOptions HostCommOptions(const Config& config, Trace* trace) {
+CommOptions CommOptionsFor(const TensorDevice& tensors, const Config& config, Trace* trace) {
   CommOptions options = CommOptionsOf(config);
-  options.host_memory = true;  // tensors are on the cpu
+  options.host_memory = tensors.is_cpu();
+  options.compute = tensors.compute();
   options.trace = trace;
   return options;
+}
+
+TensorDevice TensorDeviceFor(const Config& config, Device& device) {
+  if (ResolveDevice(config.device(), QueryCann().twin) == DEVICE_CPU) return TensorDevice::Cpu();
+  device.LeaveSet();  // torch_npu's from now on
+  return TensorDevice::OfNpu(device.index());
 }
 
 }  // namespace
@@ -53,18 +62,21 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
       micro_batch_(config.run().micro_batch()),
       trace_(trace),
       device_(Device::ForLocalRank(job.local_rank())),
-      groups_(std::make_unique<CommunicatorSet>(job, device_, plan.groups, HostCommOptions(config, trace))) {
+      tensors_(TensorDeviceFor(config, device_)),
+      groups_(std::make_unique<CommunicatorSet>(job, device_, plan.groups,
+                                                CommOptionsFor(tensors_, config, trace))) {
   KeepFreedMemory();
   at::globalContext().setDeterministicAlgorithms(config.run().deterministic(), /*warn_only=*/true);
   model_ = std::make_unique<Model>(graph, ModelLayout{plan_.grids, job.rank(), plan_.placement, plan_.stages},
                                    *groups_,
                                    ModelOptions{.type = ToTorch(dtype),
+                                                .device = tensors_.torch(),
                                                 .zero = config.parallel().zero(),
                                                 .sequence = config.parallel().sequence(),
                                                 .keep = KeepOf(config.memory().recompute())});
   optimizer_ = std::make_unique<ShardedOptimizer>(
       model_->buckets(), OptimizerGroups{groups_->Get("tp"), groups_->Get("world"), model_->tied_embedding()},
-      job, AdamWOf(config));
+      job, AdamWOf(config, tensors_));
 }
 
 void Trainer::LoadWeights(const std::string& directory) {
@@ -97,7 +109,8 @@ double Trainer::Pass(const std::vector<Row>& rows) {
   const std::vector<MicroBatch> batches = MakeMicroBatches(rows, {.micro_batch = micro_batch_,
                                                                   .data_rank = data.rank(),
                                                                   .data_size = data.size(),
-                                                                  .multiple = plan_.row_multiple});
+                                                                  .multiple = plan_.row_multiple,
+                                                                  .device = tensors_.torch()});
   model_->SetBatches(batches);
   ExecutorFor(static_cast<int>(batches.size())).Run();
   return SumLoss();
@@ -107,8 +120,10 @@ double Trainer::Pass(const std::vector<Row>& rows) {
 double Trainer::SumLoss() {
   const at::Tensor mine = model_->loss();
   const bool speaks = mine.defined() && groups_->Get("tp").rank() == 0;
-  const at::Tensor loss = at::tensor({speaks ? mine.item<double>() : 0.0}, at::kFloat);
-  AllReduce(loss, world());
+  const at::TensorOptions options = at::TensorOptions(at::kFloat).device(tensors_.torch());
+  const at::Tensor loss =
+      speaks ? mine.reshape({1}).to(at::kFloat, false, /*copy=*/true) : at::zeros({1}, options);
+  StartAllReduce(loss, world()).WaitOnHost();
   return loss.item<double>();
 }
 

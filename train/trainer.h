@@ -11,6 +11,7 @@
 #include "core/comm/job.h"
 #include "core/config.pb.h"
 #include "core/device/device.h"
+#include "core/tensor/tensor_device.h"
 #include "parallel/executor/executor.h"
 #include "parallel/executor/model.h"
 #include "parallel/sharding/optimizer.h"
@@ -40,6 +41,7 @@ class Trainer {
 
   Model& model() { return *model_; }
   Communicator& world() { return groups_->Get("world"); }
+  const TensorDevice& tensors() const { return tensors_; }
   const RunPlan& plan() const { return plan_; }
   // How long this rank has waited for others so far: in the pipeline, and in all other groups.
   double pipeline_wait_seconds() const;
@@ -55,6 +57,7 @@ class Trainer {
   const int micro_batch_;
   Trace* trace_;
   Device device_;
+  TensorDevice tensors_;
   std::unique_ptr<CommunicatorSet> groups_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<ShardedOptimizer> optimizer_;

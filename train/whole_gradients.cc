@@ -33,17 +33,20 @@ at::Tensor InFile(const at::Tensor& whole, const HfTensor& tensor) {
 }  // namespace
 
 std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph,
-                                                  const std::vector<Shard>& gradients, Communicator& world) {
+                                                  const std::vector<Shard>& gradients, Communicator& world,
+                                                  at::Device device) {
   std::map<std::string, const Shard*> mine;
   for (const Shard& shard : gradients) mine[shard.key] = &shard;
   const Grids alone = MakeGrids(1, {});
   std::map<std::string, at::Tensor> files;
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) {
-      const at::Tensor whole = at::zeros(Placement(parameter.declaration, alone).GlobalShape(), at::kFloat);
+      at::Tensor whole = at::zeros(Placement(parameter.declaration, alone).GlobalShape(), at::kFloat);
       const auto found = mine.find("gradient/" + parameter.declaration.name);
       if (found != mine.end()) CopyOwned(*found->second, whole);
+      whole = whole.to(device);
       AllReduce(whole, world);  // every element has one owner: the sum puts the parts together
+      whole = whole.cpu();
       if (world.rank() != 0) continue;
       for (const HfTensor& tensor : parameter.hf) files[tensor.name] = InFile(whole, tensor);
     }

@@ -15,8 +15,10 @@
 namespace trireme {
 
 // Collective over `world`. `gradients` are this rank's shards as ShardedOptimizer::Gradients gives them, in
-// host memory; `graph` names every tensor, also those of other ranks. fp32, in the shape of the file.
+// host memory; `graph` names every tensor, also those of other ranks. They travel through the memory of
+// `device`, the group's. fp32, in the shape of the file.
 std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph,
-                                                  const std::vector<Shard>& gradients, Communicator& world);
+                                                  const std::vector<Shard>& gradients, Communicator& world,
+                                                  at::Device device = at::kCPU);
 
 }  // namespace trireme

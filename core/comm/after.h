@@ -13,6 +13,7 @@ class After {
   After(const Stream& stream) : stream_(&stream) {}  // NOLINT: a stream is what callers have
   After(const Event& event) : event_(&event) {}      // NOLINT
 
+  bool none() const { return stream_ == nullptr && event_ == nullptr; }
   const Stream* stream() const { return stream_; }
   const Event* event() const { return event_; }
 

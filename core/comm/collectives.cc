@@ -66,7 +66,7 @@ template <typename Collective, typename AloneCopy>
 Work Communicator::Issue(const char* operation, size_t bytes, const After& after, Collective collective,
                          AloneCopy alone_copy, std::span<const LedgerMessage> messages) {
   const IssueGuard guard(slot_, name().c_str(), operation);
-  CallQueue::Call call = calls_.Begin(operation, bytes, after, messages);
+  CallQueue::Call call = BeginCall(operation, bytes, after, messages);
   const uint64_t sequence = call.sequence;
   const StreamSpan span(identity_.trace, stream_, identity_.name, operation);
   if (comm_) {
@@ -79,6 +79,13 @@ Work Communicator::Issue(const char* operation, size_t bytes, const After& after
   span.End();
   calls_.End(std::move(call));
   return Work(*this, sequence);
+}
+
+CallQueue::Call Communicator::BeginCall(const char* operation, size_t bytes, const After& after,
+                                        std::span<const LedgerMessage> messages) {
+  if (!after.none() || identity_.compute == nullptr) return calls_.Begin(operation, bytes, after, messages);
+  const Stream computed = identity_.compute->Flushed();
+  return calls_.Begin(operation, bytes, computed, messages);
 }
 
 void Communicator::CopyAlone(void* target, const void* source, size_t bytes) {

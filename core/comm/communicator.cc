@@ -59,6 +59,13 @@ void Communicator::WaitFor(uint64_t sequence) {
   waited_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+void Communicator::Join(uint64_t sequence) {
+  if (identity_.compute == nullptr) return WaitFor(sequence);
+  if (calls_.IsDone(sequence)) return;
+  const Stream computing = identity_.compute->Current();
+  stream_waits_.Measure(computing, [&] { calls_.LetWait(computing, sequence); });
+}
+
 // True when the call is done, false when a slice of time has passed without it.
 bool Communicator::WaitSlice(uint64_t sequence) try {
   if (calls_.IsDone(sequence)) return true;
@@ -101,6 +108,8 @@ std::string Communicator::Describe(const char* operation, uint64_t sequence) con
 }
 
 void Work::Wait() const { communicator_->WaitFor(sequence_); }
+
+void Work::Join() const { communicator_->Join(sequence_); }
 
 void Work::WaitOn(const Stream& stream) const { communicator_->calls_.LetWait(stream, sequence_); }
 

@@ -16,7 +16,9 @@
 #include "core/comm/hccl_types.h"
 #include "core/comm/issue_guard.h"
 #include "core/comm/ledger.h"
+#include "core/comm/stream_waits.h"
 #include "core/comm/work.h"
+#include "core/device/compute_stream.h"
 #include "core/device/stream.h"
 
 namespace trireme {
@@ -48,11 +50,12 @@ class Communicator {
  public:
   struct Identity {
     std::string name;
-    std::vector<int> members;  // world ranks in the group's order
-    int rank = 0;              // among the members
-    int ledger_group = 0;      // the group's number in the ledger
-    bool host_memory = false;  // buffers are the host's, as on device cpu; only the twin takes those
-    Trace* trace = nullptr;    // gets a span for each call, as the stream ran it; null: none
+    std::vector<int> members;          // world ranks in the group's order
+    int rank = 0;                      // among the members
+    int ledger_group = 0;              // the group's number in the ledger
+    bool host_memory = false;          // buffers are the host's, as on device cpu; only the twin takes those
+    ComputeStream* compute = nullptr;  // where tensors are computed, if not on the host; outlives the group
+    Trace* trace = nullptr;            // gets a span for each call, as the stream ran it; null: none
   };
 
   // `comm` joins the members; null for a group of one.
@@ -66,11 +69,13 @@ class Communicator {
   int size() const { return static_cast<int>(identity_.members.size()); }
   const std::vector<int>& members() const { return identity_.members; }  // world ranks
   const Stream& stream() const { return stream_; }
-  // How long the host has waited for calls of this group so far.
-  double waited_seconds() const { return waited_seconds_; }
+  // How long computation has waited for calls of this group so far: the host, and the compute stream where
+  // there is one.
+  double waited_seconds() { return waited_seconds_ + stream_waits_.seconds(); }
 
   // Buffers are device memory (on the twin any memory) and stay untouched until the Work is done. `count` is
-  // in elements. In place is allowed for all_reduce, broadcast and reduce.
+  // in elements. In place is allowed for all_reduce, broadcast and reduce. A call starts after `after`, and
+  // where there is a compute stream and no `after`, after all that was computed so far.
   Work AllReduce(const void* source, void* target, size_t count, DType dtype, ReduceOp op, After after = {});
   // `count` elements from each rank; target holds size() times as many.
   Work AllGather(const void* source, void* target, size_t count, DType dtype, After after = {});
@@ -111,12 +116,15 @@ class Communicator {
   template <typename Collective, typename AloneCopy>
   Work Issue(const char* operation, size_t bytes, const After& after, Collective collective,
              AloneCopy alone_copy, std::span<const LedgerMessage> messages = {});
+  CallQueue::Call BeginCall(const char* operation, size_t bytes, const After& after,
+                            std::span<const LedgerMessage> messages);
   // The identity of a group of one: nothing where both are the same.
   void CopyAlone(void* target, const void* source, size_t bytes);
   void CheckPeer(const char* operation, int peer) const;
   void CheckParts(const char* operation, const Parts& parts) const;
 
   void WaitFor(uint64_t sequence);
+  void Join(uint64_t sequence);
   bool WaitSlice(uint64_t sequence);
   void ThrowIfPeerFailed(uint64_t sequence);
   [[noreturn]] void ThrowFailed(uint64_t sequence, const Error& cause);
@@ -124,6 +132,7 @@ class Communicator {
 
   const Identity identity_;
   double waited_seconds_ = 0;
+  StreamWaits stream_waits_;
   IssueSlot& slot_;
   Stream stream_;
   OwnedHcclComm comm_;  // after the stream: HCCL wants it gone before

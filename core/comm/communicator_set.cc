@@ -82,6 +82,7 @@ void CommunicatorSet::Make(const PlannedGroup& planned, const RankList& members)
                                                             .rank = group_rank,
                                                             .ledger_group = number,
                                                             .host_memory = options_.host_memory,
+                                                            .compute = options_.compute,
                                                             .trace = options_.trace},
                                      std::move(comm), slot_, ledger_));
   by_name_[planned.spec.name] = communicators_.back().get();

@@ -19,12 +19,13 @@
 namespace trireme {
 
 struct CommOptions {
-  int connect_timeout_s = 120;  // HCCL_CONNECT_TIMEOUT, unless the environment sets it
-  int exec_timeout_s = 1836;    // HCCL_EXEC_TIMEOUT, unless the environment sets it; 0: never
-  double hang_report_s = 60;    // a call that waits longer is reported on rank 0's stderr; 0: never
-  bool deterministic = false;   // the same bits on every run, at some cost in speed
-  bool host_memory = false;     // buffers are the host\'s, as on device cpu; only the twin takes those
-  Trace* trace = nullptr;       // gets a span for every call; null: none
+  int connect_timeout_s = 120;       // HCCL_CONNECT_TIMEOUT, unless the environment sets it
+  int exec_timeout_s = 1836;         // HCCL_EXEC_TIMEOUT, unless the environment sets it; 0: never
+  double hang_report_s = 60;         // a call that waits longer is reported on rank 0's stderr; 0: never
+  bool deterministic = false;        // the same bits on every run, at some cost in speed
+  bool host_memory = false;          // buffers are the host's, as on device cpu; only the twin takes those
+  ComputeStream* compute = nullptr;  // where tensors are computed, if not on the host; outlives the set
+  Trace* trace = nullptr;            // gets a span for every call; null: none
 };
 
 class CommunicatorSet {

@@ -17,6 +17,9 @@ class [[nodiscard]] Work {
   // Blocks the host. A peer that failed, or never came, becomes an Error that names group, operation and
   // number.
   void Wait() const;
+  // What is computed from now on may use the result: where tensors are computed on a stream it waits there,
+  // and the host goes on; otherwise as Wait().
+  void Join() const;
   // What is queued on `stream` from now on starts after the call is done.
   void WaitOn(const Stream& stream) const;
   bool done() const;

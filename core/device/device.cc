@@ -24,7 +24,7 @@ int Device::Count() {
   return static_cast<int>(count);
 }
 
-Device::Device(int index) : index_(index) {
+Device::Device(int index) : index_(index), index_on_reset_(index) {
   const int count = Count();
   if (index < 0 || index >= count) {
     throw InputError("device ", index, " was asked for, but this host shows ", count, " (0 to ", count - 1,
@@ -44,7 +44,7 @@ Device Device::ForLocalRank(int local_rank) {
 
 Device::~Device() {
   // The code is dropped: a device that cannot be reset has already failed in a call that was checked.
-  if (index_ != kNone) static_cast<void>(aclrtResetDevice(index_));
+  if (index_on_reset_ != kNone) static_cast<void>(aclrtResetDevice(index_on_reset_));
 }
 
 DeviceMemory Device::memory() const {

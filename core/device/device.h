@@ -24,8 +24,13 @@ class Device {
   static Device ForLocalRank(int local_rank);
 
   ~Device();
-  Device(Device&& other) noexcept : index_(other.index_) { other.index_ = kNone; }
+  Device(Device&& other) noexcept : index_(other.index_), index_on_reset_(other.index_on_reset_) {
+    other.LeaveSet();
+  }
   Device& operator=(Device&&) = delete;
+
+  // Not reset at the end: a library that goes on using it (torch_npu) does that.
+  void LeaveSet() { index_on_reset_ = kNone; }
 
   int index() const { return index_; }
   DeviceMemory memory() const;
@@ -38,6 +43,7 @@ class Device {
  private:
   static constexpr int kNone = -1;
   int index_;
+  int index_on_reset_;
 };
 
 }  // namespace trireme

@@ -15,7 +15,7 @@ constexpr aclError kStreamSyncTimeout = 507046;
 
 }  // namespace
 
-Stream::Stream() {
+Stream::Stream() : handle_(nullptr, Destroy{.owned = true}) {
   aclrtStream stream = nullptr;
   AclCall(aclrtCreateStreamWithConfig(&stream, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC),
           "aclrtCreateStreamWithConfig");
@@ -25,6 +25,7 @@ Stream::Stream() {
 }
 
 void Stream::Destroy::operator()(aclrtStream stream) const {
+  if (!owned) return;
   // While an error unwinds, what is queued may wait for a peer that will never come. Otherwise ACL wants it
   // done. A failed stream cannot be synchronised: whoever waited for its work was told.
   const bool unwinding = std::uncaught_exceptions() > 0;

@@ -1,5 +1,6 @@
 // An in-order queue of device work that runs beside the host and beside other streams. Which work goes where
-// is the caller's business, and so is joining: a stream that is destroyed finishes its work first.
+// is the caller's business, and so is joining: a stream that is destroyed finishes its work first. A borrowed
+// one is left alone.
 #pragma once
 
 #include <chrono>
@@ -15,6 +16,8 @@ class Event;
 class Stream {
  public:
   Stream();
+  // A stream that belongs to somebody else, who outlives it.
+  static Stream Borrow(aclrtStream handle) { return Stream(handle, /*owned=*/false); }
 
   // Blocks the host until all queued work is done; throws what the work failed with.
   void Synchronize() const;
@@ -31,8 +34,11 @@ class Stream {
 
  private:
   struct Destroy {
+    bool owned;
     void operator()(aclrtStream stream) const;
   };
+  Stream(aclrtStream handle, bool owned) : handle_(handle, Destroy{owned}) {}
+
   std::unique_ptr<void, Destroy> handle_;
 };
 

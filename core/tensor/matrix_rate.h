@@ -3,11 +3,12 @@
 #pragma once
 
 #include "core/plan/dtype.h"
+#include "core/tensor/tensor_device.h"
 
 namespace trireme {
 
 // Floating-point operations a second: the best of several products of square matrices, some tenths of a
 // second.
-double MeasureMatrixRate(DType dtype);
+double MeasureMatrixRate(DType dtype, const TensorDevice& device = TensorDevice::Cpu());
 
 }  // namespace trireme

@@ -53,7 +53,7 @@ at::Tensor Mailbox::TakeIn(const Address& to) {
   auto node = in_.extract(to);
   TRIREME_CHECK(!node.empty()) << "nothing came in for chunk " << to.chunk << ", micro batch "
                                << to.micro_batch;
-  if (node.mapped().work) node.mapped().work->Wait();
+  if (node.mapped().work) node.mapped().work->Join();
   return std::move(node.mapped().tensor);
 }
 

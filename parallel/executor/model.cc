@@ -60,9 +60,9 @@ std::vector<Layer> Model::LayersOf(const LayerGraph& graph, const ModelLayout& l
 void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups,
                         const ModelOptions& options) {
   for (const Layer& layer : layers) {
-    buckets_.push_back(std::make_unique<Bucket>(layer.name, weights_->EntriesOf(layer.name),
-                                                groups.Get("dp-cp"),
-                                                BucketOptions{.zero = options.zero, .type = options.type}));
+    buckets_.push_back(std::make_unique<Bucket>(
+        layer.name, weights_->EntriesOf(layer.name), groups.Get("dp-cp"),
+        BucketOptions{.zero = options.zero, .type = options.type, .device = options.device}));
   }
 }
 

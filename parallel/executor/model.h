@@ -29,6 +29,7 @@ enum class Keep {  // of the activations, for the backward pass
 
 struct ModelOptions {
   at::ScalarType type = at::kFloat;
+  at::Device device = at::kCPU;
   int zero = 1;
   bool sequence = true;
   Keep keep = Keep::kAll;

@@ -10,13 +10,12 @@
 namespace trireme {
 namespace {
 
-// A tensor over a storage that has its size, but no memory: views of it can be made.
+// A tensor over a storage that has its size, but no memory: views of it can be made. Memory is taken and
+// given back at once, for a device's library may keep facts of its own in each storage that it makes.
 at::Tensor Hollow(int64_t elements, at::TensorOptions options) {
-  const at::Tensor tensor = at::empty({0}, options);
-  const auto bytes = static_cast<size_t>(elements) * tensor.element_size();
-  c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, tensor.device()),
-                       /*allocator=*/nullptr, /*resizable=*/false);
-  return at::empty({0}, options).set_(std::move(storage), 0, {elements}, {1});
+  at::Tensor tensor = at::empty({elements}, options);
+  tensor.storage().set_data_ptr_noswap(at::DataPtr(nullptr, tensor.device()));
+  return tensor;
 }
 
 void MoveMemory(const at::Tensor& from, const at::Tensor& to) {

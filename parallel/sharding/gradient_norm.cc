@@ -20,11 +20,11 @@ void GradientNorm::Plan() {
 
 double GradientNorm::SumOfSquares() {
   if (!planned_) Plan();
-  double sum = 0;
+  std::vector<at::Tensor> values;
   for (const Counted& counted : counted_) {
-    sum += trireme::SumOfSquares(View(counted.bucket->share_gradient(), counted.piece).contiguous());
+    values.push_back(View(counted.bucket->share_gradient(), counted.piece).contiguous());
   }
-  return sum;
+  return trireme::SumOfSquares(values);
 }
 
 std::string GradientNorm::FirstNotFinite() const {

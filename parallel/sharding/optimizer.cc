@@ -74,8 +74,8 @@ GradientReport ShardedOptimizer::FinishGradients() {
   }
   const double squares = norm_.SumOfSquares();
   // Gathered and summed here: HCCL does not reduce fp64.
-  const at::Tensor mine = at::tensor({squares}, at::kDouble);
-  const at::Tensor all = AllGatherRows(mine, groups_.world);  // [world]
+  const at::Tensor mine = at::tensor({squares}, at::kDouble).to(options_.device);
+  const at::Tensor all = AllGatherRows(mine, groups_.world).cpu();  // [world]
   report_ = {.norm = std::sqrt(all.sum().item<double>()), .finite = true, .culprit = ""};
   report_.finite = std::isfinite(report_.norm);
   if (!report_.finite) report_.culprit = FindCulprit();
@@ -149,15 +149,23 @@ void ShardedOptimizer::ClearGradients() {
 }
 
 void ShardedOptimizer::AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
-                                    std::vector<Shard>& shards) const {
+                                    std::vector<Shard>& shards) {
+  float* data = OnHost(share);
   for (const FlatPart& part : bucket.parts()) {
-    shards.push_back(bucket.ShardOf(part, state, share.data_ptr<float>()));
+    shards.push_back(bucket.ShardOf(part, state, data));
     if (!IsTiedCopy(bucket)) continue;
     for (ShardBox& box : shards.back().boxes) ++box.replica;  // the first stage's copy is the one
   }
 }
 
+float* ShardedOptimizer::OnHost(const at::Tensor& share) {
+  if (share.is_cpu()) return share.data_ptr<float>();
+  host_copies_.push_back({share, share.cpu()});
+  return host_copies_.back().copy.data_ptr<float>();
+}
+
 std::vector<Shard> ShardedOptimizer::States() {
+  ForgetCopies();
   MakeMoments();
   std::vector<Shard> shards;
   for (const Trained& trained : trained_) {
@@ -170,6 +178,8 @@ std::vector<Shard> ShardedOptimizer::States() {
 
 void ShardedOptimizer::StatesLoaded(int64_t step) {
   step_ = step;
+  for (const HostCopy& host : host_copies_) host.of.copy_(host.copy);
+  ForgetCopies();
   for (Trained& trained : trained_) {
     const at::Tensor values = trained.bucket->BeginValues();
     if (values.defined()) values.copy_(trained.bucket->share_master());
@@ -179,6 +189,7 @@ void ShardedOptimizer::StatesLoaded(int64_t step) {
 
 std::vector<Shard> ShardedOptimizer::Gradients() {
   TRIREME_CHECK(finished_) << "gradients are asked for before FinishGradients";
+  ForgetCopies();
   std::vector<Shard> shards;
   for (const Trained& trained : trained_) {
     AppendShards(*trained.bucket, "gradient", trained.bucket->share_gradient(), shards);

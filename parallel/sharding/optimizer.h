@@ -34,9 +34,10 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  // not of parameters of one dim: norms and biases
-  double clip = 1;            // 0: never
-  bool offload = false;       // masters and moments on the host, whatever the device
+  double weight_decay = 0.1;     // not of parameters of one dim: norms and biases
+  double clip = 1;               // 0: never
+  bool offload = false;          // masters and moments on the host, whatever the device
+  at::Device device = at::kCPU;  // of the buckets
 };
 
 class ShardedOptimizer {
@@ -55,11 +56,13 @@ class ShardedOptimizer {
   int64_t step() const { return step_; }  // updates so far
 
   // Of every trained parameter what this rank's share holds: "master/NAME", "exp_avg/NAME",
-  // "exp_avg_sq/NAME". Whoever writes into them calls StatesLoaded afterwards.
+  // "exp_avg_sq/NAME", in host memory: where the states are a device's, in copies that live until
+  // ForgetCopies or the next call. Whoever writes into them calls StatesLoaded afterwards.
   std::vector<Shard> States();
   void StatesLoaded(int64_t step);
-  // "gradient/NAME", between FinishGradients and what follows it.
+  // "gradient/NAME", in host memory like States(), between FinishGradients and what follows it.
   std::vector<Shard> Gradients();
+  void ForgetCopies() { host_copies_.clear(); }
 
  private:
   struct DecayRun {  // of a share
@@ -83,7 +86,8 @@ class ShardedOptimizer {
   void ClearGradients();
   std::string FindCulprit();
   void AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
-                    std::vector<Shard>& shards) const;
+                    std::vector<Shard>& shards);
+  float* OnHost(const at::Tensor& share);
 
   OptimizerGroups groups_;
   Job& job_;
@@ -92,6 +96,10 @@ class ShardedOptimizer {
   TensorSums tensor_sums_;
   GradientNorm norm_;
   GradientReport report_;
+  struct HostCopy {
+    at::Tensor of, copy;
+  };
+  std::vector<HostCopy> host_copies_;
   bool finished_ = false;  // FinishGradients ran since the last step
   int64_t step_ = 0;
 };

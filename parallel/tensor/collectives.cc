@@ -39,8 +39,13 @@ Pending::~Pending() {
   static_cast<void>(new std::vector<at::Tensor>(std::move(tensors_)));
 }
 
-void Pending::Wait() {
+void Pending::WaitOnHost() {
   if (work_) work_->Wait();
+  Wait();
+}
+
+void Pending::Wait() {
+  if (work_) work_->Join();
   work_.reset();
   tensors_.clear();
 }

@@ -31,8 +31,11 @@ class [[nodiscard]] Pending {
 
   bool under_way() const { return work_.has_value(); }
   bool done() const { return !work_ || work_->done(); }
-  // What follows may use the result. Nothing where nothing is under way.
+  // What is computed from now on may use the result, and the tensors are let go: on a device what takes their
+  // memory next is computed after that, too. Nothing where nothing is under way.
   void Wait();
+  // The same, and the host has seen that no member failed.
+  void WaitOnHost();
 
  private:
   std::optional<Work> work_;

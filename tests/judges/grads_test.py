@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 import layouts
 import tiny_models
-from program import failure_text, run
+from program import BUILD, failure_text, run, start
 
 LARGEST_ERROR = 1e9
 LIMITS = {"loss": 1e-5, "gradient": 1e-4, "grad_norm": 1e-4}
@@ -87,19 +87,63 @@ def judge_case(case, judge, out):
     return {"case": case, "seconds": seconds, "errors": errors, "worst": worst, "wrong": wrong}
 
 
+class Judges:
+    """Made when first asked for, one for each model and rows."""
+
+    def __init__(self, folder):
+        self.folder, self.made = folder, {}
+
+    def of(self, case):
+        rows = rows_of(case)
+        key = (case["model"], layouts.layers(case), json.dumps(rows))
+        if key not in self.made:
+            self.made[key] = make_judge(self.folder / str(len(self.made)), key[0], key[1], rows)
+        return self.made[key]
+
+
 def judge_all(cases, folder, jobs):
-    """Yields a record a case, in order. Judges are made when first asked for, in this thread."""
-    judges = {}
+    """Yields a record a case, in order."""
+    judges = Judges(folder)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        running = []
-        for number, case in enumerate(cases):
-            rows = rows_of(case)
-            key = (case["model"], layouts.layers(case), json.dumps(rows))
-            if key not in judges:
-                judges[key] = make_judge(folder / str(len(judges)), key[0], key[1], rows)
-            running.append(pool.submit(judge_case, case, judges[key], folder / f"{number}.safetensors"))
+        running = [pool.submit(judge_case, case, judges.of(case), folder / f"{number}.safetensors")
+                   for number, case in enumerate(cases)]
         for future in running:
             yield future.result()
+
+
+def judge_together(cases, judges, folder, device):
+    """Yields a record a case; all have as many ranks, and one start of the program runs them one after the other."""
+    ranks, begin = layouts.ranks(cases[0]), time.monotonic()
+    outs = [folder / f"{ranks}-{number}.safetensors" for number in range(len(cases))]
+    commands = folder / f"{ranks}.jsonl"
+    with commands.open("w") as file:
+        for case, out in zip(cases, outs):
+            judge, settings = judges.of(case), [f"device={device}", *layouts.settings(case)]
+            words = ["grads", "--model", judge.model, "--rows", judge.rows, "--out", out]
+            words += [word for setting in settings for word in ("--set", setting)]
+            file.write(json.dumps([str(word) for word in words]) + "\n")
+        file.write(json.dumps(["check", "--npu-ops", "--json"]) + "\n")
+    queue = {"TASK_QUEUE_ENABLE": str(ranks % 3)}  # torch_npu's own: off, on, and with more in it
+    result = start(ranks, [BUILD / "tests/judges/many_commands", commands], variables=queue)
+    lines = result.stdout.splitlines()
+    for number, (case, out) in enumerate(zip(cases, outs)):
+        record = {"case": case, "seconds": (time.monotonic() - begin) / len(cases), "errors": {}}
+        if number < len(lines) and out.exists():
+            errors, worst, wrong = compare(json.loads(lines[number]), load_file(out), judges.of(case))
+            yield {**record, "errors": errors, "worst": worst, "wrong": wrong}
+        else:
+            yield {**record, "wrong": f"{failure_text(result)}"}
+    if result.returncode != 0:
+        raise SystemExit(f"FAILED at its end: {failure_text(result)}")
+    operators = json.loads(lines[-1])["operators"]
+    if unknown := [entry["name"] for entry in operators if entry["calls"] > 0 and not entry["used"]]:
+        raise SystemExit(f"FAILED: called, but not in core/npu/used_operators.inc: {unknown}")
+
+
+def judge_groups(cases, folder, device):
+    judges = Judges(folder)
+    for ranks in sorted({layouts.ranks(case) for case in cases}):
+        yield from judge_together([case for case in cases if layouts.ranks(case) == ranks], judges, folder, device)
 
 
 def print_record(record):
@@ -132,6 +176,7 @@ def parse_arguments():
     parser.add_argument("--where", action="append", default=[], metavar="KEY=VALUE", help="only cases with this value")
     parser.add_argument("--list", action="store_true", help="print the cases and stop")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every case and the table there too")
+    parser.add_argument("--device", default="cpu", help="cpu, or npu: at most 4 ranks, one start for each number")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
     return parser.parse_args()
 
@@ -139,7 +184,9 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     wanted = [condition.split("=") for condition in arguments.where]
-    possible = [case for case in layouts.all_cases() if all(str(case[key]) == value for key, value in wanted)]
+    most = layouts.MOST_RANKS if arguments.device == "cpu" else 4
+    possible = [case for case in layouts.all_cases()
+                if layouts.ranks(case) <= most and all(str(case[key]) == value for key, value in wanted)]
     cases = possible if arguments.full else layouts.chosen_cases(possible, arguments.strength)
     if arguments.list:
         print("\n".join(map(layouts.text, cases)), f"{len(cases)} of {len(possible)} cases", sep="\n")
@@ -147,7 +194,9 @@ def main():
     torch.set_num_threads(1)
     records, begin = [], time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
-        for record in judge_all(cases, pathlib.Path(scratch), arguments.jobs):
+        folder = pathlib.Path(scratch)
+        for record in (judge_all(cases, folder, arguments.jobs) if arguments.device == "cpu"
+                       else judge_groups(cases, folder, arguments.device)):
             print_record(record)
             records.append(record)
     failed = sum(bool(record["wrong"]) for record in records)

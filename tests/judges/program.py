@@ -11,11 +11,17 @@ HANG_SECONDS = 300  # nothing here works for a tenth of that: longer is a hang
 
 def run(ranks, words, settings=(), threads=1, hang_seconds=HANG_SECONDS):
     """Status, stdout and stderr of `trireme WORDS --set SETTING…`; under mpirun where ranks is not None."""
-    command = [str(BUILD / "trireme"), *map(str, words)]
+    command = [BUILD / "trireme", *words]
     for setting in settings:
         command += ["--set", setting]
+    return start(ranks, command, threads, hang_seconds)
+
+
+def start(ranks, command, threads=1, hang_seconds=HANG_SECONDS, variables=None):
+    """The same for any program, with more environment variables."""
+    command = [str(word) for word in command]
     launch = command if ranks is None else [*MPIRUN, "-n", str(ranks), *command]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **(variables or {})}
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with subprocess.Popen(launch, env=environment, **pipes) as process:
         try:

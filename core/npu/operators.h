@@ -1,0 +1,21 @@
+// Which of CANN's aclnn operators the framework calls through torch_npu, and which of them this machine's
+// libopapi has. torch_npu looks each up when it is first called; this asks before.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct NpuOperator {
+  std::string name;   // "aclnnAdd"
+  bool used = false;  // by the framework, on device npu
+  bool there = false;
+  uint64_t calls = 0;  // by this process so far; only the twin counts
+};
+
+// All that the framework uses; on the twin also all others that are there.
+std::vector<NpuOperator> ListNpuOperators();
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+// TensorDevice: where tensors are computed, cpu or npu, and what that means for those who handle them: which
+// stream to order communication with, how much memory was used, when results are there.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "core/device/compute_stream.h"
+
+namespace trireme {
+
+class Npu;  // core/npu
+
+class TensorDevice {
+ public:
+  static TensorDevice Cpu() { return TensorDevice(nullptr); }
+  // Brings torch_npu into the process; `index` as ACL counts.
+  static TensorDevice OfNpu(int index);
+
+  bool is_cpu() const { return npu_ == nullptr; }
+  at::Device torch() const;
+  // Null on the cpu, where a result is there when a call returns.
+  ComputeStream* compute() const;
+  // The host waits for all that was computed; on the cpu nothing.
+  void Synchronize() const;
+
+  // The most memory at one time since the start: resident on the cpu, the allocator's elsewhere.
+  int64_t peak_bytes() const;
+
+ private:
+  explicit TensorDevice(Npu* npu) : npu_(npu) {}
+  Npu* npu_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,50 @@
+#include "launch/npu_operators.h"
+
+#include <iostream>
+
+#include "core/npu/npu.h"
+#include "core/npu/operators.h"
+#include "core/tensor/matrix_rate.h"
+#include "core/tensor/torch_errors.h"
+
+namespace trireme {
+
+Json NpuOperatorFacts() {
+  Json facts = {{"there", 0}, {"used", 0}, {"missing", Json::array()}, {"operators", Json::array()}};
+  int there = 0, used = 0;
+  for (const NpuOperator& entry : ListNpuOperators()) {
+    there += entry.there ? 1 : 0;
+    used += entry.used ? 1 : 0;
+    if (entry.used && !entry.there) facts["missing"].push_back(entry.name);
+    facts["operators"].push_back(
+        {{"name", entry.name}, {"used", entry.used}, {"there", entry.there}, {"calls", entry.calls}});
+  }
+  facts["there"] = there;
+  facts["used"] = used;
+  return facts;
+}
+
+Json NpuFacts(int device) {
+  Json facts;
+  WithTorchErrors([&] {
+    const TensorDevice tensors = TensorDevice::OfNpu(device);
+    facts = {{"torch_npu", Npu::Open(device).version()},
+             {"matrix_tflops", MeasureMatrixRate(DType::kFp32, tensors) / 1e12}};
+  });
+  return facts;
+}
+
+void PrintNpuOperators(const Json& facts) {
+  std::cout << "aclnn operators on device npu: * is used by Trireme, - is missing\n";
+  for (const Json& entry : facts["operators"]) {
+    const bool there = entry["there"].get<bool>();
+    std::cout << (!there                      ? "- "
+                  : entry["used"].get<bool>() ? "* "
+                                              : "  ")
+              << entry["name"].get<std::string>() << "\n";
+  }
+  std::cout << facts["there"] << " are there; " << facts["used"] << " are used, " << facts["missing"].size()
+            << " of them missing\n";
+}
+
+}  // namespace trireme

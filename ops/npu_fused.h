@@ -1,0 +1,31 @@
+// torch_npu's fused operators, called by name through ATen's dispatcher: no header and no symbol of torch_npu
+// is needed here. Plain calls; the autograd rules are the operators' own files'.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <utility>
+
+namespace trireme::npu {
+
+// Whether they take this tensor: an npu's, and no ReferenceOnly alive.
+bool Takes(const at::Tensor& tensor);
+
+// y, and the scales ([..., 1] fp32) that the adjoint wants. The product with the weight is made in fp32.
+std::pair<at::Tensor, at::Tensor> RmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps);
+// Gradients of x and (fp32) of the weight.
+std::pair<at::Tensor, at::Tensor> RmsNormBackward(const at::Tensor& y_gradient, const at::Tensor& x,
+                                                  const at::Tensor& weight, const at::Tensor& scale);
+
+// silu(first half of the last dim) · second half
+at::Tensor SwiGlu(const at::Tensor& gate_up);
+at::Tensor SwiGluBackward(const at::Tensor& gradient, const at::Tensor& gate_up);
+
+// x [1, tokens, heads, dim] turned by tables of [1, tokens, 1, dim] in the type of x.
+at::Tensor Rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine);
+
+// Causal; query [rows, heads, length, dim], key and value with as many heads or fewer. Differentiable.
+at::Tensor CausalAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           double scale);
+
+}  // namespace trireme::npu

@@ -1,0 +1,22 @@
+// Runs several commands of the program one after the other in one job: where each start of a process is dear,
+// as on device npu, a judge has many cases behind one start. The file has one command a line, a JSON list of
+// words.
+#include <fstream>
+#include <iostream>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "launch/commands.h"
+#include "launch/program.h"
+
+int main(int argc, char** argv) {
+  return trireme::RunAsProgram([&](trireme::Job& job) {
+    if (argc != 2) throw trireme::InputError("write many_commands FILE");
+    std::ifstream file(argv[1]);
+    if (!file) throw trireme::InputError(argv[1], " cannot be read");
+    for (std::string line; std::getline(file, line);) {
+      trireme::RunCommand(trireme::Commands(), trireme::Json::parse(line).get<std::vector<std::string>>(),
+                          job);
+    }
+  });
+}
