@@ -4,17 +4,29 @@
 #include <ATen/Parallel.h>
 
 #include "core/base/error.h"
+#include "ops/ascendc/flat.h"
 #include "ops/choose.h"
 #include "ops/cpu/flat.h"
+#include "ops/kernel_place.h"
 
 namespace trireme {
 
 void AddInto(const at::Tensor& sum, const at::Tensor& addend) {
   TRIREME_CHECK(sum.scalar_type() == at::kFloat && sum.is_contiguous());
   TRIREME_CHECK(sum.sizes() == addend.sizes());
-  if (!FastOnCpu(sum) || !FastOnCpu(addend) || !addend.is_contiguous()) {
-    sum.add_(addend);
-    return;
+  const std::string strided = addend.is_contiguous() ? "" : "the addend is strided";
+  const bool narrow = addend.scalar_type() == at::kFloat || addend.scalar_type() == at::kBFloat16;
+  const Against against{.loops = narrow ? strided : "loops add fp32 and bf16 only",
+                        .kernel = WhyNoKernel(addend)};
+  switch (Choose("accumulate", sum, against).version) {
+    case Version::kLoops:
+      break;
+    case Version::kKernel:
+      return ascendc::AddInto(PlaceOf(sum), ElementOf(addend), Data<float>(sum), addend.data_ptr(),
+                              static_cast<uint64_t>(sum.numel()));
+    default:
+      sum.add_(addend);
+      return;
   }
   constexpr int64_t kGrain = 32768;
   ByType(addend, [&](auto type) {

@@ -6,15 +6,19 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "ops/ascendc/flat.h"
 #include "ops/choose.h"
 #include "ops/cpu/flat.h"
+#include "ops/kernel_place.h"
 
 namespace trireme {
 namespace {
 
 constexpr int64_t kGrain = 32768;
 
-cpu::AdamWFactors FactorsOf(const AdamWNumbers& n) {
+// For the loops and for the kernel alike.
+template <typename Factors>
+Factors FactorsOf(const AdamWNumbers& n) {
   const double correction1 = 1 - std::pow(n.beta1, static_cast<double>(n.step));
   const double correction2 = 1 - std::pow(n.beta2, static_cast<double>(n.step));
   return {.decay = static_cast<float>(1 - n.lr * n.weight_decay),
@@ -40,6 +44,25 @@ void Reference(const AdamWTensors& t, const AdamWNumbers& n) {
   if (t.parameter.defined()) t.parameter.copy_(t.master);
 }
 
+void Kernel(const AdamWTensors& t, const AdamWNumbers& numbers) {
+  const at::Tensor& typed = t.parameter.defined() ? t.parameter : t.master;
+  ascendc::AdamW(PlaceOf(t.master), ElementOf(typed),
+                 {Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq),
+                  Data<float>(t.gradient), t.parameter.defined() ? t.parameter.data_ptr() : nullptr},
+                 static_cast<uint64_t>(t.master.numel()), FactorsOf<ascendc::AdamWFactors>(numbers));
+}
+
+Version VersionFor(const AdamWTensors& t) {
+  Against against;
+  if (t.parameter.defined()) {
+    const auto type = t.parameter.scalar_type();
+    if (type != at::kFloat && type != at::kBFloat16)
+      against.loops = "loops write fp32 and bf16 parameters only";
+    against.kernel = WhyNoKernel(t.parameter);
+  }
+  return Choose("adamw", t.master, against).version;
+}
+
 }  // namespace
 
 void AdamW(const AdamWTensors& t, const AdamWNumbers& numbers) {
@@ -50,9 +73,10 @@ void AdamW(const AdamWTensors& t, const AdamWNumbers& numbers) {
   }
   TRIREME_CHECK(!t.parameter.defined() ||
                 (t.parameter.numel() == t.master.numel() && t.parameter.is_contiguous()));
-  if (!FastOnCpu(t.master) || (t.parameter.defined() && !FastOnCpu(t.parameter)))
-    return Reference(t, numbers);
-  const cpu::AdamWFactors factors = FactorsOf(numbers);
+  const Version version = VersionFor(t);
+  if (version == Version::kKernel) return Kernel(t, numbers);
+  if (version != Version::kLoops) return Reference(t, numbers);
+  const cpu::AdamWFactors factors = FactorsOf<cpu::AdamWFactors>(numbers);
   const cpu::AdamWState state{Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq),
                               Data<float>(t.gradient)};
   at::parallel_for(0, t.master.numel(), kGrain, [&](int64_t begin, int64_t end) {

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "ops/ascendc/flat.h"
 #include "ops/choose.h"
 #include "ops/cpu/flat.h"
+#include "ops/kernel_place.h"
 
 namespace trireme {
 
@@ -19,6 +21,18 @@ double Reference(const std::vector<at::Tensor>& values) {
   std::vector<at::Tensor> norms;
   for (const at::Tensor& part : values) norms.push_back(part.norm());
   return at::stack(norms).cpu().to(at::kDouble).square().sum().item<double>();
+}
+
+// Sums of each block in fp32, together in fp64 on the host.
+double Kernel(const std::vector<at::Tensor>& values) {
+  std::vector<at::Tensor> sums;
+  for (const at::Tensor& part : values) {
+    const ascendc::KernelPlace place = PlaceOf(part);
+    const auto size = static_cast<uint64_t>(part.numel());
+    sums.push_back(at::empty({ascendc::SumOfSquaresBlocks(place, size)}, part.options()));
+    ascendc::SumOfSquares(place, ElementOf(part), part.data_ptr(), size, Data<float>(sums.back()));
+  }
+  return at::cat(sums).cpu().to(at::kDouble).sum().item<double>();
 }
 
 double OnCpu(const at::Tensor& values) {
@@ -43,7 +57,9 @@ double SumOfSquares(const std::vector<at::Tensor>& values) {
     TRIREME_CHECK(part.scalar_type() == at::kFloat && part.is_contiguous());
   }
   if (values.empty()) return 0;
-  if (!FastOnCpu(values.front())) return Reference(values);
+  const Version version = Choose("gradient_norm", values.front()).version;
+  if (version == Version::kKernel) return Kernel(values);
+  if (version != Version::kLoops) return Reference(values);
   double total = 0;
   for (const at::Tensor& part : values) total += OnCpu(part);
   return total;

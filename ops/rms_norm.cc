@@ -3,10 +3,13 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/ascendc/rms_norm.h"
 #include "ops/choose.h"
 #include "ops/cpu/rms_norm.h"
+#include "ops/kernel_place.h"
 #include "ops/npu_fused.h"
 #include "ops/partial_sums.h"
 
@@ -42,8 +45,9 @@ Normalised FastForward(const at::Tensor& x, const at::Tensor& branch, const Weig
                                  .scale = Data<float>(out.scale),
                                  .size = size,
                                  .eps = static_cast<float>(eps)};
-    at::parallel_for(0, rows, GrainOfRows(size),
-                     [&](int64_t begin, int64_t end) { cpu::RmsNormForward(in, {begin, end}); });
+    at::parallel_for(0, rows, GrainOfRows(size), [&](int64_t begin, int64_t end) {
+      cpu::RmsNormForward(in, {begin, end});
+    });
   });
   return out;
 }
@@ -52,6 +56,23 @@ Normalised NpuForward(const at::Tensor& x, const at::Tensor& branch, const Weigh
   const at::Tensor sum = branch.defined() ? x + branch : x;
   const auto [y, scale] = npu::RmsNorm(sum, weight.value, eps);
   return {sum, y, scale};
+}
+
+Normalised KernelForward(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
+  const int64_t size = x.size(-1), rows = x.numel() / std::max<int64_t>(size, 1);
+  Normalised out{branch.defined() ? at::empty_like(x) : x, at::empty_like(x),
+                 at::empty({rows}, x.options().dtype(at::kFloat))};
+  ascendc::RmsNormForward(PlaceOf(x), ElementOf(x),
+                          {.x = x.data_ptr(),
+                           .branch = branch.defined() ? branch.data_ptr() : nullptr,
+                           .weight = weight.value.data_ptr(),
+                           .sum = out.sum.data_ptr(),
+                           .y = out.y.data_ptr(),
+                           .scale = Data<float>(out.scale),
+                           .rows = static_cast<uint64_t>(rows),
+                           .columns = static_cast<uint64_t>(size),
+                           .eps = static_cast<float>(eps)});
+  return out;
 }
 
 // What came in at the forward pass, and the gradients; sum_gradient may be undefined.
@@ -104,21 +125,41 @@ at::Tensor NpuBackward(const BackwardInput& in, const Weight& weight) {
   return in.sum_gradient.defined() ? x + in.sum_gradient : x;
 }
 
-// The versions, fastest first. The one that ran forward also runs backward: their scales differ in shape.
-enum class Version { kCpu, kNpu, kReference };
+at::Tensor KernelBackward(const BackwardInput& in, const Weight& weight) {
+  const int64_t size = in.x.size(-1), rows = in.x.numel() / std::max<int64_t>(size, 1);
+  const at::Tensor result = at::empty_like(in.x);
+  const at::Tensor y_gradient = in.y_gradient.contiguous();
+  const at::Tensor carried = in.sum_gradient.defined() ? in.sum_gradient.contiguous() : at::Tensor();
+  const ascendc::KernelPlace place = PlaceOf(in.x);
+  const int64_t blocks = ascendc::RmsNormBackwardBlocks(place, static_cast<uint64_t>(rows));
+  const at::Tensor sums = at::zeros({blocks, size}, in.scale.options());
+  ascendc::RmsNormBackward(place, ElementOf(in.x),
+                           {.x = in.x.data_ptr(),
+                            .weight = weight.value.data_ptr(),
+                            .scale = Data<float>(in.scale),
+                            .y_gradient = y_gradient.data_ptr(),
+                            .carried = carried.defined() ? carried.data_ptr() : nullptr,
+                            .x_gradient = result.data_ptr(),
+                            .weight_sums = Data<float>(sums),
+                            .rows = static_cast<uint64_t>(rows),
+                            .columns = static_cast<uint64_t>(size)});
+  AddWeightGradient(weight, sums.sum(0));
+  return result;
+}
 
-Version Choose(const at::Tensor& x, const Weight& weight) {
+// The version that ran forward also runs backward: their scales differ in shape.
+Version VersionFor(const at::Tensor& x, const Weight& weight) {
   if (!SameKind(x, weight.value)) return Version::kReference;
-  if (FastOnCpu(x)) return Version::kCpu;
-  return npu::Takes(x) ? Version::kNpu : Version::kReference;
+  return Choose("rms_norm", x, {.vendor = true}).version;
 }
 
 struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const std::optional<at::Tensor>& given, const Weight* weight, double eps) {
     const at::Tensor branch = given.value_or(at::Tensor());
-    const Version version = Choose(x, *weight);
-    constexpr decltype(&ReferenceForward) kForward[] = {FastForward, NpuForward, ReferenceForward};
+    const Version version = VersionFor(x, *weight);
+    constexpr decltype(&ReferenceForward) kForward[] = {FastForward, NpuForward, KernelForward,
+                                                        ReferenceForward};
     const Normalised out = kForward[static_cast<int>(version)](x, branch, *weight, eps);
     context->save_for_backward({out.sum, out.scale});
     context->saved_data["weight"] = reinterpret_cast<int64_t>(weight);
@@ -135,7 +176,8 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
     at::Tensor result = carried;
     if (gradients[0].defined()) {
       const BackwardInput in{saved[0], saved[1], gradients[0], carried};
-      constexpr decltype(&ReferenceBackward) kBackward[] = {FastBackward, NpuBackward, ReferenceBackward};
+      constexpr decltype(&ReferenceBackward) kBackward[] = {FastBackward, NpuBackward, KernelBackward,
+                                                            ReferenceBackward};
       result = kBackward[context->saved_data["version"].toInt()](in, *weight);
     }
     return {result, gradients.size() > 1 ? result : at::Tensor(), at::Tensor(), at::Tensor()};

@@ -5,8 +5,10 @@
 
 #include <limits>
 
+#include "ops/ascendc/cross_entropy.h"
 #include "ops/choose.h"
 #include "ops/cpu/cross_entropy.h"
+#include "ops/kernel_place.h"
 
 namespace trireme {
 namespace {
@@ -52,14 +54,30 @@ cpu::LogitRows RowsOf(const at::Tensor& logits, const at::Tensor& labels, const 
           .first_token = columns.first};
 }
 
+Version VersionFor(const at::Tensor& logits, const LogitColumns& columns) {
+  return Choose("cross_entropy", logits, {.kernel = columns.count == 0 ? "no column counts" : ""}).version;
+}
+
+ascendc::LogitShape ShapeOf(const at::Tensor& logits, const LogitColumns& columns) {
+  return {static_cast<uint64_t>(logits.size(0)), static_cast<uint64_t>(columns.count),
+          static_cast<uint64_t>(logits.size(1)), static_cast<uint64_t>(columns.first)};
+}
+
 }  // namespace
 
 LogitStatistics StatisticsOfLogits(const at::Tensor& logits, const at::Tensor& given_labels,
                                    const LogitColumns& columns) {
-  if (!FastOnCpu(logits)) return ReferenceStatistics(logits, given_labels, columns);
+  const Version version = VersionFor(logits, columns);
+  if (version == Version::kReference) return ReferenceStatistics(logits, given_labels, columns);
   const at::Tensor labels = given_labels.contiguous();
   const at::Tensor largest = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
   const LogitStatistics out{largest, at::empty_like(largest), at::empty_like(largest)};
+  if (version == Version::kKernel) {
+    ascendc::LogitStatistics(PlaceOf(logits), ElementOf(logits), logits.data_ptr(), Data<int64_t>(labels),
+                             ShapeOf(logits, columns), Data<float>(largest), Data<float>(out.sum),
+                             Data<float>(out.picked));
+    return out;
+  }
   const cpu::LogitSums sums{Data<float>(largest), Data<float>(out.sum), Data<float>(out.picked)};
   ByType(logits, [&](auto type) {
     using T = decltype(type);
@@ -72,8 +90,15 @@ LogitStatistics StatisticsOfLogits(const at::Tensor& logits, const at::Tensor& g
 
 void LogitsToGradient(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns,
                       const at::Tensor& log_sum_exp, double scale) {
-  if (!FastOnCpu(logits)) return ReferenceGradient(logits, given_labels, columns, log_sum_exp, scale);
+  const Version version = VersionFor(logits, columns);
+  if (version == Version::kReference)
+    return ReferenceGradient(logits, given_labels, columns, log_sum_exp, scale);
   const at::Tensor labels = given_labels.contiguous();
+  if (version == Version::kKernel) {
+    return ascendc::LogitGradient(PlaceOf(logits), ElementOf(logits), logits.data_ptr(),
+                                  Data<int64_t>(labels), ShapeOf(logits, columns), Data<float>(log_sum_exp),
+                                  static_cast<float>(scale));
+  }
   ByType(logits, [&](auto type) {
     using T = decltype(type);
     at::parallel_for(0, logits.size(0), GrainOfRows(logits.size(1)), [&](int64_t begin, int64_t end) {

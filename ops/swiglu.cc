@@ -8,8 +8,10 @@
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/ascendc/swiglu.h"
 #include "ops/choose.h"
 #include "ops/cpu/swiglu.h"
+#include "ops/kernel_place.h"
 #include "ops/npu_fused.h"
 
 namespace trireme {
@@ -53,14 +55,36 @@ at::Tensor FastBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
   return out;
 }
 
+at::Tensor KernelForward(const at::Tensor& gate_up) {
+  const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
+  const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
+  ascendc::SwigluForward(PlaceOf(gate_up), ElementOf(gate_up), gate_up.data_ptr(),
+                         static_cast<uint64_t>(rows), static_cast<uint64_t>(ffn), out.data_ptr());
+  return out;
+}
+
+at::Tensor KernelBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
+  const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
+  const at::Tensor out = at::empty_like(gate_up);
+  ascendc::SwigluBackward(PlaceOf(gate_up), ElementOf(gate_up), gate_up.data_ptr(), gradient.data_ptr(),
+                          static_cast<uint64_t>(rows), static_cast<uint64_t>(ffn), out.data_ptr());
+  return out;
+}
+
+at::Tensor VendorBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
+  return npu::SwiGluBackward(gradient, gate_up);
+}
+
 at::Tensor Forward(const at::Tensor& gate_up) {
-  if (FastOnCpu(gate_up)) return FastForward(gate_up);
-  return npu::Takes(gate_up) ? npu::SwiGlu(gate_up) : ReferenceForward(gate_up);
+  constexpr decltype(&ReferenceForward) kForward[] = {FastForward, npu::SwiGlu, KernelForward,
+                                                      ReferenceForward};
+  return kForward[static_cast<int>(Choose("swiglu", gate_up, {.vendor = true}).version)](gate_up);
 }
 
 at::Tensor Backward(const at::Tensor& gate_up, const at::Tensor& gradient) {
-  if (FastOnCpu(gate_up)) return FastBackward(gate_up, gradient);
-  return npu::Takes(gate_up) ? npu::SwiGluBackward(gradient, gate_up) : ReferenceBackward(gate_up, gradient);
+  constexpr decltype(&ReferenceBackward) kBackward[] = {FastBackward, VendorBackward, KernelBackward,
+                                                        ReferenceBackward};
+  return kBackward[static_cast<int>(Choose("swiglu", gate_up, {.vendor = true}).version)](gate_up, gradient);
 }
 
 // silu(gate) is computed again in the backward pass: cheaper than keeping it for every layer.

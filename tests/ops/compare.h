@@ -31,7 +31,9 @@ inline Weight TrainedWeight(at::IntArrayRef shape, at::ScalarType type = at::kFl
 }
 
 // What a value may differ from fp64 by: rounding once or twice in the type, and sums of such.
-inline double Tolerance(at::ScalarType type) { return type == at::kFloat ? 2e-6 : 8e-3; }
+inline double Tolerance(at::ScalarType type) {
+  return type == at::kFloat ? 2e-6 : (type == at::kHalf ? 1e-3 : 8e-3);
+}
 
 using Tensors = std::vector<at::Tensor>;
 
@@ -75,7 +77,7 @@ inline void Compare(const Comparison& c, const std::string& context) {
   }
 }
 
-// Runs `body(type, context)` for both types, fast and by the reference.
+// Runs `body(type, context)` for both types by the loops and by the reference, and for all three by the kernel.
 inline void ForEveryVersion(const std::function<void(at::ScalarType, const std::string&)>& body) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const std::string name = type == at::kFloat ? "fp32" : "bf16";
@@ -84,6 +86,11 @@ inline void ForEveryVersion(const std::function<void(at::ScalarType, const std::
     at::manual_seed(1);
     const ReferenceOnly guard;
     body(type, name + " reference");
+  }
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    at::manual_seed(1);
+    const KernelsFirst guard;
+    body(type, Concat(c10::toString(type), " kernel"));
   }
 }
 

@@ -15,6 +15,7 @@
 #include "acl/acl.h"
 #include "twin/acl/block_threads.h"
 #include "twin/acl/error.h"
+#include "twin/acl/place.h"
 #include "twin/acl/runtime.h"
 #include "twin/include/twin/launch.h"
 
@@ -22,6 +23,11 @@ namespace twin {
 namespace {
 
 constexpr uint32_t kMostBlocks = 65535;
+
+// An odd number where streams are addresses; its other bits count threads.
+bool IsCallersThreads(const void* stream) {
+  return reinterpret_cast<uintptr_t>(stream) % 2 == 1 && reinterpret_cast<uintptr_t>(stream) < 65536;
+}
 
 uint32_t Cores() {
   cpu_set_t allowed;
@@ -43,10 +49,10 @@ class Launch : public std::enable_shared_from_this<Launch> {
     if (args_bytes > 0) std::memcpy(args_.data(), args, args_bytes);
   }
 
-  // On the stream's worker: returns when all blocks have ended.
-  aclError Run() {
+  // On the stream's worker, or on the thread of a program that asked for that: returns when all blocks have ended.
+  aclError Run(uint32_t threads) {
     stream_ = Stream::Current();
-    const uint32_t helpers = std::min(blocks_, Cores()) - 1;
+    const uint32_t helpers = std::min(blocks_, threads) - 1;
     for (uint32_t i = 0; i < helpers; ++i) AddThread();
     DrawBlocks();
     done_.Wait([this] { return ended_.load() == blocks_; });
@@ -128,10 +134,21 @@ int twinLaunchKernel(const char* name, uint32_t blocks, void* stream, TwinKernel
     return Fail(ACL_ERROR_RT_PARAM_INVALID, kept,
                 Text("launched with ", blocks, " blocks; wanted 1 to ", twin::kMostBlocks));
   }
+  auto launch = std::make_shared<Launch>(kept, body, blocks, args, args_bytes);
+  if (twin::IsCallersThreads(stream)) {
+    return launch->Run(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(stream) / 2));
+  }
   std::shared_ptr<twin::Stream> found;
   TWIN_TRY(twin::RequireStream(kept, stream, &found));
-  auto launch = std::make_shared<Launch>(kept, body, blocks, args, args_bytes);
-  return found->Enqueue([launch] { return launch->Run(); }, kept);
+  return found->Enqueue([launch] { return launch->Run(twin::Cores()); }, kept);
+}
+
+void* twinCallersThreads(uint32_t threads) {
+  return reinterpret_cast<void*>(uintptr_t{std::clamp(threads, 1u, 32767u)} * 2 + 1);
+}
+
+int twinIsAllocated(const void* pointer, size_t bytes) {
+  return twin::Locate(pointer, bytes).place == twin::Place::kDeviceNotAllocated ? 0 : 1;
 }
 
 void twinBlockWaits(void) {

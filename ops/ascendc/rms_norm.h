@@ -1,0 +1,33 @@
+// The host side of the RMSNorm kernels. Memory is the place's; nothing waits for the kernel.
+#pragma once
+
+#include "ops/ascendc/tiling.h"
+
+namespace trireme::ascendc {
+
+struct RmsNormForwardArgs {
+  const void* x;       // [rows, columns]
+  const void* branch;  // null: nothing is added
+  const void* weight;  // [columns]
+  void* sum;           // x + branch, where there is a branch
+  void* y;
+  float* scale;  // [rows]
+  uint64_t rows, columns;
+  float eps;
+};
+void RmsNormForward(const KernelPlace& place, Element element, const RmsNormForwardArgs& args);
+
+struct RmsNormBackwardArgs {
+  const void* x;  // what was normalised
+  const void* weight;
+  const float* scale;
+  const void* y_gradient;
+  const void* carried;  // added to the result; null: nothing is
+  void* x_gradient;
+  float* weight_sums;  // [blocks, columns], zeros before: a sum for each block, to be added up
+  uint64_t rows, columns;
+};
+uint32_t RmsNormBackwardBlocks(const KernelPlace& place, uint64_t rows);
+void RmsNormBackward(const KernelPlace& place, Element element, const RmsNormBackwardArgs& args);
+
+}  // namespace trireme::ascendc

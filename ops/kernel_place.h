@@ -1,0 +1,20 @@
+// From tensors to the AscendC kernels, which know no torch: where a tensor's kernels run, and its element
+// type.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "ops/ascendc/tiling.h"
+
+namespace trireme {
+
+// Why kernels cannot take this tensor; empty where they can.
+std::string WhyNoKernel(const at::Tensor& tensor);
+
+// For a tensor that kernels can take. On the CPU the launch returns when the kernel has ended.
+ascendc::KernelPlace PlaceOf(const at::Tensor& tensor);
+ascendc::Element ElementOf(const at::Tensor& tensor);
+
+}  // namespace trireme

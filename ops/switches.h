@@ -1,0 +1,17 @@
+// Which fused operators are turned off for the whole process, by name: for debugging (ops.off). No torch in
+// here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+// Every operator that has fused versions.
+const std::vector<std::string>& OperatorNames();
+
+// These take their reference from now on. Throws an InputError for a name that is not one.
+void TurnOperatorsOff(const std::vector<std::string>& ops);
+bool OperatorIsOff(const std::string& op);
+
+}  // namespace trireme

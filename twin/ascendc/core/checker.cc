@@ -1,0 +1,188 @@
+// Bounds, unwritten bytes, and the order of pipes. A pipe works through its own instructions in order; of another
+// pipe's it knows to be done only what a flag, a queue or a barrier told it. Each pipe has a clock, and each pipe
+// the times of the others that it has seen; each 4 bytes of the buffer keep who wrote and read them last, and when.
+#include "twin/ascendc/include/ascendc/checker.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "twin/include/twin/launch.h"
+
+namespace twin::ascendc {
+namespace {
+
+constexpr const char* kPipeNames[kPipes] = {"PIPE_S", "PIPE_V", "PIPE_M", "PIPE_MTE1", "PIPE_MTE2", "PIPE_MTE3"};
+constexpr size_t kGlobalWritesKept = 64;
+
+}  // namespace
+
+void Checker::Begin(const Core& core) {
+  core_ = &core;
+  buffers_.clear();
+  global_writes_.clear();
+  written_.assign(kUbBytes, 0);
+  granules_.resize(kUbBytes / 4);
+  now_.assign(kPipes, 0);
+  for (Clock& seen : seen_) seen.assign(kPipes, 0);
+  for (auto& of_source : flags_)
+    for (auto& of_target : of_source)
+      for (Flag& flag : of_target) flag = {};
+}
+
+void Checker::End() {
+  for (const Buffer& buffer : buffers_) {
+    if (buffer.state == State::kAllocated || buffer.state == State::kQueued || buffer.state == State::kTaken) {
+      Complain(buffer.place, buffer.name + " is " + (buffer.state == State::kQueued ? "still queued" : "never freed") +
+                                 " when the kernel ends");
+    }
+  }
+  for (int source = 0; source < kPipes; ++source)
+    for (int target = 0; target < kPipes; ++target)
+      for (int id = 0; id < kEventIds; ++id) {
+        const Flag& flag = flags_[source][target][id];
+        if (!flag.set) continue;
+        Complain(flag.place, std::string("flag ") + kPipeNames[source] + " to " + kPipeNames[target] + ", id " +
+                                 std::to_string(id) + ", is set and never waited for");
+      }
+}
+
+void Checker::Complain(Place place, const std::string& text) const {
+  ascendc::Fail(place.function, text, place.file, place.line);
+}
+
+void Checker::AddBuffers(const uint8_t* begin, uint32_t bytes, uint32_t count, const char* kind, Place place) {
+  const auto first = static_cast<uint32_t>(begin - core_->ub);
+  if (first == 0) buffers_.clear();  // the pipe was reset
+  const bool queue = std::strcmp(kind, "TBuf") != 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    std::string name = std::string(kind) + (queue ? " queue" : "") + " of line " + std::to_string(place.line);
+    if (count > 1) name += ", buffer " + std::to_string(i);
+    buffers_.push_back({.begin = first + i * bytes, .bytes = bytes, .name = std::move(name),
+                        .state = queue ? State::kFree : State::kPlain, .handed = Clock(kPipes, 0), .place = place});
+  }
+  Forget(begin, uint64_t{bytes} * count);
+  std::fill(granules_.begin() + first / 4, granules_.begin() + (first + bytes * count) / 4, Granule{});
+}
+
+const Checker::Buffer* Checker::Find(uint32_t offset) const {
+  for (const Buffer& buffer : buffers_) {
+    if (offset >= buffer.begin && offset < buffer.begin + buffer.bytes) return &buffer;
+  }
+  return nullptr;
+}
+Checker::Buffer* Checker::Find(uint32_t offset) {
+  return const_cast<Buffer*>(static_cast<const Checker*>(this)->Find(offset));
+}
+
+// An empty range has no place that could be wrong.
+uint32_t Checker::Offset(const void* begin, uint64_t bytes, Place place) const {
+  const int64_t offset = static_cast<const uint8_t*>(begin) - core_->ub;
+  const Buffer* buffer = begin == nullptr || offset < 0 || offset >= kUbBytes ? nullptr : Find(static_cast<uint32_t>(offset));
+  if (buffer == nullptr) Complain(place, "the tensor lies in no buffer of this core; was it allocated?");
+  const uint64_t within = static_cast<uint64_t>(offset) - buffer->begin;
+  if (within + bytes > buffer->bytes) {
+    Complain(place, "bytes " + std::to_string(within) + " to " + std::to_string(within + bytes) + " of the " + buffer->name +
+                        ", which has " + std::to_string(buffer->bytes));
+  }
+  if (buffer->state == State::kFree || buffer->state == State::kQueued) {
+    Complain(place, "the " + buffer->name + " is " + (buffer->state == State::kFree ? "free" : "queued") +
+                        ": its tensor is not this pipe's to use");
+  }
+  return static_cast<uint32_t>(offset);
+}
+
+std::string Checker::Name(uint32_t offset) const {
+  const Buffer* buffer = Find(offset);
+  return "byte " + std::to_string(offset - buffer->begin) + " of the " + buffer->name;
+}
+
+void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, Place place) {
+  const Clock& seen = seen_[pipe];
+  const uint32_t time = ++now_[pipe];
+  const auto unordered = [&](uint32_t granule, const char* what, int other, const Touch& touch) {
+    Complain(place, std::string(kPipeNames[pipe]) + (write ? " writes " : " reads ") + Name(granule * 4) + " while " +
+                        kPipeNames[other] + " may still " + what + " it (" + touch.function + ", line " +
+                        std::to_string(touch.line) + "); set a flag and wait for it, or pass the tensor through a queue");
+  };
+  for (uint64_t g = offset / 4; g < (offset + bytes + 3) / 4; ++g) {
+    Granule& granule = granules_[g];
+    const auto index = static_cast<uint32_t>(g);
+    if (granule.write.time > seen[granule.writer] && granule.writer != pipe)
+      unordered(index, "write", granule.writer, granule.write);
+    const Touch touch{time, place.function, place.line};
+    if (!write) {
+      granule.reads[pipe] = touch;
+      continue;
+    }
+    for (int other = 0; other < kPipes; ++other) {
+      if (other != pipe && granule.reads[other].time > seen[other]) unordered(index, "read", other, granule.reads[other]);
+    }
+    granule.write = touch;
+    granule.writer = static_cast<uint8_t>(pipe);
+  }
+}
+
+void Checker::Read(pipe_t pipe, const void* begin, uint64_t bytes, Place place) {
+  if (bytes == 0) return;
+  const uint32_t offset = Offset(begin, bytes, place);
+  const uint8_t* first = written_.data() + offset;
+  if (const void* hole = std::memchr(first, 0, bytes); hole != nullptr) {
+    Complain(place, "reads " + Name(static_cast<uint32_t>(static_cast<const uint8_t*>(hole) - written_.data())) +
+                        ", which nothing has written");
+  }
+  Ordered(pipe, offset, bytes, false, place);
+}
+
+void Checker::Write(pipe_t pipe, const void* begin, uint64_t bytes, Place place) {
+  if (bytes == 0) return;
+  const uint32_t offset = Offset(begin, bytes, place);
+  Ordered(pipe, offset, bytes, true, place);
+  std::memset(written_.data() + offset, 1, bytes);
+}
+
+void Checker::Forget(const void* begin, uint64_t bytes) {
+  std::memset(written_.data() + (static_cast<const uint8_t*>(begin) - core_->ub), 0, bytes);
+}
+
+void Checker::Aligned(const void* address, uint64_t alignment, Place place) const {
+  const uint64_t over = reinterpret_cast<uint64_t>(address) % alignment;
+  if (over == 0) return;
+  const int64_t offset = static_cast<const uint8_t*>(address) - core_->ub;
+  const bool local = offset >= 0 && offset < kUbBytes && Find(static_cast<uint32_t>(offset)) != nullptr;
+  Complain(place, (local ? Name(static_cast<uint32_t>(offset)) : std::string("a global address")) + " is " +
+                      std::to_string(over) + " bytes past a multiple of " + std::to_string(alignment) +
+                      ", where it must start");
+}
+
+void Checker::Bounds(const void* begin, uint64_t bytes, const void* from, const void* to, Place place) const {
+  const auto *first = static_cast<const uint8_t*>(begin), *lower = static_cast<const uint8_t*>(from),
+             *upper = static_cast<const uint8_t*>(to);
+  if (twinIsAllocated(begin, bytes) == 0) {
+    Complain(place, std::to_string(bytes) + " bytes of global memory that no allocation holds");
+  }
+  if (upper == nullptr || (first >= lower && first + bytes <= upper)) return;
+  Complain(place, "bytes " + std::to_string(first - lower) + " to " + std::to_string(first - lower + static_cast<int64_t>(bytes)) +
+                      " of global memory that has " + std::to_string(upper - lower));
+}
+
+void Checker::ReadGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to, Place place) {
+  if (bytes == 0) return;
+  Bounds(begin, bytes, from, to, place);
+  const auto *first = static_cast<const uint8_t*>(begin), *last = first + bytes;
+  for (const GlobalWrite& write : global_writes_) {
+    if (pipe == PIPE_MTE3 || write.time <= seen_[pipe][PIPE_MTE3] || write.end <= first || last <= write.begin) continue;
+    Complain(place, std::string(kPipeNames[pipe]) + " reads global memory while PIPE_MTE3 may still write it (" +
+                        write.place.function + ", line " + std::to_string(write.place.line) + "); set a flag and wait for it");
+  }
+}
+
+void Checker::WriteGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to, Place place) {
+  if (bytes == 0) return;
+  Bounds(begin, bytes, from, to, place);
+  if (pipe != PIPE_MTE3) return;
+  if (global_writes_.size() == kGlobalWritesKept) global_writes_.erase(global_writes_.begin());
+  const auto* first = static_cast<const uint8_t*>(begin);
+  global_writes_.push_back({first, first + bytes, now_[PIPE_MTE3], place});
+}
+
+}  // namespace twin::ascendc

@@ -1,0 +1,87 @@
+// Elements from places: Gather by byte offsets, GatherMask by a pattern or by bits, Transpose of 16 × 16.
+#pragma once
+
+#include "ascendc/lanes.h"
+
+namespace AscendC {
+inline namespace TWIN_ASCENDC_BUILD {
+
+template <typename T>
+void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
+            const uint32_t srcBaseAddr, const uint32_t count, Where where = Where::Here()) {
+  policy::VectorIn(srcOffset, count, "Gather", where);
+  policy::VectorOut(dst, count, "Gather", where);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t byte = srcBaseAddr + srcOffset.data()[i];
+    policy::Wants(byte % sizeof(T) == 0, "an offset is no multiple of the element's size", "Gather", where);
+    policy::Reads(PIPE_V, src.bytes_begin() + byte, sizeof(T), "Gather", where);
+    std::memcpy(dst.data() + i, src.bytes_begin() + byte, sizeof(T));
+  }
+}
+
+namespace gather {
+
+// The built-in patterns: even, odd, each of four, all.
+inline bool InPattern(uint8_t pattern, uint64_t lane) {
+  switch (pattern) {
+    case 1: return lane % 2 == 0;
+    case 2: return lane % 2 == 1;
+    case 3: case 4: case 5: case 6: return lane % 4 == pattern - 3u;
+    default: return true;
+  }
+}
+
+// Compacts the elements that `wanted(repeat, lane)` names; returns how many.
+template <typename T, typename Wanted>
+uint64_t Compact(const LocalTensor<T>& dst, const LocalTensor<T>& src, bool counted, uint32_t mask, const GatherMaskParams& p,
+                 Where where, Wanted wanted) {
+  policy::Aligned(dst.data(), 32, "GatherMask", where);
+  const uint32_t width = counted ? mask : 256 / sizeof(T);
+  const lanes::Operand<T> operand{src, p.src0BlockStride, p.src0RepeatStride};
+  uint64_t taken = 0;
+  for (uint32_t repeat = 0; repeat < p.repeatTimes; ++repeat) {
+    for (uint32_t lane = 0; lane < width; ++lane) {
+      if (!wanted(repeat, lane)) continue;
+      const T* from = operand.Address(repeat, lane);
+      policy::Reads(PIPE_V, from, sizeof(T), "GatherMask", where);
+      const T value = *from;
+      policy::Writes(PIPE_V, dst.data() + taken, sizeof(T), "GatherMask", where);
+      dst.data()[taken++] = value;
+    }
+  }
+  return taken;
+}
+
+}  // namespace gather
+
+template <typename T>
+void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern, const bool reduceMode,
+                const uint32_t mask, const GatherMaskParams& params, uint64_t& rsvdCnt, Where where = Where::Here()) {
+  policy::Wants(src1Pattern >= 1 && src1Pattern <= 7, "patterns are 1 to 7", "GatherMask", where);
+  rsvdCnt = gather::Compact(dst, src0, reduceMode, mask, params, where,
+                            [&](uint32_t, uint32_t lane) { return gather::InPattern(src1Pattern, lane); });
+}
+template <typename T, typename U>
+void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern, const bool reduceMode,
+                const uint32_t mask, const GatherMaskParams& params, uint64_t& rsvdCnt, Where where = Where::Here()) {
+  static_assert(sizeof(U) == sizeof(T), "the bits come in an unsigned type of the elements' width");
+  rsvdCnt = gather::Compact(dst, src0, reduceMode, mask, params, where, [&](uint32_t repeat, uint32_t lane) {
+    const uint8_t* byte = src1Pattern.bytes_begin() + repeat * params.src1RepeatStride * 32u + lane / 8;
+    policy::Reads(PIPE_V, byte, 1, "GatherMask", where);
+    return (*byte >> (lane % 8) & 1) != 0;
+  });
+}
+
+// 16 × 16 elements of 2 bytes.
+template <typename T>
+void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, Where where = Where::Here()) {
+  static_assert(sizeof(T) == 2, "Transpose moves elements of 2 bytes");
+  policy::VectorIn(src, 256, "Transpose", where);
+  policy::VectorOut(dst, 256, "Transpose", where);
+  T all[256];
+  std::copy(src.data(), src.data() + 256, all);
+  for (int i = 0; i < 256; ++i) dst.data()[i % 16 * 16 + i / 16] = all[i];
+}
+
+}  // namespace TWIN_ASCENDC_BUILD
+}  // namespace AscendC

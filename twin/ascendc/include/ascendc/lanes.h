@@ -1,0 +1,139 @@
+// How a vector function walks over its operands. By count: contiguous elements. By mask and repeat: 256 bytes a
+// repeat in eight blocks of 32, strides between blocks and between repeats, and a mask that says which lanes of a
+// repeat are written. Both end in one loop over contiguous elements.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <tuple>
+
+#include "ascendc/loops.h"
+#include "ascendc/tensor.h"
+
+namespace AscendC {
+inline namespace TWIN_ASCENDC_BUILD {
+namespace lanes {
+
+namespace loops = twin::ascendc::loops;
+
+// Which lanes of a repeat take part; or, where `counts`, how many elements over all repeats.
+struct Mask {
+  uint64_t bits[2];
+  bool counts = false;
+  bool Has(uint64_t lane) const { return (bits[lane / 64] >> (lane % 64) & 1u) != 0; }
+};
+
+inline Mask First(uint64_t n) {
+  const auto ones = [](uint64_t k) { return k >= 64 ? ~uint64_t{0} : (uint64_t{1} << k) - 1; };
+  return {{ones(n), n > 64 ? ones(n - 64) : 0}};
+}
+inline Mask FromRegister() {
+  const twin::ascendc::Core& core = twin::ascendc::ThisCore();
+  return {{core.mask[0], core.mask[1]}, core.mask_counts};
+}
+template <bool isSetMask>
+Mask Given(uint64_t mask) {
+  if constexpr (!isSetMask) return FromRegister();
+  if (twin::ascendc::ThisCore().mask_counts) return {{mask, 0}, true};
+  return First(mask);
+}
+template <bool isSetMask>
+Mask Given(const uint64_t* mask) {
+  if constexpr (!isSetMask) return FromRegister();
+  return {{mask[0], mask[1]}, twin::ascendc::ThisCore().mask_counts};
+}
+
+template <typename T>
+struct Operand {
+  const LocalTensor<T>& tensor;
+  uint32_t block_stride, repeat_stride;  // in 32 bytes
+
+  T* Address(uint32_t repeat, uint32_t lane) const {
+    const uint64_t byte = lane * sizeof(T);
+    return reinterpret_cast<T*>(tensor.bytes_begin() + uint64_t{repeat} * repeat_stride * 32 + byte / 32 * block_stride * 32 +
+                                byte % 32);
+  }
+};
+
+constexpr uint32_t kMostLanes = 256;
+
+// Tells the checker of the active lanes, a run at a time.
+template <typename T>
+void Tell(const Operand<T>& operand, uint32_t repeat, const Mask& mask, uint32_t count, bool write, const char* name,
+          Where where) {
+  if constexpr (!policy::kChecked) return;
+  constexpr uint32_t kBlock = 32 / sizeof(T);
+  for (uint32_t lane = 0; lane < count;) {
+    uint32_t end = lane;
+    while (end < count && end / kBlock == lane / kBlock && mask.Has(end)) ++end;
+    if (end > lane) {
+      const auto touch = write ? policy::Writes : policy::Reads;
+      touch(PIPE_V, operand.Address(repeat, lane), (end - lane) * sizeof(T), name, where);
+    }
+    lane = std::max(end, lane + 1);
+  }
+}
+
+template <typename T>
+void Collect(const Operand<T>& operand, uint32_t repeat, uint32_t count, T* into) {
+  constexpr uint32_t kBlock = 32 / sizeof(T);
+  for (uint32_t lane = 0; lane < count; lane += kBlock) {
+    std::memcpy(into + lane, operand.Address(repeat, lane), std::min(kBlock, count - lane) * sizeof(T));
+  }
+}
+
+// How many lanes repeat number `repeat` has, of `width`; counted masks shrink in the last one.
+inline uint32_t ActiveLanes(const Mask& mask, uint32_t repeat, uint32_t width, Mask* lanes) {
+  if (!mask.counts) {
+    *lanes = mask;
+    return width;
+  }
+  const uint64_t left = mask.bits[0] - std::min<uint64_t>(mask.bits[0], uint64_t{repeat} * width);
+  const auto active = static_cast<uint32_t>(std::min<uint64_t>(left, width));
+  *lanes = First(active);
+  return active;
+}
+inline uint32_t Repeats(const Mask& mask, uint32_t given, uint32_t width) {
+  return mask.counts ? static_cast<uint32_t>((mask.bits[0] + width - 1) / width) : given;
+}
+
+// loop(dst, srcs..., n) over each repeat's lanes; those that the mask leaves out keep what they held.
+template <bool kReadsDst, typename Loop, typename D, typename... S>
+void ByRepeat(const char* name, const Mask& mask, uint32_t repeat_times, Where where, Loop loop, const Operand<D>& dst,
+              const Operand<S>&... src) {
+  constexpr uint32_t kWidth = 256 / std::max({sizeof(D), sizeof(S)...});
+  policy::Aligned(dst.tensor.data(), 32, name, where);
+  (policy::Aligned(src.tensor.data(), 32, name, where), ...);
+  const uint32_t repeats = Repeats(mask, repeat_times, kWidth);
+  for (uint32_t repeat = 0; repeat < repeats; ++repeat) {
+    Mask active{};
+    const uint32_t count = ActiveLanes(mask, repeat, kWidth, &active);
+    (Tell(src, repeat, active, count, false, name, where), ...);
+    if (kReadsDst) Tell(dst, repeat, active, count, false, name, where);
+    Tell(dst, repeat, active, count, true, name, where);
+    D result[kMostLanes];
+    Collect(dst, repeat, count, result);
+    std::tuple<std::array<S, kMostLanes>...> given;
+    std::apply([&](auto&... array) { (Collect(src, repeat, count, array.data()), ...); }, given);
+    std::apply([&](auto&... array) { loop(result, array.data()..., count); }, given);
+    for (uint32_t lane = 0; lane < count; ++lane) {
+      if (active.Has(lane)) *dst.Address(repeat, lane) = result[lane];
+    }
+  }
+}
+
+// The first `count` elements.
+template <bool kReadsDst, typename Loop, typename D, typename... S>
+void ByCount(const char* name, int64_t count, Where where, Loop loop, const LocalTensor<D>& dst, const LocalTensor<S>&... src) {
+  if (count <= 0) return;
+  const auto n = static_cast<uint64_t>(count);
+  (policy::VectorIn(src, n, name, where), ...);
+  if (kReadsDst) policy::VectorIn(dst, n, name, where);
+  policy::VectorOut(dst, n, name, where);
+  loop(dst.data(), src.data()..., n);
+}
+
+}  // namespace lanes
+}  // namespace TWIN_ASCENDC_BUILD
+}  // namespace AscendC

@@ -1,0 +1,31 @@
+// What a generated launch function does: packs the arguments and puts the blocks on the stream, those of the
+// checked build where TWIN_CHECKED=1 is set. Read at each launch, so that a program may change its mind.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+
+#include "ascendc/run.h"
+#include "twin/launch.h"
+
+namespace twin::ascendc {
+
+struct Kernel {
+  const char* name;
+  TwinKernelBody fast, checked;
+};
+
+inline bool CheckedWanted() {
+  const char* value = std::getenv("TWIN_CHECKED");
+  return value != nullptr && std::strcmp(value, "") != 0 && std::strcmp(value, "0") != 0;
+}
+
+template <typename... Args>
+uint32_t Launch(const Kernel& kernel, uint32_t blocks, void* stream, Args... args) {
+  static_assert((std::is_trivially_copyable_v<Args> && ...), "kernel arguments are addresses and numbers");
+  const Packed<Args...> packed{{}, {args...}};
+  return static_cast<uint32_t>(twinLaunchKernel(kernel.name, blocks, stream, CheckedWanted() ? kernel.checked : kernel.fast,
+                                                &packed, sizeof packed));
+}
+
+}  // namespace twin::ascendc

@@ -1,0 +1,200 @@
+// TPipe hands out the core's buffer; TQue passes tensors from one pipe to the next; TBuf is memory to compute in.
+// A queue reuses the buffer that was freed last: on a host, that is the one still in the nearest cache.
+#pragma once
+
+#include "ascendc/tensor.h"
+
+namespace AscendC {
+inline namespace TWIN_ASCENDC_BUILD {
+
+struct TQueConfig {
+  bool nd2nz = false, nz2nd = false, scmBlockGroup = false;
+  uint32_t bufferLen = 0, bufferNumber = 0, consumerSize = 0;
+};
+
+namespace queue {
+
+inline const char* NameOf(TPosition position) {
+  switch (position) {
+    case TPosition::VECIN: return "VECIN";
+    case TPosition::VECOUT: return "VECOUT";
+    case TPosition::VECCALC: return "VECCALC";
+    default: return "local";
+  }
+}
+constexpr pipe_t Producer(TPosition source) {
+  return source == TPosition::VECIN || source == TPosition::GM ? PIPE_MTE2 : PIPE_V;
+}
+constexpr pipe_t Consumer(TPosition target) {
+  return target == TPosition::VECOUT || target == TPosition::GM ? PIPE_MTE3 : PIPE_V;
+}
+
+}  // namespace queue
+
+template <TPosition source, TPosition target, int32_t depth, auto mask = 0>
+class TQueBind {
+ public:
+  template <typename T>
+  LocalTensor<T> AllocTensor(Where where = Where::Here()) {
+    if (free_count_ == 0) {
+      policy::Fail("AllocTensor", std::string("none of this ") + queue::NameOf(source) + " queue's " +
+                                      std::to_string(count_) + " buffers is free; free one before", where);
+    }
+    uint8_t* buffer = begin_ + bytes_ * free_[--free_count_];
+    TWIN_TELL(Alloc(buffer, bytes_, kProducer, policy::At("AllocTensor", where)));
+    return {buffer, bytes_, source};
+  }
+  template <typename T>
+  bool EnQue(const LocalTensor<T>& tensor, Where where = Where::Here()) {
+    const uint8_t index = IndexOf(tensor.bytes_begin(), "EnQue", where);
+    if (queued_count_ == kMostBuffers) policy::Fail("EnQue", "the queue is full", where);
+    TWIN_TELL(EnQue(tensor.bytes_begin(), kProducer, policy::At("EnQue", where)));
+    queued_[(first_ + queued_count_++) % kMostBuffers] = index;
+    return true;
+  }
+  template <typename T>
+  LocalTensor<T> DeQue(Where where = Where::Here()) {
+    if (queued_count_ == 0) {
+      policy::Fail("DeQue", std::string("nothing is in this ") + queue::NameOf(source) +
+                                " queue: EnQue comes first; the device would wait for ever", where);
+    }
+    uint8_t* buffer = begin_ + bytes_ * queued_[first_];
+    first_ = (first_ + 1) % kMostBuffers;
+    --queued_count_;
+    TWIN_TELL(DeQue(buffer, kConsumer, policy::At("DeQue", where)));
+    return {buffer, bytes_, target};
+  }
+  template <typename T>
+  void FreeTensor(LocalTensor<T>& tensor, Where where = Where::Here()) {
+    const uint8_t index = IndexOf(tensor.bytes_begin(), "FreeTensor", where);
+    TWIN_TELL(Free(tensor.bytes_begin(), kConsumer, policy::At("FreeTensor", where)));
+    if (free_count_ == count_) policy::Fail("FreeTensor", "all buffers of the queue are free already", where);
+    free_[free_count_++] = index;
+  }
+
+  bool VacantInQue() const { return queued_count_ < count_; }
+  bool HasTensorInQue() const { return queued_count_ > 0; }
+  int32_t GetTensorCountInQue() const { return queued_count_; }
+  bool HasIdleBuffer() const { return free_count_ > 0; }
+
+  // Called by TPipe.
+  void Adopt(uint8_t* begin, uint8_t count, uint32_t bytes, Where where) {
+    if (count > kMostBuffers) policy::Fail("InitBuffer", "a queue has at most 16 buffers", where);
+    begin_ = begin, bytes_ = bytes, count_ = free_count_ = count, queued_count_ = first_ = 0;
+    for (uint8_t i = 0; i < count; ++i) free_[i] = static_cast<uint8_t>(count - 1 - i);
+    TWIN_TELL(AddBuffers(begin, bytes, count, queue::NameOf(source), policy::At("InitBuffer", where)));
+  }
+
+ private:
+  static constexpr uint8_t kMostBuffers = 16;
+  static constexpr pipe_t kProducer = queue::Producer(source), kConsumer = queue::Consumer(target);
+
+  uint8_t IndexOf(const uint8_t* buffer, const char* function, Where where) const {
+    const bool ours = buffer >= begin_ && buffer < begin_ + bytes_ * count_ && bytes_ > 0;
+    if (!ours || (buffer - begin_) % bytes_ != 0) {
+      policy::Fail(function, std::string("the tensor is none of this ") + queue::NameOf(source) + " queue's", where);
+    }
+    return static_cast<uint8_t>((buffer - begin_) / bytes_);
+  }
+
+  uint8_t* begin_ = nullptr;
+  uint32_t bytes_ = 0;
+  uint8_t count_ = 0, free_count_ = 0, queued_count_ = 0, first_ = 0;
+  uint8_t free_[kMostBuffers], queued_[kMostBuffers];
+};
+
+// In and out of the vector unit: from the side that the position is not on.
+template <TPosition position, int32_t depth, auto mask = 0>
+class TQue : public TQueBind<position, position, depth, mask> {};
+
+template <TPosition position = TPosition::LCM>
+class TBuf {
+ public:
+  template <typename T>
+  LocalTensor<T> Get() const { return {begin_, bytes_, position}; }
+  template <typename T>
+  LocalTensor<T> Get(uint32_t size, Where where = Where::Here()) const {
+    return GetWithOffset<T>(size, 0, where);
+  }
+  template <typename T>
+  LocalTensor<T> GetWithOffset(uint32_t size, uint32_t offset, Where where = Where::Here()) const {
+    policy::Wants(offset + BytesOf<T>(size) <= bytes_, "asks for more than the buffer has", "TBuf::Get", where);
+    return {begin_ + offset, static_cast<uint32_t>(BytesOf<T>(size)), position};
+  }
+  void Adopt(uint8_t* begin, uint32_t bytes, Where where) {
+    begin_ = begin, bytes_ = bytes;
+    TWIN_TELL(AddBuffers(begin, bytes, 1, "TBuf", policy::At("InitBuffer", where)));
+  }
+
+ private:
+  uint8_t* begin_ = nullptr;
+  uint32_t bytes_ = 0;
+};
+
+class TPipe {
+ public:
+  TPipe() { Init(); }
+  TPipe(const TPipe&) = delete;
+  TPipe& operator=(const TPipe&) = delete;
+  ~TPipe() { Destroy(); }
+
+  void Init() { Reset(), twin::ascendc::ThisCore().pipe = this; }
+  void Reset() { twin::ascendc::ThisCore().ub_used = 0; }
+  void Destroy() {
+    if (twin::ascendc::Core& core = twin::ascendc::ThisCore(); core.pipe == this) core.pipe = nullptr;
+  }
+
+  template <TPosition source, TPosition target, int32_t depth, auto mask>
+  bool InitBuffer(TQueBind<source, target, depth, mask>& queue, uint8_t count, uint32_t bytes,
+                  Where where = Where::Here()) {
+    const uint32_t rounded = (bytes + 31) / 32 * 32;
+    queue.Adopt(Take(uint64_t{rounded} * count, where), count, rounded, where);
+    return true;
+  }
+  template <TPosition position>
+  bool InitBuffer(TBuf<position>& buffer, uint32_t bytes, Where where = Where::Here()) {
+    const uint32_t rounded = (bytes + 31) / 32 * 32;
+    buffer.Adopt(Take(rounded, where), rounded, where);
+    return true;
+  }
+
+  template <HardEvent event>
+  TEventID AllocEventID(Where where = Where::Here()) {
+    twin::ascendc::Core& core = twin::ascendc::ThisCore();
+    for (int id = 0; id < twin::ascendc::kEventIds; ++id) {
+      if ((core.events_taken >> id & 1u) != 0) continue;
+      core.events_taken |= 1u << id;
+      return static_cast<TEventID>(id);
+    }
+    policy::Fail("AllocEventID", "all 8 event ids are taken; release one before", where);
+  }
+  template <HardEvent event>
+  void ReleaseEventID(TEventID id) { twin::ascendc::ThisCore().events_taken &= ~(1u << id); }
+  // An id for use at once; it is not kept.
+  TEventID FetchEventID(HardEvent, Where where = Where::Here()) { return Fetch(where); }
+  template <HardEvent event>
+  TEventID FetchEventID(Where where = Where::Here()) { return Fetch(where); }
+
+ private:
+  TEventID Fetch(Where where) {
+    const TEventID id = AllocEventID<HardEvent::MTE2_V>(where);
+    ReleaseEventID<HardEvent::MTE2_V>(id);
+    return id;
+  }
+  static uint8_t* Take(uint64_t bytes, Where where) {
+    twin::ascendc::Core& core = twin::ascendc::ThisCore();
+    if (core.ub_used + bytes > twin::ascendc::kUbUsableBytes) {
+      policy::Fail("InitBuffer", std::to_string(bytes) + " bytes wanted where " + std::to_string(core.ub_used) + " of " +
+                                     std::to_string(twin::ascendc::kUbUsableBytes) + " are taken; make tiles smaller",
+                   where);
+    }
+    uint8_t* begin = core.ub + core.ub_used;
+    core.ub_used += static_cast<uint32_t>(bytes);
+    return begin;
+  }
+};
+
+inline TPipe* GetTPipePtr() { return static_cast<TPipe*>(twin::ascendc::ThisCore().pipe); }
+
+}  // namespace TWIN_ASCENDC_BUILD
+}  // namespace AscendC

@@ -1,0 +1,33 @@
+// How a kernel's blocks come to run: its arguments packed behind what the launch shares, unpacked for each block.
+// Used by the launch functions that cmake generates and by tikicpulib.h.
+#pragma once
+
+#include <new>
+#include <tuple>
+#include <type_traits>
+
+#include "ascendc/core.h"
+
+namespace twin::ascendc {
+
+template <typename... Args>
+struct Packed {
+  LaunchShared shared;
+  std::tuple<Args...> args;
+};
+
+template <typename... Args>
+Packed<Args...> PackedFor(void (*)(Args...));
+
+// One block of `kernel`, whose arguments lie packed at `args`.
+template <auto kernel, bool checked>
+void RunBlock(const char* name, uint32_t block, uint32_t blocks, const void* args) {
+  using Given = decltype(PackedFor(kernel));
+  // The launch owns this memory and lends it to all of its blocks.
+  auto* given = static_cast<Given*>(const_cast<void*>(args));
+  BeginBlock(name, block, blocks, &given->shared, checked);
+  std::apply(kernel, given->args);
+  EndBlock();
+}
+
+}  // namespace twin::ascendc

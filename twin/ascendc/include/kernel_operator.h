@@ -1,0 +1,18 @@
+// AscendC on the host: the interface that kernels are written in, one family a file. Vector cores; the cube's
+// functions are not there.
+#pragma once
+
+#include "ascendc/binary.h"
+#include "ascendc/compare.h"
+#include "ascendc/copy.h"
+#include "ascendc/fill.h"
+#include "ascendc/gather.h"
+#include "ascendc/macros.h"
+#include "ascendc/math.h"
+#include "ascendc/queue.h"
+#include "ascendc/reduce.h"
+#include "ascendc/scalar.h"
+#include "ascendc/sort.h"
+#include "ascendc/sync.h"
+#include "ascendc/types.h"
+#include "ascendc/unary.h"

@@ -1,0 +1,47 @@
+// Functions of a tensor and a number.
+#include "twin/ascendc/include/ascendc/loops.h"
+#include "twin/ascendc/loops/simd.h"
+
+namespace twin::ascendc::loops {
+
+#define TWIN_DEFINE(name, T, expression)                                                      \
+  TWIN_CLONES void name(T* dst, const T* a, T scalar, size_t n) {                             \
+    using W = WideOf<T>;                                                                      \
+    const W s = static_cast<W>(scalar);                                                       \
+    Map(dst, a, n, [s](W x) __attribute__((always_inline)) -> W { return static_cast<W>(expression); }); \
+  }
+#define TWIN_DEFINE_ALL(name, floating, integer) \
+  TWIN_DEFINE(name, float, floating)             \
+  TWIN_DEFINE(name, half, floating)              \
+  TWIN_DEFINE(name, int16_t, integer)            \
+  TWIN_DEFINE(name, int32_t, integer)
+
+TWIN_DEFINE_ALL(Adds, x + s, static_cast<uint32_t>(x) + static_cast<uint32_t>(s))
+TWIN_DEFINE_ALL(Muls, x* s, static_cast<uint32_t>(x) * static_cast<uint32_t>(s))
+TWIN_DEFINE_ALL(Maxs, x > s || x != x ? x : s, x > s ? x : s)
+TWIN_DEFINE_ALL(Mins, x < s || x != x ? x : s, x < s ? x : s)
+TWIN_DEFINE(LeakyRelu, float, x >= 0 ? x : x * s)
+TWIN_DEFINE(LeakyRelu, half, x >= 0 ? x : x * s)
+
+// A shift by the type's width or more leaves nothing, or the sign.
+#define TWIN_DEFINE_SHIFTS(T)                                                                              \
+  TWIN_DEFINE(ShiftLeft, T, static_cast<uint64_t>(s) >= sizeof(T) * 8 ? 0 : static_cast<uint32_t>(x) << s) \
+  TWIN_DEFINE(ShiftRight, T, x >> (static_cast<uint64_t>(s) >= sizeof(T) * 8 ? sizeof(T) * 8 - 1 : s))
+TWIN_DEFINE_SHIFTS(int16_t)
+TWIN_DEFINE_SHIFTS(uint16_t)
+TWIN_DEFINE_SHIFTS(int32_t)
+TWIN_DEFINE_SHIFTS(uint32_t)
+
+template <typename D, typename S>
+TWIN_INLINE void AxpyBody(D* dst, const S* a, S scalar, size_t n) {
+  RawOf<D>* d = Raw(dst);
+  const RawOf<S>* x = Raw(a);
+  const float s = static_cast<float>(scalar);
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) d[i] = Lane<D>::Put(Lane<D>::Get(d[i]) + Lane<S>::Get(x[i]) * s);
+}
+TWIN_CLONES void Axpy(float* dst, const float* a, float s, size_t n) { AxpyBody(dst, a, s, n); }
+TWIN_CLONES void Axpy(half* dst, const half* a, half s, size_t n) { AxpyBody(dst, a, s, n); }
+TWIN_CLONES void Axpy(float* dst, const half* a, half s, size_t n) { AxpyBody(dst, a, s, n); }
+
+}  // namespace twin::ascendc::loops
