@@ -1,5 +1,5 @@
-// How work is cut for the cores of a device: how many blocks, and how many columns fit into a core's buffer at once.
-// Plain arithmetic; what a kernel does with it is the kernel's matter.
+// How work is cut for the cores of a device: how many blocks, and how many columns fit into a core's buffer
+// at once. Plain arithmetic; what a kernel does with it is the kernel's matter.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct Tiling {
 // `rows` over the cores; a column needs `bytes` of a core's buffer.
 Tiling TileRows(uint64_t rows, uint64_t columns, uint32_t bytes, const KernelPlace& place);
 
-// `count` elements, in tiles that all cores share evenly; a tile is not shorter than 2048 elements where it need not be.
+// `count` elements, in tiles that all cores share evenly; a tile is not shorter than 2048 elements where it
+// need not be.
 Tiling TileFlat(uint64_t count, uint32_t bytes, const KernelPlace& place);
 
 // Throws where a launch function did not return 0.

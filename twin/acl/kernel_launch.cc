@@ -49,7 +49,8 @@ class Launch : public std::enable_shared_from_this<Launch> {
     if (args_bytes > 0) std::memcpy(args_.data(), args, args_bytes);
   }
 
-  // On the stream's worker, or on the thread of a program that asked for that: returns when all blocks have ended.
+  // On the stream's worker, or on the thread of a program that asked for that: returns when all blocks have
+  // ended.
   aclError Run(uint32_t threads) {
     stream_ = Stream::Current();
     const uint32_t helpers = std::min(blocks_, threads) - 1;

@@ -1,5 +1,5 @@
-// What the kernels share: rows of a matrix in tiles of columns, moved between global memory and the core, widened to
-// fp32 and rounded back. Uses nothing but AscendC; knows no operator.
+// What the kernels share: rows of a matrix in tiles of columns, moved between global memory and the core,
+// widened to fp32 and rounded back. Uses nothing but AscendC; knows no operator.
 #pragma once
 
 #include "kernel_operator.h"
@@ -37,7 +37,8 @@ struct Share {
   uint32_t begin, end;
 };
 __aicore__ inline Share MyShare(uint32_t total) {
-  const uint64_t blocks = static_cast<uint64_t>(AscendC::GetBlockNum()), block = static_cast<uint64_t>(AscendC::GetBlockIdx());
+  const uint64_t blocks = static_cast<uint64_t>(AscendC::GetBlockNum()),
+                 block = static_cast<uint64_t>(AscendC::GetBlockIdx());
   return {static_cast<uint32_t>(total * block / blocks), static_cast<uint32_t>(total * (block + 1) / blocks)};
 }
 
@@ -70,7 +71,8 @@ __aicore__ inline LocalTensor<T> Load(InQueue& queue, const GlobalTensor<T>& fro
 }
 // A tensor that the vector unit has filled goes out and is freed.
 template <typename T>
-__aicore__ inline void Store(OutQueue& queue, LocalTensor<T>& tensor, const GlobalTensor<T>& to, uint32_t count) {
+__aicore__ inline void Store(OutQueue& queue, LocalTensor<T>& tensor, const GlobalTensor<T>& to,
+                             uint32_t count) {
   queue.EnQue(tensor);
   LocalTensor<T> ready = queue.DeQue<T>();
   CopyOut(to, ready, count);
@@ -79,7 +81,8 @@ __aicore__ inline void Store(OutQueue& queue, LocalTensor<T>& tensor, const Glob
 
 // The values in fp32: where they lie already, or in `wide`.
 template <typename T>
-__aicore__ inline LocalTensor<float> Widen(const LocalTensor<T>& narrow, const LocalTensor<float>& wide, uint32_t count) {
+__aicore__ inline LocalTensor<float> Widen(const LocalTensor<T>& narrow, const LocalTensor<float>& wide,
+                                           uint32_t count) {
   if constexpr (IsFloat<T>::value) {
     return narrow;
   } else {
@@ -89,7 +92,8 @@ __aicore__ inline LocalTensor<float> Widen(const LocalTensor<T>& narrow, const L
 }
 // Always into `wide`: the queue's tensor can be freed.
 template <typename T>
-__aicore__ inline void WidenInto(const LocalTensor<float>& wide, const LocalTensor<T>& narrow, uint32_t count) {
+__aicore__ inline void WidenInto(const LocalTensor<float>& wide, const LocalTensor<T>& narrow,
+                                 uint32_t count) {
   if constexpr (IsFloat<T>::value) {
     Muls(wide, narrow, 1.0f, static_cast<int32_t>(count));
   } else {
@@ -98,13 +102,15 @@ __aicore__ inline void WidenInto(const LocalTensor<float>& wide, const LocalTens
 }
 // Loads and widens in one: `wide` holds the values, nothing is left in the queue.
 template <typename T>
-__aicore__ inline void LoadWide(InQueue& queue, const GlobalTensor<T>& from, const LocalTensor<float>& wide, uint32_t count) {
+__aicore__ inline void LoadWide(InQueue& queue, const GlobalTensor<T>& from, const LocalTensor<float>& wide,
+                                uint32_t count) {
   LocalTensor<T> loaded = Load(queue, from, count);
   WidenInto(wide, loaded, count);
   queue.FreeTensor(loaded);
 }
 
-// Where fp32 results for a tensor of T are computed: in the tensor itself, or in `wide` until Narrow rounds them.
+// Where fp32 results for a tensor of T are computed: in the tensor itself, or in `wide` until Narrow rounds
+// them.
 template <typename T>
 __aicore__ inline LocalTensor<float> ResultOf(const LocalTensor<T>& out, const LocalTensor<float>& wide) {
   if constexpr (IsFloat<T>::value) {
@@ -119,7 +125,8 @@ __aicore__ inline void Narrow(const LocalTensor<T>& out, const LocalTensor<float
 }
 // What is left of fp32 values after a trip through T; `narrow` is scratch.
 template <typename T>
-__aicore__ inline void RoundThrough(const LocalTensor<float>& wide, const LocalTensor<T>& narrow, uint32_t count) {
+__aicore__ inline void RoundThrough(const LocalTensor<float>& wide, const LocalTensor<T>& narrow,
+                                    uint32_t count) {
   if constexpr (!IsFloat<T>::value) {
     Cast(narrow, wide, RoundMode::CAST_RINT, count);
     Cast(wide, narrow, RoundMode::CAST_NONE, count);

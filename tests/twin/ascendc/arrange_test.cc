@@ -26,7 +26,8 @@ void ExpectSums() {
     for (T& value : x) value = static_cast<T>(normal(random));
     float wanted = 0;
     for (size_t first = 0; first < n; first += lanes) {
-      const float part = TreeOf<T>(Floats(std::vector<T>(x.begin() + first, x.begin() + std::min(n, first + lanes))));
+      const float part =
+          TreeOf<T>(Floats(std::vector<T>(x.begin() + first, x.begin() + std::min(n, first + lanes))));
       wanted = first == 0 ? part : static_cast<float>(static_cast<T>(wanted + part));
     }
     OnCore core;
@@ -91,8 +92,8 @@ TEST(Compare, OneBitAnElementLowestFirst) {
   const LocalTensor<float> x = core.Tensor(a), y = core.Tensor(b), picked = core.Tensor(a);
   const LocalTensor<uint8_t> bits = core.Empty<uint8_t>(8);
   const std::vector<std::pair<CMPMODE, std::function<bool(float, float)>>> modes = {
-      {CMPMODE::LT, std::less<float>()},       {CMPMODE::GT, std::greater<float>()},
-      {CMPMODE::EQ, std::equal_to<float>()},   {CMPMODE::LE, std::less_equal<float>()},
+      {CMPMODE::LT, std::less<float>()},          {CMPMODE::GT, std::greater<float>()},
+      {CMPMODE::EQ, std::equal_to<float>()},      {CMPMODE::LE, std::less_equal<float>()},
       {CMPMODE::GE, std::greater_equal<float>()}, {CMPMODE::NE, std::not_equal_to<float>()}};
   for (const auto& [mode, holds] : modes) {
     Compare(bits, x, y, mode, 64);
@@ -113,8 +114,8 @@ TEST(Compare, OneBitAnElementLowestFirst) {
 
 TEST(Select, ARegisterStartsAnewEachRepeat) {
   OnCore core;
-  const LocalTensor<float> ones = core.Tensor(std::vector<float>(128, 1.0f)), zeros = core.Tensor(std::vector<float>(128)),
-                           dst = core.Empty<float>(128);
+  const LocalTensor<float> ones = core.Tensor(std::vector<float>(128, 1.0f)),
+                           zeros = core.Tensor(std::vector<float>(128)), dst = core.Empty<float>(128);
   const LocalTensor<uint8_t> bits = core.Tensor(std::vector<uint8_t>{1, 0, 0, 0, 0, 0, 0, 0});
   Select(dst, bits, ones, zeros, SELMODE::VSEL_CMPMASK_SPR, 128);
   for (int i = 0; i < 128; ++i) EXPECT_EQ(core.Values(dst, 128)[i], i % 64 == 0 ? 1.0f : 0.0f);
@@ -133,7 +134,8 @@ TEST(Arrange, FillsAndGathers) {
   GatherMask(dst, src, 3, true, 10, {1, 1, 8, 0}, taken);  // lanes 0, 4, 8 of the first 10
   EXPECT_EQ(taken, 3u);
   EXPECT_EQ(core.Values(dst, 3)[2], x[8]);
-  GatherMask(dst, src, core.Tensor(std::vector<uint32_t>{0x80000001u, 0, 0, 0, 0, 0, 0, 0}), true, 32, {1, 1, 8, 8}, taken);
+  GatherMask(dst, src, core.Tensor(std::vector<uint32_t>{0x80000001u, 0, 0, 0, 0, 0, 0, 0}), true, 32,
+             {1, 1, 8, 8}, taken);
   EXPECT_EQ(taken, 2u);
   EXPECT_EQ(core.Values(dst, 2)[1], x[31]);
   Brcb(dst, src, 1, {1, 8});
@@ -169,7 +171,8 @@ TEST(Sort, ThirtyTwoAtATimeThenMerged) {
 TEST(Composed, MathAndSoftMax) {
   OnCore core;
   const std::vector<float> x = Random<float>(64, 4);
-  const LocalTensor<float> src = core.Tensor(x), dst = core.Empty<float>(64), other = core.Tensor(Random<float>(64, 5));
+  const LocalTensor<float> src = core.Tensor(x), dst = core.Empty<float>(64),
+                           other = core.Tensor(Random<float>(64, 5));
   const auto near = [&](const std::function<double(double)>& wanted) {
     const std::vector<float> found = core.Values(dst, 64);
     for (int i = 0; i < 64; ++i) EXPECT_NEAR(found[i], wanted(x[i]), 1e-6 * (1 + std::fabs(wanted(x[i]))));

@@ -91,13 +91,15 @@ TEST(DataCopyPad, PadsBothSidesAndCopiesBack) {
   const LocalTensor<float> local = core.Tensor(std::vector<float>(24));
   DataCopyPad(local, Global(source), {1, 20, 0, 0, 0}, {true, 1, 2, -3.0f});
   PipeBarrier<PIPE_ALL>();
-  EXPECT_EQ(core.Values(local, 8), (std::vector<float>{-3.0f, source[0], source[1], source[2], source[3], source[4], -3.0f, -3.0f}));
+  EXPECT_EQ(core.Values(local, 8),
+            (std::vector<float>{-3.0f, source[0], source[1], source[2], source[3], source[4], -3.0f, -3.0f}));
   DataCopyPad(Global(result), local, {2, 12, 0, 4, 0});  // lines of 3 from 32-byte places to gaps of one
   PipeBarrier<PIPE_ALL>();
   DataCopyPad(local, Global(source), {0, 20, 0, 0, 0}, {true, 1, 2, 5.0f});  // no block: nothing happens
   DataCopyPad(local, Global(source), {1, 0, 0, 0, 0}, {true, 1, 2, 5.0f});
   EXPECT_EQ(core.Values(local, 1)[0], -3.0f);
-  EXPECT_EQ(std::vector<float>(result.begin(), result.begin() + 4), (std::vector<float>{-3.0f, source[0], source[1], -1.0f}));
+  EXPECT_EQ(std::vector<float>(result.begin(), result.begin() + 4),
+            (std::vector<float>{-3.0f, source[0], source[1], -1.0f}));
 }
 
 TEST(Atomics, AddMaxAndMinMeetWhatIsThere) {
@@ -145,7 +147,8 @@ TEST(Queue, GivesBackInOrder) {
 
 TEST(Tensor, LooksAtTheSameBytes) {
   OnCore core;
-  const LocalTensor<float> local = core.Tensor(std::vector<float>{1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f});
+  const LocalTensor<float> local =
+      core.Tensor(std::vector<float>{1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f});
   EXPECT_EQ(local.ReinterpretCast<uint32_t>().GetValue(1), 0x40000000u);
   EXPECT_EQ(local[3].GetValue(1), 5.0f);
   EXPECT_EQ(local.ReinterpretCast<half>().GetSize(), 16u);

@@ -1,5 +1,5 @@
-// For the tests of AscendC's functions: one block's core on the calling thread, tensors filled from vectors and read
-// back. The same tests run in the fast and in the checked build.
+// For the tests of AscendC's functions: one block's core on the calling thread, tensors filled from vectors
+// and read back. The same tests run in the fast and in the checked build.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -7,10 +7,12 @@ namespace {
 constexpr size_t kCounts[] = {1, 7, 8, 31, 64, 65, 200};
 
 template <typename T>
-using Binary = void (*)(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<T>&, const int32_t&, Where);
+using Binary = void (*)(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<T>&, const int32_t&,
+                        Where);
 
 template <typename T>
-void ExpectBinary(const char* name, Binary<T> function, const std::function<float(float, float, float)>& wanted) {
+void ExpectBinary(const char* name, Binary<T> function,
+                  const std::function<float(float, float, float)>& wanted) {
   for (const size_t n : kCounts) {
     OnCore core;
     const std::vector<T> a = Random<T>(n, 1), b = Random<T>(n, 2), d = Random<T>(n + 1, 3);
@@ -18,15 +20,19 @@ void ExpectBinary(const char* name, Binary<T> function, const std::function<floa
     function(dst, core.Tensor(a), core.Tensor(b), static_cast<int32_t>(n), Where::Here());
     const std::vector<T> found = core.Values(dst, n + 1);
     for (size_t i = 0; i < n; ++i) {
-      const T value = static_cast<T>(wanted(static_cast<float>(d[i]), static_cast<float>(a[i]), static_cast<float>(b[i])));
+      const T value = static_cast<T>(
+          wanted(static_cast<float>(d[i]), static_cast<float>(a[i]), static_cast<float>(b[i])));
       ASSERT_EQ(static_cast<float>(found[i]), static_cast<float>(value)) << name << " " << i << " of " << n;
     }
     ASSERT_EQ(static_cast<float>(found[n]), static_cast<float>(d[n])) << name << " went beyond its count";
   }
 }
-#define EXPECT_BINARY(name, T, expression) \
-  ExpectBinary<T>(#name, &AscendC::name<T>, [](float d, float a, float b) -> float { (void)d; return expression; })
-#define EXPECT_BINARY_ALL(name, expression)                                    \
+#define EXPECT_BINARY(name, T, expression)                                           \
+  ExpectBinary<T>(#name, &AscendC::name<T>, [](float d, float a, float b) -> float { \
+    (void)d;                                                                         \
+    return expression;                                                               \
+  })
+#define EXPECT_BINARY_ALL(name, expression)                                      \
   EXPECT_BINARY(name, float, expression), EXPECT_BINARY(name, half, expression), \
       EXPECT_BINARY(name, int16_t, expression), EXPECT_BINARY(name, int32_t, expression)
 
@@ -60,7 +66,8 @@ TEST(Binary, IntegersWrapAround) {
 
 TEST(Binary, MaximumAndMinimumKeepNan) {
   OnCore core;
-  const LocalTensor<float> a = core.Tensor(std::vector<float>{kNan, 1.0f}), b = core.Tensor(std::vector<float>{1.0f, kNan});
+  const LocalTensor<float> a = core.Tensor(std::vector<float>{kNan, 1.0f}),
+                           b = core.Tensor(std::vector<float>{1.0f, kNan});
   Max(a, a, b, 2);
   EXPECT_TRUE(std::isnan(core.Values(a, 1)[0]) && std::isnan(core.Values(a, 2)[1]));
 }
@@ -116,7 +123,8 @@ TEST(Scalar, ByCount) {
     Muls(dst, x, -2.0f, static_cast<int32_t>(n)), expect("Muls", [](float v) { return v * -2.0f; });
     Maxs(dst, x, 0.5f, static_cast<int32_t>(n)), expect("Maxs", [](float v) { return std::max(v, 0.5f); });
     Mins(dst, x, 0.5f, static_cast<int32_t>(n)), expect("Mins", [](float v) { return std::min(v, 0.5f); });
-    LeakyRelu(dst, x, 0.25f, static_cast<int32_t>(n)), expect("LeakyRelu", [](float v) { return v < 0 ? v / 4 : v; });
+    LeakyRelu(dst, x, 0.25f, static_cast<int32_t>(n)),
+        expect("LeakyRelu", [](float v) { return v < 0 ? v / 4 : v; });
     Duplicate(dst, 4.0f, static_cast<int32_t>(n));
     Axpy(dst, x, 2.0f, static_cast<int32_t>(n)), expect("Axpy", [](float v) { return 4.0f + v * 2.0f; });
   }
@@ -138,8 +146,10 @@ TEST(Unary, ErrorsAreAFewUnits) {
   std::vector<float> found = core.Values(dst, x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     const double wanted = std::exp(static_cast<double>(x[i]));
-    if (wanted > 3.4028235e38) EXPECT_EQ(found[i], kInfinity);
-    else EXPECT_NEAR(found[i], wanted, 2.5e-7 * wanted + 3e-45) << x[i];
+    if (wanted > 3.4028235e38)
+      EXPECT_EQ(found[i], kInfinity);
+    else
+      EXPECT_NEAR(found[i], wanted, 2.5e-7 * wanted + 3e-45) << x[i];
   }
   Abs(dst, src, n), Ln(dst, dst, n);
   found = core.Values(dst, x.size());
@@ -151,7 +161,8 @@ TEST(Unary, ErrorsAreAFewUnits) {
 
 TEST(Unary, EndsOfTheRange) {
   OnCore core;
-  const LocalTensor<float> x = core.Tensor(std::vector<float>{kInfinity, -kInfinity, kNan, 0.0f, -1.0f, 1e-42f, 4.0f, 1e30f});
+  const LocalTensor<float> x =
+      core.Tensor(std::vector<float>{kInfinity, -kInfinity, kNan, 0.0f, -1.0f, 1e-42f, 4.0f, 1e30f});
   const LocalTensor<float> y = core.Tensor(std::vector<float>(8));
   Exp(y, x, 8);
   std::vector<float> found = core.Values(y, 8);
@@ -210,7 +221,8 @@ TEST(Cast, FloatToHalfAndBfloat16ByMode) {
   EXPECT_EQ(by(RoundMode::CAST_TRUNC), (std::vector<float>{1, -1, 1, 1 + step}));
   EXPECT_EQ(by(RoundMode::CAST_ODD), (std::vector<float>{1 + step, -1 - step, 1 + step, 1 + step}));
   const LocalTensor<bfloat16_t> narrow = core.Empty<bfloat16_t>(4);
-  Cast(narrow, core.Tensor(std::vector<float>{1 + 0x1p-9f, -1 - 0x1p-9f, 1e-40f, 3e38f}), RoundMode::CAST_CEIL, 4);
+  Cast(narrow, core.Tensor(std::vector<float>{1 + 0x1p-9f, -1 - 0x1p-9f, 1e-40f, 3e38f}),
+       RoundMode::CAST_CEIL, 4);
   EXPECT_EQ(core.Values(narrow, 4)[0].bits, 0x3f81);
   EXPECT_EQ(core.Values(narrow, 4)[1].bits, 0xbf80);
 }

@@ -1,6 +1,7 @@
-// Bounds, unwritten bytes, and the order of pipes. A pipe works through its own instructions in order; of another
-// pipe's it knows to be done only what a flag, a queue or a barrier told it. Each pipe has a clock, and each pipe
-// the times of the others that it has seen; each 4 bytes of the buffer keep who wrote and read them last, and when.
+// Bounds, unwritten bytes, and the order of pipes. A pipe works through its own instructions in order; of
+// another pipe's it knows to be done only what a flag, a queue or a barrier told it. Each pipe has a clock,
+// and each pipe the times of the others that it has seen; each 4 bytes of the buffer keep who wrote and read
+// them last, and when.
 #include "twin/ascendc/include/ascendc/checker.h"
 
 #include <algorithm>
@@ -11,7 +12,8 @@
 namespace twin::ascendc {
 namespace {
 
-constexpr const char* kPipeNames[kPipes] = {"PIPE_S", "PIPE_V", "PIPE_M", "PIPE_MTE1", "PIPE_MTE2", "PIPE_MTE3"};
+constexpr const char* kPipeNames[kPipes] = {"PIPE_S",    "PIPE_V",    "PIPE_M",
+                                            "PIPE_MTE1", "PIPE_MTE2", "PIPE_MTE3"};
 constexpr size_t kGlobalWritesKept = 64;
 
 }  // namespace
@@ -31,8 +33,10 @@ void Checker::Begin(const Core& core) {
 
 void Checker::End() {
   for (const Buffer& buffer : buffers_) {
-    if (buffer.state == State::kAllocated || buffer.state == State::kQueued || buffer.state == State::kTaken) {
-      Complain(buffer.place, buffer.name + " is " + (buffer.state == State::kQueued ? "still queued" : "never freed") +
+    if (buffer.state == State::kAllocated || buffer.state == State::kQueued ||
+        buffer.state == State::kTaken) {
+      Complain(buffer.place, buffer.name + " is " +
+                                 (buffer.state == State::kQueued ? "still queued" : "never freed") +
                                  " when the kernel ends");
     }
   }
@@ -41,8 +45,8 @@ void Checker::End() {
       for (int id = 0; id < kEventIds; ++id) {
         const Flag& flag = flags_[source][target][id];
         if (!flag.set) continue;
-        Complain(flag.place, std::string("flag ") + kPipeNames[source] + " to " + kPipeNames[target] + ", id " +
-                                 std::to_string(id) + ", is set and never waited for");
+        Complain(flag.place, std::string("flag ") + kPipeNames[source] + " to " + kPipeNames[target] +
+                                 ", id " + std::to_string(id) + ", is set and never waited for");
       }
 }
 
@@ -50,15 +54,20 @@ void Checker::Complain(Place place, const std::string& text) const {
   ascendc::Fail(place.function, text, place.file, place.line);
 }
 
-void Checker::AddBuffers(const uint8_t* begin, uint32_t bytes, uint32_t count, const char* kind, Place place) {
+void Checker::AddBuffers(const uint8_t* begin, uint32_t bytes, uint32_t count, const char* kind,
+                         Place place) {
   const auto first = static_cast<uint32_t>(begin - core_->ub);
   if (first == 0) buffers_.clear();  // the pipe was reset
   const bool queue = std::strcmp(kind, "TBuf") != 0;
   for (uint32_t i = 0; i < count; ++i) {
     std::string name = std::string(kind) + (queue ? " queue" : "") + " of line " + std::to_string(place.line);
     if (count > 1) name += ", buffer " + std::to_string(i);
-    buffers_.push_back({.begin = first + i * bytes, .bytes = bytes, .name = std::move(name),
-                        .state = queue ? State::kFree : State::kPlain, .handed = Clock(kPipes, 0), .place = place});
+    buffers_.push_back({.begin = first + i * bytes,
+                        .bytes = bytes,
+                        .name = std::move(name),
+                        .state = queue ? State::kFree : State::kPlain,
+                        .handed = Clock(kPipes, 0),
+                        .place = place});
   }
   Forget(begin, uint64_t{bytes} * count);
   std::fill(granules_.begin() + first / 4, granules_.begin() + (first + bytes * count) / 4, Granule{});
@@ -77,12 +86,13 @@ Checker::Buffer* Checker::Find(uint32_t offset) {
 // An empty range has no place that could be wrong.
 uint32_t Checker::Offset(const void* begin, uint64_t bytes, Place place) const {
   const int64_t offset = static_cast<const uint8_t*>(begin) - core_->ub;
-  const Buffer* buffer = begin == nullptr || offset < 0 || offset >= kUbBytes ? nullptr : Find(static_cast<uint32_t>(offset));
+  const Buffer* buffer =
+      begin == nullptr || offset < 0 || offset >= kUbBytes ? nullptr : Find(static_cast<uint32_t>(offset));
   if (buffer == nullptr) Complain(place, "the tensor lies in no buffer of this core; was it allocated?");
   const uint64_t within = static_cast<uint64_t>(offset) - buffer->begin;
   if (within + bytes > buffer->bytes) {
-    Complain(place, "bytes " + std::to_string(within) + " to " + std::to_string(within + bytes) + " of the " + buffer->name +
-                        ", which has " + std::to_string(buffer->bytes));
+    Complain(place, "bytes " + std::to_string(within) + " to " + std::to_string(within + bytes) + " of the " +
+                        buffer->name + ", which has " + std::to_string(buffer->bytes));
   }
   if (buffer->state == State::kFree || buffer->state == State::kQueued) {
     Complain(place, "the " + buffer->name + " is " + (buffer->state == State::kFree ? "free" : "queued") +
@@ -100,9 +110,10 @@ void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, 
   const Clock& seen = seen_[pipe];
   const uint32_t time = ++now_[pipe];
   const auto unordered = [&](uint32_t granule, const char* what, int other, const Touch& touch) {
-    Complain(place, std::string(kPipeNames[pipe]) + (write ? " writes " : " reads ") + Name(granule * 4) + " while " +
-                        kPipeNames[other] + " may still " + what + " it (" + touch.function + ", line " +
-                        std::to_string(touch.line) + "); set a flag and wait for it, or pass the tensor through a queue");
+    Complain(place, std::string(kPipeNames[pipe]) + (write ? " writes " : " reads ") + Name(granule * 4) +
+                        " while " + kPipeNames[other] + " may still " + what + " it (" + touch.function +
+                        ", line " + std::to_string(touch.line) +
+                        "); set a flag and wait for it, or pass the tensor through a queue");
   };
   for (uint64_t g = offset / 4; g < (offset + bytes + 3) / 4; ++g) {
     Granule& granule = granules_[g];
@@ -115,7 +126,8 @@ void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, 
       continue;
     }
     for (int other = 0; other < kPipes; ++other) {
-      if (other != pipe && granule.reads[other].time > seen[other]) unordered(index, "read", other, granule.reads[other]);
+      if (other != pipe && granule.reads[other].time > seen[other])
+        unordered(index, "read", other, granule.reads[other]);
     }
     granule.write = touch;
     granule.writer = static_cast<uint8_t>(pipe);
@@ -127,7 +139,8 @@ void Checker::Read(pipe_t pipe, const void* begin, uint64_t bytes, Place place) 
   const uint32_t offset = Offset(begin, bytes, place);
   const uint8_t* first = written_.data() + offset;
   if (const void* hole = std::memchr(first, 0, bytes); hole != nullptr) {
-    Complain(place, "reads " + Name(static_cast<uint32_t>(static_cast<const uint8_t*>(hole) - written_.data())) +
+    Complain(place, "reads " +
+                        Name(static_cast<uint32_t>(static_cast<const uint8_t*>(hole) - written_.data())) +
                         ", which nothing has written");
   }
   Ordered(pipe, offset, bytes, false, place);
@@ -157,26 +170,33 @@ void Checker::Aligned(const void* address, uint64_t alignment, Place place) cons
 void Checker::Bounds(const void* begin, uint64_t bytes, const void* from, const void* to, Place place) const {
   const auto *first = static_cast<const uint8_t*>(begin), *lower = static_cast<const uint8_t*>(from),
              *upper = static_cast<const uint8_t*>(to);
+  if (upper != nullptr && (first < lower || first + bytes > upper)) {
+    Complain(place, "bytes " + std::to_string(first - lower) + " to " +
+                        std::to_string(first - lower + static_cast<int64_t>(bytes)) +
+                        " of global memory that has " + std::to_string(upper - lower));
+  }
   if (twinIsAllocated(begin, bytes) == 0) {
     Complain(place, std::to_string(bytes) + " bytes of global memory that no allocation holds");
   }
-  if (upper == nullptr || (first >= lower && first + bytes <= upper)) return;
-  Complain(place, "bytes " + std::to_string(first - lower) + " to " + std::to_string(first - lower + static_cast<int64_t>(bytes)) +
-                      " of global memory that has " + std::to_string(upper - lower));
 }
 
-void Checker::ReadGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to, Place place) {
+void Checker::ReadGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to,
+                         Place place) {
   if (bytes == 0) return;
   Bounds(begin, bytes, from, to, place);
   const auto *first = static_cast<const uint8_t*>(begin), *last = first + bytes;
   for (const GlobalWrite& write : global_writes_) {
-    if (pipe == PIPE_MTE3 || write.time <= seen_[pipe][PIPE_MTE3] || write.end <= first || last <= write.begin) continue;
-    Complain(place, std::string(kPipeNames[pipe]) + " reads global memory while PIPE_MTE3 may still write it (" +
-                        write.place.function + ", line " + std::to_string(write.place.line) + "); set a flag and wait for it");
+    if (pipe == PIPE_MTE3 || write.time <= seen_[pipe][PIPE_MTE3] || write.end <= first ||
+        last <= write.begin)
+      continue;
+    Complain(place, std::string(kPipeNames[pipe]) +
+                        " reads global memory while PIPE_MTE3 may still write it (" + write.place.function +
+                        ", line " + std::to_string(write.place.line) + "); set a flag and wait for it");
   }
 }
 
-void Checker::WriteGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to, Place place) {
+void Checker::WriteGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to,
+                          Place place) {
   if (bytes == 0) return;
   Bounds(begin, bytes, from, to, place);
   if (pipe != PIPE_MTE3) return;

@@ -12,15 +12,16 @@ Checker::Clock Checker::Snapshot(pipe_t pipe) const {
 }
 
 void Checker::Join(pipe_t pipe, const Clock& clock) {
-  for (int other = 0; other < kPipes; ++other) seen_[pipe][other] = std::max(seen_[pipe][other], clock[other]);
+  for (int other = 0; other < kPipes; ++other)
+    seen_[pipe][other] = std::max(seen_[pipe][other], clock[other]);
 }
 
 void Checker::SetFlag(pipe_t source, pipe_t target, int id, Place place) {
   if (id < 0 || id >= kEventIds) Complain(place, "event id " + std::to_string(id) + "; wanted 0 to 7");
   Flag& flag = flags_[source][target][id];
   if (flag.set) {
-    Complain(place, "flag " + std::to_string(id) + " is set already (line " + std::to_string(flag.place.line) +
-                        ") and was not waited for");
+    Complain(place, "flag " + std::to_string(id) + " is set already (line " +
+                        std::to_string(flag.place.line) + ") and was not waited for");
   }
   flag = {true, Snapshot(source), place};
 }
@@ -70,8 +71,9 @@ void Checker::DeQue(const void* buffer, pipe_t consumer, Place place) {
 void Checker::Free(const void* buffer, pipe_t consumer, Place place) {
   Buffer* found = Find(static_cast<uint32_t>(static_cast<const uint8_t*>(buffer) - core_->ub));
   // A tensor that was only computed in may be freed without having been queued.
-  Buffer& held = Held(buffer, found != nullptr && found->state == State::kAllocated ? State::kAllocated : State::kTaken,
-                      "taken from its queue (it is free or queued)", place);
+  Buffer& held =
+      Held(buffer, found != nullptr && found->state == State::kAllocated ? State::kAllocated : State::kTaken,
+           "taken from its queue (it is free or queued)", place);
   held.state = State::kFree;
   held.handed = Snapshot(consumer);
 }

@@ -33,7 +33,11 @@ Core& ThisCore() { return OfThread().core; }
 void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks, LaunchShared* shared, bool checked) {
   ThreadCore& thread = OfThread();
   if (thread.ub == nullptr) Fail(kernel, "no memory for a core's buffer", nullptr, 0);
-  thread.core = Core{.kernel = kernel, .block = block, .blocks = blocks, .shared = shared, .ub = thread.ub.get(),
+  thread.core = Core{.kernel = kernel,
+                     .block = block,
+                     .blocks = blocks,
+                     .shared = shared,
+                     .ub = thread.ub.get(),
                      .mask = {~uint64_t{0}, ~uint64_t{0}}};
   if (!checked) return;
   if (thread.checker == nullptr) thread.checker = std::make_unique<Checker>();

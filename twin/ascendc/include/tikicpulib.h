@@ -34,4 +34,5 @@ void Run(void (*)(Params...), const char* name, uint32_t blocks, Args... args) {
 }  // namespace tikicpulib
 }  // namespace AscendC
 
-#define ICPU_RUN_KF(kernel, blocks, ...) AscendC::tikicpulib::Run<&kernel>(&kernel, #kernel, blocks, __VA_ARGS__)
+#define ICPU_RUN_KF(kernel, blocks, ...) \
+  AscendC::tikicpulib::Run<&kernel>(&kernel, #kernel, blocks, __VA_ARGS__)

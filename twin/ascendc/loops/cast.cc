@@ -11,16 +11,21 @@ namespace {
 
 double Rounded(double x, RoundMode mode) {
   switch (mode) {
-    case RoundMode::CAST_FLOOR: return std::floor(x);
-    case RoundMode::CAST_CEIL: return std::ceil(x);
-    case RoundMode::CAST_ROUND: return std::round(x);
-    case RoundMode::CAST_TRUNC: return std::trunc(x);
+    case RoundMode::CAST_FLOOR:
+      return std::floor(x);
+    case RoundMode::CAST_CEIL:
+      return std::ceil(x);
+    case RoundMode::CAST_ROUND:
+      return std::round(x);
+    case RoundMode::CAST_TRUNC:
+      return std::trunc(x);
     case RoundMode::CAST_ODD: {
       const double down = std::floor(x);
       return down == x ? x : (std::fmod(down, 2.0) != 0 ? down : down + 1);
     }
     case RoundMode::CAST_NONE:
-    case RoundMode::CAST_RINT: break;
+    case RoundMode::CAST_RINT:
+      break;
   }
   return std::nearbyint(x);
 }
@@ -95,7 +100,8 @@ void Cast(bfloat16_t* dst, const float* src, RoundMode mode, size_t n) {
 TWIN_CLONES void NearestInt(int32_t* dst, const float* src, size_t n) {
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) {
-    const float x = src[i], limited = x > 2147483520.0f ? 2147483520.0f : (x < -2147483648.0f ? -2147483648.0f : x);
+    const float x = src[i],
+                limited = x > 2147483520.0f ? 2147483520.0f : (x < -2147483648.0f ? -2147483648.0f : x);
     const int32_t whole = static_cast<int32_t>(std::nearbyint(limited));
     dst[i] = x >= 2147483648.0f ? 2147483647 : (x == x ? whole : 0);
   }
@@ -116,14 +122,15 @@ void Cast(float* dst, const int64_t* src, RoundMode mode, size_t n) {
   for (size_t i = 0; i < n; ++i) dst[i] = IntegerToFloat(src[i], mode);
 }
 void Cast(float* dst, const float* src, RoundMode mode, size_t n) {  // to a whole number
-  for (size_t i = 0; i < n; ++i) dst[i] = mode == RoundMode::CAST_NONE ? src[i] : static_cast<float>(Rounded(src[i], mode));
+  for (size_t i = 0; i < n; ++i)
+    dst[i] = mode == RoundMode::CAST_NONE ? src[i] : static_cast<float>(Rounded(src[i], mode));
 }
 void Cast(float* dst, const int16_t* src, RoundMode, size_t n) {
   for (size_t i = 0; i < n; ++i) dst[i] = src[i];
 }
 
-#define TWIN_DEFINE_TO_HALF(From)                                                 \
-  void Cast(half* dst, const From* src, RoundMode mode, size_t n) {               \
+#define TWIN_DEFINE_TO_HALF(From)                                                   \
+  void Cast(half* dst, const From* src, RoundMode mode, size_t n) {                 \
     for (size_t i = 0; i < n; ++i) dst[i] = half(RoundedTo(src[i], 10, -14, mode)); \
   }
 TWIN_DEFINE_TO_HALF(int8_t)

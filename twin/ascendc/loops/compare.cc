@@ -29,24 +29,32 @@ TWIN_INLINE void Bits(uint8_t* dst, const T* a, Second second, size_t n) {
 template <typename T, typename Second>
 TWIN_INLINE void ByMode(uint8_t* dst, const T* a, Second second, CMPMODE mode, size_t n) {
   switch (mode) {
-    case CMPMODE::LT: return Bits<CMPMODE::LT>(dst, a, second, n);
-    case CMPMODE::GT: return Bits<CMPMODE::GT>(dst, a, second, n);
-    case CMPMODE::EQ: return Bits<CMPMODE::EQ>(dst, a, second, n);
-    case CMPMODE::LE: return Bits<CMPMODE::LE>(dst, a, second, n);
-    case CMPMODE::GE: return Bits<CMPMODE::GE>(dst, a, second, n);
-    case CMPMODE::NE: return Bits<CMPMODE::NE>(dst, a, second, n);
+    case CMPMODE::LT:
+      return Bits<CMPMODE::LT>(dst, a, second, n);
+    case CMPMODE::GT:
+      return Bits<CMPMODE::GT>(dst, a, second, n);
+    case CMPMODE::EQ:
+      return Bits<CMPMODE::EQ>(dst, a, second, n);
+    case CMPMODE::LE:
+      return Bits<CMPMODE::LE>(dst, a, second, n);
+    case CMPMODE::GE:
+      return Bits<CMPMODE::GE>(dst, a, second, n);
+    case CMPMODE::NE:
+      return Bits<CMPMODE::NE>(dst, a, second, n);
   }
 }
 
 }  // namespace
 
-#define TWIN_DEFINE(T)                                                                                           \
-  TWIN_CLONES void Compare(uint8_t* dst, const T* a, const T* b, CMPMODE mode, size_t n) {                       \
-    ByMode(dst, a, [b](size_t i) __attribute__((always_inline)) { return Lane<T>::Get(Raw(b)[i]); }, mode, n);   \
-  }                                                                                                              \
-  TWIN_CLONES void CompareScalar(uint8_t* dst, const T* a, T b, CMPMODE mode, size_t n) {                        \
-    const WideOf<T> value = static_cast<WideOf<T>>(b);                                                           \
-    ByMode(dst, a, [value](size_t) __attribute__((always_inline)) { return value; }, mode, n);                   \
+#define TWIN_DEFINE(T)                                                                                      \
+  TWIN_CLONES void Compare(uint8_t* dst, const T* a, const T* b, CMPMODE mode, size_t n) {                  \
+    ByMode(                                                                                                 \
+        dst, a, [b](size_t i) __attribute__((always_inline)) { return Lane<T>::Get(Raw(b)[i]); }, mode, n); \
+  }                                                                                                         \
+  TWIN_CLONES void CompareScalar(uint8_t* dst, const T* a, T b, CMPMODE mode, size_t n) {                   \
+    const WideOf<T> value = static_cast<WideOf<T>>(b);                                                      \
+    ByMode(                                                                                                 \
+        dst, a, [value](size_t) __attribute__((always_inline)) { return value; }, mode, n);                 \
   }
 TWIN_DEFINE(float)
 TWIN_DEFINE(half)

@@ -60,7 +60,8 @@ TWIN_INLINE T TreeBody(const T* src, const uint64_t mask[2]) {
 template <typename T, bool kLargest>
 TWIN_INLINE Extreme<T> ExtremeBody(const T* src, size_t n) {
   const RawOf<T>* x = Raw(src);
-  constexpr float kWorst = kLargest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
+  constexpr float kWorst =
+      kLargest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
   float best = kWorst;
   if constexpr (kLargest) {
 #pragma omp simd reduction(max : best)

@@ -4,11 +4,12 @@
 
 namespace twin::ascendc::loops {
 
-#define TWIN_DEFINE(name, T, expression)                                                      \
-  TWIN_CLONES void name(T* dst, const T* a, T scalar, size_t n) {                             \
-    using W = WideOf<T>;                                                                      \
-    const W s = static_cast<W>(scalar);                                                       \
-    Map(dst, a, n, [s](W x) __attribute__((always_inline)) -> W { return static_cast<W>(expression); }); \
+#define TWIN_DEFINE(name, T, expression)                                                               \
+  TWIN_CLONES void name(T* dst, const T* a, T scalar, size_t n) {                                      \
+    using W = WideOf<T>;                                                                               \
+    const W s = static_cast<W>(scalar);                                                                \
+    Map(                                                                                               \
+        dst, a, n, [s](W x) __attribute__((always_inline))->W { return static_cast<W>(expression); }); \
   }
 #define TWIN_DEFINE_ALL(name, floating, integer) \
   TWIN_DEFINE(name, float, floating)             \

@@ -1,5 +1,5 @@
-// What the loops are made of: one attribute that compiles a function for each generation of x86, and lanes: how
-// an element is read into the type it is computed in and rounded back.
+// What the loops are made of: one attribute that compiles a function for each generation of x86, and lanes:
+// how an element is read into the type it is computed in and rounded back.
 #pragma once
 
 #include <bit>
@@ -41,9 +41,13 @@ template <typename T>
 using WideOf = typename Lane<T>::Wide;
 
 template <typename T>
-TWIN_INLINE RawOf<T>* Raw(T* p) { return reinterpret_cast<RawOf<T>*>(p); }
+TWIN_INLINE RawOf<T>* Raw(T* p) {
+  return reinterpret_cast<RawOf<T>*>(p);
+}
 template <typename T>
-TWIN_INLINE const RawOf<T>* Raw(const T* p) { return reinterpret_cast<const RawOf<T>*>(p); }
+TWIN_INLINE const RawOf<T>* Raw(const T* p) {
+  return reinterpret_cast<const RawOf<T>*>(p);
+}
 
 template <typename T, typename Op>
 TWIN_INLINE void Map(T* dst, const T* a, size_t n, Op op) {
@@ -56,7 +60,7 @@ TWIN_INLINE void Map(T* dst, const T* a, size_t n, Op op) {
 template <typename T, typename Op>
 TWIN_INLINE void Map2(T* dst, const T* a, const T* b, size_t n, Op op) {
   RawOf<T>* d = Raw(dst);
-  const RawOf<T> *x = Raw(a), *y = Raw(b);
+  const RawOf<T>*x = Raw(a), *y = Raw(b);
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) d[i] = Lane<T>::Put(op(Lane<T>::Get(x[i]), Lane<T>::Get(y[i])));
 }
@@ -65,7 +69,7 @@ TWIN_INLINE void Map2(T* dst, const T* a, const T* b, size_t n, Op op) {
 template <typename T, typename Op>
 TWIN_INLINE void Map3(T* dst, const T* a, const T* b, size_t n, Op op) {
   RawOf<T>* d = Raw(dst);
-  const RawOf<T> *x = Raw(a), *y = Raw(b);
+  const RawOf<T>*x = Raw(a), *y = Raw(b);
 #pragma omp simd
   for (size_t i = 0; i < n; ++i)
     d[i] = Lane<T>::Put(op(Lane<T>::Get(d[i]), Lane<T>::Get(x[i]), Lane<T>::Get(y[i])));
@@ -86,7 +90,8 @@ TWIN_INLINE float ExpOf(float x) {
   p = p * r + 0.5f;
   p = p * r * r + r + 1.0f;
   // 2^whole in two steps, for one alone does not reach the denormals nor infinity.
-  const int32_t power = static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound));
+  const int32_t power =
+      static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound));
   const int32_t first = power >> 1, second = power - first;
   return p * std::bit_cast<float>((first + 127) << 23) * std::bit_cast<float>((second + 127) << 23);
 }

@@ -34,12 +34,14 @@ TWIN_INLINE float LnOf(float x) {
 
 }  // namespace
 
-#define TWIN_DEFINE(name, T, expression)                                                      \
-  TWIN_CLONES void name(T* dst, const T* a, size_t n) {                                       \
-    using W = WideOf<T>;                                                                      \
-    Map(dst, a, n, [](W x) __attribute__((always_inline)) -> W { return static_cast<W>(expression); }); \
+#define TWIN_DEFINE(name, T, expression)                                                              \
+  TWIN_CLONES void name(T* dst, const T* a, size_t n) {                                               \
+    using W = WideOf<T>;                                                                              \
+    Map(                                                                                              \
+        dst, a, n, [](W x) __attribute__((always_inline))->W { return static_cast<W>(expression); }); \
   }
-#define TWIN_DEFINE_FLOATING(name, expression) TWIN_DEFINE(name, float, expression) TWIN_DEFINE(name, half, expression)
+#define TWIN_DEFINE_FLOATING(name, expression) \
+  TWIN_DEFINE(name, float, expression) TWIN_DEFINE(name, half, expression)
 
 TWIN_DEFINE_FLOATING(Exp, ExpOf(x))
 TWIN_DEFINE_FLOATING(Ln, LnOf(x))
@@ -54,9 +56,13 @@ TWIN_DEFINE(Not, uint16_t, ~x)
 TWIN_DEFINE_FLOATING(Sigmoid, 1.0f / (1.0f + ExpOf(-x)))
 
 // Rare in kernels: the C library's, one at a time.
-#define TWIN_DEFINE_SLOW(name, function)                                                                     \
-  void name(float* dst, const float* a, size_t n) { Map(dst, a, n, [](float x) { return function(x); }); }   \
-  void name(half* dst, const half* a, size_t n) { Map(dst, a, n, [](float x) { return function(x); }); }
+#define TWIN_DEFINE_SLOW(name, function)                 \
+  void name(float* dst, const float* a, size_t n) {      \
+    Map(dst, a, n, [](float x) { return function(x); }); \
+  }                                                      \
+  void name(half* dst, const half* a, size_t n) {        \
+    Map(dst, a, n, [](float x) { return function(x); }); \
+  }
 TWIN_DEFINE_SLOW(Sin, std::sin)
 TWIN_DEFINE_SLOW(Cos, std::cos)
 TWIN_DEFINE_SLOW(Tan, std::tan)

@@ -21,8 +21,8 @@ __attribute__((visibility("default"))) int twinLaunchKernel(const char* name, ui
                                                             TwinKernelBody body, const void* args,
                                                             size_t args_bytes);
 
-// Instead of a stream: the launch runs at once on the calling thread and up to `threads` - 1 others, and its error
-// is the launch's result. For programs whose tensors lie in plain host memory; needs no device.
+// Instead of a stream: the launch runs at once on the calling thread and up to `threads` - 1 others, and its
+// error is the launch's result. For programs whose tensors lie in plain host memory; needs no device.
 __attribute__((visibility("default"))) void* twinCallersThreads(uint32_t threads);
 
 // Whether the bytes lie within one allocation, where they lie in a device's memory at all.

@@ -1,5 +1,5 @@
-// What a copy out of the buffer does to global memory: replace it, or add, take the larger, the smaller, whole
-// elements at a time. Blocks run at once, so each element is exchanged atomically.
+// What a copy out of the buffer does to global memory: replace it, or add, take the larger, the smaller,
+// whole elements at a time. Blocks run at once, so each element is exchanged atomically.
 #pragma once
 
 #include <atomic>
@@ -15,9 +15,9 @@ namespace atomics {
 
 template <typename T>
 struct Bits {
-  using Type = std::conditional_t<sizeof(T) == 4, uint32_t,
-                                  std::conditional_t<sizeof(T) == 2, uint16_t,
-                                                     std::conditional_t<sizeof(T) == 8, uint64_t, uint8_t>>>;
+  using Type = std::conditional_t<
+      sizeof(T) == 4, uint32_t,
+      std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 8, uint64_t, uint8_t>>>;
 };
 // In the type that the sum is computed in.
 template <typename T>
@@ -32,10 +32,14 @@ template <typename T>
 T Combined(twin::ascendc::Atomic kind, T old, T given) {
   const auto a = Wide(old), b = Wide(given);
   switch (kind) {
-    case twin::ascendc::Atomic::kAdd: return static_cast<T>(a + b);
-    case twin::ascendc::Atomic::kMax: return static_cast<T>(a > b ? a : b);
-    case twin::ascendc::Atomic::kMin: return static_cast<T>(a < b ? a : b);
-    case twin::ascendc::Atomic::kNone: break;
+    case twin::ascendc::Atomic::kAdd:
+      return static_cast<T>(a + b);
+    case twin::ascendc::Atomic::kMax:
+      return static_cast<T>(a > b ? a : b);
+    case twin::ascendc::Atomic::kMin:
+      return static_cast<T>(a < b ? a : b);
+    case twin::ascendc::Atomic::kNone:
+      break;
   }
   return given;
 }
@@ -54,7 +58,8 @@ void Store(uint8_t* to, const uint8_t* from, uint64_t bytes) {
       std::memcpy(&given, from + at, sizeof(T));
       std::atomic_ref<Raw> cell(*reinterpret_cast<Raw*>(to + at));
       Raw old = cell.load(std::memory_order_relaxed);
-      while (!cell.compare_exchange_weak(old, std::bit_cast<Raw>(Combined(kind, std::bit_cast<T>(old), given)))) {
+      while (!cell.compare_exchange_weak(old,
+                                         std::bit_cast<Raw>(Combined(kind, std::bit_cast<T>(old), given)))) {
       }
     }
   }
@@ -63,11 +68,17 @@ void Store(uint8_t* to, const uint8_t* from, uint64_t bytes) {
 }  // namespace atomics
 
 template <typename T>
-void SetAtomicAdd() { twin::ascendc::ThisCore().atomic = twin::ascendc::Atomic::kAdd; }
+void SetAtomicAdd() {
+  twin::ascendc::ThisCore().atomic = twin::ascendc::Atomic::kAdd;
+}
 template <typename T>
-void SetAtomicMax() { twin::ascendc::ThisCore().atomic = twin::ascendc::Atomic::kMax; }
+void SetAtomicMax() {
+  twin::ascendc::ThisCore().atomic = twin::ascendc::Atomic::kMax;
+}
 template <typename T>
-void SetAtomicMin() { twin::ascendc::ThisCore().atomic = twin::ascendc::Atomic::kMin; }
+void SetAtomicMin() {
+  twin::ascendc::ThisCore().atomic = twin::ascendc::Atomic::kMin;
+}
 inline void SetAtomicNone() { twin::ascendc::ThisCore().atomic = twin::ascendc::Atomic::kNone; }
 
 }  // namespace TWIN_ASCENDC_BUILD

@@ -1,5 +1,6 @@
 // What the checked build sees of a block: which bytes of its buffer were written, which pipe touches what and
-// after which flags, and who holds which buffer. Each rule that is broken throws with function, buffer and line.
+// after which flags, and who holds which buffer. Each rule that is broken throws with function, buffer and
+// line.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,10 @@ class TWIN_EXPORT Checker {
   void Forget(const void* begin, uint64_t bytes);
   void Aligned(const void* address, uint64_t alignment, Place place) const;
 
-  void ReadGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to, Place place);
-  void WriteGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to, Place place);
+  void ReadGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to,
+                  Place place);
+  void WriteGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to,
+                   Place place);
 
   void SetFlag(pipe_t source, pipe_t target, int id, Place place);
   void WaitFlag(pipe_t source, pipe_t target, int id, Place place);

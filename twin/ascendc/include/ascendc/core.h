@@ -21,8 +21,8 @@ constexpr int kEventIds = 8, kCrossCoreFlags = 16;
 
 // What all blocks of a launch share; starts as zeros.
 struct LaunchShared {
-  uint32_t arrived = 0;                           // at SyncAll, over all its rounds
-  uint32_t cross_core[kCrossCoreFlags] = {};      // sets of each flag
+  uint32_t arrived = 0;                       // at SyncAll, over all its rounds
+  uint32_t cross_core[kCrossCoreFlags] = {};  // sets of each flag
 };
 
 enum class Atomic : uint8_t { kNone, kAdd, kMax, kMin };
@@ -48,7 +48,8 @@ struct Core {
 TWIN_EXPORT Core& ThisCore();
 
 // Prepares the calling thread's core for a block, and ends it; the end of a checked block may throw.
-TWIN_EXPORT void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks, LaunchShared* shared, bool checked);
+TWIN_EXPORT void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks, LaunchShared* shared,
+                            bool checked);
 TWIN_EXPORT void EndBlock();
 
 // Throws std::runtime_error: "function: text (file:line)"; a null file is not named.

@@ -11,8 +11,25 @@ namespace AscendC {
 using TEventID = int8_t;
 
 enum class TPosition : uint8_t {
-  GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM = VECCALC, SPM, SHM = SPM, TSCM, C2PIPE2GM,
-  C2PIPE2LOCAL, MAX
+  GM,
+  A1,
+  A2,
+  B1,
+  B2,
+  C1,
+  C2,
+  CO1,
+  CO2,
+  VECIN,
+  VECOUT,
+  VECCALC,
+  LCM = VECCALC,
+  SPM,
+  SHM = SPM,
+  TSCM,
+  C2PIPE2GM,
+  C2PIPE2LOCAL,
+  MAX
 };
 using QuePosition = TPosition;
 
@@ -26,8 +43,34 @@ enum class DcciDst { CACHELINE_ALL, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMI
 
 // SRC_DST: the pipe that sets the flag, the pipe that waits for it.
 enum class HardEvent : uint8_t {
-  MTE2_MTE1, MTE1_MTE2, MTE1_M, M_MTE1, MTE2_V, V_MTE2, MTE3_V, V_MTE3, M_V, V_M, V_V, MTE3_MTE1, MTE1_MTE3,
-  MTE1_V, MTE2_M, M_MTE2, V_MTE1, M_FIX, FIX_M, MTE3_MTE2, MTE2_MTE3, S_V, V_S, S_MTE2, MTE2_S, S_MTE3, MTE3_S, MAX
+  MTE2_MTE1,
+  MTE1_MTE2,
+  MTE1_M,
+  M_MTE1,
+  MTE2_V,
+  V_MTE2,
+  MTE3_V,
+  V_MTE3,
+  M_V,
+  V_M,
+  V_V,
+  MTE3_MTE1,
+  MTE1_MTE3,
+  MTE1_V,
+  MTE2_M,
+  M_MTE2,
+  V_MTE1,
+  M_FIX,
+  FIX_M,
+  MTE3_MTE2,
+  MTE2_MTE3,
+  S_V,
+  V_S,
+  S_MTE2,
+  MTE2_S,
+  S_MTE3,
+  MTE3_S,
+  MAX
 };
 
 constexpr uint64_t MASK_PLACEHOLDER = 0;
@@ -57,7 +100,8 @@ struct DataCopyParams {
 };
 struct DataCopyExtParams {
   uint16_t blockCount = 1;
-  uint32_t blockLen = 0, srcStride = 0, dstStride = 0, rsv = 0;  // length in bytes; gaps: bytes in GM, else 32 bytes
+  uint32_t blockLen = 0, srcStride = 0, dstStride = 0,
+           rsv = 0;  // length in bytes; gaps: bytes in GM, else 32 bytes
   DataCopyExtParams() = default;
   DataCopyExtParams(uint16_t count, uint32_t len, uint32_t src_gap, uint32_t dst_gap, uint32_t reserved)
       : blockCount(count), blockLen(len), srcStride(src_gap), dstStride(dst_gap), rsv(reserved) {}
@@ -74,13 +118,19 @@ struct DataCopyPadExtParams {
   T paddingValue{};
 };
 struct Nd2NzParams {
-  uint16_t ndNum = 0, nValue = 0, dValue = 0, srcNdMatrixStride = 0, srcDValue = 0, dstNzC0Stride = 0, dstNzNStride = 0,
-           dstNzMatrixStride = 0;
+  uint16_t ndNum = 0, nValue = 0, dValue = 0, srcNdMatrixStride = 0, srcDValue = 0, dstNzC0Stride = 0,
+           dstNzNStride = 0, dstNzMatrixStride = 0;
   Nd2NzParams() = default;
-  Nd2NzParams(uint16_t matrices, uint16_t rows, uint16_t columns, uint16_t src_matrix, uint16_t src_row, uint16_t dst_column,
-              uint16_t dst_row, uint16_t dst_matrix)
-      : ndNum(matrices), nValue(rows), dValue(columns), srcNdMatrixStride(src_matrix), srcDValue(src_row),
-        dstNzC0Stride(dst_column), dstNzNStride(dst_row), dstNzMatrixStride(dst_matrix) {}
+  Nd2NzParams(uint16_t matrices, uint16_t rows, uint16_t columns, uint16_t src_matrix, uint16_t src_row,
+              uint16_t dst_column, uint16_t dst_row, uint16_t dst_matrix)
+      : ndNum(matrices),
+        nValue(rows),
+        dValue(columns),
+        srcNdMatrixStride(src_matrix),
+        srcDValue(src_row),
+        dstNzC0Stride(dst_column),
+        dstNzNStride(dst_row),
+        dstNzMatrixStride(dst_matrix) {}
 };
 struct GatherMaskParams {
   uint8_t src0BlockStride = 1;

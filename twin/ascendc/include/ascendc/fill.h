@@ -8,21 +8,24 @@ inline namespace TWIN_ASCENDC_BUILD {
 
 template <typename T>
 void Duplicate(const LocalTensor<T>& dst, const T& value, const int32_t& count, Where where = Where::Here()) {
-  lanes::ByCount<false>("Duplicate", count, where, [&](T* d, size_t n) { std::fill(d, d + n, value); }, dst);
+  lanes::ByCount<false>(
+      "Duplicate", count, where, [&](T* d, size_t n) { std::fill(d, d + n, value); }, dst);
 }
 template <typename T, bool isSetMask = true>
 void Duplicate(const LocalTensor<T>& dst, const T& value, uint64_t mask, const uint8_t repeatTimes,
                const uint16_t dstBlockStride, const uint8_t dstRepeatStride, Where where = Where::Here()) {
-  lanes::ByRepeat<false>("Duplicate", lanes::Given<isSetMask>(mask), repeatTimes, where,
-                         [&](T* d, size_t n) { std::fill(d, d + n, value); },
-                         lanes::Operand<T>{dst, dstBlockStride, dstRepeatStride});
+  lanes::ByRepeat<false>(
+      "Duplicate", lanes::Given<isSetMask>(mask), repeatTimes, where,
+      [&](T* d, size_t n) { std::fill(d, d + n, value); },
+      lanes::Operand<T>{dst, dstBlockStride, dstRepeatStride});
 }
 template <typename T, bool isSetMask = true>
 void Duplicate(const LocalTensor<T>& dst, const T& value, uint64_t mask[], const uint8_t repeatTimes,
                const uint16_t dstBlockStride, const uint8_t dstRepeatStride, Where where = Where::Here()) {
-  lanes::ByRepeat<false>("Duplicate", lanes::Given<isSetMask>(mask), repeatTimes, where,
-                         [&](T* d, size_t n) { std::fill(d, d + n, value); },
-                         lanes::Operand<T>{dst, dstBlockStride, dstRepeatStride});
+  lanes::ByRepeat<false>(
+      "Duplicate", lanes::Given<isSetMask>(mask), repeatTimes, where,
+      [&](T* d, size_t n) { std::fill(d, d + n, value); },
+      lanes::Operand<T>{dst, dstBlockStride, dstRepeatStride});
 }
 
 // first, first + 1, …
@@ -31,15 +34,16 @@ void CreateVecIndex(const LocalTensor<T>& dst, const T& first, uint32_t count, W
   lanes::ByCount<false>(
       "CreateVecIndex", count, where,
       [&](T* d, size_t n) {
-        for (size_t i = 0; i < n; ++i) d[i] = static_cast<T>(static_cast<float>(first) + static_cast<float>(i));
+        for (size_t i = 0; i < n; ++i)
+          d[i] = static_cast<T>(static_cast<float>(first) + static_cast<float>(i));
       },
       dst);
 }
 
 // Each of 8 elements a repeat fills a block of 32 bytes.
 template <typename T>
-void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTimes, const BrcbRepeatParams& p,
-          Where where = Where::Here()) {
+void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTimes,
+          const BrcbRepeatParams& p, Where where = Where::Here()) {
   constexpr uint32_t kBlock = 32 / sizeof(T);
   policy::VectorIn(src, repeatTimes * 8u, "Brcb", where);
   policy::Aligned(dst.data(), 32, "Brcb", where);
@@ -51,20 +55,22 @@ void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t re
 }
 
 template <typename T, bool isSetMask = true>
-void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask, const uint8_t repeatTimes,
-          const CopyRepeatParams& p, Where where = Where::Here()) {
-  lanes::ByRepeat<false>("Copy", lanes::Given<isSetMask>(mask), repeatTimes, where,
-                         [](T* d, const T* a, size_t n) { std::copy(a, a + n, d); },
-                         lanes::Operand<T>{dst, p.dstStride, p.dstRepeatSize},
-                         lanes::Operand<T>{src, p.srcStride, p.srcRepeatSize});
+void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask,
+          const uint8_t repeatTimes, const CopyRepeatParams& p, Where where = Where::Here()) {
+  lanes::ByRepeat<false>(
+      "Copy", lanes::Given<isSetMask>(mask), repeatTimes, where,
+      [](T* d, const T* a, size_t n) { std::copy(a, a + n, d); },
+      lanes::Operand<T>{dst, p.dstStride, p.dstRepeatSize},
+      lanes::Operand<T>{src, p.srcStride, p.srcRepeatSize});
 }
 template <typename T, bool isSetMask = true>
-void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const uint8_t repeatTimes,
-          const CopyRepeatParams& p, Where where = Where::Here()) {
-  lanes::ByRepeat<false>("Copy", lanes::Given<isSetMask>(mask), repeatTimes, where,
-                         [](T* d, const T* a, size_t n) { std::copy(a, a + n, d); },
-                         lanes::Operand<T>{dst, p.dstStride, p.dstRepeatSize},
-                         lanes::Operand<T>{src, p.srcStride, p.srcRepeatSize});
+void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[],
+          const uint8_t repeatTimes, const CopyRepeatParams& p, Where where = Where::Here()) {
+  lanes::ByRepeat<false>(
+      "Copy", lanes::Given<isSetMask>(mask), repeatTimes, where,
+      [](T* d, const T* a, size_t n) { std::copy(a, a + n, d); },
+      lanes::Operand<T>{dst, p.dstStride, p.dstRepeatSize},
+      lanes::Operand<T>{src, p.srcStride, p.srcRepeatSize});
 }
 
 }  // namespace TWIN_ASCENDC_BUILD

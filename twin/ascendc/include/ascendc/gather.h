@@ -24,17 +24,24 @@ namespace gather {
 // The built-in patterns: even, odd, each of four, all.
 inline bool InPattern(uint8_t pattern, uint64_t lane) {
   switch (pattern) {
-    case 1: return lane % 2 == 0;
-    case 2: return lane % 2 == 1;
-    case 3: case 4: case 5: case 6: return lane % 4 == pattern - 3u;
-    default: return true;
+    case 1:
+      return lane % 2 == 0;
+    case 2:
+      return lane % 2 == 1;
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+      return lane % 4 == pattern - 3u;
+    default:
+      return true;
   }
 }
 
 // Compacts the elements that `wanted(repeat, lane)` names; returns how many.
 template <typename T, typename Wanted>
-uint64_t Compact(const LocalTensor<T>& dst, const LocalTensor<T>& src, bool counted, uint32_t mask, const GatherMaskParams& p,
-                 Where where, Wanted wanted) {
+uint64_t Compact(const LocalTensor<T>& dst, const LocalTensor<T>& src, bool counted, uint32_t mask,
+                 const GatherMaskParams& p, Where where, Wanted wanted) {
   policy::Aligned(dst.data(), 32, "GatherMask", where);
   const uint32_t width = counted ? mask : 256 / sizeof(T);
   const lanes::Operand<T> operand{src, p.src0BlockStride, p.src0RepeatStride};
@@ -55,15 +62,17 @@ uint64_t Compact(const LocalTensor<T>& dst, const LocalTensor<T>& src, bool coun
 }  // namespace gather
 
 template <typename T>
-void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern, const bool reduceMode,
-                const uint32_t mask, const GatherMaskParams& params, uint64_t& rsvdCnt, Where where = Where::Here()) {
+void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern,
+                const bool reduceMode, const uint32_t mask, const GatherMaskParams& params, uint64_t& rsvdCnt,
+                Where where = Where::Here()) {
   policy::Wants(src1Pattern >= 1 && src1Pattern <= 7, "patterns are 1 to 7", "GatherMask", where);
   rsvdCnt = gather::Compact(dst, src0, reduceMode, mask, params, where,
                             [&](uint32_t, uint32_t lane) { return gather::InPattern(src1Pattern, lane); });
 }
 template <typename T, typename U>
-void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern, const bool reduceMode,
-                const uint32_t mask, const GatherMaskParams& params, uint64_t& rsvdCnt, Where where = Where::Here()) {
+void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern,
+                const bool reduceMode, const uint32_t mask, const GatherMaskParams& params, uint64_t& rsvdCnt,
+                Where where = Where::Here()) {
   static_assert(sizeof(U) == sizeof(T), "the bits come in an unsigned type of the elements' width");
   rsvdCnt = gather::Compact(dst, src0, reduceMode, mask, params, where, [&](uint32_t repeat, uint32_t lane) {
     const uint8_t* byte = src1Pattern.bytes_begin() + repeat * params.src1RepeatStride * 32u + lane / 8;

@@ -1,6 +1,6 @@
-// How a vector function walks over its operands. By count: contiguous elements. By mask and repeat: 256 bytes a
-// repeat in eight blocks of 32, strides between blocks and between repeats, and a mask that says which lanes of a
-// repeat are written. Both end in one loop over contiguous elements.
+// How a vector function walks over its operands. By count: contiguous elements. By mask and repeat: 256 bytes
+// a repeat in eight blocks of 32, strides between blocks and between repeats, and a mask that says which
+// lanes of a repeat are written. Both end in one loop over contiguous elements.
 #pragma once
 
 #include <algorithm>
@@ -51,8 +51,8 @@ struct Operand {
 
   T* Address(uint32_t repeat, uint32_t lane) const {
     const uint64_t byte = lane * sizeof(T);
-    return reinterpret_cast<T*>(tensor.bytes_begin() + uint64_t{repeat} * repeat_stride * 32 + byte / 32 * block_stride * 32 +
-                                byte % 32);
+    return reinterpret_cast<T*>(tensor.bytes_begin() + uint64_t{repeat} * repeat_stride * 32 +
+                                byte / 32 * block_stride * 32 + byte % 32);
   }
 };
 
@@ -60,8 +60,8 @@ constexpr uint32_t kMostLanes = 256;
 
 // Tells the checker of the active lanes, a run at a time.
 template <typename T>
-void Tell(const Operand<T>& operand, uint32_t repeat, const Mask& mask, uint32_t count, bool write, const char* name,
-          Where where) {
+void Tell(const Operand<T>& operand, uint32_t repeat, const Mask& mask, uint32_t count, bool write,
+          const char* name, Where where) {
   if constexpr (!policy::kChecked) return;
   constexpr uint32_t kBlock = 32 / sizeof(T);
   for (uint32_t lane = 0; lane < count;) {
@@ -100,8 +100,8 @@ inline uint32_t Repeats(const Mask& mask, uint32_t given, uint32_t width) {
 
 // loop(dst, srcs..., n) over each repeat's lanes; those that the mask leaves out keep what they held.
 template <bool kReadsDst, typename Loop, typename D, typename... S>
-void ByRepeat(const char* name, const Mask& mask, uint32_t repeat_times, Where where, Loop loop, const Operand<D>& dst,
-              const Operand<S>&... src) {
+void ByRepeat(const char* name, const Mask& mask, uint32_t repeat_times, Where where, Loop loop,
+              const Operand<D>& dst, const Operand<S>&... src) {
   constexpr uint32_t kWidth = 256 / std::max({sizeof(D), sizeof(S)...});
   policy::Aligned(dst.tensor.data(), 32, name, where);
   (policy::Aligned(src.tensor.data(), 32, name, where), ...);
@@ -125,7 +125,8 @@ void ByRepeat(const char* name, const Mask& mask, uint32_t repeat_times, Where w
 
 // The first `count` elements.
 template <bool kReadsDst, typename Loop, typename D, typename... S>
-void ByCount(const char* name, int64_t count, Where where, Loop loop, const LocalTensor<D>& dst, const LocalTensor<S>&... src) {
+void ByCount(const char* name, int64_t count, Where where, Loop loop, const LocalTensor<D>& dst,
+             const LocalTensor<S>&... src) {
   if (count <= 0) return;
   const auto n = static_cast<uint64_t>(count);
   (policy::VectorIn(src, n, name, where), ...);

@@ -24,8 +24,8 @@ template <typename... Args>
 uint32_t Launch(const Kernel& kernel, uint32_t blocks, void* stream, Args... args) {
   static_assert((std::is_trivially_copyable_v<Args> && ...), "kernel arguments are addresses and numbers");
   const Packed<Args...> packed{{}, {args...}};
-  return static_cast<uint32_t>(twinLaunchKernel(kernel.name, blocks, stream, CheckedWanted() ? kernel.checked : kernel.fast,
-                                                &packed, sizeof packed));
+  return static_cast<uint32_t>(twinLaunchKernel(
+      kernel.name, blocks, stream, CheckedWanted() ? kernel.checked : kernel.fast, &packed, sizeof packed));
 }
 
 }  // namespace twin::ascendc

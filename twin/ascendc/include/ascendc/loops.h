@@ -1,6 +1,6 @@
-// The arithmetic of the vector functions over contiguous elements, compiled once for both builds (loops/*.cc).
-// Overloads exist for the types that the device computes in, and for no other: bfloat16_t has no arithmetic.
-// Each takes destination, sources and a count; the destination may be one of the sources.
+// The arithmetic of the vector functions over contiguous elements, compiled once for both builds
+// (loops/*.cc). Overloads exist for the types that the device computes in, and for no other: bfloat16_t has
+// no arithmetic. Each takes destination, sources and a count; the destination may be one of the sources.
 #pragma once
 
 #include <cstddef>
@@ -30,21 +30,19 @@ TWIN_BINARY_FLOATING(SubRelu)
 TWIN_BINARY_FLOATING(MulAddDst)        // dst += a * b
 TWIN_BINARY_FLOATING(FusedMulAdd)      // dst = a * dst + b
 TWIN_BINARY_FLOATING(FusedMulAddRelu)  // the same, never below 0
-TWIN_BINARY(And, int16_t) TWIN_BINARY(And, uint16_t)
-TWIN_BINARY(Or, int16_t) TWIN_BINARY(Or, uint16_t)
+TWIN_BINARY(And, int16_t)
+TWIN_BINARY(And, uint16_t) TWIN_BINARY(Or, int16_t) TWIN_BINARY(Or, uint16_t)
 
 #define TWIN_SCALAR(name, T) TWIN_EXPORT void name(T* dst, const T* a, T scalar, size_t n);
 #define TWIN_SCALAR_ARITHMETIC(name) \
   TWIN_SCALAR(name, float) TWIN_SCALAR(name, half) TWIN_SCALAR(name, int16_t) TWIN_SCALAR(name, int32_t)
-TWIN_SCALAR_ARITHMETIC(Adds)
-TWIN_SCALAR_ARITHMETIC(Muls)
-TWIN_SCALAR_ARITHMETIC(Maxs)
-TWIN_SCALAR_ARITHMETIC(Mins)
-TWIN_SCALAR(LeakyRelu, float) TWIN_SCALAR(LeakyRelu, half)
-TWIN_SCALAR(Axpy, float) TWIN_SCALAR(Axpy, half)  // dst += scalar * a
-TWIN_EXPORT void Axpy(float* dst, const half* a, half scalar, size_t n);
+    TWIN_SCALAR_ARITHMETIC(Adds) TWIN_SCALAR_ARITHMETIC(Muls) TWIN_SCALAR_ARITHMETIC(Maxs)
+        TWIN_SCALAR_ARITHMETIC(Mins) TWIN_SCALAR(LeakyRelu, float) TWIN_SCALAR(LeakyRelu, half)
+            TWIN_SCALAR(Axpy, float) TWIN_SCALAR(Axpy, half)  // dst += scalar * a
+    TWIN_EXPORT void Axpy(float* dst, const half* a, half scalar, size_t n);
 #define TWIN_SCALAR_INTEGER(name) \
-  TWIN_SCALAR(name, int16_t) TWIN_SCALAR(name, uint16_t) TWIN_SCALAR(name, int32_t) TWIN_SCALAR(name, uint32_t)
+  TWIN_SCALAR(name, int16_t)      \
+  TWIN_SCALAR(name, uint16_t) TWIN_SCALAR(name, int32_t) TWIN_SCALAR(name, uint32_t)
 TWIN_SCALAR_INTEGER(ShiftLeft)
 TWIN_SCALAR_INTEGER(ShiftRight)
 
@@ -58,26 +56,24 @@ TWIN_UNARY_FLOATING(Rsqrt)
 TWIN_UNARY_FLOATING(Sqrt)
 TWIN_UNARY_FLOATING(Relu)
 TWIN_UNARY(Relu, int32_t)
-TWIN_UNARY(Not, int16_t) TWIN_UNARY(Not, uint16_t)
-TWIN_UNARY_FLOATING(Sin)
-TWIN_UNARY_FLOATING(Cos)
-TWIN_UNARY_FLOATING(Tan)
-TWIN_UNARY_FLOATING(Tanh)
-TWIN_UNARY_FLOATING(Sigmoid)
-TWIN_UNARY_FLOATING(Erf)
+TWIN_UNARY(Not, int16_t)
+TWIN_UNARY(Not, uint16_t) TWIN_UNARY_FLOATING(Sin) TWIN_UNARY_FLOATING(Cos) TWIN_UNARY_FLOATING(Tan)
+    TWIN_UNARY_FLOATING(Tanh) TWIN_UNARY_FLOATING(Sigmoid) TWIN_UNARY_FLOATING(Erf)
 
 // The device's pairs of types, and no other.
 #define TWIN_CAST(To, From) TWIN_EXPORT void Cast(To* dst, const From* src, RoundMode mode, size_t n);
-TWIN_CAST(half, int8_t) TWIN_CAST(half, uint8_t) TWIN_CAST(half, int16_t) TWIN_CAST(half, float) TWIN_CAST(half, int32_t)
-TWIN_CAST(float, half) TWIN_CAST(float, bfloat16_t) TWIN_CAST(float, int16_t) TWIN_CAST(float, int32_t)
-TWIN_CAST(float, int64_t) TWIN_CAST(float, float) TWIN_CAST(bfloat16_t, float)
-TWIN_CAST(int8_t, half) TWIN_CAST(uint8_t, half) TWIN_CAST(int16_t, half) TWIN_CAST(int32_t, half)
-TWIN_CAST(int16_t, float) TWIN_CAST(int32_t, float) TWIN_CAST(int64_t, float) TWIN_CAST(int32_t, bfloat16_t)
-TWIN_CAST(int16_t, int32_t) TWIN_CAST(int64_t, int32_t) TWIN_CAST(int32_t, int64_t)
-TWIN_CAST(half, AscendC::int4b_t) TWIN_CAST(AscendC::int4b_t, half)
+        TWIN_CAST(half, int8_t) TWIN_CAST(half, uint8_t) TWIN_CAST(half, int16_t) TWIN_CAST(half, float)
+            TWIN_CAST(half, int32_t) TWIN_CAST(float, half) TWIN_CAST(float, bfloat16_t)
+                TWIN_CAST(float, int16_t) TWIN_CAST(float, int32_t) TWIN_CAST(float, int64_t)
+                    TWIN_CAST(float, float) TWIN_CAST(bfloat16_t, float) TWIN_CAST(int8_t, half)
+                        TWIN_CAST(uint8_t, half) TWIN_CAST(int16_t, half) TWIN_CAST(int32_t, half)
+                            TWIN_CAST(int16_t, float) TWIN_CAST(int32_t, float) TWIN_CAST(int64_t, float)
+                                TWIN_CAST(int32_t, bfloat16_t) TWIN_CAST(int16_t, int32_t)
+                                    TWIN_CAST(int64_t, int32_t) TWIN_CAST(int32_t, int64_t)
+                                        TWIN_CAST(half, AscendC::int4b_t) TWIN_CAST(AscendC::int4b_t, half)
 
-// A binary tree of neighbours within each 256 bytes, those sums added in order. n is not 0.
-TWIN_EXPORT float Sum(const float* src, size_t n);
+    // A binary tree of neighbours within each 256 bytes, those sums added in order. n is not 0.
+    TWIN_EXPORT float Sum(const float* src, size_t n);
 TWIN_EXPORT half Sum(const half* src, size_t n);
 // One tree: at most 256 bytes of which lanes count where `mask` has their bit.
 TWIN_EXPORT float TreeSum(const float* src, const uint64_t mask[2]);
@@ -95,8 +91,8 @@ TWIN_EXPORT Extreme<half> Largest(const half* src, size_t n);
 TWIN_EXPORT Extreme<half> Smallest(const half* src, size_t n);
 
 // n is a multiple of 8; one bit an element, the lowest first.
-#define TWIN_COMPARE(T)                                                                           \
-  TWIN_EXPORT void Compare(uint8_t* dst, const T* a, const T* b, CMPMODE mode, size_t n);         \
+#define TWIN_COMPARE(T)                                                                   \
+  TWIN_EXPORT void Compare(uint8_t* dst, const T* a, const T* b, CMPMODE mode, size_t n); \
   TWIN_EXPORT void CompareScalar(uint8_t* dst, const T* a, T b, CMPMODE mode, size_t n);
 TWIN_COMPARE(float) TWIN_COMPARE(half) TWIN_COMPARE(int32_t)
 

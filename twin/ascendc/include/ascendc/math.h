@@ -1,4 +1,5 @@
-// Functions that the device composes of several instructions. Those with a temporary buffer take and ignore it.
+// Functions that the device composes of several instructions. Those with a temporary buffer take and ignore
+// it.
 #pragma once
 
 #include "ascendc/lanes.h"
@@ -6,16 +7,18 @@
 namespace AscendC {
 inline namespace TWIN_ASCENDC_BUILD {
 
-#define TWIN_MATH(name)                                                                                              \
-  template <typename T, bool isReuseSource = false>                                                                  \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t calCount, Where where = Where::Here()) { \
-    lanes::ByCount<false>(                                                                                           \
-        #name, calCount, where, [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); }, dst, src);          \
-  }                                                                                                                  \
-  template <typename T, bool isReuseSource = false>                                                                  \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,       \
-            const uint32_t calCount, Where where = Where::Here()) {                                                  \
-    name<T, isReuseSource>(dst, src, calCount, where);                                                               \
+#define TWIN_MATH(name)                                                                                     \
+  template <typename T, bool isReuseSource = false>                                                         \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t calCount,                  \
+            Where where = Where::Here()) {                                                                  \
+    lanes::ByCount<false>(                                                                                  \
+        #name, calCount, where, [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); }, dst, src); \
+  }                                                                                                         \
+  template <typename T, bool isReuseSource = false>                                                         \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                                           \
+            const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount,                           \
+            Where where = Where::Here()) {                                                                  \
+    name<T, isReuseSource>(dst, src, calCount, where);                                                      \
   }
 TWIN_MATH(Sin)
 TWIN_MATH(Cos)
@@ -27,8 +30,8 @@ TWIN_MATH(Erf)
 
 // src0 · src1 · sigmoid(beta · src1)
 template <typename T, bool isReuseSource = false>
-void SwiGLU(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const float& scalarValue,
-            const uint32_t calCount, Where where = Where::Here()) {
+void SwiGLU(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+            const float& scalarValue, const uint32_t calCount, Where where = Where::Here()) {
   lanes::ByCount<false>(
       "SwiGLU", calCount, where,
       [&](T* d, const T* a, const T* b, size_t n) {
@@ -43,14 +46,15 @@ void SwiGLU(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTe
 
 struct SoftMaxTiling {};
 struct SoftMaxShapeInfo {
-  uint32_t srcM = 0, srcK = 0;    // as they lie
+  uint32_t srcM = 0, srcK = 0;        // as they lie
   uint32_t oriSrcM = 0, oriSrcK = 0;  // of which these count
 };
 
 // Each row: dst = exp(src - max) / sum; a row's maximum and sum fill a block of 32 bytes each.
 template <typename T, bool isReuseSource = false, bool isBasicBlock = false>
-void SoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& sum, const LocalTensor<T>& max, const LocalTensor<T>& src,
-             const SoftMaxTiling&, const SoftMaxShapeInfo& shape, Where where = Where::Here()) {
+void SoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& sum, const LocalTensor<T>& max,
+             const LocalTensor<T>& src, const SoftMaxTiling&, const SoftMaxShapeInfo& shape,
+             Where where = Where::Here()) {
   constexpr uint32_t kBlock = 32 / sizeof(T);
   policy::VectorOut(sum, shape.srcM * kBlock, "SoftMax", where);
   policy::VectorOut(max, shape.srcM * kBlock, "SoftMax", where);

@@ -11,7 +11,9 @@ namespace policy {
 
 #ifdef TWIN_ASCENDC_CHECKED
 constexpr bool kChecked = true;
-inline twin::ascendc::Place At(const char* function, Where where) { return {function, where.file, where.line}; }
+inline twin::ascendc::Place At(const char* function, Where where) {
+  return {function, where.file, where.line};
+}
 #define TWIN_TELL(call) twin::ascendc::ThisCore().checker->call
 [[noreturn]] inline void Fail(const char* function, const std::string& text, Where where) {
   twin::ascendc::Fail(function, text, where.file, where.line);

@@ -1,5 +1,5 @@
-// TPipe hands out the core's buffer; TQue passes tensors from one pipe to the next; TBuf is memory to compute in.
-// A queue reuses the buffer that was freed last: on a host, that is the one still in the nearest cache.
+// TPipe hands out the core's buffer; TQue passes tensors from one pipe to the next; TBuf is memory to compute
+// in. A queue reuses the buffer that was freed last: on a host, that is the one still in the nearest cache.
 #pragma once
 
 #include "ascendc/tensor.h"
@@ -16,10 +16,14 @@ namespace queue {
 
 inline const char* NameOf(TPosition position) {
   switch (position) {
-    case TPosition::VECIN: return "VECIN";
-    case TPosition::VECOUT: return "VECOUT";
-    case TPosition::VECCALC: return "VECCALC";
-    default: return "local";
+    case TPosition::VECIN:
+      return "VECIN";
+    case TPosition::VECOUT:
+      return "VECOUT";
+    case TPosition::VECCALC:
+      return "VECCALC";
+    default:
+      return "local";
   }
 }
 constexpr pipe_t Producer(TPosition source) {
@@ -37,8 +41,10 @@ class TQueBind {
   template <typename T>
   LocalTensor<T> AllocTensor(Where where = Where::Here()) {
     if (free_count_ == 0) {
-      policy::Fail("AllocTensor", std::string("none of this ") + queue::NameOf(source) + " queue's " +
-                                      std::to_string(count_) + " buffers is free; free one before", where);
+      policy::Fail("AllocTensor",
+                   std::string("none of this ") + queue::NameOf(source) + " queue's " +
+                       std::to_string(count_) + " buffers is free; free one before",
+                   where);
     }
     uint8_t* buffer = begin_ + bytes_ * free_[--free_count_];
     TWIN_TELL(Alloc(buffer, bytes_, kProducer, policy::At("AllocTensor", where)));
@@ -55,8 +61,10 @@ class TQueBind {
   template <typename T>
   LocalTensor<T> DeQue(Where where = Where::Here()) {
     if (queued_count_ == 0) {
-      policy::Fail("DeQue", std::string("nothing is in this ") + queue::NameOf(source) +
-                                " queue: EnQue comes first; the device would wait for ever", where);
+      policy::Fail("DeQue",
+                   std::string("nothing is in this ") + queue::NameOf(source) +
+                       " queue: EnQue comes first; the device would wait for ever",
+                   where);
     }
     uint8_t* buffer = begin_ + bytes_ * queued_[first_];
     first_ = (first_ + 1) % kMostBuffers;
@@ -92,7 +100,8 @@ class TQueBind {
   uint8_t IndexOf(const uint8_t* buffer, const char* function, Where where) const {
     const bool ours = buffer >= begin_ && buffer < begin_ + bytes_ * count_ && bytes_ > 0;
     if (!ours || (buffer - begin_) % bytes_ != 0) {
-      policy::Fail(function, std::string("the tensor is none of this ") + queue::NameOf(source) + " queue's", where);
+      policy::Fail(function, std::string("the tensor is none of this ") + queue::NameOf(source) + " queue's",
+                   where);
     }
     return static_cast<uint8_t>((buffer - begin_) / bytes_);
   }
@@ -111,14 +120,17 @@ template <TPosition position = TPosition::LCM>
 class TBuf {
  public:
   template <typename T>
-  LocalTensor<T> Get() const { return {begin_, bytes_, position}; }
+  LocalTensor<T> Get() const {
+    return {begin_, bytes_, position};
+  }
   template <typename T>
   LocalTensor<T> Get(uint32_t size, Where where = Where::Here()) const {
     return GetWithOffset<T>(size, 0, where);
   }
   template <typename T>
   LocalTensor<T> GetWithOffset(uint32_t size, uint32_t offset, Where where = Where::Here()) const {
-    policy::Wants(offset + BytesOf<T>(size) <= bytes_, "asks for more than the buffer has", "TBuf::Get", where);
+    policy::Wants(offset + BytesOf<T>(size) <= bytes_, "asks for more than the buffer has", "TBuf::Get",
+                  where);
     return {begin_ + offset, static_cast<uint32_t>(BytesOf<T>(size)), position};
   }
   void Adopt(uint8_t* begin, uint32_t bytes, Where where) {
@@ -169,11 +181,15 @@ class TPipe {
     policy::Fail("AllocEventID", "all 8 event ids are taken; release one before", where);
   }
   template <HardEvent event>
-  void ReleaseEventID(TEventID id) { twin::ascendc::ThisCore().events_taken &= ~(1u << id); }
+  void ReleaseEventID(TEventID id) {
+    twin::ascendc::ThisCore().events_taken &= ~(1u << id);
+  }
   // An id for use at once; it is not kept.
   TEventID FetchEventID(HardEvent, Where where = Where::Here()) { return Fetch(where); }
   template <HardEvent event>
-  TEventID FetchEventID(Where where = Where::Here()) { return Fetch(where); }
+  TEventID FetchEventID(Where where = Where::Here()) {
+    return Fetch(where);
+  }
 
  private:
   TEventID Fetch(Where where) {
@@ -184,8 +200,9 @@ class TPipe {
   static uint8_t* Take(uint64_t bytes, Where where) {
     twin::ascendc::Core& core = twin::ascendc::ThisCore();
     if (core.ub_used + bytes > twin::ascendc::kUbUsableBytes) {
-      policy::Fail("InitBuffer", std::to_string(bytes) + " bytes wanted where " + std::to_string(core.ub_used) + " of " +
-                                     std::to_string(twin::ascendc::kUbUsableBytes) + " are taken; make tiles smaller",
+      policy::Fail("InitBuffer",
+                   std::to_string(bytes) + " bytes wanted where " + std::to_string(core.ub_used) + " of " +
+                       std::to_string(twin::ascendc::kUbUsableBytes) + " are taken; make tiles smaller",
                    where);
     }
     uint8_t* begin = core.ub + core.ub_used;

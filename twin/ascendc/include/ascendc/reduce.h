@@ -1,5 +1,5 @@
-// Sums, maxima and minima: of a whole tensor, of each repeat, of each block of 32 bytes, of each pair. A sum is a
-// binary tree of neighbours within a repeat, repeats are added in order; half and float only.
+// Sums, maxima and minima: of a whole tensor, of each repeat, of each block of 32 bytes, of each pair. A sum
+// is a binary tree of neighbours within a repeat, repeats are added in order; half and float only.
 #pragma once
 
 #include "ascendc/lanes.h"
@@ -25,7 +25,8 @@ T AsElement(uint32_t index) {
 
 // Lanes of a repeat, contiguous, where the mask has them; `places` are the lanes they came from.
 template <typename T>
-uint32_t Active(const lanes::Operand<T>& src, uint32_t repeat, const lanes::Mask& mask, T* values, uint32_t* places) {
+uint32_t Active(const lanes::Operand<T>& src, uint32_t repeat, const lanes::Mask& mask, T* values,
+                uint32_t* places) {
   T all[lanes::kMostLanes];
   lanes::Collect(src, repeat, kLanes<T>, all);
   uint32_t count = 0;
@@ -39,8 +40,8 @@ uint32_t Active(const lanes::Operand<T>& src, uint32_t repeat, const lanes::Mask
 
 // Calls work(repeat, mask) for each repeat, whose active lanes the checker has seen.
 template <typename T, typename Work>
-void EachRepeat(const char* name, const lanes::Operand<T>& src, const lanes::Mask& mask, uint32_t repeat_times, Where where,
-                Work work) {
+void EachRepeat(const char* name, const lanes::Operand<T>& src, const lanes::Mask& mask,
+                uint32_t repeat_times, Where where, Work work) {
   policy::Aligned(src.tensor.data(), 32, name, where);
   const uint32_t repeats = lanes::Repeats(mask, repeat_times, kLanes<T>);
   for (uint32_t repeat = 0; repeat < repeats; ++repeat) {
@@ -58,14 +59,22 @@ void Put(const LocalTensor<T>& dst, uint64_t index, T value, const char* name, W
 }
 
 template <typename T>
-void PutExtreme(const LocalTensor<T>& dst, uint64_t unit, T value, uint32_t index, ReduceOrder order, const char* name,
-                Where where) {
+void PutExtreme(const LocalTensor<T>& dst, uint64_t unit, T value, uint32_t index, ReduceOrder order,
+                const char* name, Where where) {
   const T place = AsElement<T>(index);
   switch (order) {
-    case ReduceOrder::ORDER_VALUE_INDEX: Put(dst, 2 * unit, value, name, where), Put(dst, 2 * unit + 1, place, name, where); break;
-    case ReduceOrder::ORDER_INDEX_VALUE: Put(dst, 2 * unit, place, name, where), Put(dst, 2 * unit + 1, value, name, where); break;
-    case ReduceOrder::ORDER_ONLY_VALUE: Put(dst, unit, value, name, where); break;
-    case ReduceOrder::ORDER_ONLY_INDEX: Put(dst, unit, place, name, where); break;
+    case ReduceOrder::ORDER_VALUE_INDEX:
+      Put(dst, 2 * unit, value, name, where), Put(dst, 2 * unit + 1, place, name, where);
+      break;
+    case ReduceOrder::ORDER_INDEX_VALUE:
+      Put(dst, 2 * unit, place, name, where), Put(dst, 2 * unit + 1, value, name, where);
+      break;
+    case ReduceOrder::ORDER_ONLY_VALUE:
+      Put(dst, unit, value, name, where);
+      break;
+    case ReduceOrder::ORDER_ONLY_INDEX:
+      Put(dst, unit, place, name, where);
+      break;
   }
 }
 
@@ -79,74 +88,83 @@ loops::Extreme<T> ExtremeOf(const T* values, uint32_t count) {
 
 // Of `count` elements, into dst[0]. No element: nothing happens. `tmp` is not touched on this generation.
 template <typename T, bool isSetMask = true>
-void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp, const int32_t count,
-               Where where = Where::Here()) {
+void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp,
+               const int32_t count, Where where = Where::Here()) {
   if (count <= 0) return;
   policy::VectorIn(src, static_cast<uint64_t>(count), "ReduceSum", where);
   reduce::Put(dst, 0, reduce::loops::Sum(src.data(), static_cast<size_t>(count)), "ReduceSum", where);
 }
 // Each repeat's active lanes; repeats in order.
 template <typename T>
-void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp, const int32_t mask,
-               const int32_t repeatTimes, const int32_t srcRepStride, Where where = Where::Here()) {
+void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp,
+               const int32_t mask, const int32_t repeatTimes, const int32_t srcRepStride,
+               Where where = Where::Here()) {
   T total{};
-  reduce::EachRepeat("ReduceSum", lanes::Operand<T>{src, 1, static_cast<uint32_t>(srcRepStride)},
-                     lanes::First(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes), where,
-                     [&](uint32_t repeat, const lanes::Mask& active) {
-                       T lane[lanes::kMostLanes];
-                       lanes::Collect(lanes::Operand<T>{src, 1, static_cast<uint32_t>(srcRepStride)}, repeat, reduce::kLanes<T>, lane);
-                       const T sum = reduce::loops::TreeSum(lane, active.bits);
-                       total = repeat == 0 ? sum : static_cast<T>(static_cast<float>(total) + static_cast<float>(sum));
-                     });
+  reduce::EachRepeat(
+      "ReduceSum", lanes::Operand<T>{src, 1, static_cast<uint32_t>(srcRepStride)},
+      lanes::First(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes), where,
+      [&](uint32_t repeat, const lanes::Mask& active) {
+        T lane[lanes::kMostLanes];
+        lanes::Collect(lanes::Operand<T>{src, 1, static_cast<uint32_t>(srcRepStride)}, repeat,
+                       reduce::kLanes<T>, lane);
+        const T sum = reduce::loops::TreeSum(lane, active.bits);
+        total = repeat == 0 ? sum : static_cast<T>(static_cast<float>(total) + static_cast<float>(sum));
+      });
   if (repeatTimes > 0) reduce::Put(dst, 0, total, "ReduceSum", where);
 }
 
-#define TWIN_EXTREME(whole, by_repeat, by_block, largest)                                                               \
-  template <typename T>                                                                                                 \
-  void whole(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp, const int32_t count,      \
-             bool calIndex = false, Where where = Where::Here()) {                                                      \
-    if (count <= 0) return;                                                                                             \
-    policy::VectorIn(src, static_cast<uint64_t>(count), #whole, where);                                                 \
-    const auto best = reduce::ExtremeOf<T, largest>(src.data(), static_cast<uint32_t>(count));                          \
-    reduce::Put(dst, 0, best.value, #whole, where);                                                                     \
-    if (calIndex) reduce::Put(dst, 1, reduce::AsElement<T>(best.index), #whole, where);                                 \
-  }                                                                                                                     \
-  template <typename T, bool isSetMask = true>                                                                          \
-  void by_repeat(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTimes,   \
-                 const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,                    \
-                 ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, Where where = Where::Here()) {                     \
-    const lanes::Operand<T> operand{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)};     \
-    reduce::EachRepeat(#by_repeat, operand, lanes::Given<isSetMask>(static_cast<uint64_t>(mask)),                       \
-                       static_cast<uint32_t>(repeatTimes), where, [&](uint32_t repeat, const lanes::Mask& active) {     \
-                         T values[lanes::kMostLanes];                                                                   \
-                         uint32_t places[lanes::kMostLanes];                                                            \
-                         const uint32_t count = reduce::Active(operand, repeat, active, values, places);                \
-                         if (count == 0) return;                                                                        \
-                         const auto best = reduce::ExtremeOf<T, largest>(values, count);                                \
-                         reduce::PutExtreme(dst, uint64_t{repeat} * static_cast<uint32_t>(dstRepStride), best.value,    \
-                                            places[best.index], order, #by_repeat, where);                              \
-                       });                                                                                              \
-  }                                                                                                                     \
-  template <typename T, bool isSetMask = true>                                                                          \
-  void by_block(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes, const int32_t mask,    \
-                const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,                     \
-                Where where = Where::Here()) {                                                                          \
-    const lanes::Operand<T> operand{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)};     \
-    reduce::EachRepeat(#by_block, operand, lanes::Given<isSetMask>(static_cast<uint64_t>(mask)),                        \
-                       static_cast<uint32_t>(repeatTimes), where, [&](uint32_t repeat, const lanes::Mask& active) {     \
-                         T values[lanes::kMostLanes];                                                                   \
-                         uint32_t places[lanes::kMostLanes];                                                            \
-                         const uint32_t count = reduce::Active(operand, repeat, active, values, places);                \
-                         constexpr uint32_t kBlock = 32 / sizeof(T);                                                    \
-                         for (uint32_t first = 0; first < count;) {                                                     \
-                           uint32_t last = first;                                                                       \
-                           while (last < count && places[last] / kBlock == places[first] / kBlock) ++last;              \
-                           const auto best = reduce::ExtremeOf<T, largest>(values + first, last - first);               \
-                           reduce::Put(dst, uint64_t{repeat} * static_cast<uint32_t>(dstRepStride) * 8 + places[first] / kBlock, \
-                                       best.value, #by_block, where);                                                   \
-                           first = last;                                                                                \
-                         }                                                                                              \
-                       });                                                                                              \
+#define TWIN_EXTREME(whole, by_repeat, by_block, largest)                                                    \
+  template <typename T>                                                                                      \
+  void whole(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp,                \
+             const int32_t count, bool calIndex = false, Where where = Where::Here()) {                      \
+    if (count <= 0) return;                                                                                  \
+    policy::VectorIn(src, static_cast<uint64_t>(count), #whole, where);                                      \
+    const auto best = reduce::ExtremeOf<T, largest>(src.data(), static_cast<uint32_t>(count));               \
+    reduce::Put(dst, 0, best.value, #whole, where);                                                          \
+    if (calIndex) reduce::Put(dst, 1, reduce::AsElement<T>(best.index), #whole, where);                      \
+  }                                                                                                          \
+  template <typename T, bool isSetMask = true>                                                               \
+  void by_repeat(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask,                   \
+                 const int32_t repeatTimes, const int32_t dstRepStride, const int32_t srcBlkStride,          \
+                 const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX,             \
+                 Where where = Where::Here()) {                                                              \
+    const lanes::Operand<T> operand{src, static_cast<uint32_t>(srcBlkStride),                                \
+                                    static_cast<uint32_t>(srcRepStride)};                                    \
+    reduce::EachRepeat(#by_repeat, operand, lanes::Given<isSetMask>(static_cast<uint64_t>(mask)),            \
+                       static_cast<uint32_t>(repeatTimes), where,                                            \
+                       [&](uint32_t repeat, const lanes::Mask& active) {                                     \
+                         T values[lanes::kMostLanes];                                                        \
+                         uint32_t places[lanes::kMostLanes];                                                 \
+                         const uint32_t count = reduce::Active(operand, repeat, active, values, places);     \
+                         if (count == 0) return;                                                             \
+                         const auto best = reduce::ExtremeOf<T, largest>(values, count);                     \
+                         reduce::PutExtreme(dst, uint64_t{repeat} * static_cast<uint32_t>(dstRepStride),     \
+                                            best.value, places[best.index], order, #by_repeat, where);       \
+                       });                                                                                   \
+  }                                                                                                          \
+  template <typename T, bool isSetMask = true>                                                               \
+  void by_block(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,             \
+                const int32_t mask, const int32_t dstRepStride, const int32_t srcBlkStride,                  \
+                const int32_t srcRepStride, Where where = Where::Here()) {                                   \
+    const lanes::Operand<T> operand{src, static_cast<uint32_t>(srcBlkStride),                                \
+                                    static_cast<uint32_t>(srcRepStride)};                                    \
+    reduce::EachRepeat(                                                                                      \
+        #by_block, operand, lanes::Given<isSetMask>(static_cast<uint64_t>(mask)),                            \
+        static_cast<uint32_t>(repeatTimes), where, [&](uint32_t repeat, const lanes::Mask& active) {         \
+          T values[lanes::kMostLanes];                                                                       \
+          uint32_t places[lanes::kMostLanes];                                                                \
+          const uint32_t count = reduce::Active(operand, repeat, active, values, places);                    \
+          constexpr uint32_t kBlock = 32 / sizeof(T);                                                        \
+          for (uint32_t first = 0; first < count;) {                                                         \
+            uint32_t last = first;                                                                           \
+            while (last < count && places[last] / kBlock == places[first] / kBlock) ++last;                  \
+            const auto best = reduce::ExtremeOf<T, largest>(values + first, last - first);                   \
+            reduce::Put(dst,                                                                                 \
+                        uint64_t{repeat} * static_cast<uint32_t>(dstRepStride) * 8 + places[first] / kBlock, \
+                        best.value, #by_block, where);                                                       \
+            first = last;                                                                                    \
+          }                                                                                                  \
+        });                                                                                                  \
   }
 TWIN_EXTREME(ReduceMax, WholeReduceMax, BlockReduceMax, true)
 TWIN_EXTREME(ReduceMin, WholeReduceMin, BlockReduceMin, false)
@@ -154,7 +172,8 @@ TWIN_EXTREME(ReduceMin, WholeReduceMin, BlockReduceMin, false)
 
 namespace reduce {
 
-// The tree of each repeat, stopped when `results` sums are left: 1 the whole, 8 blocks, half of the lanes pairs.
+// The tree of each repeat, stopped when `results` sums are left: 1 the whole, 8 blocks, half of the lanes
+// pairs.
 template <typename T>
 void Sums(const char* name, const LocalTensor<T>& dst, const lanes::Operand<T>& src, const lanes::Mask& mask,
           uint32_t repeat_times, uint32_t results, uint64_t dst_repeat, Where where) {
@@ -164,7 +183,8 @@ void Sums(const char* name, const LocalTensor<T>& dst, const lanes::Operand<T>& 
     const uint32_t width = kLanes<T> / results;
     for (uint32_t i = 0; i < results; ++i) {
       uint64_t part[2] = {0, 0};
-      for (uint32_t k = i * width; k < (i + 1) * width; ++k) part[k / 64] |= uint64_t{active.Has(k)} << (k % 64);
+      for (uint32_t k = i * width; k < (i + 1) * width; ++k)
+        part[k / 64] |= uint64_t{active.Has(k)} << (k % 64);
       if (part[0] == 0 && part[1] == 0) continue;
       Put(dst, repeat * dst_repeat + i, loops::TreeSum(lane, part), name, where);
     }
@@ -174,39 +194,43 @@ void Sums(const char* name, const LocalTensor<T>& dst, const lanes::Operand<T>& 
 }  // namespace reduce
 
 template <typename T, bool isSetMask = true>
-void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTimes,
-                    const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,
-                    Where where = Where::Here()) {
-  reduce::Sums("WholeReduceSum", dst,
-               lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
-               lanes::Given<isSetMask>(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes), 1,
-               static_cast<uint64_t>(dstRepStride), where);
+void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask,
+                    const int32_t repeatTimes, const int32_t dstRepStride, const int32_t srcBlkStride,
+                    const int32_t srcRepStride, Where where = Where::Here()) {
+  reduce::Sums(
+      "WholeReduceSum", dst,
+      lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
+      lanes::Given<isSetMask>(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes), 1,
+      static_cast<uint64_t>(dstRepStride), where);
 }
 // A repeat's destination stride counts 8 results.
 template <typename T, bool isSetMask = true>
-void BlockReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes, const int32_t mask,
-                    const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,
-                    Where where = Where::Here()) {
-  reduce::Sums("BlockReduceSum", dst,
-               lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
-               lanes::Given<isSetMask>(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes), 8,
-               static_cast<uint64_t>(dstRepStride) * 8, where);
+void BlockReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,
+                    const int32_t mask, const int32_t dstRepStride, const int32_t srcBlkStride,
+                    const int32_t srcRepStride, Where where = Where::Here()) {
+  reduce::Sums(
+      "BlockReduceSum", dst,
+      lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
+      lanes::Given<isSetMask>(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes), 8,
+      static_cast<uint64_t>(dstRepStride) * 8, where);
 }
 // A repeat's destination stride counts 128 bytes, the results of one repeat.
 template <typename T, bool isSetMask = true>
-void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes, const int32_t mask,
-                   const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,
-                   Where where = Where::Here()) {
-  reduce::Sums("PairReduceSum", dst,
-               lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
-               lanes::Given<isSetMask>(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes),
-               reduce::kLanes<T> / 2, static_cast<uint64_t>(dstRepStride) * (reduce::kLanes<T> / 2), where);
+void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,
+                   const int32_t mask, const int32_t dstRepStride, const int32_t srcBlkStride,
+                   const int32_t srcRepStride, Where where = Where::Here()) {
+  reduce::Sums(
+      "PairReduceSum", dst,
+      lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
+      lanes::Given<isSetMask>(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes),
+      reduce::kLanes<T> / 2, static_cast<uint64_t>(dstRepStride) * (reduce::kLanes<T> / 2), where);
 }
 template <typename T, bool isSetMask = true>
 void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,
                      const int32_t elemsInOneRepeat, const int32_t dstBlkStride, const int32_t srcBlkStride,
                      const int32_t dstRepStride, const int32_t srcRepStride, Where where = Where::Here()) {
-  WholeReduceSum<T, isSetMask>(dst, src, elemsInOneRepeat, repeatTimes, dstRepStride, srcBlkStride, srcRepStride, where);
+  WholeReduceSum<T, isSetMask>(dst, src, elemsInOneRepeat, repeatTimes, dstRepStride, srcBlkStride,
+                               srcRepStride, where);
 }
 
 }  // namespace TWIN_ASCENDC_BUILD

@@ -1,5 +1,5 @@
-// How a kernel's blocks come to run: its arguments packed behind what the launch shares, unpacked for each block.
-// Used by the launch functions that cmake generates and by tikicpulib.h.
+// How a kernel's blocks come to run: its arguments packed behind what the launch shares, unpacked for each
+// block. Used by the launch functions that cmake generates and by tikicpulib.h.
 #pragma once
 
 #include <new>

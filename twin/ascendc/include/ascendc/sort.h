@@ -1,5 +1,6 @@
-// Sorting by falling value: 32 elements with their indices at a time, and merging of up to four sorted lists. An
-// entry is 8 bytes: the value (4 bytes, or 2 and a gap), then the index. Of equals the earlier comes first.
+// Sorting by falling value: 32 elements with their indices at a time, and merging of up to four sorted lists.
+// An entry is 8 bytes: the value (4 bytes, or 2 and a gap), then the index. Of equals the earlier comes
+// first.
 #pragma once
 
 #include "ascendc/lanes.h"
@@ -25,15 +26,16 @@ constexpr uint32_t kPerEntry = 8 / sizeof(T);
 }  // namespace sort
 
 template <typename T>
-void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1, const int32_t repeatTimes,
-            Where where = Where::Here()) {
+void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1,
+            const int32_t repeatTimes, Where where = Where::Here()) {
   const auto n = static_cast<uint32_t>(repeatTimes) * 32;
   policy::VectorIn(src0, n, "Sort32", where);
   policy::VectorIn(src1, n, "Sort32", where);
   policy::VectorOut(dst, n * sort::kPerEntry<T>, "Sort32", where);
   for (uint32_t first = 0; first < n; first += 32) {
     sort::Entry<T> entries[32] = {};
-    for (uint32_t i = 0; i < 32; ++i) entries[i].value = src0.data()[first + i], entries[i].index = src1.data()[first + i];
+    for (uint32_t i = 0; i < 32; ++i)
+      entries[i].value = src0.data()[first + i], entries[i].index = src1.data()[first + i];
     std::stable_sort(entries, entries + 32, [](const auto& a, const auto& b) {
       return static_cast<float>(a.value) > static_cast<float>(b.value);
     });
@@ -57,7 +59,8 @@ struct MrgSort4Info {
   }
 };
 
-// Lists that `validBit` names, into one. Where `ifExhaustedSuspension`, it ends with the first list that does.
+// Lists that `validBit` names, into one. Where `ifExhaustedSuspension`, it ends with the first list that
+// does.
 template <typename T>
 void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sources, const MrgSort4Info& params,
              Where where = Where::Here()) {
@@ -77,7 +80,9 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sources, const 
     int best = -1;
     for (int list = 0; list < 4; ++list) {
       if ((params.validBit >> list & 1) == 0 || used[list] == params.elementLengths[list]) continue;
-      if (best < 0 || static_cast<float>(at(list, used[list]).value) > static_cast<float>(at(best, used[best]).value)) best = list;
+      if (best < 0 ||
+          static_cast<float>(at(list, used[list]).value) > static_cast<float>(at(best, used[best]).value))
+        best = list;
     }
     T* to = dst.data() + out * sort::kPerEntry<T>;
     policy::Writes(PIPE_V, to, 8, "MrgSort", where);

@@ -1,5 +1,5 @@
-// LocalTensor: elements in a core's own buffer. GlobalTensor: elements in the memory that all cores share. Both
-// are addresses with a type; copies refer to the same memory. Element access is the scalar unit's.
+// LocalTensor: elements in a core's own buffer. GlobalTensor: elements in the memory that all cores share.
+// Both are addresses with a type; copies refer to the same memory. Element access is the scalar unit's.
 #pragma once
 
 #include <type_traits>
@@ -75,7 +75,9 @@ class GlobalTensor {
   using PrimType = T;
 
   void SetGlobalBuffer(__gm__ T* buffer) { begin_ = buffer, from_ = buffer, to_ = nullptr; }
-  void SetGlobalBuffer(__gm__ T* buffer, uint64_t size) { begin_ = buffer, from_ = buffer, to_ = buffer + size; }
+  void SetGlobalBuffer(__gm__ T* buffer, uint64_t size) {
+    begin_ = buffer, from_ = buffer, to_ = buffer + size;
+  }
 
   GlobalTensor operator[](uint64_t offset) const {
     GlobalTensor moved = *this;

@@ -6,27 +6,30 @@
 namespace AscendC {
 inline namespace TWIN_ASCENDC_BUILD {
 
-#define TWIN_UNARY(name)                                                                                             \
-  template <typename T>                                                                                              \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count, Where where = Where::Here()) { \
-    lanes::ByCount<false>(                                                                                           \
-        #name, count, where, [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); }, dst, src);             \
-  }                                                                                                                  \
-  template <typename T, bool isSetMask = true>                                                                       \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, const uint8_t repeatTimes,          \
-            const UnaryRepeatParams& p, Where where = Where::Here()) {                                               \
-    lanes::ByRepeat<false>(                                                                                          \
-        #name, lanes::Given<isSetMask>(mask), repeatTimes, where,                                                    \
-        [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); },                                             \
-        lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride}, lanes::Operand<T>{src, p.srcBlkStride, p.srcRepStride}); \
-  }                                                                                                                  \
-  template <typename T, bool isSetMask = true>                                                                       \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask[], const uint8_t repeatTimes,        \
-            const UnaryRepeatParams& p, Where where = Where::Here()) {                                               \
-    lanes::ByRepeat<false>(                                                                                          \
-        #name, lanes::Given<isSetMask>(mask), repeatTimes, where,                                                    \
-        [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); },                                             \
-        lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride}, lanes::Operand<T>{src, p.srcBlkStride, p.srcRepStride}); \
+#define TWIN_UNARY(name)                                                                                    \
+  template <typename T>                                                                                     \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count,                     \
+            Where where = Where::Here()) {                                                                  \
+    lanes::ByCount<false>(                                                                                  \
+        #name, count, where, [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); }, dst, src);    \
+  }                                                                                                         \
+  template <typename T, bool isSetMask = true>                                                              \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, const uint8_t repeatTimes, \
+            const UnaryRepeatParams& p, Where where = Where::Here()) {                                      \
+    lanes::ByRepeat<false>(                                                                                 \
+        #name, lanes::Given<isSetMask>(mask), repeatTimes, where,                                           \
+        [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); },                                    \
+        lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},                                             \
+        lanes::Operand<T>{src, p.srcBlkStride, p.srcRepStride});                                            \
+  }                                                                                                         \
+  template <typename T, bool isSetMask = true>                                                              \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask[],                          \
+            const uint8_t repeatTimes, const UnaryRepeatParams& p, Where where = Where::Here()) {           \
+    lanes::ByRepeat<false>(                                                                                 \
+        #name, lanes::Given<isSetMask>(mask), repeatTimes, where,                                           \
+        [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); },                                    \
+        lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},                                             \
+        lanes::Operand<T>{src, p.srcBlkStride, p.srcRepStride});                                            \
   }
 TWIN_UNARY(Exp)
 TWIN_UNARY(Ln)
@@ -46,8 +49,8 @@ void WantsMode(RoundMode mode, Where where) {
   constexpr bool kNeedsMode =
       (std::is_same_v<From, half> && (std::is_same_v<To, int16_t> || std::is_same_v<To, int32_t>)) ||
       (std::is_same_v<From, float> && (std::is_integral_v<To> || std::is_same_v<To, bfloat16_t>));
-  policy::Wants(!kNeedsMode || mode != RoundMode::CAST_NONE, "this pair of types wants a rounding mode; CAST_NONE is none",
-                "Cast", where);
+  policy::Wants(!kNeedsMode || mode != RoundMode::CAST_NONE,
+                "this pair of types wants a rounding mode; CAST_NONE is none", "Cast", where);
   constexpr bool kOdd = std::is_same_v<From, float> && std::is_same_v<To, half>;
   policy::Wants(kOdd || mode != RoundMode::CAST_ODD, "CAST_ODD is for float to half only", "Cast", where);
 }
@@ -68,7 +71,8 @@ void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode&
   lanes::ByRepeat<false>(
       "Cast", lanes::Given<isSetMask>(mask), repeatTimes, where,
       [&](T* d, const U* a, size_t n) { lanes::loops::Cast(d, a, mode, n); },
-      lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride}, lanes::Operand<U>{src, p.srcBlkStride, p.srcRepStride});
+      lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},
+      lanes::Operand<U>{src, p.srcBlkStride, p.srcRepStride});
 }
 template <typename T, typename U, bool isSetMask = true>
 void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& mode, const uint64_t mask[],
@@ -77,7 +81,8 @@ void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode&
   lanes::ByRepeat<false>(
       "Cast", lanes::Given<isSetMask>(mask), repeatTimes, where,
       [&](T* d, const U* a, size_t n) { lanes::loops::Cast(d, a, mode, n); },
-      lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride}, lanes::Operand<U>{src, p.srcBlkStride, p.srcRepStride});
+      lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},
+      lanes::Operand<U>{src, p.srcBlkStride, p.srcRepStride});
 }
 
 // The factor of casts from int32 to half.

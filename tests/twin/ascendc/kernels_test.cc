@@ -1,0 +1,150 @@
+// Kernels on streams, in both builds: blocks that wait for each other, and for each way to be wrong an error
+// that names kernel, block, buffer and line.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "acl/acl.h"
+#include "wrong_kernels_list.h"
+
+namespace {
+
+constexpr uint32_t kCount = 1024;
+
+using LaunchFunction = std::function<uint32_t(uint32_t, void*, void*, void*, uint32_t)>;
+
+const std::map<std::string, LaunchFunction>& Kernels() {
+  static const std::map<std::string, LaunchFunction> kernels = {WRONG_KERNELS_LIST};
+  return kernels;
+}
+
+// The number of the kernel's line that is marked.
+int MarkedLine(const std::string& kernel) {
+  std::ifstream source(WRONG_KERNELS_SOURCE);
+  std::string line;
+  bool inside = false;
+  for (int number = 1; std::getline(source, line); ++number) {
+    if (line.find("void " + kernel + "(") != std::string::npos) inside = true;
+    if (inside && line.find("// wrong") != std::string::npos) return number;
+  }
+  return -1;
+}
+
+class KernelRun : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    static const aclError once = aclInit(nullptr);
+    ASSERT_EQ(once, ACL_SUCCESS);
+  }
+  void SetUp() override {
+    ASSERT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
+    ASSERT_EQ(aclrtCreateStream(&stream_), ACL_SUCCESS);
+    for (void** memory : {&x_, &y_}) {
+      ASSERT_EQ(aclrtMalloc(memory, kCount * sizeof(float), ACL_MEM_MALLOC_NORMAL_ONLY), ACL_SUCCESS);
+      ASSERT_EQ(aclrtMemset(*memory, kCount * sizeof(float), 0, kCount * sizeof(float)), ACL_SUCCESS);
+    }
+  }
+  void TearDown() override {
+    unsetenv("TWIN_CHECKED");
+    aclrtResetDevice(0);
+  }
+
+  // What the stream says after the kernel; empty where all went well.
+  std::string Run(const std::string& kernel, uint32_t blocks) {
+    EXPECT_EQ(Kernels().at(kernel)(blocks, stream_, x_, y_, kCount), 0u);
+    if (aclrtSynchronizeStream(stream_) == ACL_SUCCESS) return "";
+    const char* words = aclGetRecentErrMsg();
+    return words == nullptr ? "failed without words" : words;
+  }
+
+  aclrtStream stream_ = nullptr;
+  void *x_ = nullptr, *y_ = nullptr;
+};
+
+TEST_F(KernelRun, BlocksMeetAndAdd) {
+  auto *x = static_cast<float*>(x_), *y = static_cast<float*>(y_);
+  for (const char* checked : {"0", "1"}) {
+    setenv("TWIN_CHECKED", checked, 1);
+    for (const uint32_t blocks : {1u, 2u, 40u, 48u}) {
+      for (uint32_t i = 0; i < kCount; ++i) x[i] = static_cast<float>(i) + 0.5f, y[i] = 0;
+      EXPECT_EQ(Run("right_blocks", blocks), "") << blocks;
+      for (uint32_t i = 0; i < blocks; ++i) EXPECT_EQ(y[i], 2 * x[i]) << i;
+      EXPECT_EQ(y[kCount - 1], static_cast<float>(blocks * (blocks - 1))) << blocks;
+      std::fill(x, x + kCount, 0.0f);
+      y[kCount - 1] = 0;
+      EXPECT_EQ(Run("right_relay", blocks), "") << blocks;
+      EXPECT_EQ(y[kCount - 1], static_cast<float>(blocks)) << blocks;
+    }
+  }
+}
+
+struct Wrong {
+  const char *kernel, *words;  // part of what must be said, beside kernel, block and line
+};
+
+class WrongKernel : public KernelRun, public ::testing::WithParamInterface<Wrong> {};
+
+TEST_P(WrongKernel, IsNamedWithItsLine) {
+  const auto& [kernel, words] = GetParam();
+  setenv("TWIN_CHECKED", "1", 1);
+  const uint32_t blocks = std::string(kernel) == "wrong_in_one_block" ? 3 : 1;
+  const std::string said = Run(kernel, blocks);
+  const auto says = [&](const std::string& part) { return said.find(part) != std::string::npos; };
+  EXPECT_TRUE(says(std::string(kernel) + ": block " + (blocks == 3 ? "1 of 3" : "0 of 1") + ": ")) << said;
+  EXPECT_TRUE(says(words)) << said;
+  ASSERT_GT(MarkedLine(kernel), 0);
+  EXPECT_TRUE(says("wrong_kernels.cpp:" + std::to_string(MarkedLine(kernel)) + ")"))
+      << MarkedLine(kernel) << ": " << said;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, WrongKernel,
+    ::testing::Values(
+        Wrong{"wrong_capacity", "InitBuffer: 92160 bytes wanted where 102400 of 188416 are taken"},
+        Wrong{"wrong_alignment", "Adds: byte 12 of the VECIN queue of line"},
+        Wrong{"wrong_copy_alignment", "DataCopy: byte 4 of the TBuf of line"},
+        Wrong{"wrong_bounds", "Duplicate: bytes 0 to 260 of the TBuf of line"},
+        Wrong{"wrong_alloc", "AllocTensor: none of this VECOUT queue's 1 buffers is free"},
+        Wrong{"wrong_empty_queue", "DeQue: nothing is in this VECIN queue"},
+        Wrong{"wrong_queued_twice", "EnQue: the VECIN queue of line"},
+        Wrong{"wrong_freed_twice", "FreeTensor: the VECIN queue of line"},
+        Wrong{"wrong_use_after_free", "buffer 0 is free: its tensor is not this pipe's to use"},
+        Wrong{"wrong_queue_of_another", "FreeTensor: the tensor is none of this VECOUT queue's"},
+        Wrong{"wrong_never_freed", "never freed when the kernel ends"},
+        Wrong{"wrong_unwritten", "Exp: reads byte 40 of the TBuf of line"},
+        Wrong{"wrong_stale", "which nothing has written"},
+        Wrong{"wrong_global_read", "DataCopy: bytes 3968 to 4224 of global memory that has 4096"},
+        Wrong{"wrong_global_write", "DataCopyPad: bytes 4096 to 4100 of global memory that has 4096"},
+        Wrong{"wrong_allocation", "256 bytes of global memory that no allocation holds"},
+        Wrong{"wrong_in_to_vector", "PIPE_V reads byte 0 of the TBuf"},
+        Wrong{"wrong_vector_to_out", "PIPE_MTE3 reads byte 0 of the TBuf"},
+        Wrong{"wrong_overwritten", "while PIPE_MTE3 may still read it (DataCopy, line"},
+        Wrong{"wrong_vector_to_scalar", "while PIPE_V may still write it (Duplicate, line"},
+        Wrong{"wrong_scalar_to_vector", "while PIPE_S may still write it (SetValue, line"},
+        Wrong{"wrong_global_order", "PIPE_MTE2 reads global memory while PIPE_MTE3 may still write it"},
+        Wrong{"wrong_flag_never_waited", "flag PIPE_MTE2 to PIPE_V, id 3, is set and never waited for"},
+        Wrong{"wrong_flag_never_set", "flag 3 was never set"},
+        Wrong{"wrong_flag_set_twice", "flag 3 is set already"},
+        Wrong{"wrong_flag_id", "event id 8; wanted 0 to 7"},
+        Wrong{"wrong_cast_mode", "Cast: this pair of types wants a rounding mode"},
+        Wrong{"wrong_compare_rest", "CompareScalar: the count is no multiple of 256 bytes"},
+        Wrong{"wrong_padding", "DataCopyPad: paddings are at most 32 bytes"},
+        Wrong{"wrong_open_padding", "Exp: reads byte 20 of the VECIN queue of line"},
+        Wrong{"wrong_in_one_block", "Duplicate: bytes 0 to 400 of the TBuf of line"}),
+    [](const auto& info) { return std::string(info.param.kernel); });
+
+// Every kernel of the file is in the table above: none is forgotten.
+TEST(WrongKernels, AreAllProvoked) {
+  std::ifstream table(KERNELS_TEST_SOURCE);
+  const std::string text(std::istreambuf_iterator<char>(table), {});
+  for (const auto& [kernel, launch] : Kernels()) {
+    EXPECT_NE(text.find("\"" + kernel + "\""), std::string::npos) << kernel;
+  }
+  EXPECT_GT(Kernels().size(), 30u);
+}
+
+}  // namespace

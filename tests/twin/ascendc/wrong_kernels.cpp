@@ -1,0 +1,299 @@
+// Small kernels, each wrong in one way. The line that the checked build must name is marked `wrong`; in two
+// kernels nothing is wrong.
+#include "kernel_operator.h"
+
+using namespace AscendC;
+
+namespace {
+
+struct Buffers {
+  TPipe pipe;
+  TQue<TPosition::VECIN, 1> in;
+  TQue<TPosition::VECOUT, 1> out;
+  TBuf<> scratch;
+  GlobalTensor<float> source, target;
+
+  __aicore__ inline Buffers(GM_ADDR x, GM_ADDR y, uint32_t n) {
+    pipe.InitBuffer(in, 2, 256);
+    pipe.InitBuffer(out, 1, 256);
+    pipe.InitBuffer(scratch, 256);
+    source.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(x), n);
+    target.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(y), n);
+  }
+  __aicore__ inline LocalTensor<float> Loaded() {
+    LocalTensor<float> tensor = in.AllocTensor<float>();
+    DataCopy(tensor, source, 64);
+    in.EnQue(tensor);
+    return in.DeQue<float>();
+  }
+};
+
+}  // namespace
+
+extern "C" __global__ __aicore__ void wrong_capacity(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  TPipe pipe;
+  TBuf<> first, second;
+  pipe.InitBuffer(first, 100 * 1024);
+  pipe.InitBuffer(second, 90 * 1024);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_alignment(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.Loaded();
+  Adds(tensor, tensor[3], 1.0f, 8);  // wrong
+  b.in.FreeTensor(tensor);
+}
+
+extern "C" __global__ __aicore__ void wrong_copy_alignment(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  DataCopy(b.scratch.Get<float>()[1], b.source, 8);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_bounds(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  Duplicate(b.scratch.Get<float>(), 1.0f, 65);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_alloc(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  [[maybe_unused]] LocalTensor<float> first = b.out.AllocTensor<float>();
+  [[maybe_unused]] LocalTensor<float> second = b.out.AllocTensor<float>();  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_empty_queue(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  [[maybe_unused]] LocalTensor<float> tensor = b.in.DeQue<float>();  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_queued_twice(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.in.AllocTensor<float>();
+  b.in.EnQue(tensor);
+  b.in.EnQue(tensor);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_freed_twice(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.Loaded();
+  b.in.FreeTensor(tensor);
+  b.in.FreeTensor(tensor);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_use_after_free(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.Loaded();
+  b.in.FreeTensor(tensor);
+  Adds(tensor, tensor, 1.0f, 8);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_queue_of_another(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.Loaded();
+  b.out.FreeTensor(tensor);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_never_freed(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  [[maybe_unused]] LocalTensor<float> tensor = b.out.AllocTensor<float>();  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_unwritten(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  Duplicate(tensor, 1.0f, 10);
+  Exp(tensor, tensor, 12);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_stale(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.Loaded();
+  b.in.FreeTensor(tensor);
+  tensor = b.in.AllocTensor<float>();  // the bytes are still there, the device need not keep them
+  Exp(tensor, tensor, 8);              // wrong
+  b.in.FreeTensor(tensor);
+}
+
+extern "C" __global__ __aicore__ void wrong_global_read(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.in.AllocTensor<float>();
+  DataCopy(tensor, b.source[n - 32], 64);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_global_write(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.out.AllocTensor<float>();
+  Duplicate(tensor, 1.0f, 64);
+  b.out.EnQue(tensor);
+  tensor = b.out.DeQue<float>();
+  DataCopyPad(b.target[n], tensor, {1, 4, 0, 0, 0});  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_allocation(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  GlobalTensor<float> unbounded;
+  unbounded.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(x));
+  LocalTensor<float> tensor = b.in.AllocTensor<float>();
+  DataCopy(tensor, unbounded[1 << 20], 64);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_in_to_vector(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  DataCopy(tensor, b.source, 64);
+  Adds(tensor, tensor, 1.0f, 64);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_vector_to_out(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  Duplicate(tensor, 1.0f, 64);
+  DataCopy(b.target, tensor, 64);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_overwritten(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  Duplicate(tensor, 1.0f, 64);
+  SetFlag<HardEvent::V_MTE3>(0);
+  WaitFlag<HardEvent::V_MTE3>(0);
+  DataCopy(b.target, tensor, 64);
+  Duplicate(tensor, 2.0f, 64);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_vector_to_scalar(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  Duplicate(tensor, 1.0f, 64);
+  const float value = tensor.GetValue(0);  // wrong
+  if (value > 2.0f) Duplicate(tensor, value, 64);
+}
+
+extern "C" __global__ __aicore__ void wrong_scalar_to_vector(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  tensor.SetValue(0, 1.0f);
+  Exp(tensor, tensor, 1);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_global_order(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.out.AllocTensor<float>();
+  Duplicate(tensor, 1.0f, 64);
+  b.out.EnQue(tensor);
+  tensor = b.out.DeQue<float>();
+  DataCopy(b.target, tensor, 64);
+  b.out.FreeTensor(tensor);
+  tensor = b.in.AllocTensor<float>();
+  DataCopy(tensor, b.target, 64);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_flag_never_waited(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  SetFlag<HardEvent::MTE2_V>(3);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_flag_never_set(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  WaitFlag<HardEvent::MTE2_V>(3);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_flag_set_twice(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  SetFlag<HardEvent::MTE2_V>(3);
+  SetFlag<HardEvent::MTE2_V>(3);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_flag_id(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  SetFlag<HardEvent::MTE2_V>(8);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_cast_mode(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  Duplicate(tensor, 1.5f, 8);
+  Cast(tensor.ReinterpretCast<int32_t>(), tensor, RoundMode::CAST_NONE, 8);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_compare_rest(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  Duplicate(tensor, 1.5f, 64);
+  CompareScalar(tensor.ReinterpretCast<uint8_t>(), tensor, 1.0f, CMPMODE::LT, 40);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_padding(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  DataCopyPad(b.scratch.Get<float>(), b.source, {1, 20, 0, 0, 0}, {true, 9, 0, 0.0f});  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_open_padding(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.in.AllocTensor<float>();
+  DataCopyPad(tensor, b.source, {1, 20, 0, 0, 0}, {false, 0, 3, 0.0f});
+  b.in.EnQue(tensor);
+  tensor = b.in.DeQue<float>();
+  Exp(tensor, tensor, 8);  // wrong
+  b.in.FreeTensor(tensor);
+}
+
+// Block 1 fails; the others are waiting for it.
+extern "C" __global__ __aicore__ void wrong_in_one_block(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  if (GetBlockIdx() == 1) Duplicate(b.scratch.Get<float>(), 1.0f, 100);  // wrong
+  SyncAll();
+}
+
+// Each block doubles the block's place of x into y, then all add their block number into y[n - 1], twice
+// over.
+extern "C" __global__ __aicore__ void right_blocks(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  const uint32_t block = static_cast<uint32_t>(GetBlockIdx());
+  for (int round = 0; round < 2; ++round) {
+    LocalTensor<float> tensor = b.in.AllocTensor<float>();
+    DataCopyPad(tensor, b.source[block], {1, 4, 0, 0, 0}, {false, 0, 0, 0.0f});
+    b.in.EnQue(tensor);
+    tensor = b.in.DeQue<float>();
+    LocalTensor<float> result = b.out.AllocTensor<float>();
+    Muls(result, tensor, 2.0f, 1);
+    b.out.EnQue(result);
+    result = b.out.DeQue<float>();
+    DataCopyPad(b.target[block], result, {1, 4, 0, 0, 0});
+    b.in.FreeTensor(tensor);
+    b.out.FreeTensor(result);
+    SyncAll();
+    result = b.out.AllocTensor<float>();
+    Duplicate(result, static_cast<float>(block), 1);
+    b.out.EnQue(result);
+    result = b.out.DeQue<float>();
+    SetAtomicAdd<float>();
+    DataCopyPad(b.target[n - 1], result, {1, 4, 0, 0, 0});
+    SetAtomicNone();
+    b.out.FreeTensor(result);
+    CrossCoreSetFlag<0, PIPE_MTE3>(5);
+    CrossCoreWaitFlag(5);
+  }
+}
+
+// Block i waits for block i - 1, adds 1 to what it left, and passes it on; y[n - 1] counts the blocks. `x` is
+// zeros.
+extern "C" __global__ __aicore__ void right_relay(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  GlobalTensor<int32_t> flags;
+  flags.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(x), n);
+  LocalTensor<int32_t> workspace = b.scratch.Get<int32_t>();
+  const int32_t block = static_cast<int32_t>(GetBlockIdx());
+  if (block > 0) IBWait(flags, workspace, block - 1, 0);
+  LocalTensor<float> tensor = b.in.AllocTensor<float>();
+  DataCopyPad(tensor, b.target[n - 1], {1, 4, 0, 0, 0}, {false, 0, 0, 0.0f});
+  b.in.EnQue(tensor);
+  tensor = b.in.DeQue<float>();
+  LocalTensor<float> result = b.out.AllocTensor<float>();
+  Adds(result, tensor, 1.0f, 1);
+  b.out.EnQue(result);
+  result = b.out.DeQue<float>();
+  DataCopyPad(b.target[n - 1], result, {1, 4, 0, 0, 0});
+  b.in.FreeTensor(tensor);
+  b.out.FreeTensor(result);
+  if (block + 1 < GetBlockNum()) IBSet(flags, workspace, block, 0);
+}
