@@ -10,7 +10,7 @@ enum class Element : uint32_t { kFloat, kHalf, kBfloat16 };  // as the kernels c
 constexpr uint32_t BytesOf(Element element) { return element == Element::kFloat ? 4 : 2; }
 
 constexpr uint32_t kBufferBytes = 184 * 1024;  // of a vector core, without the system's share
-constexpr uint32_t kSmallBuffers = 2048;       // kept free for statistics and the like
+constexpr uint32_t kSmallBuffers = 10240;      // kept free for statistics and the like
 
 // Where kernels run.
 struct KernelPlace {

@@ -57,7 +57,10 @@ void Checker::Complain(Place place, const std::string& text) const {
 void Checker::AddBuffers(const uint8_t* begin, uint32_t bytes, uint32_t count, const char* kind,
                          Place place) {
   const auto first = static_cast<uint32_t>(begin - core_->ub);
-  if (first == 0) buffers_.clear();  // the pipe was reset
+  if (first == 0) {  // a new pipe, or one that was reset
+    buffers_.clear();
+    ++epoch_;
+  }
   const bool queue = std::strcmp(kind, "TBuf") != 0;
   for (uint32_t i = 0; i < count; ++i) {
     std::string name = std::string(kind) + (queue ? " queue" : "") + " of line " + std::to_string(place.line);
@@ -70,7 +73,6 @@ void Checker::AddBuffers(const uint8_t* begin, uint32_t bytes, uint32_t count, c
                         .place = place});
   }
   Forget(begin, uint64_t{bytes} * count);
-  std::fill(granules_.begin() + first / 4, granules_.begin() + (first + bytes * count) / 4, Granule{});
 }
 
 const Checker::Buffer* Checker::Find(uint32_t offset) const {
@@ -117,6 +119,7 @@ void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, 
   };
   for (uint64_t g = offset / 4; g < (offset + bytes + 3) / 4; ++g) {
     Granule& granule = granules_[g];
+    if (granule.epoch != epoch_) granule = Granule{.epoch = epoch_};
     const auto index = static_cast<uint32_t>(g);
     if (granule.write.time > seen[granule.writer] && granule.writer != pipe)
       unordered(index, "write", granule.writer, granule.write);

@@ -67,6 +67,7 @@ class TWIN_EXPORT Checker {
   struct Granule {  // 4 bytes
     Touch write, reads[kPipes];
     uint8_t writer = 0;
+    uint32_t epoch = 0;  // of the buffers it was touched in; older ones count as untouched
   };
   struct GlobalWrite {
     const uint8_t *begin, *end;
@@ -94,6 +95,7 @@ class TWIN_EXPORT Checker {
   std::vector<Buffer> buffers_;
   std::vector<uint8_t> written_;
   std::vector<Granule> granules_;
+  uint32_t epoch_ = 0;
   std::vector<GlobalWrite> global_writes_;
   Clock now_, seen_[kPipes];
   Flag flags_[kPipes][kPipes][kEventIds];

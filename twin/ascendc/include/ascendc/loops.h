@@ -31,7 +31,8 @@ TWIN_BINARY_FLOATING(MulAddDst)        // dst += a * b
 TWIN_BINARY_FLOATING(FusedMulAdd)      // dst = a * dst + b
 TWIN_BINARY_FLOATING(FusedMulAddRelu)  // the same, never below 0
 TWIN_BINARY(And, int16_t)
-TWIN_BINARY(And, uint16_t) TWIN_BINARY(Or, int16_t) TWIN_BINARY(Or, uint16_t)
+TWIN_BINARY(And, uint16_t)
+TWIN_BINARY(Or, int16_t) TWIN_BINARY(Or, uint16_t)
 
 #define TWIN_SCALAR(name, T) TWIN_EXPORT void name(T* dst, const T* a, T scalar, size_t n);
 #define TWIN_SCALAR_ARITHMETIC(name) \
@@ -57,8 +58,9 @@ TWIN_UNARY_FLOATING(Sqrt)
 TWIN_UNARY_FLOATING(Relu)
 TWIN_UNARY(Relu, int32_t)
 TWIN_UNARY(Not, int16_t)
-TWIN_UNARY(Not, uint16_t) TWIN_UNARY_FLOATING(Sin) TWIN_UNARY_FLOATING(Cos) TWIN_UNARY_FLOATING(Tan)
-    TWIN_UNARY_FLOATING(Tanh) TWIN_UNARY_FLOATING(Sigmoid) TWIN_UNARY_FLOATING(Erf)
+TWIN_UNARY(Not, uint16_t)
+TWIN_UNARY_FLOATING(Sin) TWIN_UNARY_FLOATING(Cos) TWIN_UNARY_FLOATING(Tan) TWIN_UNARY_FLOATING(Tanh)
+    TWIN_UNARY_FLOATING(Sigmoid) TWIN_UNARY_FLOATING(Erf)
 
 // The device's pairs of types, and no other.
 #define TWIN_CAST(To, From) TWIN_EXPORT void Cast(To* dst, const From* src, RoundMode mode, size_t n);

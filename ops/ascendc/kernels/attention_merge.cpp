@@ -1,0 +1,90 @@
+// Ring attention: another block's partial result joins the sum so far. Each row has the logarithm of its sum
+// of exponentials; a row that has seen no key has -inf, or less than -1e30.
+#include "ops/ascendc/kernels/tile.h"
+
+namespace trireme_kernels {
+namespace {
+
+constexpr uint32_t kRowsAtOnce = 64;
+constexpr float kNothing = -1.0e30f;
+
+// sum (fp32) = sum · w + part · v, with weights that follow from both logarithms; lse becomes that of both.
+template <typename T>
+class AttentionMerge {
+ public:
+  __aicore__ inline void Run(GM_ADDR sum, GM_ADDR lse, GM_ADDR part, GM_ADDR part_lse, uint32_t rows,
+                             uint32_t columns, uint32_t tile) {
+    sum_ = GlobalOf<float>(sum, static_cast<uint64_t>(rows) * columns), lse_ = GlobalOf<float>(lse, rows);
+    part_ = GlobalOf<T>(part, static_cast<uint64_t>(rows) * columns),
+    part_lse_ = GlobalOf<float>(part_lse, rows);
+    pipe.InitBuffer(in, 2, tile * sizeof(float));
+    pipe.InitBuffer(out, 2, tile * sizeof(float));
+    pipe.InitBuffer(merged_, 1, kRowsAtOnce * sizeof(float));
+    pipe.InitBuffer(values_, tile * sizeof(float));
+    for (TBuf<>* buffer : {&own_, &other_, &both_}) pipe.InitBuffer(*buffer, kRowsAtOnce * sizeof(float));
+    const Share share = MyShare(rows);
+    for (uint32_t row = share.begin; row < share.end; row += kRowsAtOnce) {
+      const uint32_t count = Least(kRowsAtOnce, share.end - row);
+      Weights(row, count);
+      Wait<HardEvent::V_S>();
+      for (uint32_t i = 0; i < count; ++i) {
+        const float own = own_.Get<float>().GetValue(i), other = other_.Get<float>().GetValue(i);
+        Row(static_cast<uint64_t>(row + i) * columns, columns, tile, own, other);
+      }
+      Wait<HardEvent::S_V>();
+    }
+  }
+
+ private:
+  // own_, other_ = the factors of `count` rows; stores the new logarithms.
+  __aicore__ inline void Weights(uint32_t row, uint32_t count) {
+    const int32_t n = static_cast<int32_t>(count);
+    LocalTensor<float> own = own_.Get<float>(), other = other_.Get<float>(), both = both_.Get<float>();
+    LoadWide(in, lse_[row], own, count);
+    LoadWide(in, part_lse_[row], other, count);
+    Max(both, own, other, n);
+    Maxs(both, both, kNothing, n);
+    Sub(own, own, both, n);
+    Exp(own, own, n);
+    Sub(other, other, both, n);
+    Exp(other, other, n);
+    LocalTensor<float> merged = merged_.AllocTensor<float>();
+    Add(merged, own, other, n);
+    Maxs(merged, merged, 1.0e-37f, n);  // no key in either: both factors are 0
+    Div(own, own, merged, n);
+    Div(other, other, merged, n);
+    Ln(merged, merged, n);
+    Add(merged, merged, both, n);
+    Store(merged_, merged, lse_[row], count);
+  }
+
+  __aicore__ inline void Row(uint64_t place, uint32_t columns, uint32_t tile, float own, float other) {
+    for (uint32_t at = 0; at < columns; at += tile) {
+      const uint32_t count = Least(tile, columns - at);
+      LocalTensor<float> before = Load(in, sum_[place + at], count), after = out.AllocTensor<float>();
+      Muls(after, before, own, static_cast<int32_t>(count));
+      in.FreeTensor(before);
+      LocalTensor<T> loaded = Load(in, part_[place + at], count);
+      Axpy(after, Widen(loaded, values_.Get<float>(), count), other, static_cast<int32_t>(count));
+      in.FreeTensor(loaded);
+      Store(out, after, sum_[place + at], count);
+    }
+  }
+
+  TPipe pipe;
+  InQueue in;
+  OutQueue out, merged_;
+  TBuf<> values_, own_, other_, both_;
+  GlobalTensor<float> sum_, lse_, part_lse_;
+  GlobalTensor<T> part_;
+};
+
+}  // namespace
+}  // namespace trireme_kernels
+
+extern "C" __global__ __aicore__ void attention_merge(GM_ADDR sum, GM_ADDR lse, GM_ADDR part,
+                                                      GM_ADDR part_lse, uint32_t type, uint32_t rows,
+                                                      uint32_t columns, uint32_t tile) {
+  trireme_kernels::ByType<trireme_kernels::AttentionMerge>(type, sum, lse, part, part_lse, rows, columns,
+                                                           tile);
+}

@@ -1,0 +1,28 @@
+// The host side of the router's kernels: scores, the largest k of them, and the gradient of the logits.
+#pragma once
+
+#include "ops/ascendc/tiling.h"
+
+namespace trireme::ascendc {
+
+struct RouterShape {
+  uint64_t tokens, experts, top;
+  bool sigmoid = false;    // softmax otherwise
+  bool normalise = false;  // the chosen weights sum to `scale`
+  float scale = 1;
+};
+
+// Why the kernel does not take so many experts; null where it does.
+const char* WhyNotRouter(const RouterShape& shape);
+
+// logits: [tokens, experts]; bias: [experts] fp32 or null, in the choice only; probabilities: [tokens,
+// experts] fp32; index, weights: [tokens, top], by falling score.
+void RouterForward(const KernelPlace& place, Element element, const void* logits, const float* bias,
+                   const RouterShape& shape, float* probabilities, int32_t* index, float* weights);
+
+// probability_gradient may be null.
+void RouterBackward(const KernelPlace& place, Element element, const float* probabilities,
+                    const int32_t* index, const float* weight_gradient, const float* probability_gradient,
+                    const RouterShape& shape, void* logit_gradient);
+
+}  // namespace trireme::ascendc

@@ -1,0 +1,159 @@
+// Cross-entropy, AdamW, sums, scaling, dropout and ring-attention merge: kernels against ATen in fp64.
+#include "ops/ascendc/attention_merge.h"
+#include "ops/ascendc/cross_entropy.h"
+#include "ops/ascendc/dropout_add.h"
+#include "ops/ascendc/flat.h"
+#include "tests/ops/ascendc/kernel_case.h"
+
+namespace trireme {
+namespace {
+
+void OneCrossEntropy(KernelCase& c, int64_t rows, int64_t stride, const std::string& context) {
+  const int64_t columns = c.Chance(0.5) ? stride : c.Between(1, stride), first = c.Between(0, 50);
+  const double size = c.Pick({1.0, 30.0, 1000.0});
+  const at::Tensor logits = (c.Values({rows, stride}).to(at::kDouble).clamp(-50, 50) * size).to(c.type());
+  const at::Tensor labels = at::randint(0, columns + 60, {rows}, at::kLong);
+  const ascendc::LogitShape shape{static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
+                                  static_cast<uint64_t>(stride), static_cast<uint64_t>(first)};
+  const at::Tensor largest = c.Empty({rows}, at::kFloat), sum = c.Empty({rows}, at::kFloat),
+                   picked = c.Empty({rows}, at::kFloat);
+  ascendc::LogitStatistics(c.place(), c.element(), logits.data_ptr(), Of<int64_t>(labels), shape,
+                           Of<float>(largest), Of<float>(sum), Of<float>(picked));
+  const at::Tensor wide = logits.to(at::kDouble).narrow(1, 0, columns);
+  const at::Tensor local = labels - first, held = local.ge(0).logical_and(local.lt(columns)),
+                   index = (local * held).unsqueeze(1);
+  if (rows == 0) return;
+  ExpectNear(largest, wide.amax(1), 1e-9, context + ", largest");
+  ExpectNear(sum, (wide - wide.amax(1, true)).exp().sum(1), 1e-5, context + ", sum");
+  ExpectNear(picked, wide.gather(1, index).squeeze(1) * held, 1e-9, context + ", picked");
+
+  const at::Tensor log_sum_exp = wide.logsumexp(1).to(at::kFloat);
+  at::Tensor wanted = (wide - log_sum_exp.to(at::kDouble).unsqueeze(1)).exp();
+  wanted.scatter_add_(1, index, held.to(at::kDouble).neg().unsqueeze(1));
+  wanted = at::constant_pad_nd(wanted * 0.01, {0, stride - columns});
+  ascendc::LogitGradient(c.place(), c.element(), logits.data_ptr(), Of<int64_t>(labels), shape,
+                         Of<float>(log_sum_exp), 0.01f);
+  // The exponent's own rounding grows with the logits.
+  ExpectNear(logits, wanted, c.Tolerance() + 2e-7 * 50 * size, context + ", gradient");
+}
+
+TEST(CrossEntropyKernel, RandomCases) {
+  ForCases(400, [](KernelCase& c, const std::string& context) {
+    const int64_t rows = c.Rows(), stride = c.Columns();
+    OneCrossEntropy(c, rows, stride, Concat(context, ", ", rows, " x ", stride));
+  });
+  ForCases(4, [](KernelCase& c, const std::string& context) {
+    OneCrossEntropy(c, 2, 32768 + 5, context + ", long rows");
+  });
+}
+
+TEST(CrossEntropyKernel, ColumnsOfMinusInfinity) {
+  const at::Tensor logits = at::tensor({-INFINITY, 1.0f, -INFINITY, 2.0f}).view({1, 4}),
+                   labels = at::zeros({1}, at::kLong);
+  const at::Tensor out = at::empty({3});
+  ascendc::LogitStatistics(PlaceOf(logits), ascendc::Element::kFloat, logits.data_ptr(), Of<int64_t>(labels),
+                           {1, 4, 4, 3}, Of<float>(out), Of<float>(out) + 1, Of<float>(out) + 2);
+  ExpectNear(out, at::tensor({2.0, 1.0 + std::exp(-1.0), 0.0}, at::kDouble), 1e-6, "minus infinity");
+}
+
+TEST(AdamWKernel, RandomCases) {
+  ForCases(200, [](KernelCase& c, const std::string& given) {
+    const int64_t n = c.Chance(0.15) ? c.Between(2000, 9000) : c.Between(0, 200);
+    const std::string context = Concat(given, ", ", n);
+    const at::Tensor p = c.Values({n}, at::kFloat), m = c.Values({n}, at::kFloat),
+                     g = c.Values({n}, at::kFloat);
+    const at::Tensor v = c.Values({n}, at::kFloat).square(), parameter = c.Empty({n});
+    const bool writes = c.Chance(0.7);
+    const double lr = 0.01, b1 = 0.9, b2 = 0.95, eps = 1e-8, decay = 0.1, scale = 0.5, step = 7;
+    const double c1 = 1 - std::pow(b1, step), c2 = 1 - std::pow(b2, step);
+    const at::Tensor wide_g = g.to(at::kDouble) * scale, wide_m = m.to(at::kDouble) * b1 + wide_g * (1 - b1);
+    const at::Tensor wide_v = v.to(at::kDouble) * b2 + wide_g.square() * (1 - b2);
+    const at::Tensor wide_p =
+        p.to(at::kDouble) * (1 - lr * decay) - lr / c1 * wide_m / ((wide_v / c2).sqrt() + eps);
+    ascendc::AdamW(
+        c.place(), c.element(),
+        {Of<float>(p), Of<float>(m), Of<float>(v), Of<float>(g), writes ? parameter.data_ptr() : nullptr},
+        static_cast<uint64_t>(n),
+        {static_cast<float>(1 - lr * decay), static_cast<float>(b1), static_cast<float>(1 - b1),
+         static_cast<float>(b2), static_cast<float>(1 - b2), static_cast<float>(lr / c1),
+         static_cast<float>(1 / std::sqrt(c2)), static_cast<float>(eps), static_cast<float>(scale)});
+    ExpectNear(m, wide_m, 1e-6, context + ", exp_avg");
+    ExpectNear(v, wide_v, 1e-6, context + ", exp_avg_sq");
+    ExpectNear(p, wide_p, 2e-6, context + ", master");
+    if (writes) ExpectNear(parameter, p, c.Tolerance() / 2, context + ", parameter");
+  });
+}
+
+TEST(FlatKernels, SumsScalesAndAccumulates) {
+  ForCases(200, [](KernelCase& c, const std::string& given) {
+    const int64_t n = c.Chance(0.15) ? c.Between(2000, 9000) : c.Between(0, 200);
+    const std::string context = Concat(given, ", ", n);
+    const at::Tensor x = c.Values({n}), sum = c.Values({n}, at::kFloat);
+    const at::Tensor squares = c.Empty({ascendc::SumOfSquaresBlocks(c.place(), n)}, at::kFloat);
+    ascendc::SumOfSquares(c.place(), c.element(), x.data_ptr(), n, Of<float>(squares));
+    ExpectNear(squares.to(at::kDouble).sum(), x.to(at::kDouble).square().sum(), 3e-6, context + ", squares");
+    const at::Tensor wanted = sum.to(at::kDouble) + x.to(at::kDouble);
+    ascendc::AddInto(c.place(), c.element(), Of<float>(sum), x.data_ptr(), n);
+    ExpectNear(sum, wanted, 1e-6, context + ", sum");
+    const at::Tensor scaled = x.to(at::kDouble) * 0.3;
+    ascendc::Scale(c.place(), c.element(), x.data_ptr(), n, 0.3f);
+    ExpectNear(x, scaled, c.Tolerance(), context + ", scaled");
+  });
+}
+
+TEST(DropoutAddKernel, RandomCases) {
+  ForCases(200, [](KernelCase& c, const std::string& given) {
+    const int64_t n = c.Chance(0.15) ? c.Between(2000, 9000) : c.Between(0, 200);
+    const auto seed = static_cast<uint32_t>(c.Between(0, 1 << 30));
+    const float probability = c.Pick({0.0f, 0.1f, 0.5f, 0.9f});
+    const bool adds = c.Chance(0.5);
+    const at::Tensor x = c.Values({n}), residual = c.Values({n}), y = c.Empty({n});
+    ascendc::DropoutAdd(c.place(), c.element(), x.data_ptr(), adds ? residual.data_ptr() : nullptr, n, seed,
+                        probability, y.data_ptr());
+    at::Tensor kept = at::empty({n}, at::kDouble);
+    for (int64_t i = 0; i < n; ++i)
+      Of<double>(kept)[i] = ascendc::DropoutKeeps(i, seed, probability) ? 1 / (1.0 - probability) : 0;
+    const at::Tensor wanted =
+        x.to(at::kDouble) * kept + (adds ? residual.to(at::kDouble) : at::zeros({n}, at::kDouble));
+    ExpectNear(y, wanted, c.Tolerance(), Concat(given, ", ", n, ", p ", probability));
+  });
+}
+
+TEST(DropoutAddKernel, KeepsTheRightShareIndependently) {
+  int kept = 0, both = 0;
+  for (uint64_t i = 0; i < 200000; ++i) {
+    const bool one = ascendc::DropoutKeeps(i, 17, 0.3f), next = ascendc::DropoutKeeps(i + 1, 17, 0.3f);
+    kept += one, both += one && next;
+  }
+  EXPECT_NEAR(kept / 200000.0, 0.7, 0.004);
+  EXPECT_NEAR(both / 200000.0, 0.49, 0.005);
+}
+
+TEST(AttentionMergeKernel, RandomCases) {
+  ForCases(200, [](KernelCase& c, const std::string& given) {
+    const int64_t rows = c.Chance(0.2) ? c.Between(60, 140) : c.Rows(), columns = c.Columns(300);
+    const std::string context = Concat(given, ", ", rows, " x ", columns);
+    const at::Tensor sum = c.Values({rows, columns}, at::kFloat), part = c.Values({rows, columns});
+    const at::Tensor lse = at::randn({rows}) * 20, part_lse = at::randn({rows}) * 20;
+    if (rows > 2) lse[0].fill_(-INFINITY), part_lse[1].fill_(-INFINITY);
+    const at::Tensor a = lse.to(at::kDouble), b = part_lse.to(at::kDouble), both = at::logaddexp(a, b);
+    const at::Tensor wanted = sum.to(at::kDouble) * (a - both).exp().unsqueeze(1) +
+                              part.to(at::kDouble) * (b - both).exp().unsqueeze(1);
+    ascendc::AttentionMerge(c.place(), c.element(), Of<float>(sum), Of<float>(lse), part.data_ptr(),
+                            Of<float>(part_lse), rows, columns);
+    ExpectNear(sum, wanted, 1e-5, context + ", sum");
+    ExpectNear(lse, both, 1e-6, context + ", lse");
+  });
+}
+
+TEST(AttentionMergeKernel, RowsThatHaveSeenNoKeyStayEmpty) {
+  const at::Tensor sum = at::zeros({1, 8}), part = at::zeros({1, 8}), lse = at::full({1}, -INFINITY),
+                   other = at::full({1}, -INFINITY);
+  ascendc::AttentionMerge(PlaceOf(sum), ascendc::Element::kFloat, Of<float>(sum), Of<float>(lse),
+                          part.data_ptr(), Of<float>(other), 1, 8);
+  EXPECT_EQ(sum.abs().sum().item<float>(), 0.0f);
+  EXPECT_LT(lse.item<float>(), -1e29f);
+}
+
+}  // namespace
+}  // namespace trireme
