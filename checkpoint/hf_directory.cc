@@ -1,5 +1,8 @@
 #include "checkpoint/hf_directory.h"
 
+#include <algorithm>
+
+#include "checkpoint/manifest.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/nearest.h"
@@ -8,19 +11,49 @@ namespace trireme {
 namespace {
 
 constexpr char kSingleFile[] = "model.safetensors";
-constexpr char kIndexFile[] = "model.safetensors.index.json";
+constexpr char kShardIndex[] = "model.safetensors.index.json";
+constexpr char kWeights[] = "weights/";
+
+// Numbers inside names count as numbers: layers.2 before layers.10.
+bool InModelOrder(const std::string& a, const std::string& b) {
+  size_t i = 0, j = 0;
+  const auto digit = [](char letter) { return letter >= '0' && letter <= '9'; };
+  while (i < a.size() && j < b.size()) {
+    if (digit(a[i]) && digit(b[j])) {
+      size_t a_end = i, b_end = j;
+      while (a_end < a.size() && digit(a[a_end])) ++a_end;
+      while (b_end < b.size() && digit(b[b_end])) ++b_end;
+      const auto a_number = a.substr(i, a_end - i), b_number = b.substr(j, b_end - j);
+      if (a_number.size() != b_number.size()) return a_number.size() < b_number.size();
+      if (a_number != b_number) return a_number < b_number;
+      i = a_end;
+      j = b_end;
+    } else {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i;
+      ++j;
+    }
+  }
+  return a.size() - i < b.size() - j;
+}
 
 }  // namespace
 
 HfDirectory::HfDirectory(const std::filesystem::path& directory) : directory_(directory) {
-  const std::filesystem::path single = directory / kSingleFile, index = directory / kIndexFile;
-  if (std::filesystem::exists(index)) {
+  const std::filesystem::path single = directory / kSingleFile, index = directory / kShardIndex;
+  if (IsCheckpoint(directory)) {
+    store_ = std::make_unique<StoreReader>(directory);
+    for (const checkpoint::Tensor& tensor : store_->manifest().tensors()) {
+      if (tensor.key().starts_with(kWeights))
+        shard_of_[tensor.key().substr(sizeof(kWeights) - 1)] = kManifestFile;
+    }
+  } else if (std::filesystem::exists(index)) {
     ReadIndex(index);
   } else if (std::filesystem::exists(single)) {
     auto& file = shards_[kSingleFile] = std::make_unique<SafetensorsFile>(single);
     for (const auto& [name, view] : file->tensors()) shard_of_[name] = kSingleFile;
   } else {
-    throw InputError(directory.string(), ": no weights here; wanted ", kSingleFile, " or ", kIndexFile);
+    throw InputError(directory.string(), ": no weights here; wanted ", kSingleFile, " or ", kShardIndex);
   }
 }
 
@@ -43,15 +76,35 @@ void HfDirectory::ReadIndex(const std::filesystem::path& index) {
 std::vector<std::string> HfDirectory::Names() const {
   std::vector<std::string> names;
   for (const auto& [name, shard] : shard_of_) names.push_back(name);
+  std::sort(names.begin(), names.end(), InModelOrder);
   return names;
+}
+
+void HfDirectory::RefuseName(const std::string& name) const {
+  const auto nearest = Nearest(name, Names());
+  throw InputError(directory_.string(), ": tensor '", name, "' is missing",
+                   nearest ? Concat("; nearest: '", *nearest, "'") : "");
+}
+
+TensorView HfDirectory::Describe(const std::string& name) const {
+  if (!store_) return Find(name);
+  if (!Has(name)) RefuseName(name);
+  const checkpoint::Tensor& tensor = store_->Find(kWeights + name);
+  return {DTypeFromName(tensor.dtype()), ShapeOf(tensor), {}};
 }
 
 const TensorView& HfDirectory::Find(const std::string& name) const {
   const auto shard = shard_of_.find(name);
-  if (shard == shard_of_.end()) {
-    const auto nearest = Nearest(name, Names());
-    throw InputError(directory_.string(), ": tensor '", name, "' is missing",
-                     nearest ? Concat("; nearest: '", *nearest, "'") : "");
+  if (shard == shard_of_.end()) RefuseName(name);
+  if (store_) {
+    if (assembled_name_ == name) return assembled_;
+    assembled_name_.clear();
+    assembled_ = Describe(name);
+    memory_.resize(static_cast<size_t>(Elements(assembled_.shape) * ByteSize(assembled_.dtype)));
+    store_->ReadWhole(store_->Find(kWeights + name), memory_.data());
+    assembled_.bytes = memory_;
+    assembled_name_ = name;
+    return assembled_;
   }
   auto& file = shards_[shard->second];
   if (!file) file = std::make_unique<SafetensorsFile>(directory_ / shard->second);
@@ -61,6 +114,13 @@ const TensorView& HfDirectory::Find(const std::string& name) const {
                      "' is missing, though the index says it is here");
   }
   return found->second;
+}
+
+void HfDirectory::Release(const std::string& name) const {
+  const auto shard = shard_of_.find(name);
+  if (store_ || shard == shard_of_.end()) return;
+  const auto file = shards_.find(shard->second);
+  if (file != shards_.end()) file->second->Release(name);
 }
 
 std::filesystem::path HfDirectory::FileOf(const std::string& name) const {

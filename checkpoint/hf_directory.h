@@ -1,6 +1,6 @@
-// HfDirectory: the weights of a Hugging Face model directory, one file or many, by tensor name. Reads
-// model.safetensors, or model.safetensors.index.json and its shards; opens each shard once, when first asked
-// for. Knows nothing of models and configs.
+// HfDirectory: the weights of a model directory by Hugging Face name: model.safetensors, or
+// model.safetensors.index.json and its shards, or a checkpoint of ours. Opens each file once, when first
+// asked for. Knows nothing of models and configs.
 #pragma once
 
 #include <filesystem>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
+#include "checkpoint/store_reader.h"
 
 namespace trireme {
 
@@ -18,22 +19,33 @@ class HfDirectory {
   // Refuses a directory without weights, and an index that names a file or tensor that is not there.
   explicit HfDirectory(const std::filesystem::path& directory);
 
+  // In the order in which a model runs through them, as far as names tell: layers.2 comes before layers.10.
   std::vector<std::string> Names() const;
   bool Has(const std::string& name) const { return shard_of_.contains(name); }
-  // The tensor's view stays valid as long as the directory does. A name that is not there is refused, with
-  // the nearest.
+  // The tensor's view stays valid until the next call: a checkpoint's tensor is put together from its pieces.
+  // A name that is not there is refused, with the nearest.
   const TensorView& Find(const std::string& name) const;
+  // Type and shape alone: `bytes` may be empty.
+  TensorView Describe(const std::string& name) const;
   // The file that holds the tensor, for messages.
   std::filesystem::path FileOf(const std::string& name) const;
+  // Gives the memory back that the tensor's pages took.
+  void Release(const std::string& name) const;
 
   const std::filesystem::path& path() const { return directory_; }
+  StoreReader* store() const { return store_.get(); }  // nullptr: not a checkpoint of ours
 
  private:
   void ReadIndex(const std::filesystem::path& index);
+  [[noreturn]] void RefuseName(const std::string& name) const;
 
   std::filesystem::path directory_;
   std::map<std::string, std::string> shard_of_;  // tensor name to file name
   mutable std::map<std::string, std::unique_ptr<SafetensorsFile>> shards_;
+  std::unique_ptr<StoreReader> store_;
+  mutable std::string assembled_name_;  // the checkpoint's tensor in assembled_
+  mutable TensorView assembled_;
+  mutable std::vector<std::byte> memory_;
 };
 
 }  // namespace trireme

@@ -1,5 +1,7 @@
 #include "checkpoint/safetensors.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -152,6 +154,16 @@ void SafetensorsFile::ReadHeader() {
     }
   }
   CheckNoHoles(buffer.size());
+}
+
+void SafetensorsFile::Release(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) return;
+  constexpr uintptr_t kPage = 65536;  // a multiple of every page size there is
+  const auto first = reinterpret_cast<uintptr_t>(found->second.bytes.data());
+  const uintptr_t begin = (first + kPage - 1) / kPage * kPage;
+  const uintptr_t end = (first + found->second.bytes.size()) / kPage * kPage;
+  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 // The format allows neither holes nor overlaps; either means that somebody's offsets are wrong.

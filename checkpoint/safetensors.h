@@ -30,6 +30,8 @@ class SafetensorsFile {
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::filesystem::path& path() const { return file_.path(); }
+  // Gives back the memory of the pages that lie wholly inside the tensor; they are read again when touched.
+  void Release(const std::string& name) const;
 
  private:
   void ReadHeader();

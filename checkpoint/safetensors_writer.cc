@@ -35,16 +35,21 @@ std::string MakeHeader(const std::vector<TensorToWrite>& tensors,
 
 }  // namespace
 
-void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
-                      const std::map<std::string, std::string>& metadata) {
+std::string SafetensorsHeader(std::vector<TensorToWrite>& tensors,
+                              const std::map<std::string, std::string>& metadata) {
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
     const int64_t a_size = ByteSize(a.dtype), b_size = ByteSize(b.dtype);
     return a_size != b_size ? a_size > b_size : a.name < b.name;
   });
   const std::string header = MakeHeader(tensors, metadata);
   const uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + header;
+}
+
+void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  const std::string header = SafetensorsHeader(tensors, metadata);
   WholeFile file(path);
-  file.Write(&length, sizeof(length));
   file.Write(header.data(), header.size());
   for (const TensorToWrite& tensor : tensors) file.Write(tensor.data, Bytes(tensor));
   file.Commit();

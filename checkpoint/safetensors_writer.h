@@ -19,6 +19,11 @@ struct TensorToWrite {
   const void* data = nullptr;  // row-major, contiguous
 };
 
+// The first bytes of a file with these tensors: the header's length and the header. Sorts them into their
+// order.
+std::string SafetensorsHeader(std::vector<TensorToWrite>& tensors,
+                              const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+
 // Overwrites an existing file of that name. A failing write names the file and the reason, and leaves what
 // was there.
 void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "checkpoint/file_system.h"
 #include "core/base/error.h"
 
 namespace trireme {
@@ -16,16 +17,6 @@ namespace {
 
 [[noreturn]] void Fail(const std::filesystem::path& path, const char* what) {
   throw RuntimeError(path.string(), ": ", what, ": ", std::strerror(errno));
-}
-
-// A rename is on the disk only once its folder is.
-void SyncFolder(const std::filesystem::path& file) {
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) Fail(folder, "cannot open the folder to sync it");
-  const bool synced = fsync(fd) == 0 || errno == EINVAL;  // some file systems have no sync of folders
-  close(fd);
-  if (!synced) Fail(folder, "cannot sync the folder");
 }
 
 }  // namespace
@@ -57,8 +48,7 @@ void WholeFile::Write(const void* data, size_t bytes) {
 void WholeFile::Commit() {
   if (fsync(fd_) != 0) Fail(aside_, "cannot be synced");
   if (close(std::exchange(fd_, -1)) != 0) Fail(aside_, "cannot be closed");
-  if (rename(aside_.c_str(), path_.c_str()) != 0) Fail(path_, "cannot be given its name");
-  SyncFolder(path_);
+  RenameAndSync(aside_, path_);
 }
 
 }  // namespace trireme

@@ -15,6 +15,8 @@
   COMMAND(PlanCommand)            \
   COMMAND(TrainCommand)           \
   TRIREME_TORCH_COMMANDS(COMMAND) \
+  COMMAND(ConvertCommand)         \
+  COMMAND(InspectCommand)         \
   COMMAND(BenchCommCommand)
 // clang-format on
 

@@ -20,7 +20,8 @@ constexpr int kMostDrawn = 16;  // micro batches: more do not fit a screen, and 
 void CheckThere(const std::string& key, const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    throw InputError(key, ": ", path, " is not there; write the path of a file that is");
+    throw InputError(key, ": ", path, " is not there; write the path of ",
+                     key == "run.resume" ? "a run's checkpoint-N, auto or never" : "a file that is");
   }
 }
 

@@ -4,10 +4,13 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
+#include "checkpoint/convert.h"
+#include "checkpoint/run_checkpoints.h"
+#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/config/print.h"
@@ -18,8 +21,11 @@
 #include "core/trace/trace.h"
 #include "parallel/graph/costs.h"
 #include "train/learning_rate.h"
+#include "train/resume.h"
 #include "train/row_order.h"
 #include "train/run_log.h"
+#include "train/run_saver.h"
+#include "train/run_start.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -46,23 +52,33 @@ std::vector<Row> ReadTrainingRows(const Config& config, int64_t vocabulary) {
   return all;
 }
 
-// Nothing that is there is written over: not an earlier run, nor a file of the user's own.
-std::filesystem::path PrepareOutput(const Config& config, const Job& job) {
-  const std::filesystem::path directory = config.run().output();
-  if (directory.empty()) throw InputError("run.output is empty; name a directory for what the run writes");
-  for (const char* file : {"log.jsonl", "run.yaml", "trace.json"}) {
-    if (!std::filesystem::exists(directory / file)) continue;
-    throw InputError("run.output ", directory.string(), " has a ", file,
-                     " already; choose another directory");
-  }
-  if (job.rank() == 0) std::filesystem::create_directories(directory);
-  return directory;
+void WriteConfig(const Config& config, const std::filesystem::path& directory) {
+  const std::string text = ToYaml(config);
+  WholeFile file(directory / "run.yaml");
+  file.Write(text.data(), text.size());
+  file.Commit();
 }
 
-void WriteConfig(const Config& config, const std::filesystem::path& directory) {
-  if (!(std::ofstream(directory / "run.yaml") << ToYaml(config) << std::flush)) {
-    throw RuntimeError((directory / "run.yaml").string(), " cannot be written; does the directory allow it?");
-  }
+// What all checkpoints of a run have in common.
+checkpoint::Manifest HeaderOf(const Config& config, const LayerGraph& graph, const RunPlan& plan, int world) {
+  checkpoint::Manifest header;
+  header.set_writer("trireme");
+  header.set_family(graph.family);
+  header.set_model_config(ReadTextFile(config.model().path() + "/config.json"));
+  const ParallelConfig& parallel = config.parallel();
+  checkpoint::Layout& layout = *header.mutable_layout();
+  layout.set_world(static_cast<uint32_t>(world));
+  layout.set_tensor(static_cast<uint32_t>(parallel.tensor()));
+  layout.set_pipeline(static_cast<uint32_t>(parallel.pipeline()));
+  layout.set_context(static_cast<uint32_t>(parallel.context()));
+  layout.set_expert(static_cast<uint32_t>(parallel.expert()));
+  layout.set_expert_tensor(static_cast<uint32_t>(parallel.expert_tensor()));
+  layout.set_data(static_cast<uint32_t>(plan.grids.dense.Size("dp")));
+  layout.set_zero(static_cast<uint32_t>(plan.zero));
+  layout.set_schedule(plan.schedule);
+  layout.set_virtual_stages(static_cast<uint32_t>(plan.virtual_stages));
+  layout.set_dtype(std::string(Name(DTypeOf(config.model()))));
+  return header;
 }
 
 // One run: what its steps share.
@@ -79,30 +95,76 @@ class Run {
                 .seed = static_cast<uint64_t>(config.run().seed())}),
         total_steps_(config.run().steps() > 0 ? config.run().steps()
                                               : config.run().epochs() * order_.steps_per_epoch()),
-        directory_(PrepareOutput(config, job)),
+        start_at_(PrepareRun(config, job)),
+        directory_(start_at_.output),
         trace_(config.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
         trainer_(config, graph, plan, job, DTypeOf(config.model()), trace_.get()) {
-    if (config.model().init() == MODEL_INIT_RANDOM) {
-      trainer_.DrawWeights(static_cast<uint64_t>(config.run().seed()));
-    } else {
-      trainer_.LoadWeights(config.model().path());
-    }
+    FirstValues();
+    saver_.emplace(trainer_, job,
+                   RunSaverOptions{.output = directory_,
+                                   .model = config.model().path(),
+                                   .keep = config.run().keep(),
+                                   .header = HeaderOf(config, graph, plan, job.world())});
     if (job.rank() == 0) {
       WriteConfig(config, directory_);
-      log_.emplace(directory_);
+      CutLog(directory_ / "log.jsonl", start_at_.step);
+      log_.emplace(directory_, start_at_.same_run);
     }
     peak_rate_ = MeasureMatrixRate(DTypeOf(config.model()), trainer_.tensors()) * job.world();
   }
 
   void AllSteps() {
     start_ = Clock::now();
-    for (int64_t step = 1; step <= total_steps_; ++step) {
+    const int64_t first = start_at_.step + 1, traced = start_at_.step + config_.run().trace();
+    const int64_t every = config_.run().save_every();
+    for (int64_t step = first; step <= total_steps_; ++step) {
+      saver_->ThrowIfFailed();
       OneStep(step);
-      if (step == std::min(config_.run().trace(), total_steps_)) WriteTrace();
+      if (trace_ && step == std::min(traced, total_steps_)) WriteTrace();
+      if (step == total_steps_ || (every > 0 && step % every == 0)) saver_->Save(ProgressAt(step));
     }
+    saver_->Finish();
+  }
+
+  // The last checkpoint as a Hugging Face directory.
+  void WriteFinal() {
+    const int64_t last = std::max(total_steps_, start_at_.step);
+    std::filesystem::path newest = CheckpointPath(directory_, last);
+    if (last == start_at_.step) newest = *start_at_.checkpoint;  // nothing was left to do
+    ExportHuggingFace(HfDirectory(newest), directory_ / "final", {.replace = start_at_.same_run},
+                      {.rank = job_.rank(), .size = job_.world(), .barrier = [this] { job_.Barrier(); }});
   }
 
  private:
+  void FirstValues() {
+    if (start_at_.checkpoint) {
+      StoreReader reader(*start_at_.checkpoint);
+      CheckResumable(reader, graph_);
+      CheckSameData(reader.manifest().progress().data(), ProgressAt(0).data(), *start_at_.checkpoint);
+      LoadStates(reader, trainer_, job_);
+      if (job_.rank() == 0) {
+        TRIREME_LOG(INFO) << "goes on from " << start_at_.checkpoint->string() << ", step " << start_at_.step;
+      }
+    } else if (config_.model().init() == MODEL_INIT_RANDOM) {
+      trainer_.DrawWeights(static_cast<uint64_t>(config_.run().seed()));
+    } else {
+      trainer_.LoadWeights(config_.model().path());
+    }
+  }
+
+  checkpoint::Progress ProgressAt(int64_t step) {
+    checkpoint::Progress progress;
+    progress.set_step(step);
+    progress.set_updates(trainer_.optimizer().step());
+    progress.set_seed(static_cast<uint64_t>(config_.run().seed()));
+    checkpoint::DataPosition& data = *progress.mutable_data();
+    data.set_rows(static_cast<int64_t>(rows_.size()));
+    data.set_global_batch(config_.run().global_batch());
+    data.set_shuffle(config_.data().shuffle());
+    data.set_seed(static_cast<uint64_t>(config_.run().seed()));
+    return progress;
+  }
+
   void OneStep(int64_t step) {
     const Clock::time_point start = Clock::now();
     std::vector<Row> batch;
@@ -133,6 +195,7 @@ class Run {
     logged.mfu = flops / logged.step_seconds / peak_rate_;
     logged.memory_gib = static_cast<double>(trainer_.tensors().peak_bytes()) / (1 << 30);
     logged.elapsed_seconds = SecondsSince(start_);
+    logged.steps_here = step - start_at_.step;
     if (log_ && (step % config_.run().log_every() == 0 || step == total_steps_)) log_->Write(logged);
   }
 
@@ -159,9 +222,11 @@ class Run {
   const std::vector<Row> rows_;
   RowOrder order_;
   const int64_t total_steps_;
+  const RunStart start_at_;
   const std::filesystem::path directory_;
   std::unique_ptr<Trace> trace_;
   Trainer trainer_;
+  std::optional<RunSaver> saver_;
   std::optional<RunLog> log_;  // on rank 0
   double peak_rate_ = 0;       // of all ranks together
   Clock::time_point start_;
@@ -183,10 +248,11 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
                      SpellingOf(*TuningKind_descriptor()->FindValueByNumber(config.tuning().kind())),
                      "' cannot be trained yet; write tuning: {kind: full}");
   }
-  WithTorchErrors([&] { Run(config, graph, plan, job).AllSteps(); });
-  if (job.rank() == 0) {
-    TRIREME_LOG(WARNING) << "the trained weights are not saved: checkpoints are not there yet";
-  }
+  WithTorchErrors([&] {
+    Run run(config, graph, plan, job);
+    run.AllSteps();
+    run.WriteFinal();
+  });
 }
 
 }  // namespace trireme

@@ -23,16 +23,16 @@ std::string LineForPeople(const LoggedStep& step, double remaining_seconds) {
 
 }  // namespace
 
-RunLog::RunLog(const std::filesystem::path& directory) : path_(directory / "log.jsonl") {
-  if (std::filesystem::exists(path_)) {
+RunLog::RunLog(const std::filesystem::path& directory, bool go_on) : path_(directory / "log.jsonl") {
+  if (!go_on && std::filesystem::exists(path_)) {
     throw InputError(path_.string(), " is there already, from an earlier run; choose another run.output");
   }
-  file_.open(path_);
+  file_.open(path_, std::ios::app);
   if (!file_) throw InputError(path_.string(), " cannot be written; does the directory allow it?");
 }
 
 void RunLog::Write(const LoggedStep& step) {
-  const double remaining = step.elapsed_seconds / static_cast<double>(step.step) *
+  const double remaining = step.elapsed_seconds / static_cast<double>(step.steps_here) *
                            static_cast<double>(step.total_steps - step.step);
   Json line = {{"step", step.step},
                {"loss", step.loss},

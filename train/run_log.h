@@ -22,13 +22,14 @@ struct LoggedStep {
   double memory_gib = 0;
   double epoch = 0;
   double elapsed_seconds = 0;
-  std::string skipped;  // why the update was left out; empty: it was made
+  int64_t steps_here = 0;  // since the run started or went on
+  std::string skipped;     // why the update was left out; empty: it was made
 };
 
 class RunLog {
  public:
-  // DIRECTORY/log.jsonl, which must not be there yet.
-  explicit RunLog(const std::filesystem::path& directory);
+  // DIRECTORY/log.jsonl: a new file, or one that is gone on with.
+  RunLog(const std::filesystem::path& directory, bool go_on);
   void Write(const LoggedStep& step);
 
  private:

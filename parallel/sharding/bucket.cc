@@ -94,6 +94,11 @@ at::Tensor Bucket::share_master() {
   return master_;
 }
 
+at::Tensor Bucket::share_values() {
+  if (gather_.under_way()) AwaitValues();
+  return kept_.defined() ? kept_ : ShareOf(values_.tensor());
+}
+
 at::Tensor Bucket::BeginValues() {
   TRIREME_CHECK(master_.defined()) << "bucket " << layer_ << " is not sealed, or not trained";
   gather_.Wait();
@@ -218,12 +223,12 @@ void Bucket::ZeroGradients() {
   summed_ = open_ = false;
 }
 
-Shard Bucket::ShardOf(const FlatPart& part, const std::string& state, float* share_data) const {
+Shard Bucket::ShardOf(const FlatPart& part, const std::string& state, DType dtype, void* share_data) const {
   const Placement& placement = entries_[part.parameter]->placement;
   const AxisNames distinct = split() ? DataAxes(placement.declaration().grid) : AxisNames{};
   return FlatShard(placement, data_.members()[data_.rank()],
-                   {part.elements.begin, part.elements.end, distinct}, state + "/" + placement.name(),
-                   DType::kFp32, share_data + part.offset);
+                   {part.elements.begin, part.elements.end, distinct}, state + "/" + placement.name(), dtype,
+                   static_cast<std::byte*>(share_data) + part.offset * ByteSize(dtype));
 }
 
 }  // namespace trireme

@@ -75,14 +75,17 @@ class Bucket {
   const std::vector<Weights::Entry*>& entries() const { return entries_; }
   at::Tensor share_master();          // fp32 [share]; waits for a gather under way
   at::Tensor share_gradient() const;  // fp32 [share]; after AwaitGradients
-  void KeepMasterOnHost();            // from now on, whatever the device
+  // The share's values, [share] in the type of the computation, also of a bucket that is not trained; waits
+  // for a gather under way. For reading.
+  at::Tensor share_values();
+  void KeepMasterOnHost();  // from now on, whatever the device
   // Around a change of the master. BeginValues gives the place of the share's new values, [share] in the type
   // of the computation; undefined where the master itself is that place. EndValues below zero 3 starts the
   // gather; in between nobody uses the values.
   at::Tensor BeginValues();
   void EndValues();
   // `part` of a state whose share is at `share_data`, as a checkpoint takes it.
-  Shard ShardOf(const FlatPart& part, const std::string& state, float* share_data) const;
+  Shard ShardOf(const FlatPart& part, const std::string& state, DType dtype, void* share_data) const;
 
  private:
   bool split() const { return options_.zero >= 1 && data_.size() > 1; }

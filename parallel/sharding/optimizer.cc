@@ -152,7 +152,7 @@ void ShardedOptimizer::AppendShards(const Bucket& bucket, const std::string& sta
                                     std::vector<Shard>& shards) {
   float* data = OnHost(share);
   for (const FlatPart& part : bucket.parts()) {
-    shards.push_back(bucket.ShardOf(part, state, data));
+    shards.push_back(bucket.ShardOf(part, state, DType::kFp32, data));
     if (!IsTiedCopy(bucket)) continue;
     for (ShardBox& box : shards.back().boxes) ++box.replica;  // the first stage's copy is the one
   }
@@ -164,15 +164,22 @@ float* ShardedOptimizer::OnHost(const at::Tensor& share) {
   return host_copies_.back().copy.data_ptr<float>();
 }
 
+std::vector<ShareState> ShardedOptimizer::ShareStates() {
+  MakeMoments();
+  std::vector<ShareState> states;
+  for (const Trained& trained : trained_) {
+    const bool is_copy = IsTiedCopy(*trained.bucket);
+    states.push_back({trained.bucket, "master", trained.bucket->share_master(), is_copy});
+    states.push_back({trained.bucket, "exp_avg", trained.exp_avg, is_copy});
+    states.push_back({trained.bucket, "exp_avg_sq", trained.exp_avg_sq, is_copy});
+  }
+  return states;
+}
+
 std::vector<Shard> ShardedOptimizer::States() {
   ForgetCopies();
-  MakeMoments();
   std::vector<Shard> shards;
-  for (const Trained& trained : trained_) {
-    AppendShards(*trained.bucket, "master", trained.bucket->share_master(), shards);
-    AppendShards(*trained.bucket, "exp_avg", trained.exp_avg, shards);
-    AppendShards(*trained.bucket, "exp_avg_sq", trained.exp_avg_sq, shards);
-  }
+  for (const ShareState& state : ShareStates()) AppendShards(*state.bucket, state.state, state.share, shards);
   return shards;
 }
 

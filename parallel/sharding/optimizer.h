@@ -40,6 +40,14 @@ struct AdamWOptions {
   at::Device device = at::kCPU;  // of the buckets
 };
 
+// A state of one bucket as it lies on this rank.
+struct ShareState {
+  Bucket* bucket;
+  std::string state;  // "master", "exp_avg", "exp_avg_sq"
+  at::Tensor share;   // fp32 [share]
+  bool is_copy;       // of a tied embedding: another stage's is the one that counts
+};
+
 class ShardedOptimizer {
  public:
   // Buckets in the order of the forward pass; those that are not trained are passed over. The bucket of layer
@@ -55,6 +63,9 @@ class ShardedOptimizer {
   void SkipUpdate();
   int64_t step() const { return step_; }  // updates so far
 
+  // Every state of every trained bucket; whoever writes into them calls StatesLoaded afterwards.
+  std::vector<ShareState> ShareStates();
+  bool IsTiedCopy(const Bucket& bucket) const;  // the last stage's
   // Of every trained parameter what this rank's share holds: "master/NAME", "exp_avg/NAME",
   // "exp_avg_sq/NAME", in host memory: where the states are a device's, in copies that live until
   // ForgetCopies or the next call. Whoever writes into them calls StatesLoaded afterwards.
@@ -80,7 +91,6 @@ class ShardedOptimizer {
   static std::vector<DecayRun> DecayRuns(const Bucket& bucket);
   std::vector<Bucket*> Counted(const std::vector<Bucket*>& buckets) const;
   bool IsTied(const Bucket& bucket) const;
-  bool IsTiedCopy(const Bucket& bucket) const;  // the last stage's
   void MakeMoments();
   void Step(Trained& trained, const AdamWNumbers& numbers);
   void ClearGradients();

@@ -1,0 +1,74 @@
+#include "checkpoint/carried_files.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "checkpoint/file_system.h"
+#include "checkpoint/whole_file.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+
+namespace trireme {
+namespace {
+
+constexpr char kConfig[] = "config.json";
+constexpr std::array<std::string_view, 6> kEndings = {".json",  ".txt",      ".model",
+                                                      ".jinja", ".tiktoken", ".py"};
+
+bool IsCarried(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  if (name.ends_with(".index.json")) return false;
+  return std::any_of(kEndings.begin(), kEndings.end(), [&](auto ending) { return name.ends_with(ending); });
+}
+
+const char* TorchName(DType dtype) {
+  switch (dtype) {
+    case DType::kFp32:
+      return "float32";
+    case DType::kBf16:
+      return "bfloat16";
+    case DType::kFp16:
+      return "float16";
+    default:
+      return nullptr;
+  }
+}
+
+// The new text, or the old one where it says so already. Without a key the type is float32.
+std::string WithType(const std::string& text, const std::string& where, DType dtype) {
+  const char* name = TorchName(dtype);
+  Json config = ParseJson(text, where);
+  if (name == nullptr || !config.is_object()) return text;
+  const char* key = config.contains("torch_dtype") && !config.contains("dtype") ? "torch_dtype" : "dtype";
+  const bool said = config.contains(key) && config[key].is_string();
+  if ((said ? config[key].get<std::string>() : "float32") == name) return text;
+  config[key] = name;
+  return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+void CarryFiles(const std::filesystem::path& from, const std::filesystem::path& to,
+                std::optional<DType> dtype) {
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(from, error)) {
+    if (entry.is_regular_file(error) && IsCarried(entry.path())) files.push_back(entry.path());
+  }
+  if (error) throw InputError(from.string(), ": cannot be read: ", error.message());
+  std::sort(files.begin(), files.end());
+  for (const std::filesystem::path& file : files) {
+    std::string text = ReadTextFile(file.string());
+    if (dtype && file.filename() == kConfig) text = WithType(text, file.string(), *dtype);
+    WholeFile copy(to / file.filename());
+    copy.Write(text.data(), text.size());
+    copy.Commit();
+  }
+}
+
+}  // namespace trireme

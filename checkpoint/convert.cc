@@ -1,0 +1,195 @@
+#include "checkpoint/convert.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "checkpoint/carried_files.h"
+#include "checkpoint/elements.h"
+#include "checkpoint/file_system.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/shard_plan.h"
+#include "checkpoint/store_writer.h"
+#include "checkpoint/whole_file.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+
+namespace trireme {
+namespace {
+
+bool IsFloat(DType dtype) {
+  return dtype == DType::kFp64 || dtype == DType::kFp32 || dtype == DType::kFp16 || dtype == DType::kBf16;
+}
+
+DType TargetType(DType own, const ConvertOptions& options) {
+  return options.dtype && IsFloat(own) ? *options.dtype : own;
+}
+
+std::vector<PlannedTensor> TensorsOf(const HfDirectory& source, const ConvertOptions& options) {
+  std::vector<PlannedTensor> tensors;
+  for (const std::string& name : source.Names()) {
+    const TensorView view = source.Describe(name);
+    tensors.push_back({name, TargetType(view.dtype, options), view.shape});
+  }
+  return tensors;
+}
+
+// The type that all floating-point tensors have, for config.json.
+std::optional<DType> CommonType(const std::vector<PlannedTensor>& tensors) {
+  std::set<DType> types;
+  for (const PlannedTensor& tensor : tensors) {
+    if (IsFloat(tensor.dtype)) types.insert(tensor.dtype);
+  }
+  return types.size() == 1 ? std::optional(*types.begin()) : std::nullopt;
+}
+
+// The largest first, each to the rank that has the least so far: the same on every rank.
+std::vector<bool> MyShare(const std::vector<PlannedTensor>& tensors, const Crew& crew) {
+  std::vector<size_t> order(tensors.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return tensors[a].bytes() > tensors[b].bytes(); });
+  std::vector<uint64_t> loads(static_cast<size_t>(crew.size));
+  std::vector<bool> mine(tensors.size());
+  for (const size_t i : order) {
+    const auto least = std::min_element(loads.begin(), loads.end());
+    *least += tensors[i].bytes() + 1;
+    mine[i] = least - loads.begin() == crew.rank;
+  }
+  return mine;
+}
+
+// The tensor in the wanted type: its own bytes, or converted ones in `memory`.
+const void* InType(const TensorView& view, DType dtype, std::vector<std::byte>& memory) {
+  if (view.dtype == dtype) return view.bytes.data();
+  const auto count = static_cast<size_t>(Elements(view.shape));
+  memory.resize(count * static_cast<size_t>(ByteSize(dtype)));
+  Convert(view.dtype, view.bytes.data(), dtype, memory.data(), count);
+  return memory.data();
+}
+
+void WriteWhole(const std::filesystem::path& path, const std::string& text) {
+  WholeFile file(path);
+  file.Write(text.data(), text.size());
+  file.Commit();
+}
+
+// A file that several ranks write into at places of their own.
+class SharedFile {
+ public:
+  explicit SharedFile(std::filesystem::path path) : path_(std::move(path)) {
+    fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd_ < 0) Fail("cannot be opened");
+  }
+  ~SharedFile() { close(fd_); }
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+
+  void Write(uint64_t offset, const void* data, size_t bytes) const {
+    const auto* next = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t written = pwrite(fd_, next, std::min(bytes, size_t{1} << 30), static_cast<off_t>(offset));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) Fail("cannot be written");
+      next += written;
+      offset += static_cast<uint64_t>(written);
+      bytes -= static_cast<size_t>(written);
+    }
+  }
+  void Sync() const {
+    if (fsync(fd_) != 0) Fail("cannot be synced");
+  }
+
+ private:
+  [[noreturn]] void Fail(const char* what) const {
+    throw RuntimeError(path_.string(), ": ", what, ": ", std::strerror(errno));
+  }
+
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+void WriteShard(const HfDirectory& source, const PlannedShard& shard, const std::filesystem::path& part,
+                const std::vector<bool>& mine, bool first_rank) {
+  const SharedFile file(part / shard.file);
+  std::vector<std::byte> memory;
+  if (first_rank) file.Write(0, shard.header.data(), shard.header.size());
+  for (size_t i = 0; i < shard.tensors.size(); ++i) {
+    if (!mine[i]) continue;
+    const PlannedTensor& tensor = shard.tensors[i];
+    file.Write(tensor.offset, InType(source.Find(tensor.name), tensor.dtype, memory), tensor.bytes());
+    source.Release(tensor.name);
+  }
+  file.Sync();
+}
+
+// Rank 0 alone; the others wait.
+void Prepare(const std::filesystem::path& target, const ConvertOptions& options, const Crew& crew) {
+  if (crew.rank == 0) BeginAside(target, options.replace);
+  crew.barrier();
+}
+
+}  // namespace
+
+void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target,
+                       const ConvertOptions& options, const Crew& crew) {
+  const std::vector<PlannedTensor> tensors = TensorsOf(source, options);
+  const std::vector<PlannedShard> shards = PlanShards(tensors, options.shard_bytes);
+  const std::filesystem::path part = PartOf(target);
+  Prepare(target, options, crew);
+  for (const PlannedShard& shard : shards) {
+    WriteShard(source, shard, part, MyShare(shard.tensors, crew), crew.rank == 0);
+  }
+  crew.barrier();
+  if (crew.rank == 0) {
+    if (shards.size() > 1) WriteWhole(part / "model.safetensors.index.json", ShardIndex(shards));
+    CarryFiles(source.path(), part, CommonType(tensors));
+    Publish(target);
+  }
+  crew.barrier();
+}
+
+void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target,
+                      const ConvertOptions& options, const Crew& crew) {
+  const std::vector<PlannedTensor> tensors = TensorsOf(source, options);
+  const std::string config = ReadTextFile((source.path() / "config.json").string());
+  const Json parsed = ParseJson(config, (source.path() / "config.json").string());
+  const std::vector<bool> mine = MyShare(tensors, crew);
+  Prepare(target, options, crew);
+  RankFileWriter file(target, crew.rank);
+  std::vector<std::byte> memory;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!mine[i]) continue;
+    const PlannedTensor& tensor = tensors[i];
+    file.Write({.key = "weights/" + tensor.name,
+                .dtype = tensor.dtype,
+                .shape = tensor.shape,
+                .box = {Shape(tensor.shape.size(), 0), tensor.shape},
+                .data = InType(source.Find(tensor.name), tensor.dtype, memory),
+                .strides = RowMajorStrides(tensor.shape)});
+    source.Release(tensor.name);
+  }
+  file.Close();
+  crew.barrier();
+  if (crew.rank == 0) {
+    CarryFiles(source.path(), PartOf(target), CommonType(tensors));
+    checkpoint::Manifest header;
+    header.set_writer(options.writer);
+    header.set_family(parsed.is_object() ? parsed.value("model_type", "") : "");
+    header.set_model_config(config);
+    header.mutable_layout()->set_world(static_cast<uint32_t>(crew.size));
+    CommitCheckpoint(target, crew.size, std::move(header));
+  }
+  crew.barrier();
+}
+
+}  // namespace trireme

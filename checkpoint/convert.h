@@ -1,0 +1,31 @@
+// Weights from one kind of directory to another: a Hugging Face model to a checkpoint and back, tensor by
+// tensor, so that no rank ever has more than one tensor in memory. Any number of ranks share the work. Knows
+// no model: names, shapes and bytes stay what they are.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "checkpoint/crew.h"
+#include "checkpoint/hf_directory.h"
+#include "core/plan/dtype.h"
+
+namespace trireme {
+
+struct ConvertOptions {
+  std::optional<DType> dtype{};         // of floating-point tensors; none: each keeps its own
+  int64_t shard_bytes = 5'000'000'000;  // largest weights file; a larger tensor has one alone
+  bool replace = false;                 // a target that is there
+  std::string writer = "trireme";       // the program, for a checkpoint's manifest
+};
+
+// Both write aside and give the target its name when it is complete; a target that is there is refused.
+// Collective.
+void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target,
+                       const ConvertOptions& options, const Crew& crew);
+void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target,
+                      const ConvertOptions& options, const Crew& crew);
+
+}  // namespace trireme

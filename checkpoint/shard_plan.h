@@ -1,0 +1,37 @@
+// ShardPlan: which tensors go into which safetensors file, and where in it. Numbers and names only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/plan/box.h"
+#include "core/plan/dtype.h"
+
+namespace trireme {
+
+struct PlannedTensor {
+  std::string name;
+  DType dtype = DType::kFp32;
+  Shape shape;
+  uint64_t offset = 0;  // in the file, header included
+
+  uint64_t bytes() const { return static_cast<uint64_t>(Elements(shape) * ByteSize(dtype)); }
+};
+
+struct PlannedShard {
+  std::string file;
+  std::string header;  // with its length in front
+  std::vector<PlannedTensor> tensors;
+  uint64_t bytes = 0;  // of the file
+};
+
+// One file model.safetensors, or model-00001-of-00003.safetensors and on: tensors in the given order, as many
+// in each as `most_bytes` allow. Within a file larger element types come first, then names, as the format's
+// own writer does.
+std::vector<PlannedShard> PlanShards(const std::vector<PlannedTensor>& tensors, int64_t most_bytes);
+
+// model.safetensors.index.json of several shards.
+std::string ShardIndex(const std::vector<PlannedShard>& shards);
+
+}  // namespace trireme

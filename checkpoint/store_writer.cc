@@ -1,0 +1,162 @@
+#include "checkpoint/store_writer.h"
+
+#include <chrono>
+#include <map>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "checkpoint/crc32c.h"
+#include "checkpoint/elements.h"
+#include "checkpoint/file_system.h"
+#include "checkpoint/hdf5_file.h"
+#include "checkpoint/manifest.h"
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+// Row-major in memory of its own, for pieces that are not so where they lie.
+const void* Packed(const PieceToWrite& piece, std::vector<std::byte>& scratch) {
+  if (IsContiguous(piece.box.extent, piece.strides)) return piece.data;
+  scratch.resize(static_cast<size_t>(piece.box.elements() * ByteSize(piece.dtype)));
+  CopyBox(piece.box.extent, {piece.dtype, piece.data, piece.strides},
+          {piece.dtype, scratch.data(), RowMajorStrides(piece.box.extent)});
+  return scratch.data();
+}
+
+void Describe(const PieceToWrite& piece, uint64_t byte_offset, uint32_t crc, checkpoint::Tensor& tensor) {
+  tensor.set_key(piece.key);
+  tensor.set_dtype(std::string(Name(piece.dtype)));
+  tensor.mutable_shape()->Assign(piece.shape.begin(), piece.shape.end());
+  checkpoint::Piece& described = *tensor.add_pieces();
+  described.mutable_offset()->Assign(piece.box.offset.begin(), piece.box.offset.end());
+  described.mutable_extent()->Assign(piece.box.extent.begin(), piece.box.extent.end());
+  described.set_byte_offset(byte_offset);
+  described.set_crc32c(crc);
+}
+
+// All ranks' lists as one: tensors in the order in which they are met, pieces numbered by their file.
+void MergeLists(const std::filesystem::path& part, int ranks, checkpoint::Manifest& manifest) {
+  std::map<std::string, int> places;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const checkpoint::Manifest list = ParseManifestFile(part / RankManifest(rank));
+    *manifest.add_files() = list.files(0);
+    for (const checkpoint::Tensor& tensor : list.tensors()) {
+      const auto [place, is_new] = places.emplace(tensor.key(), manifest.tensors_size());
+      if (is_new) {
+        *manifest.add_tensors() = tensor;
+        manifest.mutable_tensors(place->second)->clear_pieces();
+      }
+      checkpoint::Tensor& merged = *manifest.mutable_tensors(place->second);
+      TRIREME_CHECK(merged.dtype() == tensor.dtype() && ShapeOf(merged) == ShapeOf(tensor))
+          << tensor.key() << " differs between ranks";
+      for (checkpoint::Piece piece : tensor.pieces()) {
+        piece.set_file(static_cast<uint32_t>(rank));
+        *merged.add_pieces() = std::move(piece);
+      }
+    }
+  }
+}
+
+void ShowWhole(const checkpoint::Tensor& tensor, const std::string& name,
+               const checkpoint::Manifest& manifest, Hdf5File& index) {
+  std::vector<VirtualPiece> pieces;
+  for (const checkpoint::Piece& piece : tensor.pieces()) {
+    if (BoxOf(piece).elements() == 0) continue;
+    pieces.push_back({manifest.files(static_cast<int>(piece.file())).name(),
+                      DatasetOf(tensor.key(), BoxOf(piece)), BoxOf(piece)});
+  }
+  index.WriteVirtual(name, DTypeFromName(tensor.dtype()), ShapeOf(tensor), pieces);
+}
+
+// "/weights/NAME" and "/optimizer/STATE/NAME". Where the weights are fp32 they are the masters, too.
+void WriteIndex(const std::filesystem::path& file, const checkpoint::Manifest& manifest) {
+  std::map<std::string, const checkpoint::Tensor*> by_key;
+  for (const checkpoint::Tensor& tensor : manifest.tensors()) by_key[tensor.key()] = &tensor;
+  Hdf5File index(file);
+  index.WriteAttribute("writer", manifest.writer());
+  for (const checkpoint::Tensor& tensor : manifest.tensors()) {
+    const std::string& key = tensor.key();
+    const bool is_weight = key.starts_with("weights/");
+    ShowWhole(tensor, (is_weight ? "/" : "/optimizer/") + key, manifest, index);
+    const std::string name = key.substr(key.find('/') + 1);
+    if (is_weight && by_key.contains("exp_avg/" + name) && !by_key.contains("master/" + name)) {
+      ShowWhole(tensor, "/optimizer/master/" + name, manifest, index);
+    }
+  }
+  index.Close();
+}
+
+}  // namespace
+
+std::filesystem::path PartOf(const std::filesystem::path& directory) { return directory.string() + ".part"; }
+
+void BeginAside(const std::filesystem::path& directory, bool replace) {
+  std::error_code ignored;
+  if (!replace && std::filesystem::exists(directory, ignored)) {
+    throw InputError(directory.string(), " is there already; move it away or choose another directory");
+  }
+  RemoveAll(PartOf(directory));
+  CreateFolder(PartOf(directory));
+}
+
+void Publish(const std::filesystem::path& directory) {
+  const std::filesystem::path part = PartOf(directory);
+  SyncFolder(part);
+  std::error_code ignored;
+  if (std::filesystem::exists(directory, ignored)) {
+    ExchangeAndSync(part, directory);
+    RemoveAll(part);
+  } else {
+    RenameAndSync(part, directory);
+  }
+}
+
+RankFileWriter::RankFileWriter(const std::filesystem::path& directory, int rank)
+    : part_(PartOf(directory)), rank_(rank), file_(part_ / RankFile(rank)) {
+  list_.set_format(kFormat);
+}
+
+void RankFileWriter::Write(const PieceToWrite& piece) {
+  const void* data = Packed(piece, scratch_);
+  const auto bytes = static_cast<size_t>(piece.box.elements() * ByteSize(piece.dtype));
+  const uint64_t offset =
+      file_.WriteDataset(DatasetOf(piece.key, piece.box), piece.dtype, piece.box.extent, data);
+  const auto [place, is_new] = places_.emplace(piece.key, list_.tensors_size());
+  checkpoint::Tensor& tensor = is_new ? *list_.add_tensors() : *list_.mutable_tensors(place->second);
+  Describe(piece, offset, Crc32c(data, bytes), tensor);
+}
+
+void RankFileWriter::Close() {
+  file_.Close();
+  checkpoint::File& described = *list_.add_files();
+  described.set_name(RankFile(rank_));
+  described.set_bytes(std::filesystem::file_size(part_ / RankFile(rank_)));
+  WriteManifestFile(part_ / RankManifest(rank_), list_);
+}
+
+bool AwaitRankFiles(const std::filesystem::path& directory, int ranks, const std::function<bool()>& give_up) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::filesystem::path list = PartOf(directory) / RankManifest(rank);
+    std::error_code ignored;
+    while (!std::filesystem::exists(list, ignored)) {
+      if (give_up()) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  return true;
+}
+
+void CommitCheckpoint(const std::filesystem::path& directory, int ranks, checkpoint::Manifest header) {
+  const std::filesystem::path part = PartOf(directory);
+  header.set_format(kFormat);
+  MergeLists(part, ranks, header);
+  for (const checkpoint::Tensor& tensor : header.tensors()) CheckCovered(tensor, part.string());
+  WriteIndex(part / kIndexFile, header);
+  for (int rank = 0; rank < ranks; ++rank) RemoveAll(part / RankManifest(rank));
+  WriteManifestFile(part / kManifestFile, header);
+  Publish(directory);
+}
+
+}  // namespace trireme

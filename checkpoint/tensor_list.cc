@@ -1,0 +1,104 @@
+#include "checkpoint/tensor_list.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <iomanip>
+#include <sstream>
+#include <system_error>
+
+#include "checkpoint/crc32c.h"
+#include "checkpoint/elements.h"
+#include "checkpoint/manifest.h"
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr char kAdapter[] = "adapter_model.safetensors";
+constexpr std::string_view kWeights = "weights/";
+
+std::string KeyOf(const std::string& name) {
+  for (const char* state : {"master/", "exp_avg/", "exp_avg_sq/"}) {
+    if (name.starts_with(state)) return name;
+  }
+  return std::string(kWeights) + name;
+}
+
+std::vector<float> AsFloat(const ListedTensor& tensor, std::span<const std::byte> bytes) {
+  std::vector<float> wide(static_cast<size_t>(Elements(tensor.shape)));
+  Convert(tensor.dtype, bytes.data(), DType::kFp32, wide.data(), wide.size());
+  return wide;
+}
+
+}  // namespace
+
+TensorList::TensorList(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (IsCheckpoint(path)) {
+    store_ = std::make_unique<StoreReader>(path);
+    for (const checkpoint::Tensor& tensor : store_->manifest().tensors()) {
+      const std::string& key = tensor.key();
+      tensors_.push_back({key.starts_with(kWeights) ? key.substr(kWeights.size()) : key,
+                          DTypeFromName(tensor.dtype()), ShapeOf(tensor), tensor.pieces_size()});
+    }
+  } else if (std::filesystem::is_regular_file(path, ignored) ||
+             std::filesystem::exists(path / kAdapter, ignored)) {
+    file_ = std::make_unique<SafetensorsFile>(std::filesystem::is_directory(path, ignored) ? path / kAdapter
+                                                                                           : path);
+    for (const auto& [name, view] : file_->tensors()) tensors_.push_back({name, view.dtype, view.shape});
+  } else {
+    directory_ = std::make_unique<HfDirectory>(path);
+    for (const std::string& name : directory_->Names()) {
+      const TensorView view = directory_->Describe(name);
+      tensors_.push_back({name, view.dtype, view.shape});
+    }
+  }
+}
+
+const ListedTensor* TensorList::Find(const std::string& name) const {
+  const auto found = std::find_if(tensors_.begin(), tensors_.end(),
+                                  [&](const ListedTensor& one) { return one.name == name; });
+  return found == tensors_.end() ? nullptr : &*found;
+}
+
+std::span<const std::byte> TensorList::Read(const ListedTensor& tensor) {
+  if (file_) return file_->tensors().at(tensor.name).bytes;
+  if (directory_) return directory_->Find(tensor.name).bytes;
+  memory_.resize(static_cast<size_t>(tensor.bytes()));
+  store_->ReadWhole(store_->Find(KeyOf(tensor.name)), memory_.data());
+  return memory_;
+}
+
+uint32_t TensorList::Digest(const ListedTensor& tensor) {
+  const std::span<const std::byte> bytes = Read(tensor);
+  return Crc32c(bytes.data(), bytes.size());
+}
+
+std::string DigestText(uint32_t digest) {
+  std::ostringstream text;
+  text << std::hex << std::setfill('0') << std::setw(8) << digest;
+  return text.str();
+}
+
+std::string CompareTensors(TensorList& a, const ListedTensor& one, TensorList& b, const ListedTensor& other) {
+  const std::string types =
+      one.dtype == other.dtype ? "" : Concat(Name(one.dtype), " and ", Name(other.dtype), "; ");
+  const std::span<const std::byte> left = a.Read(one), right = b.Read(other);
+  if (types.empty() && std::equal(left.begin(), left.end(), right.begin(), right.end())) return "";
+  if (!CanConvert(one.dtype, DType::kFp32) || !CanConvert(other.dtype, DType::kFp32))
+    return types + "other bytes";
+  const std::vector<float> x = AsFloat(one, left), y = AsFloat(other, right);
+  int64_t unequal = 0;
+  double largest = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
+    ++unequal;
+    const double distance = std::abs(static_cast<double>(x[i]) - y[i]);
+    largest = distance > largest || std::isnan(distance) ? distance : largest;
+  }
+  if (unequal == 0) return types.empty() ? "" : types + "equal values";
+  return Concat(types, unequal, " of ", x.size(), " elements differ, by at most ", largest);
+}
+
+}  // namespace trireme

@@ -1,0 +1,110 @@
+// `trireme convert`: a Hugging Face directory to a checkpoint, or a checkpoint to a Hugging Face directory.
+#include "checkpoint/convert.h"
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+#include <vector>
+
+#include "checkpoint/elements.h"
+#include "checkpoint/manifest.h"
+#include "core/base/error.h"
+#include "core/cli/command.h"
+#include "core/comm/job.h"
+#include "launch/crew.h"
+#include "launch/verify_conversion.h"
+
+namespace trireme {
+namespace {
+
+std::optional<DType> WantedType(const Arguments& arguments) {
+  if (!arguments.has("dtype")) return std::nullopt;
+  const std::string name = arguments.value("dtype");
+  for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+    if (Name(dtype) == name) return dtype;
+  }
+  throw InputError("--dtype ", name, ": weights are not written in it; write bf16, fp16 or fp32");
+}
+
+// Every tensor that both have, element by element, in the target's type.
+void CompareTensors(const HfDirectory& source, const HfDirectory& target, const Crew& crew) {
+  const std::vector<std::string> names = source.Names();
+  if (names != target.Names())
+    throw RuntimeError(target.path().string(), ": has other tensors than the source");
+  std::vector<std::byte> converted;
+  for (size_t i = static_cast<size_t>(crew.rank); i < names.size(); i += static_cast<size_t>(crew.size)) {
+    const TensorView &from = source.Find(names[i]), &to = target.Find(names[i]);
+    converted.resize(to.bytes.size());
+    if (from.shape != to.shape)
+      throw RuntimeError(target.path().string(), ": '", names[i], "' has another shape");
+    Convert(from.dtype, from.bytes.data(), to.dtype, converted.data(),
+            static_cast<size_t>(Elements(from.shape)));
+    if (!std::equal(converted.begin(), converted.end(), to.bytes.begin())) {
+      throw RuntimeError(target.path().string(), ": '", names[i], "' differs from ",
+                         source.FileOf(names[i]).string());
+    }
+    source.Release(names[i]);
+    target.Release(names[i]);
+  }
+}
+
+void ConvertModel(const Arguments& arguments, Job& job) {
+  const std::filesystem::path from = arguments.value("from"), to = arguments.value("to");
+  const ConvertOptions options{.dtype = WantedType(arguments),
+                               .shard_bytes = arguments.integer("shard-bytes", 5'000'000'000, 1),
+                               .replace = arguments.has("force")};
+  const bool exporting = IsCheckpoint(from);
+  if (arguments.has("verify")) RefuseUnverifiable(from);
+  const HfDirectory source(from);
+  if (source.Names().empty()) throw InputError(from.string(), ": has no weights to convert");
+  const Crew crew = CrewOf(job);
+  if (exporting) {
+    ExportHuggingFace(source, to, options, crew);
+  } else {
+    ImportCheckpoint(source, to, options, crew);
+  }
+  if (job.rank() == 0) {
+    std::cout << "wrote " << source.Names().size() << " tensors to " << to.string() << ", a "
+              << (exporting ? "Hugging Face directory" : "checkpoint") << "\n";
+  }
+  if (!arguments.has("verify")) return;
+  CompareTensors(source, HfDirectory(to), crew);
+  const double difference = LossDifference(from, to, job);
+  if (job.rank() == 0) {
+    std::cout << "verified: all tensors are equal; losses of both models differ by " << difference << "\n";
+  }
+  if (!options.dtype && difference != 0)
+    throw RuntimeError(to.string(), ": the model gives other losses than ", from.string());
+}
+
+}  // namespace
+
+Command ConvertCommand() {
+  return {
+      .name = "convert",
+      .summary =
+          "Turns a Hugging Face directory into a checkpoint, or a checkpoint into a Hugging Face directory. "
+          "Alone or under mpirun; no rank has more than one tensor in memory.",
+      .options = {{.name = "from",
+                   .value_name = "DIR",
+                   .help = "a Hugging Face directory or a checkpoint-N",
+                   .required = true},
+                  {.name = "to",
+                   .value_name = "DIR",
+                   .help = "the directory to write, of the other kind",
+                   .required = true},
+                  {.name = "dtype",
+                   .value_name = "TYPE",
+                   .help =
+                       "bf16, fp16 or fp32 for all floating-point tensors; by default each keeps its own"},
+                  {.name = "shard-bytes",
+                   .value_name = "N",
+                   .help =
+                       "most bytes of one weights file of a Hugging Face directory; by default 5000000000"},
+                  {.name = "force", .help = "replace a directory that is there already"},
+                  {.name = "verify",
+                   .help = "compare every tensor afterwards, and what both models make of the same tokens"}},
+      .run = ConvertModel};
+}
+
+}  // namespace trireme

@@ -1,0 +1,14 @@
+// The job's ranks as checkpoint/ knows them.
+#pragma once
+
+#include "checkpoint/crew.h"
+#include "core/comm/job.h"
+
+namespace trireme {
+
+// `job` outlives it.
+inline Crew CrewOf(Job& job) {
+  return {.rank = job.rank(), .size = job.world(), .barrier = [&job] { job.Barrier(); }};
+}
+
+}  // namespace trireme

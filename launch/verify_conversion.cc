@@ -1,0 +1,64 @@
+#include "launch/verify_conversion.h"
+
+#include "core/base/error.h"
+
+#ifdef TRIREME_TORCH_VERSION
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/base/random.h"
+#include "core/config/load.h"
+#include "models/families.h"
+#include "train/trainer.h"
+#endif
+
+namespace trireme {
+
+#ifdef TRIREME_TORCH_VERSION
+namespace {
+
+constexpr int64_t kRows = 4, kLength = 24;
+
+// Only the last token of each row is trained: its loss is one number of the log-softmax of the logits.
+std::vector<double> TokenLosses(const std::filesystem::path& directory, Job& job) {
+  const LayerGraph graph = BuildGraph(HfConfig::Read(directory));
+  const Config config = ParseConfig("", "defaults", {"device=cpu"});
+  Trainer trainer(config, graph, PlanRun(config, graph, job.world()), job, DType::kFp32);
+  trainer.LoadWeights(directory.string());
+  const RandomStream random(1, "tokens of convert --verify");
+  std::vector<double> losses;
+  for (int64_t row = 0; row < kRows; ++row) {
+    Row one;
+    for (int64_t i = 0; i < kLength; ++i) {
+      one.input_ids.push_back(static_cast<int64_t>(random.Below(static_cast<uint64_t>(VocabularyOf(graph)),
+                                                                static_cast<uint64_t>(row * kLength + i))));
+    }
+    one.labels.assign(kLength, kNotTrained);
+    one.labels.back() = one.input_ids.back();
+    losses.push_back(trainer.Pass({one}));
+    trainer.FinishGradients();
+    trainer.optimizer().SkipUpdate();
+  }
+  return losses;
+}
+
+}  // namespace
+
+void RefuseUnverifiable(const std::filesystem::path& directory) { BuildGraph(HfConfig::Read(directory)); }
+
+double LossDifference(const std::filesystem::path& a, const std::filesystem::path& b, Job& job) {
+  const std::vector<double> before = TokenLosses(a, job), after = TokenLosses(b, job);
+  double largest = 0;
+  for (size_t i = 0; i < before.size(); ++i) largest = std::max(largest, std::abs(before[i] - after[i]));
+  return largest;
+}
+#else
+void RefuseUnverifiable(const std::filesystem::path&) {
+  throw InputError("--verify runs the model, and this trireme was built without torch; leave it out");
+}
+
+double LossDifference(const std::filesystem::path&, const std::filesystem::path&, Job&) { return 0; }
+#endif
+
+}  // namespace trireme

@@ -1,0 +1,16 @@
+// Whether two model directories are the same model: what each makes of the same few tokens, in fp32.
+#pragma once
+
+#include <filesystem>
+
+#include "core/comm/job.h"
+
+namespace trireme {
+
+// Refuses, before anything is written, a model that cannot be run.
+void RefuseUnverifiable(const std::filesystem::path& directory);
+
+// Collective. The largest difference of the losses of single tokens: of the logits' log-softmax.
+double LossDifference(const std::filesystem::path& a, const std::filesystem::path& b, Job& job);
+
+}  // namespace trireme

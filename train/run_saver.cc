@@ -1,0 +1,89 @@
+#include "train/run_saver.h"
+
+#include <ATen/ops/empty.h>
+
+#include <utility>
+
+#include "checkpoint/carried_files.h"
+#include "checkpoint/elements.h"
+#include "checkpoint/run_checkpoints.h"
+#include "core/base/error.h"
+#include "core/plan/file_pieces.h"
+#include "core/tensor/dtype.h"
+
+namespace trireme {
+
+RunSaver::RunSaver(Trainer& trainer, Job& job, RunSaverOptions options)
+    : trainer_(trainer), job_(job), options_(std::move(options)) {}
+
+void RunSaver::Save(const checkpoint::Progress& progress) {
+  background_.Wait();
+  const std::filesystem::path directory = CheckpointPath(options_.output, progress.step());
+  if (job_.rank() == 0) BeginAside(directory);
+  job_.Barrier();
+  Copy();
+  background_.Start([this, directory, progress] {
+    try {
+      WriteFiles(directory, progress);
+    } catch (const std::exception& error) {
+      throw RuntimeError("the checkpoint of step ", progress.step(), " was not saved: ", error.what());
+    }
+  });
+}
+
+void RunSaver::Finish() {
+  background_.Wait();
+  job_.Barrier();
+}
+
+// The values, and of the states all but the masters where those are the values.
+void RunSaver::Copy() {
+  size_t index = 0;
+  ShardedOptimizer& optimizer = trainer_.optimizer();
+  for (Bucket* bucket : trainer_.model().buckets()) {
+    if (!optimizer.IsTiedCopy(*bucket)) CopyShare(index++, *bucket, "weights", bucket->share_values());
+  }
+  for (const ShareState& state : optimizer.ShareStates()) {
+    const bool is_value = state.state == "master" && state.bucket->share_values().scalar_type() == at::kFloat;
+    if (!state.is_copy && !is_value) CopyShare(index++, *state.bucket, state.state, state.share);
+  }
+}
+
+void RunSaver::CopyShare(size_t index, Bucket& bucket, const std::string& state, const at::Tensor& share) {
+  if (index == host_.size()) {
+    host_.push_back(at::empty(share.sizes(), share.options().device(at::kCPU)));
+    Describe(bucket, state, host_.back());
+  }
+  host_[index].copy_(share);
+}
+
+void RunSaver::Describe(Bucket& bucket, const std::string& state, const at::Tensor& host) {
+  const DType dtype = FromTorch(host.scalar_type());
+  for (const FlatPart& part : bucket.parts()) {
+    const Shard shard = bucket.ShardOf(part, state, dtype, host.data_ptr());
+    for (const FilePiece& piece : FilePieces(bucket.entries()[part.parameter]->parameter, shard)) {
+      if (piece.replica != 0) continue;
+      pieces_.push_back({.key = state + "/" + piece.tensor->name,
+                         .dtype = dtype,
+                         .shape = piece.tensor->shape,
+                         .box = piece.box,
+                         .data = Advance(shard.data, dtype, piece.offset),
+                         .strides = piece.strides});
+    }
+  }
+}
+
+void RunSaver::WriteFiles(const std::filesystem::path& directory, const checkpoint::Progress& progress) {
+  RankFileWriter file(directory, job_.rank());
+  for (const PieceToWrite& piece : pieces_) file.Write(piece);
+  file.Close();
+  if (job_.rank() != 0) return;
+  if (!AwaitRankFiles(directory, job_.world(), [this] { return background_.giving_up(); })) return;
+  CarryFiles(options_.model, PartOf(directory), std::nullopt);
+  checkpoint::Manifest header = options_.header;
+  *header.mutable_progress() = progress;
+  CommitCheckpoint(directory, job_.world(), std::move(header));
+  RemoveOldCheckpoints(options_.output, options_.keep);
+}
+
+}  // namespace trireme

@@ -1,0 +1,124 @@
+#include "train/run_start.h"
+
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "checkpoint/file_system.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/run_checkpoints.h"
+#include "checkpoint/whole_file.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/log.h"
+
+namespace trireme {
+namespace {
+
+bool Exists(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+bool IsSame(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(a, b, ignored);
+}
+
+void RefuseFile(const std::filesystem::path& output, const std::string& file) {
+  if (!Exists(output / file)) return;
+  throw InputError("run.output ", output.string(), " has a ", file, " already; choose another directory");
+}
+
+RunStart FindStart(const Config& config, std::vector<std::string>* passed_over) {
+  RunStart start{.output = config.run().output(), .checkpoint = std::nullopt};
+  const std::string& resume = config.run().resume();
+  if (resume == "never") return start;
+  if (resume == "auto") {
+    const auto newest = NewestComplete(start.output, passed_over);
+    if (!newest) return start;
+    start.checkpoint = newest->path;
+  } else {
+    if (!IsCheckpoint(resume)) {
+      throw InputError("run.resume: ", resume,
+                       " is no checkpoint; write auto, never or a run's checkpoint-N");
+    }
+    start.checkpoint = resume;
+  }
+  start.step = ReadManifest(*start.checkpoint).progress().step();
+  start.same_run = IsSame(FolderOf(*start.checkpoint), start.output);
+  return start;
+}
+
+void RefuseNewer(const RunStart& start) {
+  for (const RunCheckpoint& found : FindCheckpoints(start.output)) {
+    if (start.same_run && found.step <= start.step) continue;
+    throw InputError("run.output ", start.output.string(), " has a ", found.path.filename().string(),
+                     start.same_run ? Concat(", newer than step ", start.step, " to go on from") : "",
+                     "; move it away or choose another directory");
+  }
+}
+
+}  // namespace
+
+RunStart PrepareRun(const Config& config, Job& job) {
+  if (config.run().output().empty()) {
+    throw InputError("run.output is empty; name a directory for what the run writes");
+  }
+  std::vector<std::string> passed_over;
+  const RunStart start = FindStart(config, &passed_over);
+  if (!start.same_run) {
+    for (const char* file : {"log.jsonl", "run.yaml", "final"}) RefuseFile(start.output, file);
+  }
+  if (!start.same_run || config.run().trace() > 0) RefuseFile(start.output, "trace.json");
+  std::vector<RunCheckpoint> damaged;
+  if (passed_over.empty()) {
+    RefuseNewer(start);
+  } else {
+    for (const RunCheckpoint& found : FindCheckpoints(start.output)) {
+      if (found.step > start.step || !start.checkpoint) damaged.push_back(found);
+    }
+  }
+  job.Barrier();  // all have looked
+  if (job.rank() == 0) {
+    CreateFolder(start.output);
+    for (const std::string& why : passed_over) TRIREME_LOG(WARNING) << "passed over: " << why;
+    for (const RunCheckpoint& one : damaged) {
+      RenameAndSync(one.path, one.path.string() + ".damaged");
+    }
+  }
+  job.Barrier();
+  return start;
+}
+
+void CheckSameData(const checkpoint::DataPosition& saved, const checkpoint::DataPosition& now,
+                   const std::filesystem::path& checkpoint) {
+  const auto want = [&](const char* what, auto was, auto is) {
+    if (was == is) return;
+    throw InputError(checkpoint.string(), ": was trained with ", what, " ", was, ", this run has ", is,
+                     "; its place in the data is lost. Keep it, or start anew from the weights: model.path: ",
+                     checkpoint.string(), ", run.resume: never");
+  };
+  want("run.global_batch", saved.global_batch(), now.global_batch());
+  want("data.shuffle", saved.shuffle(), now.shuffle());
+  want("run.seed", saved.seed(), now.seed());
+  want("rows in data.train:", saved.rows(), now.rows());
+}
+
+void CutLog(const std::filesystem::path& log, int64_t step) {
+  if (!Exists(log)) return;
+  std::istringstream lines(ReadTextFile(log.string()));
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    // The last line of a run that was killed may be cut short.
+    if (object.is_object() && object.value("step", int64_t{0}) <= step) kept += line + "\n";
+  }
+  WholeFile file(log);
+  file.Write(kept.data(), kept.size());
+  file.Commit();
+}
+
+}  // namespace trireme
