@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -34,9 +35,8 @@ class Handle {
   herr_t (*close_)(hid_t);
 };
 
-// The innermost message of HDF5's stack is the cause: "unable to extend file properly: No space left on
-// device".
-std::string Reason() {
+// What the system said, or else the innermost message of HDF5's own, in one line.
+std::string Reason(int number) {
   std::string reason;
   H5Ewalk2(
       H5E_DEFAULT, H5E_WALK_UPWARD,
@@ -46,21 +46,30 @@ std::string Reason() {
       },
       &reason);
   H5Eclear2(H5E_DEFAULT);
+  if (number != 0) return std::strerror(number);
+  std::replace(reason.begin(), reason.end(), '\n', ' ');
   return reason.empty() ? "HDF5 gives no reason" : reason;
+}
+
+// HDF5's own clean-up at exit trips over a file that could not be closed.
+void LeaveExitAlone() {
+  static const herr_t once = H5dont_atexit();
+  static_cast<void>(once);
 }
 
 class Calls {  // on one file, under the lock; HDF5 prints nothing itself
  public:
   explicit Calls(const std::filesystem::path& path) : path_(path), lock_(Hdf5Lock()) {
+    LeaveExitAlone();
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+    errno = 0;
   }
 
   template <typename Result>
   Result Want(Result result, const char* what, const std::string& name = "") const {
     if (result >= 0) return result;
     const int number = errno;
-    throw RuntimeError(path_.string(), ": ", what, name.empty() ? "" : " ", name, ": ", Reason(),
-                       number == ENOSPC ? " (no space left on the device)" : "");
+    throw RuntimeError(path_.string(), ": ", what, name.empty() ? "" : " ", name, ": ", Reason(number));
   }
 
  private:

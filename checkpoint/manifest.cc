@@ -143,11 +143,12 @@ checkpoint::Manifest ReadManifest(const std::filesystem::path& directory) {
   return manifest;
 }
 
-void WriteManifestFile(const std::filesystem::path& path, const checkpoint::Manifest& manifest) {
+void WriteManifestFile(const std::filesystem::path& path, const checkpoint::Manifest& manifest,
+                       bool sync_name) {
   const std::string text = manifest.SerializeAsString();
   WholeFile file(path);
   file.Write(text.data(), text.size());
-  file.Commit();
+  file.Commit(sync_name);
 }
 
 }  // namespace trireme

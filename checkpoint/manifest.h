@@ -28,7 +28,9 @@ bool IsCheckpoint(const std::filesystem::path& directory);  // whether there is 
 checkpoint::Manifest ReadManifest(const std::filesystem::path& directory);
 // The same without the checks of what the directory holds.
 checkpoint::Manifest ParseManifestFile(const std::filesystem::path& file);
-void WriteManifestFile(const std::filesystem::path& file, const checkpoint::Manifest& manifest);
+// `sync_name` as in WholeFile::Commit.
+void WriteManifestFile(const std::filesystem::path& file, const checkpoint::Manifest& manifest,
+                       bool sync_name = true);
 
 // Refuses pieces that leave their tensor, leave a gap or overlap. `where` stands before the message.
 void CheckCovered(const checkpoint::Tensor& tensor, const std::string& where);

@@ -133,7 +133,8 @@ void RankFileWriter::Close() {
   checkpoint::File& described = *list_.add_files();
   described.set_name(RankFile(rank_));
   described.set_bytes(std::filesystem::file_size(part_ / RankFile(rank_)));
-  WriteManifestFile(part_ / RankManifest(rank_), list_);
+  // Once the list is there the folder is the committing rank's, which may rename it at any moment.
+  WriteManifestFile(part_ / RankManifest(rank_), list_, /*sync_name=*/false);
 }
 
 bool AwaitRankFiles(const std::filesystem::path& directory, int ranks, const std::function<bool()>& give_up) {

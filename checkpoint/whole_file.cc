@@ -45,10 +45,11 @@ void WholeFile::Write(const void* data, size_t bytes) {
   }
 }
 
-void WholeFile::Commit() {
+void WholeFile::Commit(bool sync_name) {
   if (fsync(fd_) != 0) Fail(aside_, "cannot be synced");
   if (close(std::exchange(fd_, -1)) != 0) Fail(aside_, "cannot be closed");
-  RenameAndSync(aside_, path_);
+  if (rename(aside_.c_str(), path_.c_str()) != 0) Fail(path_, "cannot be given its name");
+  if (sync_name) SyncFolder(FolderOf(path_));
 }
 
 }  // namespace trireme

@@ -15,7 +15,10 @@ class WholeFile {
   WholeFile& operator=(const WholeFile&) = delete;
 
   void Write(const void* data, size_t bytes);
-  void Commit();  // the file is on the disk and has its name when this returns
+  // The file is on the disk and has its name when this returns. `sync_name` false: the name is not on the
+  // disk yet; for a file that tells another process to take the folder over, which then is no longer this
+  // one's to touch.
+  void Commit(bool sync_name = true);
 
  private:
   std::filesystem::path path_;

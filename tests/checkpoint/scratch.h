@@ -13,10 +13,9 @@ namespace trireme {
 
 class Scratch {
  public:
-  Scratch() {
+  explicit Scratch(const std::filesystem::path& where = std::filesystem::temp_directory_path()) {
     static int count = 0;
-    path_ = std::filesystem::temp_directory_path() /
-            ("trireme-test-" + std::to_string(getpid()) + "-" + std::to_string(count++));
+    path_ = where / ("trireme-test-" + std::to_string(getpid()) + "-" + std::to_string(count++));
     std::filesystem::create_directories(path_);
   }
   ~Scratch() {
