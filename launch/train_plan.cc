@@ -42,13 +42,6 @@ LayerGraph ReadModel(const ModelConfig& model) {
   return graph;
 }
 
-void CheckExperts(const Config& config, const LayerGraph& graph) {
-  const ParallelConfig& parallel = config.parallel();
-  if (parallel.expert() * parallel.expert_tensor() == 1) return;
-  throw InputError("parallel.expert = ", parallel.expert(), ", expert_tensor = ", parallel.expert_tensor(),
-                   ": ", graph.family, " has no experts to share; write 1 for both");
-}
-
 // Beyond these a typing error is likelier than a plan.
 void CheckTokens(const Config& config) {
   constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
@@ -75,7 +68,6 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   CheckTokens(config);
   CheckFiles(config);
   LayerGraph graph = ReadModel(config.model());
-  CheckExperts(config, graph);
   RunPlan run = PlanRun(config, graph, world);
   const int micro_batches = MicroBatches(config.run(), run);
   const int drawn = std::min(micro_batches, kMostDrawn);

@@ -1,5 +1,6 @@
 #include "models/decoder.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -28,11 +29,16 @@ constexpr std::pair<const char*, const char*> kLayerNames[] = {
     {"mlp.gate.bias", "mlp.gate_proj.bias"},
     {"mlp.up.bias", "mlp.up_proj.bias"},
     {"mlp.down.bias", "mlp.down_proj.bias"},
+    {"router.weight", "mlp.gate.weight"},
+    {"experts.gate.weight", "mlp.experts.{expert}.gate_proj.weight"},
+    {"experts.up.weight", "mlp.experts.{expert}.up_proj.weight"},
+    {"experts.down.weight", "mlp.experts.{expert}.down_proj.weight"},
 };
 
-HfNames NamesOfLayer(int64_t index) {
+HfNames NamesOfLayer(size_t index, const LayerNames& of_family) {
   HfNames names;
   for (const auto& [role, name] : kLayerNames) names[role] = Concat("model.layers.", index, ".", name);
+  for (const auto& [role, name] : of_family) names[role] = Concat("model.layers.", index, ".", name);
   return names;
 }
 
@@ -58,19 +64,48 @@ DecoderSpec CommonDecoder(const HfConfig& config) {
   return decoder;
 }
 
+std::vector<DecoderSpec> SparseLayers(const HfConfig& config, const DecoderSpec& dense,
+                                      const ExpertsSpec& experts) {
+  const int64_t step = config.Size("decoder_sparse_step", 1);
+  const std::vector<int64_t> dense_only = config.Integers("mlp_only_layers");
+  std::vector<DecoderSpec> decoders(config.Size("num_hidden_layers"), dense);
+  for (size_t layer = 0; layer < decoders.size(); ++layer) {
+    const auto index = static_cast<int64_t>(layer);
+    const bool plain = std::find(dense_only.begin(), dense_only.end(), index) != dense_only.end();
+    if (!plain && (index + 1) % step == 0) decoders[layer].experts = experts;
+  }
+  return decoders;
+}
+
+ExpertsSpec CommonExperts(const HfConfig& config, int64_t hidden) {
+  const char* key = config.Has("num_experts") ? "num_experts" : "num_local_experts";
+  ExpertsSpec experts{.router = {.experts = config.Size(key), .top_k = config.Size("num_experts_per_tok")},
+                      .hidden = hidden};
+  if (experts.router.top_k > experts.router.experts) {
+    throw InputError(config.source(), ": num_experts_per_tok = ", experts.router.top_k, " is more than ", key,
+                     " = ", experts.router.experts);
+  }
+  return experts;
+}
+
 LayerGraph DecoderGraph(const HfConfig& config, const DecoderSpec& decoder) {
-  const int64_t vocabulary = config.Size("vocab_size"), hidden = decoder.attention.hidden;
+  return DecoderGraph(config, std::vector<DecoderSpec>(config.Size("num_hidden_layers"), decoder));
+}
+
+LayerGraph DecoderGraph(const HfConfig& config, const std::vector<DecoderSpec>& decoders,
+                        const LayerNames& names) {
+  const DecoderSpec& first = decoders.front();
+  const int64_t vocabulary = config.Size("vocab_size"), hidden = first.attention.hidden;
   LayerGraph graph{.family = config.Text("model_type"),
                    .dtype = config.WeightType(),
                    .initial_deviation = config.Number("initializer_range", 0.02),
                    .layers = {}};
   graph.layers.push_back(
       {"embedding", EmbeddingSpec{vocabulary, hidden}, {{"embedding.weight", "model.embed_tokens.weight"}}});
-  const int64_t layers = config.Size("num_hidden_layers");
-  for (int64_t index = 0; index < layers; ++index) {
-    graph.layers.push_back({Concat("layers.", index), decoder, NamesOfLayer(index)});
+  for (size_t index = 0; index < decoders.size(); ++index) {
+    graph.layers.push_back({Concat("layers.", index), decoders[index], NamesOfLayer(index, names)});
   }
-  const HeadSpec head{vocabulary, hidden, decoder.norm_eps, config.Flag("tie_word_embeddings", false)};
+  const HeadSpec head{vocabulary, hidden, first.norm_eps, config.Flag("tie_word_embeddings", false)};
   graph.layers.push_back(
       {"head", head, {{"norm.weight", "model.norm.weight"}, {"logits.weight", "lm_head.weight"}}});
   return graph;

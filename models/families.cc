@@ -15,6 +15,7 @@ constexpr Family kFamilies[] = {
     {"llama", Llama},
     {"qwen2", Qwen2},
     {"qwen3", Qwen3},
+    {"qwen3_moe", Qwen3Moe},
 };
 
 }  // namespace

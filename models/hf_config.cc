@@ -1,5 +1,6 @@
 #include "models/hf_config.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -52,6 +53,16 @@ std::string HfConfig::Text(const char* key) const {
   const Json* value = Find(key);
   if (value == nullptr || !value->is_string()) Refuse(key, value == nullptr ? "is missing" : "is no text");
   return value->get<std::string>();
+}
+
+std::vector<int64_t> HfConfig::Integers(const char* key) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return {};
+  const auto is_integer = [](const Json& item) { return item.is_number_integer(); };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_integer)) {
+    Refuse(key, "is " + value->dump() + "; wanted a list of integers");
+  }
+  return value->get<std::vector<int64_t>>();
 }
 
 void HfConfig::Only(const char* key, const Json& wanted) const {

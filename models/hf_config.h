@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/json.h"
 #include "core/plan/dtype.h"
@@ -25,6 +26,8 @@ class HfConfig {
   double Number(const char* key, double fallback) const;
   bool Flag(const char* key, bool fallback) const;
   std::string Text(const char* key) const;
+  std::vector<int64_t> Integers(const char* key) const;  // none where the key is missing
+  bool Has(const char* key) const { return Find(key) != nullptr; }
   // Refuses any other value than `wanted`, for what no family here implements.
   void Only(const char* key, const Json& wanted) const;
 

@@ -27,21 +27,30 @@ struct DecoderElements {
   int64_t norms;            // of both, as the products see them: of all tokens
   int64_t heads;            // queries, keys and values as projected, and once more turned
   int64_t attended, gate_up, activated;
+  int64_t rows = 0;  // tokens as the experts get them
 
   DecoderElements(const DecoderSpec& spec, const ActivationShape& shape) {
     const AttentionSpec& attention = spec.attention;
     const int64_t queries = HeadsHere(attention.heads, shape) * attention.head_dim;
     const int64_t keys = HeadsHere(attention.kv_heads, shape) * attention.head_dim;
-    const int64_t ffn = spec.mlp.ffn / shape.tensor;
     input = residual = attention.hidden * TokensBetween(shape);
     norms = 2 * attention.hidden * shape.tokens;
     heads = 2 * (queries + 2 * keys) * shape.tokens;
     attended = queries * shape.tokens;
-    gate_up = 2 * ffn * shape.tokens;
-    activated = ffn * shape.tokens;
+    activated = (spec.experts ? spec.experts->shared_ffn : spec.mlp.ffn) / shape.tensor * shape.tokens;
+    if (spec.experts) AddExperts(*spec.experts, shape);
+    gate_up = 2 * activated;
   }
 
-  int64_t Whole() const { return input + residual + norms + heads + attended + gate_up + activated; }
+  // A token's rows go to every rank that shares the matrices, which has its part of the hidden units.
+  void AddExperts(const ExpertsSpec& experts, const ActivationShape& shape) {
+    const int64_t choices = experts.router.top_k * TokensBetween(shape);
+    rows = experts.hidden * choices * shape.expert_tensor;
+    activated += experts.ffn * choices;
+    if (experts.shared_ffn == 0) norms += experts.hidden * (TokensBetween(shape) - shape.tokens);
+  }
+
+  int64_t Whole() const { return input + residual + norms + heads + attended + gate_up + activated + rows; }
   int64_t Kept(Recompute recompute) const {
     if (recompute == RECOMPUTE_FULL) return input;
     return Whole() - (recompute == RECOMPUTE_SELECTIVE ? norms + attended + activated : 0);

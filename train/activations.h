@@ -10,13 +10,14 @@
 namespace trireme {
 
 struct ActivationShape {
-  int64_t tokens = 0;    // of a micro batch on a rank: all within tensor-parallel blocks
-  int64_t tensor = 1;    // ranks that share each layer's matrices
-  bool sequence = true;  // between the blocks each of them holds its share of the tokens
+  int64_t tokens = 0;         // of a micro batch on a rank: all within tensor-parallel blocks
+  int64_t tensor = 1;         // ranks that share each layer's matrices
+  bool sequence = true;       // between the blocks each of them holds its share of the tokens
+  int64_t expert_tensor = 1;  // ranks that share each expert's matrices
   int64_t element_bytes = 2;
 };
 
-// From the layer's forward pass to its weight gradient.
+// From the layer's forward pass to its weight gradient. Experts count as if all got as many tokens.
 int64_t KeptActivationBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape);
 
 // What its backward pass makes again, on top of that.

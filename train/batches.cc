@@ -26,6 +26,7 @@ MicroBatch MakeMicroBatch(std::span<const Row> rows, int64_t slots, int64_t mult
     std::copy(row.input_ids.begin(), row.input_ids.end(), tokens + begin);
     // The label of a place is the token after it.
     std::copy(row.labels.begin() + 1, row.labels.end(), labels + begin);
+    batch.documents.push_back({begin, begin + static_cast<int64_t>(row.input_ids.size())});
   }
   return batch;
 }

@@ -7,6 +7,7 @@
 
 #include "parallel/graph/parameters.h"
 #include "train/activations.h"
+#include "train/run_plan.h"
 
 namespace trireme {
 namespace {
@@ -36,13 +37,20 @@ class Planner {
     shape_ = {.tokens = DivideUp(tokens, parallel_.context()),
               .tensor = parallel_.tensor(),
               .sequence = parallel_.sequence(),
+              .expert_tensor = parallel_.expert_tensor(),
               .element_bytes = config.model().dtype() == DTYPE_FP32 ? kFp32Bytes : 2};
-    for (const Layer& layer : in_.graph.layers) elements_.push_back(ElementsOf(layer));
+    for (const Layer& layer : in_.graph.layers) {
+      dense_.push_back(ElementsOf(layer, GridKind::kDense));
+      experts_.push_back(ElementsOf(layer, GridKind::kExpert));
+    }
   }
 
   RankMemory Position(int pipeline_rank) const {
     RankMemory memory;
-    AddStates(LayersOn(pipeline_rank), memory);
+    const Grids& grids = in_.grids;
+    AddStates(dense_, int64_t{grids.dense.Size("dp")} * grids.dense.Size("cp"), LayersOn(pipeline_rank),
+              memory);
+    AddStates(experts_, grids.expert.Size("edp"), LayersOn(pipeline_rank), memory);
     memory.activations = PeakActivations(pipeline_rank);
     for (size_t layer : LayersOn(pipeline_rank)) {
       memory.logits = std::max(memory.logits, LogitsBytes(in_.graph.layers[layer], shape_));
@@ -51,10 +59,10 @@ class Planner {
   }
 
  private:
-  int64_t ElementsOf(const Layer& layer) const {
+  int64_t ElementsOf(const Layer& layer, GridKind grid) const {
     int64_t sum = 0;
-    for (const Parameter& parameter :
-         ParametersOf(in_.graph, layer, {.size = parallel_.tensor(), .sequence = parallel_.sequence()})) {
+    for (const Parameter& parameter : ParametersOf(in_.graph, layer, SplitOf(parallel_))) {
+      if (parameter.declaration.grid != grid) continue;
       sum += Elements(Placement(parameter.declaration, in_.grids).LocalShape());
     }
     return sum;
@@ -77,22 +85,23 @@ class Planner {
     return layers;
   }
 
-  void AddStates(const std::vector<size_t>& layers, RankMemory& memory) const {
+  // Of one grid's parameters, which `data` ranks have alike.
+  void AddStates(const std::vector<int64_t>& of_layer, int64_t data, const std::vector<size_t>& layers,
+                 RankMemory& memory) const {
     std::vector<int64_t> elements;
-    for (size_t layer : layers) elements.push_back(elements_[layer]);
-    const int64_t data = int64_t{in_.grids.dense.Size("dp")} * in_.grids.dense.Size("cp");
+    for (size_t layer : layers) elements.push_back(of_layer[layer]);
     const int zero = data > 1 ? parallel_.zero() : 0;  // alone, a rank's share is everything
     const int64_t all = Sum(elements), share = zero >= 1 ? DivideUp(all, data) : all;
     const int64_t passing = std::min(TwoLargest(elements), all);
     const bool offload = in_.config.memory().offload_optimizer();
     const bool separate_masters = offload || shape_.element_bytes < kFp32Bytes;
-    memory.values = shape_.element_bytes * (zero == 3 ? share + passing : all);
+    memory.values += shape_.element_bytes * (zero == 3 ? share + passing : all);
     // A reduction cannot write into what it reads: the share's sum has memory of its own.
-    memory.gradients = kFp32Bytes * (zero == 0 ? all : share + (zero == 1 ? all : passing));
+    memory.gradients += kFp32Bytes * (zero == 0 ? all : share + (zero == 1 ? all : passing));
     const int64_t masters = separate_masters ? kFp32Bytes * share : 0, moments = 2 * kFp32Bytes * share;
-    memory.masters = offload ? 0 : masters;
-    memory.moments = offload ? 0 : moments;
-    memory.host = offload ? masters + moments : 0;
+    memory.masters += offload ? 0 : masters;
+    memory.moments += offload ? 0 : moments;
+    memory.host += offload ? masters + moments : 0;
   }
 
   // Plays the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient.
@@ -119,7 +128,7 @@ class Planner {
   const ParallelConfig& parallel_;
   Recompute recompute_;
   ActivationShape shape_;
-  std::vector<int64_t> elements_;  // [layers] of a rank's parameters
+  std::vector<int64_t> dense_, experts_;  // [layers] elements of a rank's parameters on each grid
 };
 
 }  // namespace

@@ -7,9 +7,15 @@
 namespace trireme {
 namespace {
 
+void CheckExperts(const ParallelConfig& parallel, const LayerGraph& graph) {
+  if (parallel.expert() * parallel.expert_tensor() == 1 || HasExperts(graph)) return;
+  throw InputError("parallel.expert = ", parallel.expert(), ", expert_tensor = ", parallel.expert_tensor(),
+                   ": ", graph.family, " has no experts to share; write 1 for both");
+}
+
 // Every parameter is declared once, so that sizes which the layout cannot split are refused at the door.
 void CheckSplits(const LayerGraph& graph, const Config& config, const Grids& grids) {
-  const TensorSplit split{.size = config.parallel().tensor(), .sequence = config.parallel().sequence()};
+  const TensorSplit split = SplitOf(config.parallel());
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, split)) {
       const Placement placement(parameter.declaration, grids);
@@ -23,16 +29,21 @@ void RefuseUnsupported(const Config& config) {
   if (config.device() == DEVICE_CUDA) {
     throw InputError("device: models run on cpu and npu only so far; write one of these or auto");
   }
-  const ParallelConfig& parallel = config.parallel();
-  if (parallel.context() * parallel.expert() * parallel.expert_tensor() > 1) {
-    throw InputError("parallel.context = ", parallel.context(), ", expert = ", parallel.expert(),
-                     ", expert_tensor = ", parallel.expert_tensor(), ": only 1 runs so far");
+  if (config.parallel().context() > 1) {
+    throw InputError("parallel.context = ", config.parallel().context(), ": only 1 runs so far");
   }
 }
 
 DeviceChoice ResolveDevice(DeviceChoice choice, bool twin) {
   if (choice != DEVICE_AUTO) return choice;
   return twin ? DEVICE_CPU : DEVICE_NPU;
+}
+
+TensorSplit SplitOf(const ParallelConfig& parallel) {
+  return {.size = parallel.tensor(),
+          .sequence = parallel.sequence(),
+          .expert = parallel.expert(),
+          .expert_tensor = parallel.expert_tensor()};
 }
 
 ParallelSizes SizesOf(const ParallelConfig& parallel) {
@@ -45,6 +56,10 @@ ParallelSizes SizesOf(const ParallelConfig& parallel) {
 
 GroupPlan GroupsOf(const Config& config, const Grids& grids) {
   const bool experts = config.parallel().expert() * config.parallel().expert_tensor() > 1;
+  return GroupsOf(config, grids, experts);
+}
+
+GroupPlan GroupsOf(const Config& config, const Grids& grids, bool experts) {
   return GroupPlan(grids, TrainingGroups({.experts = experts, .buffer_mb = config.comm().buffer_mb()}));
 }
 
@@ -73,13 +88,14 @@ int RunPlan::MicroBatches(int64_t rows, int micro_batch) const {
 RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
   const ParallelConfig& parallel = config.parallel();
   Grids grids = MakeGrids(world, SizesOf(parallel));
+  CheckExperts(parallel, graph);
   CheckSplits(graph, config, grids);
   const std::string schedule =
       SpellingOf(*PipelineSchedule_descriptor()->FindValueByNumber(parallel.schedule()));
   const StagePlacement placement =
       MakeComputeOrder(schedule, {parallel.pipeline(), 1, parallel.virtual_stages()}).placement;
   const std::vector<int> wanted(parallel.stage_layers().begin(), parallel.stage_layers().end());
-  GroupPlan groups = GroupsOf(config, grids);
+  GroupPlan groups = GroupsOf(config, grids, HasExperts(graph));
   return {.grids = std::move(grids),
           .groups = std::move(groups),
           .placement = placement,

@@ -10,6 +10,7 @@
 #include "core/config.pb.h"
 #include "core/plan/grids.h"
 #include "core/plan/groups.h"
+#include "parallel/graph/parameters.h"
 #include "parallel/graph/partition.h"
 #include "parallel/schedule/schedules.h"
 
@@ -22,9 +23,11 @@ void RefuseUnsupported(const Config& config);
 DeviceChoice ResolveDevice(DeviceChoice choice, bool twin);
 
 ParallelSizes SizesOf(const ParallelConfig& parallel);
+TensorSplit SplitOf(const ParallelConfig& parallel);
 
-// No model is needed: expert groups are there where the layout names experts.
+// Without a model: expert groups are there where the layout names experts.
 GroupPlan GroupsOf(const Config& config, const Grids& grids);
+GroupPlan GroupsOf(const Config& config, const Grids& grids, bool experts);
 
 CommOptions CommOptionsOf(const Config& config);
 

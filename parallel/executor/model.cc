@@ -8,6 +8,13 @@
 namespace trireme {
 namespace {
 
+// A model without experts has no such group: theirs is the tensor-parallel one's place holder.
+ExpertParallel ExpertsOf(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups) {
+  return {.group = groups.Get(HasExperts(graph) ? "etp-ep" : "tp"),
+          .expert = layout.grids.expert.Size("ep"),
+          .expert_tensor = layout.grids.expert.Size("etp")};
+}
+
 bool IsHead(const Layer& layer) { return std::holds_alternative<HeadSpec>(layer.spec); }
 
 }  // namespace
@@ -18,7 +25,7 @@ bool TiedEmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placeme
 
 Model::Model(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups,
              const ModelOptions& options)
-    : tensor_{groups.Get("tp"), options.sequence} {
+    : parallel_{.tensor = {groups.Get("tp"), options.sequence}, .experts = ExpertsOf(graph, layout, groups)} {
   const int pipeline_rank = layout.grids.dense.Coordinate(layout.rank, "pp");
   const StageSite first = layout.placement.SiteOf(0);
   const StageSite last = layout.placement.SiteOf(layout.placement.stages() - 1);
@@ -28,7 +35,10 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
   }
   const std::vector<Layer> layers = LayersOf(graph, layout);
   weights_ = std::make_unique<Weights>(graph, layers, layout.grids,
-                                       TensorSplit{.size = tensor_.size(), .sequence = options.sequence});
+                                       TensorSplit{.size = parallel_.tensor.size(),
+                                                   .sequence = options.sequence,
+                                                   .expert = parallel_.experts.expert,
+                                                   .expert_tensor = parallel_.experts.expert_tensor});
   MakeBuckets(layers, groups, options);
   for (int chunk = 0; chunk < layout.placement.chunks; ++chunk) {
     const StageLayers& range = layout.stages[layout.placement.StageAt(pipeline_rank, chunk)];
@@ -42,7 +52,7 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
                                          .weights_want_values = options.keep == Keep::kSelected,
                                          .type = options.type,
                                          .hidden = HiddenOf(graph),
-                                         .token_parts = options.sequence ? tensor_.size() : 1}));
+                                         .token_parts = options.sequence ? parallel_.tensor.size() : 1}));
   }
 }
 
@@ -59,30 +69,41 @@ std::vector<Layer> Model::LayersOf(const LayerGraph& graph, const ModelLayout& l
 
 void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups,
                         const ModelOptions& options) {
+  const BucketOptions bucket_options{.zero = options.zero, .type = options.type, .device = options.device};
   for (const Layer& layer : layers) {
-    buckets_.push_back(std::make_unique<Bucket>(
-        layer.name, weights_->EntriesOf(layer.name), groups.Get("dp-cp"),
-        BucketOptions{.zero = options.zero, .type = options.type, .device = options.device}));
+    std::vector<Weights::Entry*> dense, experts;
+    for (Weights::Entry* entry : weights_->EntriesOf(layer.name)) {
+      (entry->placement.declaration().grid == GridKind::kDense ? dense : experts).push_back(entry);
+    }
+    const auto add = [&](std::vector<Weights::Entry*>& entries, const char* group) {
+      if (entries.empty()) return;
+      buckets_.push_back(
+          std::make_unique<Bucket>(layer.name, std::move(entries), groups.Get(group), bucket_options));
+    };
+    add(dense, "dp-cp");
+    add(experts, "edp");
   }
 }
 
 StageLayer Model::MakeStageLayer(const LayerGraph& graph, const Layer& layer, const LayerOptions& options) {
-  StageLayer running{.layer = MakeLayer(layer, *weights_, tensor_, options),
-                     .uses = {BucketOf(layer.name)},
-                     .owns = {BucketOf(layer.name)}};
+  StageLayer running{.layer = MakeLayer(layer, *weights_, parallel_, options),
+                     .uses = BucketsOf(layer.name),
+                     .owns = BucketsOf(layer.name)};
   if (IsHead(layer) && HasTiedHead(graph)) {
-    Bucket* embedding = BucketOf(graph.layers.front().name);
+    Bucket* embedding = BucketsOf(graph.layers.front().name).front();
     running.uses.push_back(embedding);
     if (head_has_copy_) running.owns.push_back(embedding);
   }
   return running;
 }
 
-Bucket* Model::BucketOf(const std::string& layer) {
-  const auto found = std::find_if(buckets_.begin(), buckets_.end(),
-                                  [&](const auto& bucket) { return bucket->layer() == layer; });
-  TRIREME_CHECK(found != buckets_.end()) << "no bucket of layer " << layer << " on this rank";
-  return found->get();
+std::vector<Bucket*> Model::BucketsOf(const std::string& layer) {
+  std::vector<Bucket*> found;
+  for (const auto& bucket : buckets_) {
+    if (bucket->layer() == layer) found.push_back(bucket.get());
+  }
+  TRIREME_CHECK(!found.empty()) << "no bucket of layer " << layer << " on this rank";
+  return found;
 }
 
 std::vector<Bucket*> Model::buckets() {

@@ -57,10 +57,10 @@ class Model {
   void MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups,
                    const ModelOptions& options);
   StageLayer MakeStageLayer(const LayerGraph& graph, const Layer& layer, const LayerOptions& options);
-  Bucket* BucketOf(const std::string& layer);
+  std::vector<Bucket*> BucketsOf(const std::string& layer);
 
   bool head_has_copy_ = false;  // the tied head is here and the embedding is not: its weight is a copy
-  TensorParallel tensor_;
+  LayerParallel parallel_;
   Communicator* tied_embedding_ = nullptr;
   std::unique_ptr<Weights> weights_;
   std::vector<std::unique_ptr<Bucket>> buckets_;

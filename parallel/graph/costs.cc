@@ -12,7 +12,14 @@ struct CountProducts {
     const int64_t query = attention.heads * attention.head_dim;
     const int64_t key_value = 2 * attention.kv_heads * attention.head_dim;
     const int64_t output = query;
-    return attention.hidden * (query + key_value + output) + 3 * spec.mlp.hidden * spec.mlp.ffn;
+    return attention.hidden * (query + key_value + output) +
+           (spec.experts ? Of(*spec.experts) : Of(spec.mlp));
+  }
+  static int64_t Of(const MlpSpec& spec) { return 3 * spec.hidden * spec.ffn; }
+  // Of a token: it passes top_k of the experts.
+  static int64_t Of(const ExpertsSpec& spec) {
+    return spec.hidden * (3 * (spec.router.top_k * spec.ffn + spec.shared_ffn) + spec.router.experts +
+                          (spec.shared_gate ? 1 : 0));
   }
   int64_t operator()(const HeadSpec& spec) const { return spec.hidden * spec.vocabulary; }
 };

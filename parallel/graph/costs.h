@@ -11,7 +11,7 @@
 namespace trireme {
 
 // Parameters of a layer that take part in matrix products: the head's logits do, tied or not; the embedding,
-// a lookup, does not, nor do norms and biases.
+// a lookup, does not, nor do norms and biases. Of experts those that one token meets.
 int64_t ProductParameters(const Layer& layer);
 
 // Forward, of one sequence: 2 a product parameter and token, and causal attention over the lower triangle,

@@ -13,7 +13,15 @@ struct Describe {
   }
   void operator()(const DecoderSpec& spec) const {
     out << "attention " << spec.attention.heads << " heads of " << spec.attention.head_dim << " ("
-        << spec.attention.kv_heads << " key-value), mlp " << spec.mlp.hidden << " > " << spec.mlp.ffn;
+        << spec.attention.kv_heads << " key-value), ";
+    if (!spec.experts) {
+      out << "mlp " << spec.mlp.hidden << " > " << spec.mlp.ffn;
+      return;
+    }
+    const ExpertsSpec& experts = *spec.experts;
+    out << experts.router.top_k << " of " << experts.router.experts << " experts " << experts.hidden << " > "
+        << experts.ffn;
+    if (experts.shared_ffn > 0) out << ", shared " << experts.hidden << " > " << experts.shared_ffn;
   }
   void operator()(const HeadSpec& spec) const {
     out << "head " << spec.hidden << " > " << spec.vocabulary << (spec.tied ? ", tied to the embedding" : "");

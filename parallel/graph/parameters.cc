@@ -9,6 +9,9 @@ namespace trireme {
 namespace {
 
 constexpr char kTensorAxis[] = "tp";
+constexpr char kExpertAxis[] = "ep";
+constexpr char kExpertTensorAxis[] = "etp";
+constexpr char kExpertPlace[] = "{expert}";  // in the names of experts' tensors
 const Initial kOnes{Initial::Kind::kOnes};
 const Initial kZeros{Initial::Kind::kZeros};
 
@@ -16,7 +19,7 @@ const Initial kZeros{Initial::Kind::kZeros};
 class Declarer {
  public:
   Declarer(const LayerGraph& graph, const Layer& layer, const TensorSplit& split)
-      : graph_(graph), layer_(layer), tensor_(split.size), sequence_(split.sequence) {}
+      : graph_(graph), layer_(layer), split_(split), tensor_(split.size), sequence_(split.sequence) {}
 
   // Whole on every rank, used between the blocks: where each rank sees only its share of the tokens, it has
   // only a part of the gradient.
@@ -45,6 +48,42 @@ class Declarer {
     auto declaration = Declare(role + ".bias", {WholeDim(outputs)});
     if (sequence_) declaration.partial_gradient = {kTensorAxis};
     list_.push_back(PlainParameter(std::move(declaration), Hf(role + ".bias"), kZeros));
+  }
+
+  // Whole on every rank, used on this rank's share of the tokens whatever `sequence` is.
+  void OnSharedTokens(const std::string& role, int64_t outputs, int64_t inputs) {
+    auto declaration = Declare(role, {WholeDim(outputs), WholeDim(inputs)});
+    declaration.partial_gradient = {kTensorAxis};
+    list_.push_back(PlainParameter(std::move(declaration), Hf(role), Normal()));
+  }
+
+  // One matrix an expert, a stack: experts over ep, and over etp the rows of gate and up, the columns of
+  // down.
+  void ExpertColumns(const std::string& role, const std::vector<std::string>& parts, int64_t experts,
+                     int64_t rows, int64_t inputs) {
+    const Block block{.size = rows, .parts = split_.expert_tensor};
+    auto declaration =
+        DeclareExperts(role, experts, SplitDim(kExpertTensorAxis, std::vector<Block>(parts.size(), block)),
+                       WholeDim(inputs));
+    std::vector<HfTensor> tensors;
+    for (int64_t expert = 0; expert < experts; ++expert) {
+      for (size_t i = 0; i < parts.size(); ++i) {
+        tensors.push_back({HfOfExpert(parts[i], expert),
+                           {rows, inputs},
+                           {{expert, static_cast<int64_t>(i) * rows, 0}, {1, rows, inputs}}});
+      }
+    }
+    list_.push_back({std::move(declaration), std::move(tensors), Normal()});
+  }
+  void ExpertRows(const std::string& role, int64_t experts, int64_t outputs, int64_t inputs) {
+    const Block block{.size = inputs, .parts = split_.expert_tensor};
+    auto declaration = DeclareExperts(role, experts, WholeDim(outputs), SplitDim(kExpertTensorAxis, {block}));
+    std::vector<HfTensor> tensors;
+    for (int64_t expert = 0; expert < experts; ++expert) {
+      tensors.push_back(
+          {HfOfExpert(role, expert), {outputs, inputs}, {{expert, 0, 0}, {1, outputs, inputs}}});
+    }
+    list_.push_back({std::move(declaration), std::move(tensors), Normal()});
   }
 
   void Vocabulary(const std::string& role, int64_t vocabulary, int64_t hidden) {
@@ -76,12 +115,30 @@ class Declarer {
   ParameterDeclaration Declare(const std::string& role, std::vector<Dim> dims) const {
     return {.name = layer_.name + "." + role, .dtype = graph_.dtype, .dims = std::move(dims)};
   }
+  ParameterDeclaration DeclareExperts(const std::string& role, int64_t experts, Dim outputs,
+                                      Dim inputs) const {
+    if (experts % split_.expert != 0) {
+      throw InputError(layer_.name, ": ", experts,
+                       " experts do not divide over parallel.expert = ", split_.expert,
+                       "; choose a size that divides ", experts);
+    }
+    auto declaration = Declare(role, {SplitDim(kExpertAxis, {{.size = experts, .parts = split_.expert}}),
+                                      std::move(outputs), std::move(inputs)});
+    declaration.grid = GridKind::kExpert;
+    return declaration;
+  }
   Initial Normal() const { return {Initial::Kind::kNormal, graph_.initial_deviation}; }
 
   const std::string& Hf(const std::string& role) const {
     const auto found = layer_.hf_names.find(role);
     TRIREME_CHECK(found != layer_.hf_names.end()) << layer_.name << " has no Hugging Face name for " << role;
     return found->second;
+  }
+  std::string HfOfExpert(const std::string& role, int64_t expert) const {
+    std::string name = Hf(role);
+    const size_t place = name.find(kExpertPlace);
+    TRIREME_CHECK(place != std::string::npos) << name << " has no place for the expert's number";
+    return name.replace(place, sizeof(kExpertPlace) - 1, std::to_string(expert));
   }
   std::vector<std::string> HfOf(const std::vector<std::string>& parts, const char* kind) const {
     std::vector<std::string> names;
@@ -91,6 +148,7 @@ class Declarer {
 
   const LayerGraph& graph_;
   const Layer& layer_;
+  TensorSplit split_;
   int tensor_;
   bool sequence_;
   std::vector<Parameter> list_;
@@ -114,6 +172,14 @@ void Mlp(const MlpSpec& spec, Declarer& declare) {
   declare.Rows("mlp.down", spec.hidden, rows, spec.bias);
 }
 
+void Experts(const ExpertsSpec& spec, Declarer& declare) {
+  const int64_t experts = spec.router.experts;
+  declare.OnSharedTokens("router.weight", experts, spec.hidden);
+  declare.ExpertColumns("experts.gate_up.weight", {"experts.gate.weight", "experts.up.weight"}, experts,
+                        spec.ffn, spec.hidden);
+  declare.ExpertRows("experts.down.weight", experts, spec.hidden, spec.ffn);
+}
+
 struct DeclareLayer {
   Declarer& declare;
 
@@ -123,8 +189,12 @@ struct DeclareLayer {
   void operator()(const DecoderSpec& spec) const {
     declare.Norm("attention_norm.weight", spec.attention.hidden);
     Attention(spec.attention, declare);
-    declare.Norm("mlp_norm.weight", spec.mlp.hidden);
-    Mlp(spec.mlp, declare);
+    declare.Norm("mlp_norm.weight", spec.attention.hidden);
+    if (spec.experts) {
+      Experts(*spec.experts, declare);
+    } else {
+      Mlp(spec.mlp, declare);
+    }
   }
   void operator()(const HeadSpec& spec) const {
     declare.Norm("norm.weight", spec.hidden);
@@ -138,6 +208,13 @@ std::vector<Parameter> ParametersOf(const LayerGraph& graph, const Layer& layer,
   Declarer declare(graph, layer, split);
   std::visit(DeclareLayer{declare}, layer.spec);
   return declare.Take();
+}
+
+bool HasExperts(const LayerGraph& graph) {
+  return std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) {
+    const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+    return decoder != nullptr && decoder->experts.has_value();
+  });
 }
 
 bool HasTiedHead(const LayerGraph& graph) {

@@ -4,9 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include "ops/router_rule.h"
 
 namespace trireme {
 
@@ -45,14 +48,23 @@ struct MlpSpec {  // down(silu(gate(x)) * up(x))
   bool bias = false;
 };
 
+struct ExpertsSpec {  // a router sends each token through top_k of many mlps
+  RouterRule router;
+  int64_t hidden = 0;
+  int64_t ffn = 0;           // of each expert
+  int64_t shared_ffn = 0;    // of an mlp that takes every token beside them; 0: none
+  bool shared_gate = false;  // its output is scaled by the sigmoid of a product with the token
+};
+
 struct EmbeddingSpec {
   int64_t vocabulary = 0;
   int64_t hidden = 0;
 };
 
-struct DecoderSpec {  // norm, attention, add; norm, mlp, add
+struct DecoderSpec {  // norm, attention, add; norm, mlp or experts, add
   AttentionSpec attention;
   MlpSpec mlp;
+  std::optional<ExpertsSpec> experts;  // in place of the mlp
   double norm_eps = 1e-6;
 };
 

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 
-#include "ops/rms_norm.h"
-#include "ops/swiglu.h"
+#include "parallel/experts/token_share.h"
 #include "parallel/layers/bias.h"
 
 namespace trireme {
 
-DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
+DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel,
                            const LayerOptions& options)
     : spec_(std::get<DecoderSpec>(layer.spec)),
-      parallel_(parallel),
+      parallel_(parallel.tensor),
       recompute_(options.recompute_selected),
       frequencies_(InverseFrequencies(spec_.attention.rope)),
       attention_norm_(weights.Find(layer.name + ".attention_norm.weight")),
@@ -21,17 +20,23 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Ten
       key_norm_(weights.FindOrNull(layer.name + ".attention.k_norm.weight")),
       output_(weights.Find(layer.name + ".attention.output.weight")),
       output_bias_(weights.FindOrNull(layer.name + ".attention.output.bias")),
-      mlp_norm_(weights.Find(layer.name + ".mlp_norm.weight")),
-      gate_up_(weights.Find(layer.name + ".mlp.gate_up.weight")),
-      gate_up_bias_(weights.FindOrNull(layer.name + ".mlp.gate_up.bias")),
-      down_(weights.Find(layer.name + ".mlp.down.weight")),
-      down_bias_(weights.FindOrNull(layer.name + ".mlp.down.bias")) {}
+      mlp_norm_(weights.Find(layer.name + ".mlp_norm.weight")) {
+  if (!spec_.experts) {
+    mlp_.emplace(layer.name + ".mlp", weights, parallel_, recompute_);
+    return;
+  }
+  const ExpertWeights own{.router = weights.Find(layer.name + ".router.weight"),
+                          .gate_up = weights.Find(layer.name + ".experts.gate_up.weight"),
+                          .down = weights.Find(layer.name + ".experts.down.weight")};
+  experts_.emplace(*spec_.experts, own, parallel.experts, recompute_);
+}
 
 at::Tensor DecoderLayer::Forward(const at::Tensor& x, const MicroBatch& batch) const {
   const at::Tensor normalised = RmsNorm(x, attention_norm_, spec_.norm_eps);
   const at::Tensor branch = Attention(EnterNormalised(normalised, x, attention_norm_), batch);
   const AddedNorm attended = AddRmsNorm(x, branch, mlp_norm_, spec_.norm_eps);
-  return attended.sum + Mlp(EnterNormalised(attended.normalised, attended.sum, mlp_norm_));
+  if (experts_) return attended.sum + Experts(attended, batch);
+  return attended.sum + mlp_->Forward(EnterNormalised(attended.normalised, attended.sum, mlp_norm_));
 }
 
 LinearInput DecoderLayer::EnterNormalised(const at::Tensor& normalised, const at::Tensor& x,
@@ -64,16 +69,15 @@ at::Tensor DecoderLayer::AttentionCore(const Heads& heads) const {
   return Linear({attended.output, attended.again}, output_);
 }
 
-at::Tensor DecoderLayer::Mlp(const LinearInput& x) const {
-  const at::Tensor gate_up = Linear(x, gate_up_, gate_up_bias_);
-  LinearInput activated(SwiGlu(gate_up));
+at::Tensor DecoderLayer::Experts(const AddedNorm& attended, const MicroBatch& batch) const {
+  LinearInput share(TakeShare(attended.normalised, parallel_));
   if (recompute_) {
-    activated.again = [gate_up = gate_up.detach()] {
+    share.again = [this, x = attended.sum.detach()] {
       const at::NoGradGuard no_graph;
-      return SwiGlu(gate_up);
+      return TakeShare(RmsNorm(x, mlp_norm_, spec_.norm_eps), parallel_);
     };
   }
-  return AddBias(Leave(Linear(activated, down_), parallel_), down_bias_);
+  return GiveShare(experts_->Forward(share, ShareOf(batch.RealTokens(), parallel_)), parallel_);
 }
 
 }  // namespace trireme

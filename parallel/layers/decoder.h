@@ -1,25 +1,31 @@
-// A decoder layer: normalise, attend, add; normalise, mlp, add. Attention and mlp are tensor-parallel blocks.
+// A decoder layer: normalise, attend, add; normalise, mlp or experts, add. Attention and mlp are
+// tensor-parallel blocks.
 #pragma once
+
+#include <optional>
 
 #include <vector>
 
 #include "ops/attention.h"
 #include "ops/linear.h"
+#include "ops/rms_norm.h"
+#include "parallel/experts/experts_block.h"
 #include "parallel/layers/layer.h"
+#include "parallel/layers/mlp.h"
 
 namespace trireme {
 
 class DecoderLayer : public RunningLayer {
  public:
-  DecoderLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
+  DecoderLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel,
                const LayerOptions& options);
   at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const override;
   bool can_run_again() const override { return true; }
 
  private:
-  // x: normalised, between the blocks; `again` makes it anew where it is not kept.
+  // x: normalised, inside the block; `again` makes it anew where it is not kept.
   at::Tensor Attention(const LinearInput& x, const MicroBatch& batch) const;
-  at::Tensor Mlp(const LinearInput& x) const;
+  at::Tensor Experts(const AddedNorm& attended, const MicroBatch& batch) const;
   // `normalised` inside a block, with the way to make it again from `x` and `norm` where that is asked for.
   LinearInput EnterNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
   at::Tensor AttentionCore(const Heads& heads) const;
@@ -36,10 +42,8 @@ class DecoderLayer : public RunningLayer {
   const Weight& output_;  // [hidden, heads · head_dim of this rank]
   const Weight* output_bias_;
   const Weight& mlp_norm_;
-  const Weight& gate_up_;  // [2 · ffn of this rank, hidden]
-  const Weight* gate_up_bias_;
-  const Weight& down_;  // [hidden, ffn of this rank]
-  const Weight* down_bias_;
+  std::optional<MlpBlock> mlp_;
+  std::optional<ExpertsBlock> experts_;
 };
 
 }  // namespace trireme

@@ -1,5 +1,7 @@
 #include "parallel/layers/layer.h"
 
+#include <ATen/ops/zeros.h>
+
 #include "parallel/layers/decoder.h"
 #include "parallel/layers/embedding.h"
 #include "parallel/layers/head.h"
@@ -10,17 +12,17 @@ namespace {
 struct Make {
   const Layer& layer;
   const Weights& weights;
-  const TensorParallel& parallel;
+  const LayerParallel& parallel;
   const LayerOptions& options;
 
   std::unique_ptr<RunningLayer> operator()(const EmbeddingSpec&) const {
-    return std::make_unique<EmbeddingLayer>(layer, weights, parallel);
+    return std::make_unique<EmbeddingLayer>(layer, weights, parallel.tensor);
   }
   std::unique_ptr<RunningLayer> operator()(const DecoderSpec&) const {
     return std::make_unique<DecoderLayer>(layer, weights, parallel, options);
   }
   std::unique_ptr<RunningLayer> operator()(const HeadSpec&) const {
-    return std::make_unique<HeadLayer>(layer, weights, parallel);
+    return std::make_unique<HeadLayer>(layer, weights, parallel.tensor);
   }
 };
 
@@ -32,8 +34,18 @@ const RotaryTable& MicroBatch::TableFor(const std::vector<double>& frequencies) 
   return table;
 }
 
+const at::Tensor& MicroBatch::RealTokens() const {
+  if (real.defined()) return real;
+  at::Tensor mask = at::zeros({rows * length}, at::kBool);
+  for (const Document& document : documents) {
+    mask.narrow(0, document.begin, document.end - document.begin).fill_(true);
+  }
+  real = mask.to(tokens.device());
+  return real;
+}
+
 std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights,
-                                        const TensorParallel& parallel, const LayerOptions& options) {
+                                        const LayerParallel& parallel, const LayerOptions& options) {
   return std::visit(Make{layer, weights, parallel, options}, layer.spec);
 }
 

@@ -10,11 +10,18 @@
 #include <vector>
 
 #include "ops/rotary.h"
+#include "parallel/experts/dispatch.h"
 #include "parallel/graph/graph.h"
 #include "parallel/layers/weights.h"
 #include "parallel/tensor/regions.h"
 
 namespace trireme {
+
+// A run of tokens that see each other and nothing else.
+struct Document {
+  int64_t begin = 0;  // among all tokens of the micro batch
+  int64_t end = 0;
+};
 
 // Rows of one length, padded at their ends; what a rank's layers see of a micro batch.
 struct MicroBatch {
@@ -24,11 +31,16 @@ struct MicroBatch {
   at::Tensor labels;      // [rows · length] int64: the token after each one, -100 where it is not trained
   at::Tensor positions;   // [rows · length] int64
   double loss_scale = 1;  // 1 / trained tokens of the whole batch
+  std::vector<Document> documents;  // in order, none across two rows; tokens in none of them are padding
 
   // Made once for all layers with the same frequencies.
   const RotaryTable& TableFor(const std::vector<double>& frequencies) const;
 
+  // [rows · length] bool: false for padding. Made once.
+  const at::Tensor& RealTokens() const;
+
   mutable std::map<std::vector<double>, RotaryTable> tables = {};
+  mutable at::Tensor real = {};
 };
 
 class RunningLayer {
@@ -45,6 +57,12 @@ class RunningLayer {
   virtual bool gives_loss() const { return false; }
 };
 
+// The groups that layers work in.
+struct LayerParallel {
+  TensorParallel tensor;
+  ExpertParallel experts;
+};
+
 struct LayerOptions {
   bool recompute_selected =
       false;  // what is large and cheap is made again: attention core, norms, activation
@@ -52,6 +70,6 @@ struct LayerOptions {
 
 // Weights and `parallel` outlive the layer.
 std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights,
-                                        const TensorParallel& parallel, const LayerOptions& options = {});
+                                        const LayerParallel& parallel, const LayerOptions& options = {});
 
 }  // namespace trireme

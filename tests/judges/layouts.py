@@ -2,7 +2,7 @@
 and a small set of them in which all pairs of values meet. No torch, no program."""
 import itertools
 
-FACTORS = {
+DENSE = {
     "model": ["llama", "llama3", "qwen2", "qwen3"],
     "tensor": [1, 2, 4],
     "pipeline": [1, 2, 4],
@@ -14,7 +14,13 @@ FACTORS = {
     "micro_batch": [1, 2],
     # mixed: 8 rows, which 3 ranks share unevenly; one: a single row; silent: one data-parallel rank trains no token
     "rows": ["mixed", "one", "silent"],
+    "expert": [1],
+    "expert_tensor": [1],
 }
+# Models with experts: the grid of experts comes on top, so that the rest takes fewer values.
+EXPERTS = {**DENSE, "model": ["qwen3_moe"], "tensor": [1, 2], "pipeline": [1, 2], "data": [1, 2, 4],
+           "schedule": ["1f1b", "zero_bubble"], "expert": [1, 2, 4], "expert_tensor": [1, 2]}
+FACTORS = {key: list(dict.fromkeys(DENSE[key] + EXPERTS[key])) for key in DENSE}
 MOST_RANKS = 8
 
 
@@ -34,13 +40,15 @@ def layers(case):
 def is_valid(case):
     return (ranks(case) <= MOST_RANKS
             and (case["pipeline"] > 1 or case["schedule"] == "1f1b")
-            and (case["data"] > 1 or case["rows"] != "silent"))
+            and (case["data"] > 1 or case["rows"] != "silent")
+            and ranks(case) // case["pipeline"] % (case["expert"] * case["expert_tensor"]) == 0)
 
 
 def all_cases():
     """Every valid combination, in a fixed order."""
-    product = (dict(zip(FACTORS, values)) for values in itertools.product(*FACTORS.values()))
-    return [case for case in product if is_valid(case)]
+    products = (dict(zip(factors, values)) for factors in (DENSE, EXPERTS)
+                for values in itertools.product(*factors.values()))
+    return [case for case in products if is_valid(case)]
 
 
 def meetings(case, strength):
@@ -62,20 +70,26 @@ def covering(cases, strength=2):
 
 
 def chosen_cases(cases, strength=2):
-    """What a test run covers: all pairs on the mixed rows, for the others hide much; every value once on the others."""
-    by_rows = [[case for case in cases if case["rows"] == rows] for rows in FACTORS["rows"]]
-    return [case for some, least in zip(by_rows, (strength, 1, 1)) for case in covering(some, least)]
+    """What a test run covers: all pairs on the mixed rows, for the others hide much; every value once on the others.
+    Dense models and those with experts each by themselves."""
+    chosen = []
+    for models in (DENSE["model"], EXPERTS["model"]):
+        for rows, least in zip(DENSE["rows"], (strength, 1, 1)):
+            chosen += covering([case for case in cases if case["model"] in models and case["rows"] == rows], least)
+    return chosen
 
 
 def settings(case):
     """What the program is told; data parallel is what remains."""
-    values = {f"parallel.{key}": case[key] for key in ("tensor", "pipeline", "schedule", "zero", "sequence")}
+    keys = ("tensor", "pipeline", "schedule", "zero", "sequence", "expert", "expert_tensor")
+    values = {f"parallel.{key}": case[key] for key in keys}
     values |= {"parallel.virtual_stages": virtual_stages(case), "memory.recompute": case["recompute"],
                "run.micro_batch": case["micro_batch"]}
     return [f"{key}={value}" for key, value in values.items()]
 
 
 def text(case):
-    return (f"{case['model']:6} tp {case['tensor']} pp {case['pipeline']} dp {case['data']} {case['schedule']:11} "
+    return (f"{case['model']:9} tp {case['tensor']} pp {case['pipeline']} dp {case['data']} "
+            f"ep {case['expert']} etp {case['expert_tensor']} {case['schedule']:11} "
             f"zero {case['zero']} recompute {case['recompute']:9} sequence {case['sequence']:5} "
             f"micro_batch {case['micro_batch']} rows {case['rows']}")

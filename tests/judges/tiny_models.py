@@ -18,7 +18,13 @@ FAMILIES = {
     "llama3": (transformers.LlamaConfig, dict(rope_parameters=LLAMA3_ROPE, attention_bias=True, mlp_bias=True)),
     "qwen2": (transformers.Qwen2Config, dict(tie_word_embeddings=True)),
     "qwen3": (transformers.Qwen3Config, dict(head_dim=24, num_key_value_heads=1)),
+    # One layer is dense; more experts than any token of some rows meets.
+    "qwen3_moe": (transformers.Qwen3MoeConfig, dict(head_dim=24, num_experts=8, num_experts_per_tok=3,
+                                                    moe_intermediate_size=40, norm_topk_prob=True,
+                                                    mlp_only_layers=[1])),
 }
+# How files name an expert's matrices where they differ from gate_proj, up_proj and down_proj below mlp.
+EXPERT_NAMES = {"mixtral": ("block_sparse_moe", dict(gate="w1", up="w3", down="w2"))}
 
 
 def config_of(family, **changes):
@@ -71,8 +77,24 @@ def backward(model, rows):
     return loss, tokens
 
 
+def in_files(name, tensor, model_type):
+    """A parameter as files hold it: experts, which transformers stacks in memory, one by one."""
+    block, words = EXPERT_NAMES.get(model_type, ("mlp", dict(gate="gate_proj", up="up_proj", down="down_proj")))
+    name = name.replace(".mlp.", f".{block}.")
+    if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+        return {name: tensor}
+    stem, what = name.rsplit(".", 1)
+    parts = dict(zip(("gate", "up"), tensor.chunk(2, dim=1))) if what == "gate_up_proj" else {"down": tensor}
+    return {f"{stem}.{expert}.{words[part]}.weight": stack[expert].contiguous()
+            for part, stack in parts.items() for expert in range(len(stack))}
+
+
 def gradients(model):
-    return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    found = {}
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            found |= in_files(name, parameter.grad, model.config.model_type)
+    return found
 
 
 def norm_of(tensors):

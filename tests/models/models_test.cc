@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/base/nearest.h"
 
 namespace trireme {
 namespace {
@@ -40,6 +41,34 @@ TEST(Models, FamiliesDifferWhereTheyShould) {
   EXPECT_TRUE(Decoder(llama).mlp.bias);
 }
 
+TEST(Models, Qwen3MoeMixesDenseAndExpertLayers) {
+  const Json experts = {{"num_hidden_layers", 6},      {"num_experts", 8},         {"num_experts_per_tok", 2},
+                        {"moe_intermediate_size", 24}, {"decoder_sparse_step", 2}, {"mlp_only_layers", {3}},
+                        {"norm_topk_prob", true}};
+  const LayerGraph graph = Build(Config("qwen3_moe", experts));
+  std::vector<bool> sparse;
+  for (size_t i = 1; i <= 6; ++i)
+    sparse.push_back(std::get<DecoderSpec>(graph.layers[i].spec).experts.has_value());
+  EXPECT_EQ(sparse, (std::vector<bool>{false, true, false, false, false, true}));
+  const ExpertsSpec& spec = *std::get<DecoderSpec>(graph.layers[2].spec).experts;
+  EXPECT_EQ(spec.ffn, 24);
+  EXPECT_EQ(spec.router, (RouterRule{.experts = 8, .top_k = 2, .normalise = true}));
+  EXPECT_EQ(graph.layers[2].hf_names.at("experts.up.weight"),
+            "model.layers.1.mlp.experts.{expert}.up_proj.weight");
+  EXPECT_NE(ToText(graph).find("2 of 8 experts 32 > 24"), std::string::npos);
+  // transformers 5 spells the number of experts in another way.
+  Json renamed = experts;
+  renamed.erase("num_experts");
+  renamed["num_local_experts"] = 8;
+  EXPECT_EQ(ToText(Build(Config("qwen3_moe", renamed))), ToText(graph));
+  renamed["num_experts_per_tok"] = 9;
+  EXPECT_EQ(RefusalOf(Config("qwen3_moe", renamed)),
+            "config.json: num_experts_per_tok = 9 is more than num_local_experts = 8");
+  renamed["num_experts_per_tok"] = 2;
+  renamed["mlp_only_layers"] = {"3"};
+  EXPECT_NE(RefusalOf(Config("qwen3_moe", renamed)).find("wanted a list of integers"), std::string::npos);
+}
+
 TEST(Models, GraphHasEmbeddingLayersAndHead) {
   const LayerGraph graph = Build(Config("qwen3", {{"head_dim", 16}, {"tie_word_embeddings", true}}));
   ASSERT_EQ(graph.layers.size(), 4u);
@@ -72,7 +101,7 @@ TEST(Models, BothSpellingsOfRopeAndType) {
 
 TEST(Models, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(RefusalOf(Config("gpt2")),
-            "config.json: model_type 'gpt2' is not known; known: llama, qwen2, qwen3");
+            "config.json: model_type 'gpt2' is not known; known: " + Join(KnownFamilies()));
   EXPECT_EQ(RefusalOf(Config("llama", {{"hidden_act", "gelu"}})),
             "config.json: hidden_act is \"gelu\"; only \"silu\" is supported");
   EXPECT_EQ(RefusalOf(Config("llama", {{"hidden_size", 0}})), "config.json: hidden_size is 0; wanted a size");

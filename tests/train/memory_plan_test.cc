@@ -28,9 +28,11 @@ struct Case {
 std::vector<RankMemory> Plan(const Case& test) {
   const Config config = ParseConfig("data: {max_length: 512}\nrun: {micro_batch: 2}\n" + test.yaml, "test");
   const ParallelConfig& parallel = config.parallel();
-  const Grids grids = MakeGrids(
-      test.world,
-      {.tensor = parallel.tensor(), .pipeline = parallel.pipeline(), .context = parallel.context()});
+  const Grids grids = MakeGrids(test.world, {.tensor = parallel.tensor(),
+                                             .pipeline = parallel.pipeline(),
+                                             .context = parallel.context(),
+                                             .expert = parallel.expert(),
+                                             .expert_tensor = parallel.expert_tensor()});
   const Schedule schedule = MakeSchedule(
       test.schedule, {parallel.pipeline(), test.micro_batches, parallel.virtual_stages()}, parallel.zero());
   const std::vector<int> said(parallel.stage_layers().begin(), parallel.stage_layers().end());
@@ -58,6 +60,44 @@ TEST(MemoryPlan, StatesOfOneRank) {
   EXPECT_EQ(wide.masters, 0);  // the values are the masters
   EXPECT_EQ(wide.moments, 8 * kModel);
   EXPECT_EQ(Plan({.graph = Graph107M(/*tied=*/false)})[0].values, 2 * (kModel + kVocabulary));
+}
+
+// All twelve layers with 16 experts of 512 hidden units, 4 a token.
+LayerGraph GraphWithExperts() {
+  LayerGraph graph = Graph107M();
+  for (size_t layer = 1; layer <= 12; ++layer) {
+    PutExperts(graph, layer, {.router = {.experts = 16, .top_k = 4}, .hidden = 768, .ffn = 512});
+  }
+  return graph;
+}
+
+TEST(MemoryPlan, ExpertsAreSharedOverTheirOwnGrid) {
+  constexpr int64_t kExperts = 12 * 16 * 3 * 768 * 512;                    // of all layers
+  constexpr int64_t kRest = kModel - 12 * 3 * 768 * 2304 + 12 * 16 * 768;  // routers instead of mlps
+  const auto plan = [](int expert, int expert_tensor, int zero) {
+    return Plan({.yaml = Concat("parallel: {expert: ", expert, ", expert_tensor: ", expert_tensor,
+                                ", zero: ", zero, "}"),
+                 .world = 4,
+                 .graph = GraphWithExperts()})[0];
+  };
+  EXPECT_EQ(plan(1, 1, 0).values, 2 * (kRest + kExperts));
+  EXPECT_EQ(plan(4, 1, 0).values, 2 * (kRest + kExperts / 4));
+  EXPECT_EQ(plan(2, 2, 0).values, plan(4, 1, 0).values);
+  EXPECT_EQ(plan(1, 1, 1).moments, 8 * (kRest + kExperts) / 4);
+  EXPECT_EQ(plan(2, 1, 1).moments, 8 * (kRest / 4 + kExperts / 2 / 2));  // two ranks have the same experts
+  EXPECT_EQ(plan(4, 1, 1).moments, 8 * (kRest / 4 + kExperts / 4));
+}
+
+// A token, a layer: as a dense one, but four rows of 768 to experts, and of those the hidden units.
+TEST(MemoryPlan, ActivationsOfExperts) {
+  const int64_t head = 2 * 768 * kTokens * 2;
+  const int64_t whole = 1536 + 1536 + 2560 + 768 + 4 * (768 + 2 * 512 + 512);
+  const auto activations = [](const char* yaml) {
+    return Plan({.yaml = yaml, .world = 2, .graph = GraphWithExperts()})[0].activations;
+  };
+  EXPECT_EQ(activations(""), 12 * whole * kTokens * 2 + head);
+  EXPECT_EQ(activations("parallel: {expert: 2}"), activations(""));  // others' tokens for its own
+  EXPECT_EQ(activations("parallel: {expert_tensor: 2}"), activations("") + 12 * 4 * 768 * kTokens * 2);
 }
 
 TEST(MemoryPlan, ZeroSharesOverTheDataRanks) {

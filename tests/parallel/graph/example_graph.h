@@ -40,6 +40,17 @@ inline LayerGraph ExampleGraph(const ExampleSizes& sizes, const std::vector<int>
   return graph;
 }
 
+// Experts in place of the mlp of layer `index`.
+inline void PutExperts(LayerGraph& graph, size_t index, const ExpertsSpec& experts) {
+  Layer& layer = graph.layers.at(index);
+  std::get<DecoderSpec>(layer.spec).experts = experts;
+  layer.hf_names["router.weight"] = layer.name + ".router";
+  for (const char* role : {"gate", "up", "down"}) {
+    const std::string part = role;
+    layer.hf_names["experts." + part + ".weight"] = layer.name + ".{expert}." + part;
+  }
+}
+
 // Hidden 768, 12 layers, 12 heads of 64, 4 for keys and values, ffn 2304, vocabulary 32000.
 inline LayerGraph Graph107M(bool tied = true) {
   return ExampleGraph({.hidden = 768,

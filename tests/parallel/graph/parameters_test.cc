@@ -2,11 +2,12 @@
 // give the tensor, and what does not divide is refused with numbers.
 #include "parallel/graph/parameters.h"
 
+#include <map>
 #include <numeric>
 
 #include <gtest/gtest.h>
-
 #include "core/base/error.h"
+#include "tests/parallel/graph/example_graph.h"
 
 namespace trireme {
 namespace {
@@ -123,6 +124,53 @@ TEST(Parameters, GradientsArePartsWhereRanksSeeOtherTokensOrHeads) {
       const bool wanted = whole && (sequence || head_norm);
       EXPECT_EQ(!parameter.declaration.partial_gradient.empty(), wanted) << name << ", sequence " << sequence;
     }
+  }
+}
+
+LayerGraph GraphWithExperts(int64_t experts) {
+  LayerGraph graph = ExampleGraph({}, {1});
+  PutExperts(graph, 1, {.router = {.experts = experts, .top_k = 2}, .hidden = 8, .ffn = 12});
+  return graph;
+}
+
+TEST(Parameters, ExpertsAreStackedAndSplitOverTheirOwnGrid) {
+  const LayerGraph graph = GraphWithExperts(4);
+  const Grids grids = MakeGrids(8, {.tensor = 2, .expert = 2, .expert_tensor = 2});
+  std::map<std::string, Parameter> found;
+  for (Parameter& parameter : ParametersOf(graph, graph.layers[1],
+                                           {.size = 2, .sequence = false, .expert = 2, .expert_tensor = 2})) {
+    const std::string name = parameter.declaration.name;
+    found.emplace(name, std::move(parameter));
+  }
+  const Parameter& gate_up = found.at("layers.0.experts.gate_up.weight");
+  const Placement placement(gate_up.declaration, grids);
+  EXPECT_EQ(placement.GlobalShape(), (Shape{4, 24, 8}));
+  EXPECT_EQ(placement.LocalShape(), (Shape{2, 12, 8}));
+  EXPECT_EQ(placement.GradientSumAxes(), (AxisNames{"edp"}));
+  ASSERT_EQ(gate_up.hf.size(), 8u);
+  EXPECT_EQ(gate_up.hf[3].name, "layers.0.1.up");
+  EXPECT_EQ(gate_up.hf[3].shape, (Shape{12, 8}));
+  EXPECT_EQ(gate_up.hf[3].box.offset, (Shape{1, 12, 0}));
+  // Rank 3 is etp 1, ep 1: the second half of gate and of up, of experts 2 and 3.
+  const std::vector<LocalBox> boxes = placement.LocalBoxes(3);
+  ASSERT_EQ(boxes.size(), 2u);
+  EXPECT_EQ(boxes[0].global.offset, (Shape{2, 6, 0}));
+  EXPECT_EQ(boxes[1].global.offset, (Shape{2, 18, 0}));
+  EXPECT_EQ(Placement(found.at("layers.0.experts.down.weight").declaration, grids).LocalShape(),
+            (Shape{2, 8, 6}));
+  // Each tensor-parallel rank routes its share of the tokens, with sequence parallelism and without.
+  EXPECT_EQ(found.at("layers.0.router.weight").declaration.partial_gradient, (AxisNames{"tp"}));
+  EXPECT_FALSE(found.contains("layers.0.mlp.gate_up.weight"));
+}
+
+TEST(Parameters, RefusesExpertsThatDoNotDivide) {
+  const LayerGraph graph = GraphWithExperts(6);
+  try {
+    ParametersOf(graph, graph.layers[1], {.expert = 4});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "layers.0: 6 experts do not divide over parallel.expert = 4; choose a size that divides 6");
   }
 }
 

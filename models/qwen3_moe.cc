@@ -1,0 +1,20 @@
+// Qwen3-MoE: Qwen3's attention; a softmax over all experts, the chosen ones' weights renormalised where the
+// config says so; some layers may stay dense.
+#include "models/decoder.h"
+#include "models/families.h"
+
+namespace trireme {
+
+LayerGraph Qwen3Moe(const HfConfig& config) {
+  config.Only("use_sliding_window", false);
+  DecoderSpec decoder = CommonDecoder(config);
+  decoder.attention.qk_norm = true;
+  decoder.attention.qkv_bias = config.Flag("attention_bias", false);
+  decoder.attention.output_bias = decoder.attention.qkv_bias;
+  ExpertsSpec experts = CommonExperts(config, decoder.attention.hidden);
+  experts.ffn = config.Size("moe_intermediate_size");
+  experts.router.normalise = config.Flag("norm_topk_prob", false);
+  return DecoderGraph(config, SparseLayers(config, decoder, experts));
+}
+
+}  // namespace trireme

@@ -1,0 +1,23 @@
+// Rows copied to their places and summed from them, as ops/moe_permute.h says.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/simd.h"
+
+namespace trireme::cpu {
+
+struct Places {
+  const int64_t* rows;  // [tokens, k]; -1: none
+  int64_t k = 1;
+  int64_t copies = 1;  // of the buffer, one after the other
+  int64_t copy_rows = 0;
+};
+
+void SpreadRows(const void* x, int64_t row_bytes, const Places& places, Rows tokens, void* out);
+
+// out[token] = sum of the rows at its places in every copy
+void SumRows(const float* rows, int64_t size, const Places& places, Rows tokens, float* out);
+void SumRows(const Bf16* rows, int64_t size, const Places& places, Rows tokens, Bf16* out);
+
+}  // namespace trireme::cpu

@@ -1,0 +1,22 @@
+// y = x Wᵀ with another W for each run of rows: the products of experts over batches of unequal size. Rows
+// stand in the order of their experts; an expert may have none.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/tensor/weight.h"
+#include "ops/linear.h"
+
+namespace trireme {
+
+// Rows of expert e: [ends[e - 1], ends[e]). Shared, for the backward pass needs them again.
+using GroupEnds = std::shared_ptr<const std::vector<int64_t>>;
+
+// x: [rows, in], weight: [experts, out, in], which outlives the backward pass. Returns [rows, out].
+at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const GroupEnds& ends);
+
+}  // namespace trireme

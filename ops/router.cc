@@ -1,0 +1,81 @@
+#include "ops/router.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <limits>
+
+#include "core/base/error.h"
+#include "ops/weight_gradients.h"
+
+namespace trireme {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct KeptInput : torch::CustomClassHolder {
+  const Weight* weight = nullptr;
+  std::function<at::Tensor()> again;
+};
+
+struct RouterLogitsFunction : torch::autograd::Function<RouterLogitsFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LinearInput& input,
+                            const Weight* weight) {
+    auto kept = c10::make_intrusive<KeptInput>();
+    kept->weight = weight;
+    kept->again = input.again;
+    if (!input.again) context->save_for_backward({x});
+    context->saved_data["kept"] = c10::IValue::make_capsule(kept);
+    context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
+    return at::mm(x.to(at::kFloat), weight->value.to(at::kFloat).t());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto holder = context->saved_data["kept"].toCapsule();
+    auto* kept = static_cast<KeptInput*>(holder.get());
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor gradient = gradients[0].contiguous(), x = saved.empty() ? at::Tensor() : saved[0];
+    const Weight* weight = kept->weight;
+    const at::Tensor input_gradient = at::mm(gradient, weight->value.to(at::kFloat)).to(type);
+    WeightGradients::Add([weight, gradient, x, again = std::move(kept->again)] {
+      AddWeightGradient(*weight, gradient, (again ? again() : x).to(at::kFloat));
+    });
+    return {input_gradient, at::Tensor(), at::Tensor()};
+  }
+};
+
+// Scores of the experts that stand in one of a token's best groups; minus infinity for the others.
+at::Tensor WithinBestGroups(const at::Tensor& scores, const RouterRule& rule) {
+  const at::Tensor grouped = scores.view({scores.size(0), rule.groups, -1});
+  const at::Tensor worth = rule.group_score == RouterRule::GroupScore::kLargest
+                               ? grouped.amax(-1)
+                               : std::get<0>(grouped.topk(std::min<int64_t>(2, grouped.size(2)))).sum(-1);
+  const at::Tensor best = std::get<1>(worth.topk(rule.top_groups));
+  const at::Tensor closed = at::ones_like(worth, at::kBool).scatter_(1, best, false);
+  return grouped.masked_fill(closed.unsqueeze(-1), -std::numeric_limits<double>::infinity())
+      .view(scores.sizes());
+}
+
+}  // namespace
+
+at::Tensor RouterLogits(const LinearInput& x, const Weight& weight) {
+  return RouterLogitsFunction::apply(x.value, x, &weight);
+}
+
+Routing ChooseExperts(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {
+  TRIREME_CHECK(logits.size(1) == rule.experts && rule.correction_bias == bias.defined());
+  const at::Tensor scores =
+      rule.scores == RouterRule::Scores::kSoftmax ? at::softmax(logits, -1) : at::sigmoid(logits);
+  at::Tensor choice = scores.detach();
+  if (bias.defined()) choice = choice + bias;
+  if (rule.groups > 1) choice = WithinBestGroups(choice, rule);
+  const at::Tensor experts = std::get<1>(choice.topk(rule.top_k));
+  at::Tensor weights = scores.gather(1, experts);
+  if (rule.normalise) weights = weights / (weights.sum(-1, /*keepdim=*/true) + rule.normalise_eps);
+  if (rule.scale != 1) weights = weights * rule.scale;
+  return {experts, weights, scores};
+}
+
+}  // namespace trireme

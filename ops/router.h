@@ -1,0 +1,25 @@
+// A router's choice: from tokens to the experts of each and their weights, in fp32 whatever the computation's
+// type. Where tokens go is ops/moe_permute.h and parallel/experts.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "core/tensor/weight.h"
+#include "ops/linear.h"
+#include "ops/router_rule.h"
+
+namespace trireme {
+
+// weight: [experts, hidden], which outlives the backward pass. Returns [tokens, experts] fp32.
+at::Tensor RouterLogits(const LinearInput& x, const Weight& weight);
+
+struct Routing {
+  at::Tensor experts;  // [tokens, top_k] int64
+  at::Tensor weights;  // [tokens, top_k] fp32; its gradient reaches the logits
+  at::Tensor scores;   // [tokens, experts] fp32, before groups and bias; also with a gradient
+};
+
+// bias: [experts] fp32 where the rule has one.
+Routing ChooseExperts(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias = {});
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+#include "parallel/experts/token_share.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "core/base/error.h"
+#include "parallel/tensor/collectives.h"
+
+namespace trireme {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+void Keep(AutogradContext* context, const TensorParallel* parallel) {
+  context->saved_data["parallel"] = reinterpret_cast<int64_t>(parallel);
+}
+
+const TensorParallel& Kept(AutogradContext* context) {
+  return *reinterpret_cast<const TensorParallel*>(context->saved_data["parallel"].toInt());
+}
+
+struct TakeFunction : torch::autograd::Function<TakeFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const TensorParallel* parallel) {
+    Keep(context, parallel);
+    return ShareOf(x, *parallel);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {AllGatherRows(gradients[0], Kept(context).group), at::Tensor()};
+  }
+};
+
+struct GiveFunction : torch::autograd::Function<GiveFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const TensorParallel* parallel) {
+    Keep(context, parallel);
+    return AllGatherRows(x, parallel->group);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {ShareOf(gradients[0], Kept(context)).contiguous(), at::Tensor()};
+  }
+};
+
+bool HoldsShare(const TensorParallel& parallel) { return parallel.sequence || parallel.size() == 1; }
+
+}  // namespace
+
+at::Tensor ShareOf(const at::Tensor& all, const TensorParallel& parallel) {
+  TRIREME_CHECK(all.size(0) % parallel.size() == 0)
+      << all.size(0) << " tokens over " << parallel.size() << " ranks";
+  const int64_t share = all.size(0) / parallel.size();
+  return all.narrow(0, parallel.rank() * share, share);
+}
+
+at::Tensor TakeShare(const at::Tensor& x, const TensorParallel& parallel) {
+  return HoldsShare(parallel) ? x : TakeFunction::apply(x, &parallel);
+}
+
+at::Tensor GiveShare(const at::Tensor& x, const TensorParallel& parallel) {
+  return HoldsShare(parallel) ? x : GiveFunction::apply(x, &parallel);
+}
+
+}  // namespace trireme

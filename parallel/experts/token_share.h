@@ -1,0 +1,21 @@
+// Between tensor-parallel blocks ranks hold all tokens or, with sequence parallelism, their share. Experts
+// always work on shares, so that no token passes them twice: where ranks hold all tokens, each takes its
+// share and gives the results to the others. Each way beside its adjoint.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "parallel/tensor/regions.h"
+
+namespace trireme {
+
+// x: [tokens (or this rank's share), size]; the result has this rank's share.
+at::Tensor TakeShare(const at::Tensor& x, const TensorParallel& parallel);
+
+// The way back. x: [share, size].
+at::Tensor GiveShare(const at::Tensor& x, const TensorParallel& parallel);
+
+// The share of a tensor that needs no gradient, such as a mask: [tokens].
+at::Tensor ShareOf(const at::Tensor& all, const TensorParallel& parallel);
+
+}  // namespace trireme

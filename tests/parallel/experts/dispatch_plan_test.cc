@@ -1,0 +1,120 @@
+// Where rows go, for every grid of experts up to 8 ranks, played by moving numbered rows by hand.
+#include "parallel/experts/dispatch_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace trireme {
+namespace {
+
+struct Row {
+  int rank;
+  int64_t choice, expert;
+  auto operator<=>(const Row&) const = default;
+};
+
+// Choices of a rank, as many as it likes; expert 0 gets nothing, and on the last rank all go to one.
+std::vector<int64_t> Chosen(int rank, int ranks, int64_t experts) {
+  std::vector<int64_t> chosen;
+  for (int64_t i = 0; i < 5 + 3 * rank; ++i) {
+    const int64_t expert = rank + 1 == ranks ? experts - 1 : 1 + (i * 5 + rank) % (experts - 1);
+    chosen.push_back(i % 7 == 3 ? -1 : expert);
+  }
+  return chosen;
+}
+
+class Played {
+ public:
+  Played(int expert, int expert_tensor, int64_t experts) : layout_{experts, expert, expert_tensor} {
+    std::vector<int64_t> counts;
+    for (int rank = 0; rank < layout_.ranks(); ++rank) {
+      const std::vector<int64_t> chosen = Chosen(rank, layout_.ranks(), experts);
+      std::vector<int64_t> places(chosen.size());
+      const std::vector<int64_t> mine = PlacesByExpert(chosen, experts, places);
+      counts.insert(counts.end(), mine.begin(), mine.end());
+      sent_.emplace_back(chosen.size(), Row{-1, -1, -1});
+      for (size_t i = 0; i < chosen.size(); ++i) {
+        if (chosen[i] >= 0) sent_[rank].at(places[i]) = {rank, static_cast<int64_t>(i), chosen[i]};
+      }
+    }
+    for (int rank = 0; rank < layout_.ranks(); ++rank) {
+      ExpertLayout mine = layout_;
+      mine.rank = rank;
+      plans_.push_back(PlanExchange(counts, mine));
+    }
+  }
+
+  // What arrives at a rank, in the order of its experts.
+  std::vector<Row> Arrived(int rank) const {
+    const ExchangePlan& plan = plans_[rank];
+    std::vector<Row> rows(plan.received_rows), grouped(plan.received_rows);
+    for (int from = 0; from < layout_.ranks(); ++from) {
+      EXPECT_EQ(plans_[from].sent.counts[rank], plan.received.counts[from]);
+      for (uint64_t i = 0; i < plan.received.counts[from]; ++i) {
+        rows[plan.received.offsets[from] + i] = sent_[from].at(plans_[from].sent.offsets[rank] + i);
+      }
+    }
+    for (size_t i = 0; i < rows.size(); ++i) grouped.at(plan.regrouped[i]) = rows[i];
+    return grouped;
+  }
+
+  const ExchangePlan& plan(int rank) const { return plans_[rank]; }
+  const ExpertLayout& layout() const { return layout_; }
+  const std::vector<Row>& sent(int rank) const { return sent_[rank]; }
+
+ private:
+  ExpertLayout layout_;
+  std::vector<std::vector<Row>> sent_;
+  std::vector<ExchangePlan> plans_;
+};
+
+void ExpectRightPlaces(const Played& played) {
+  std::map<Row, int> seen;
+  for (int rank = 0; rank < played.layout().ranks(); ++rank) {
+    const std::vector<Row> rows = played.Arrived(rank);
+    const int64_t held = played.layout().held(), first = rank / played.layout().expert_tensor * held;
+    int64_t begin = 0;
+    for (int64_t expert = 0; expert < held; ++expert) {
+      const int64_t end = played.plan(rank).ends.at(expert);
+      for (int64_t i = begin; i < end; ++i) {
+        EXPECT_EQ(rows.at(i).expert, first + expert);
+        ++seen[rows.at(i)];
+      }
+      begin = end;
+    }
+    EXPECT_EQ(begin, static_cast<int64_t>(rows.size()));
+    // What comes back lies where it was sent from, once for each rank of the expert.
+    for (int to = 0; to < played.layout().ranks(); ++to) {
+      const Parts &returned = played.plan(rank).returned, &sent = played.plan(rank).sent;
+      EXPECT_EQ(returned.counts[to], sent.counts[to]);
+      EXPECT_EQ(returned.offsets[to],
+                sent.offsets[to] +
+                    static_cast<uint64_t>(to % played.layout().expert_tensor * played.plan(rank).sent_rows));
+    }
+  }
+  size_t all = 0;
+  for (int rank = 0; rank < played.layout().ranks(); ++rank) all += played.plan(rank).sent_rows;
+  EXPECT_EQ(seen.size(), all);
+  for (const auto& [row, times] : seen) EXPECT_EQ(times, played.layout().expert_tensor);
+}
+
+TEST(DispatchPlan, EveryRowReachesAllRanksOfItsExpert) {
+  for (int expert : {1, 2, 4, 8}) {
+    for (int expert_tensor : {1, 2, 4}) {
+      if (expert * expert_tensor > 8) continue;
+      for (int64_t experts : {8, 16, 256}) {
+        SCOPED_TRACE(Concat("ep ", expert, " etp ", expert_tensor, " experts ", experts));
+        ExpectRightPlaces(Played(expert, expert_tensor, experts));
+      }
+    }
+  }
+}
+
+TEST(DispatchPlan, AnExpertOutOfRangeIsABug) {
+  std::vector<int64_t> places(1);
+  EXPECT_DEATH(PlacesByExpert(std::vector<int64_t>{8}, 8, places), "expert 8 of 8");
+}
+
+}  // namespace
+}  // namespace trireme
