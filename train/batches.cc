@@ -2,6 +2,7 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -10,25 +11,53 @@
 namespace trireme {
 namespace {
 
-MicroBatch MakeMicroBatch(std::span<const Row> rows, int64_t slots, int64_t multiple, double loss_scale) {
+// All tokens of the rows, before context ranks take their shares.
+struct WholeRows {
+  int64_t rows, length;
+  at::Tensor tokens, labels, positions, real;  // [rows · length]
+  std::vector<Document> documents;
+
+  WholeRows(int64_t rows, int64_t length) : rows(rows), length(length) {
+    tokens = at::zeros({rows * length}, at::kLong);
+    labels = at::full({rows * length}, kNotTrained, at::kLong);
+    positions = at::arange(length, at::kLong).repeat({rows});
+    real = at::zeros({rows * length}, at::kBool);
+  }
+
+  void Fill(int64_t index, const Row& row) {
+    const int64_t begin = index * length, end = begin + static_cast<int64_t>(row.input_ids.size());
+    std::copy(row.input_ids.begin(), row.input_ids.end(), tokens.data_ptr<int64_t>() + begin);
+    // The label of a place is the token after it.
+    std::copy(row.labels.begin() + 1, row.labels.end(), labels.data_ptr<int64_t>() + begin);
+    real.narrow(0, begin, end - begin).fill_(true);
+    if (row.starts.empty()) documents.push_back({begin, end});
+    for (size_t i = 0; i < row.starts.size(); ++i) {
+      const int64_t first = begin + row.starts[i];
+      const int64_t last = i + 1 < row.starts.size() ? begin + row.starts[i + 1] : end;
+      documents.push_back({first, last});
+      positions.narrow(0, first, last - first).copy_(at::arange(last - first, at::kLong));
+      labels[last - 1].fill_(kNotTrained);  // the next document's first token
+    }
+  }
+
+  MicroBatch On(const ContextSplit& context, double loss_scale) const {
+    const auto plan = std::make_shared<const ContextPlan>(rows, length, documents, context);
+    MicroBatch batch{.rows = rows, .length = plan->local_length(), .loss_scale = loss_scale, .context = plan};
+    const at::Tensor mine = at::tensor(plan->LocalTokens(), at::kLong);
+    batch.tokens = tokens.index_select(0, mine);
+    batch.labels = labels.index_select(0, mine);
+    batch.positions = positions.index_select(0, mine);
+    batch.real = real.index_select(0, mine);
+    return batch;
+  }
+};
+
+MicroBatch MakeMicroBatch(std::span<const Row> rows, const BatchShape& shape, double loss_scale) {
   int64_t length = 1;
   for (const Row& row : rows) length = std::max<int64_t>(length, static_cast<int64_t>(row.input_ids.size()));
-  length = (length + multiple - 1) / multiple * multiple;
-  MicroBatch batch{.rows = slots, .length = length, .loss_scale = loss_scale};
-  batch.tokens = at::zeros({slots * length}, at::kLong);
-  batch.labels = at::full({slots * length}, kNotTrained, at::kLong);
-  batch.positions = at::arange(length, at::kLong).repeat({slots});
-  auto* tokens = batch.tokens.data_ptr<int64_t>();
-  auto* labels = batch.labels.data_ptr<int64_t>();
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const Row& row = rows[i];
-    const int64_t begin = static_cast<int64_t>(i) * length;
-    std::copy(row.input_ids.begin(), row.input_ids.end(), tokens + begin);
-    // The label of a place is the token after it.
-    std::copy(row.labels.begin() + 1, row.labels.end(), labels + begin);
-    batch.documents.push_back({begin, begin + static_cast<int64_t>(row.input_ids.size())});
-  }
-  return batch;
+  WholeRows whole(shape.micro_batch, (length + shape.multiple - 1) / shape.multiple * shape.multiple);
+  for (size_t i = 0; i < rows.size(); ++i) whole.Fill(static_cast<int64_t>(i), rows[i]);
+  return whole.On(shape.context, loss_scale);
 }
 
 }  // namespace
@@ -42,9 +71,9 @@ std::vector<MicroBatch> MakeMicroBatches(const std::vector<Row>& rows, const Bat
   for (int64_t first = 0; first < total; first += a_round) {
     const int64_t begin = std::min(first + int64_t{shape.data_rank} * shape.micro_batch, total);
     const int64_t count = std::min<int64_t>(shape.micro_batch, total - begin);
-    batches.push_back(
-        MakeMicroBatch(std::span(rows).subspan(begin, count), shape.micro_batch, shape.multiple, loss_scale));
-    for (at::Tensor* tensor : {&batches.back().tokens, &batches.back().labels, &batches.back().positions}) {
+    batches.push_back(MakeMicroBatch(std::span(rows).subspan(begin, count), shape, loss_scale));
+    MicroBatch& batch = batches.back();
+    for (at::Tensor* tensor : {&batch.tokens, &batch.labels, &batch.positions, &batch.real}) {
       *tensor = tensor->to(shape.device);
     }
   }

@@ -1,5 +1,6 @@
-// Rows into micro batches: shared out over the data-parallel ranks, padded, labels shifted. Every rank gets
-// as many micro batches as the others; where rows run out, empty ones.
+// Rows into micro batches: shared out over the data-parallel ranks, padded, labels shifted, and each row over
+// the context-parallel ranks. Every rank gets as many micro batches as the others; where rows run out, empty
+// ones.
 #pragma once
 
 #include <vector>
@@ -15,6 +16,7 @@ struct BatchShape {
   int data_size = 1;
   int64_t multiple = 1;  // the length of a micro batch's rows is a multiple of this
   at::Device device = at::kCPU;
+  ContextSplit context = {};
 };
 
 // Micro batch i of rank r takes the rows from (i · data_size + r) · micro_batch on.

@@ -38,6 +38,16 @@ void CheckRow(const Row& row, int64_t vocabulary, const std::string& where) {
   }
 }
 
+void CheckStarts(const Row& row, const std::string& where) {
+  const auto tokens = static_cast<int64_t>(row.input_ids.size());
+  for (size_t i = 0; i < row.starts.size(); ++i) {
+    const int64_t least = i == 0 ? 0 : row.starts[i - 1] + 1, most = i == 0 ? 0 : tokens - 1;
+    if (row.starts[i] >= least && row.starts[i] <= most) continue;
+    throw InputError(where, ": starts[", i, "] = ", row.starts[i],
+                     "; wanted 0 first, then rising places of the row's ", tokens, " tokens");
+  }
+}
+
 }  // namespace
 
 std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary) {
@@ -51,7 +61,9 @@ std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary) {
     const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object()) throw InputError(where, ": is no JSON object: ", line.substr(0, 60));
     Row row{ReadIds(object, "input_ids", where), ReadIds(object, "labels", where)};
+    if (object.contains("starts")) row.starts = ReadIds(object, "starts", where);
     CheckRow(row, vocabulary, where);
+    CheckStarts(row, where);
     rows.push_back(std::move(row));
   }
   if (rows.empty()) throw InputError(path, ": has no rows");
@@ -62,6 +74,7 @@ int64_t TrainedTokens(const std::vector<Row>& rows) {
   int64_t count = 0;
   for (const Row& row : rows) {
     for (size_t i = 1; i < row.labels.size(); ++i) count += row.labels[i] != kNotTrained;
+    for (size_t i = 1; i < row.starts.size(); ++i) count -= row.labels[row.starts[i]] != kNotTrained;
   }
   return count;
 }

@@ -13,6 +13,26 @@ void CheckExperts(const ParallelConfig& parallel, const LayerGraph& graph) {
                    ": ", graph.family, " has no experts to share; write 1 for both");
 }
 
+int UlyssesOf(const ParallelConfig& parallel) {
+  const int context = parallel.context(), inner = parallel.ulysses();
+  if (parallel.context_method() == CONTEXT_RING || context == 1) return 1;
+  if (parallel.context_method() == CONTEXT_ULYSSES) return context;
+  if (context % inner == 0) return inner;
+  throw InputError("parallel.ulysses = ", inner, " does not divide parallel.context = ", context,
+                   ", as context_method hybrid wants; choose a divisor of ", context);
+}
+
+void CheckHeads(const LayerGraph& graph, int tensor, int ulysses) {
+  for (const Layer& layer : graph.layers) {
+    const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+    if (decoder == nullptr || decoder->attention.heads / tensor % ulysses == 0) continue;
+    throw InputError(layer.name, ": ", decoder->attention.heads,
+                     " attention heads over parallel.tensor = ", tensor, " do not divide over ", ulysses,
+                     " ranks that exchange them for sequence; write context_method: ring, or hybrid with a "
+                     "smaller parallel.ulysses");
+  }
+}
+
 // Every parameter is declared once, so that sizes which the layout cannot split are refused at the door.
 void CheckSplits(const LayerGraph& graph, const Config& config, const Grids& grids) {
   const TensorSplit split = SplitOf(config.parallel());
@@ -28,9 +48,6 @@ void CheckSplits(const LayerGraph& graph, const Config& config, const Grids& gri
 void RefuseUnsupported(const Config& config) {
   if (config.device() == DEVICE_CUDA) {
     throw InputError("device: models run on cpu and npu only so far; write one of these or auto");
-  }
-  if (config.parallel().context() > 1) {
-    throw InputError("parallel.context = ", config.parallel().context(), ": only 1 runs so far");
   }
 }
 
@@ -90,6 +107,8 @@ RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
   Grids grids = MakeGrids(world, SizesOf(parallel));
   CheckExperts(parallel, graph);
   CheckSplits(graph, config, grids);
+  const int ulysses = UlyssesOf(parallel);
+  CheckHeads(graph, parallel.tensor(), ulysses);
   const std::string schedule =
       SpellingOf(*PipelineSchedule_descriptor()->FindValueByNumber(parallel.schedule()));
   const StagePlacement placement =
@@ -103,6 +122,7 @@ RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
           .schedule = schedule,
           .virtual_stages = parallel.virtual_stages(),
           .zero = parallel.zero(),
+          .ulysses = ulysses,
           .row_multiple = parallel.tensor() * (parallel.context() > 1 ? 2 * parallel.context() : 1)};
 }
 

@@ -42,6 +42,7 @@ struct RunPlan {
   std::string schedule;
   int virtual_stages = 1;
   int zero = 1;
+  int ulysses = 1;           // of the context ranks; the rest is a ring
   int64_t row_multiple = 1;  // rows are padded to a multiple of this many tokens
 
   // The table of a step with that many micro batches a rank.

@@ -73,7 +73,8 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
                                                 .device = tensors_.torch(),
                                                 .zero = config.parallel().zero(),
                                                 .sequence = config.parallel().sequence(),
-                                                .keep = KeepOf(config.memory().recompute())});
+                                                .keep = KeepOf(config.memory().recompute()),
+                                                .ulysses = plan_.ulysses});
   optimizer_ = std::make_unique<ShardedOptimizer>(
       model_->buckets(), OptimizerGroups{groups_->Get("tp"), groups_->Get("world"), model_->tied_embedding()},
       job, AdamWOf(config, tensors_));
@@ -105,18 +106,22 @@ Executor& Trainer::ExecutorFor(int micro_batches) {
 }
 
 double Trainer::Pass(const std::vector<Row>& rows) {
-  const Communicator& data = groups_->Get("dp-cp");
-  const std::vector<MicroBatch> batches = MakeMicroBatches(rows, {.micro_batch = micro_batch_,
-                                                                  .data_rank = data.rank(),
-                                                                  .data_size = data.size(),
-                                                                  .multiple = plan_.row_multiple,
-                                                                  .device = tensors_.torch()});
+  const Mesh& dense = plan_.grids.dense;
+  const std::vector<MicroBatch> batches =
+      MakeMicroBatches(rows, {.micro_batch = micro_batch_,
+                              .data_rank = dense.Coordinate(job_.rank(), "dp"),
+                              .data_size = dense.Size("dp"),
+                              .multiple = plan_.row_multiple,
+                              .device = tensors_.torch(),
+                              .context = {.ring = dense.Size("cp") / plan_.ulysses,
+                                          .ulysses = plan_.ulysses,
+                                          .rank = dense.Coordinate(job_.rank(), "cp")}});
   model_->SetBatches(batches);
   ExecutorFor(static_cast<int>(batches.size())).Run();
   return SumLoss();
 }
 
-// The head's ranks have the loss, each tensor-parallel one the same: one of them speaks for its rows.
+// The head's ranks have the loss, each tensor-parallel one the same: one of them speaks for its tokens.
 double Trainer::SumLoss() {
   const at::Tensor mine = model_->loss();
   const bool speaks = mine.defined() && groups_->Get("tp").rank() == 0;

@@ -77,6 +77,22 @@ TRIREME_INLINE void GatherBody(const T* gradient, const T* output, const HeadBlo
   }
 }
 
+TRIREME_INLINE void MergeBody(const SeenPart& part, int64_t rows, int64_t dim, float* output,
+                              float* log_sum_exp) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const float before = log_sum_exp[row], fresh = part.log_sum_exp[row];
+    const float largest = before > fresh ? before : fresh;
+    const float old_share = ExpUpTo88(before - largest), new_share = ExpUpTo88(fresh - largest);
+    const float sum = old_share + new_share;
+    const float keep = old_share / sum, add = new_share / sum * part.factor[row];
+    const float* from = part.rows + row * dim;
+    float* to = output + row * dim;
+#pragma omp simd
+    for (int64_t i = 0; i < dim; ++i) to[i] = to[i] * keep + from[i] * add;
+    log_sum_exp[row] = largest + std::log(sum);
+  }
+}
+
 template <typename T>
 TRIREME_INLINE void NarrowBody(const float* from, int64_t count, T* to) {
 #pragma omp simd
@@ -100,6 +116,10 @@ TRIREME_CLONES void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock&
 TRIREME_CLONES void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, Bf16* probabilities,
                                           Bf16* gradient) {
   SoftmaxBackwardBody(in, block, probabilities, gradient);
+}
+TRIREME_CLONES void MergeSeen(const SeenPart& part, int64_t rows, int64_t dim, float* output,
+                              float* log_sum_exp) {
+  MergeBody(part, rows, dim, output, log_sum_exp);
 }
 TRIREME_CLONES void ScatterScaled(const float* rows, const float* factor, const HeadBlock& block,
                                   float* out) {

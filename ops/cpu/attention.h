@@ -38,6 +38,14 @@ void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, float* 
                            float* gradient);
 void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, Bf16* probabilities, Bf16* gradient);
 
+// Queries that have seen some keys see more: the mean of both, by their log-sum-exps.
+struct SeenPart {
+  const float* rows;         // [rows, dim], to be multiplied by
+  const float* factor;       // [rows]
+  const float* log_sum_exp;  // [rows], finite
+};
+void MergeSeen(const SeenPart& part, int64_t rows, int64_t dim, float* output, float* log_sum_exp);
+
 // Between a block's rows [positions · group, dim] and the model's layout, where a position's group stands
 // together and positions are `stride` elements apart.
 struct HeadBlock {

@@ -25,7 +25,11 @@ bool TiedEmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placeme
 
 Model::Model(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups,
              const ModelOptions& options)
-    : parallel_{.tensor = {groups.Get("tp"), options.sequence}, .experts = ExpertsOf(graph, layout, groups)} {
+    : parallel_{.tensor = {groups.Get("tp"), options.sequence},
+                .experts = ExpertsOf(graph, layout, groups),
+                .context = {.group = groups.Get("cp"),
+                            .ring = groups.Get("cp").size() / options.ulysses,
+                            .ulysses = options.ulysses}} {
   const int pipeline_rank = layout.grids.dense.Coordinate(layout.rank, "pp");
   const StageSite first = layout.placement.SiteOf(0);
   const StageSite last = layout.placement.SiteOf(layout.placement.stages() - 1);

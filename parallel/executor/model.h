@@ -33,6 +33,7 @@ struct ModelOptions {
   int zero = 1;
   bool sequence = true;
   Keep keep = Keep::kAll;
+  int ulysses = 1;  // of the context ranks; the rest is a ring
 };
 
 class Model {

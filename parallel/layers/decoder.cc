@@ -1,7 +1,9 @@
 #include "parallel/layers/decoder.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "parallel/context/context_attention.h"
 #include "parallel/experts/token_share.h"
 #include "parallel/layers/bias.h"
 
@@ -11,6 +13,7 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
                            const LayerOptions& options)
     : spec_(std::get<DecoderSpec>(layer.spec)),
       parallel_(parallel.tensor),
+      context_(parallel.context),
       recompute_(options.recompute_selected),
       frequencies_(InverseFrequencies(spec_.attention.rope)),
       attention_norm_(weights.Find(layer.name + ".attention_norm.weight")),
@@ -60,10 +63,16 @@ at::Tensor DecoderLayer::Attention(const LinearInput& x, const MicroBatch& batch
                         .norm_eps = spec_.attention.norm_eps};
   const at::Tensor qkv = Linear(x, qkv_, qkv_bias_);
   const Heads heads = SplitHeads(qkv, shape, query_norm_, key_norm_, batch.TableFor(frequencies_));
-  return AddBias(Leave(AttentionCore(heads), parallel_), output_bias_);
+  return AddBias(Leave(AttentionCore(heads, batch), parallel_), output_bias_);
 }
 
-at::Tensor DecoderLayer::AttentionCore(const Heads& heads) const {
+// Over several ranks or documents the result is kept whatever `recompute` says: making it again would cost a
+// second round of messages.
+at::Tensor DecoderLayer::AttentionCore(const Heads& heads, const MicroBatch& batch) const {
+  if (!batch.context->plain()) {
+    const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.attention.head_dim));
+    return Linear(ContextAttention(heads, scale, batch.context, context_), output_);
+  }
   if (!recompute_) return Linear(CausalAttention(heads), output_);
   const Attended attended = CausalAttentionAgain(heads);
   return Linear({attended.output, attended.again}, output_);
@@ -77,7 +86,7 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, const MicroBatch& ba
       return TakeShare(RmsNorm(x, mlp_norm_, spec_.norm_eps), parallel_);
     };
   }
-  return GiveShare(experts_->Forward(share, ShareOf(batch.RealTokens(), parallel_)), parallel_);
+  return GiveShare(experts_->Forward(share, ShareOf(batch.real, parallel_)), parallel_);
 }
 
 }  // namespace trireme

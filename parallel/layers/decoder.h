@@ -28,10 +28,11 @@ class DecoderLayer : public RunningLayer {
   at::Tensor Experts(const AddedNorm& attended, const MicroBatch& batch) const;
   // `normalised` inside a block, with the way to make it again from `x` and `norm` where that is asked for.
   LinearInput EnterNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
-  at::Tensor AttentionCore(const Heads& heads) const;
+  at::Tensor AttentionCore(const Heads& heads, const MicroBatch& batch) const;
 
   DecoderSpec spec_;
   const TensorParallel& parallel_;
+  const ContextParallel& context_;
   const bool recompute_;  // attention core, norms and activation are made again in the backward pass
   std::vector<double> frequencies_;
   const Weight& attention_norm_;

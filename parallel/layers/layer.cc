@@ -1,7 +1,5 @@
 #include "parallel/layers/layer.h"
 
-#include <ATen/ops/zeros.h>
-
 #include "parallel/layers/decoder.h"
 #include "parallel/layers/embedding.h"
 #include "parallel/layers/head.h"
@@ -32,16 +30,6 @@ const RotaryTable& MicroBatch::TableFor(const std::vector<double>& frequencies) 
   RotaryTable& table = tables[frequencies];
   if (!table.cosine.defined()) table = MakeRotaryTable(positions, frequencies);
   return table;
-}
-
-const at::Tensor& MicroBatch::RealTokens() const {
-  if (real.defined()) return real;
-  at::Tensor mask = at::zeros({rows * length}, at::kBool);
-  for (const Document& document : documents) {
-    mask.narrow(0, document.begin, document.end - document.begin).fill_(true);
-  }
-  real = mask.to(tokens.device());
-  return real;
 }
 
 std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/rotary.h"
+#include "parallel/context/ulysses.h"
 #include "parallel/experts/dispatch.h"
 #include "parallel/graph/graph.h"
 #include "parallel/layers/weights.h"
@@ -17,13 +18,8 @@
 
 namespace trireme {
 
-// A run of tokens that see each other and nothing else.
-struct Document {
-  int64_t begin = 0;  // among all tokens of the micro batch
-  int64_t end = 0;
-};
-
-// Rows of one length, padded at their ends; what a rank's layers see of a micro batch.
+// Rows of one length, padded at their ends; what a rank's layers see of a micro batch: with context
+// parallelism its share of each row's tokens.
 struct MicroBatch {
   int64_t rows = 0;
   int64_t length = 0;
@@ -31,16 +27,13 @@ struct MicroBatch {
   at::Tensor labels;      // [rows · length] int64: the token after each one, -100 where it is not trained
   at::Tensor positions;   // [rows · length] int64
   double loss_scale = 1;  // 1 / trained tokens of the whole batch
-  std::vector<Document> documents;  // in order, none across two rows; tokens in none of them are padding
+  at::Tensor real = {};   // [rows · length] bool: false for padding
+  std::shared_ptr<const ContextPlan> context = {};  // which tokens see which, here and on other ranks
 
   // Made once for all layers with the same frequencies.
   const RotaryTable& TableFor(const std::vector<double>& frequencies) const;
 
-  // [rows · length] bool: false for padding. Made once.
-  const at::Tensor& RealTokens() const;
-
   mutable std::map<std::vector<double>, RotaryTable> tables = {};
-  mutable at::Tensor real = {};
 };
 
 class RunningLayer {
@@ -61,6 +54,7 @@ class RunningLayer {
 struct LayerParallel {
   TensorParallel tensor;
   ExpertParallel experts;
+  ContextParallel context;
 };
 
 struct LayerOptions {

@@ -34,11 +34,16 @@ def rows_of(case):
     return rows
 
 
-def make_judge(folder, family, layers, rows):
-    """What transformers says of these rows; the model and the rows are left in the folder for the program."""
+def program_rows(case, rows):
+    """What the program gets; transformers, which has no ranks and no packing, always sees the rows one by one."""
+    return tiny_models.pack(rows, 3) if case["rows"] == "packed" else rows
+
+
+def make_judge(folder, family, layers, rows, given):
+    """What transformers says of `rows`; the model and the rows `given` to the program are left in the folder."""
     folder.mkdir(parents=True)
     model = tiny_models.write_model(tiny_models.config_of(family, num_hidden_layers=layers), folder / "model")
-    tiny_models.write_rows(folder / "rows.jsonl", rows)
+    tiny_models.write_rows(folder / "rows.jsonl", given)
     loss, tokens = tiny_models.backward(model, rows)
     gradients = tiny_models.gradients(model)
     norm = tiny_models.norm_of(gradients.values())
@@ -95,9 +100,10 @@ class Judges:
 
     def of(self, case):
         rows = rows_of(case)
-        key = (case["model"], layouts.layers(case), json.dumps(rows))
+        given = program_rows(case, rows)
+        key = (case["model"], layouts.layers(case), json.dumps(rows), json.dumps(given))
         if key not in self.made:
-            self.made[key] = make_judge(self.folder / str(len(self.made)), key[0], key[1], rows)
+            self.made[key] = make_judge(self.folder / str(len(self.made)), key[0], key[1], rows, given)
         return self.made[key]
 
 
@@ -157,16 +163,16 @@ def worst_table(records):
     table = collections.defaultdict(dict)
     for record in records:
         case, error = record["case"], record["errors"].get("gradient", LARGEST_ERROR)
-        grid = f"{case['tensor']}x{case['pipeline']}x{case['data']}"
+        grid = f"{case['tensor']}x{case['pipeline']}x{case['data']}x{case['context']}"
         table[grid][case["model"]] = max(error, table[grid].get(case["model"], 0.0))
     return dict(sorted(table.items()))
 
 
 def print_table(table):
     models = layouts.FACTORS["model"]
-    print("\nworst gradient error\ntp x pp x dp  " + "  ".join(f"{model:>8}" for model in models))
+    print("\nworst gradient error\ntp x pp x dp x cp  " + "  ".join(f"{model:>8}" for model in models))
     for grid, row in table.items():
-        print(f"{grid:12}  " + "  ".join(f"{row[model]:8.1e}" if model in row else f"{'-':>8}" for model in models))
+        print(f"{grid:17}  " + "  ".join(f"{row[model]:8.1e}" if model in row else f"{'-':>8}" for model in models))
 
 
 def parse_arguments():

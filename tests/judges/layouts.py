@@ -16,16 +16,23 @@ DENSE = {
     "rows": ["mixed", "one", "silent"],
     "expert": [1],
     "expert_tensor": [1],
+    "context": [1],
+    "method": ["none"],
 }
 # Models with experts: the grid of experts comes on top, so that the rest takes fewer values.
 EXPERTS = {**DENSE, "model": ["qwen3_moe"], "tensor": [1, 2], "pipeline": [1, 2], "data": [1, 2, 4],
            "schedule": ["1f1b", "zero_bubble"], "expert": [1, 2, 4], "expert_tensor": [1, 2]}
-FACTORS = {key: list(dict.fromkeys(DENSE[key] + EXPERTS[key])) for key in DENSE}
+# Long sequences: packed are the rows of "mixed", put together into a few.
+CONTEXT = {**DENSE, "model": ["llama", "qwen3", "qwen3_moe"], "tensor": [1, 2], "pipeline": [1, 2], "data": [1, 2],
+           "schedule": ["1f1b", "zero_bubble"], "expert": [1, 2], "expert_tensor": [1, 2],
+           "context": [1, 2, 4], "method": ["none", "ring", "ulysses", "hybrid"], "rows": ["mixed", "one", "silent", "packed"]}
+KINDS = (DENSE, EXPERTS, CONTEXT)
+FACTORS = {key: list(dict.fromkeys(value for kind in KINDS for value in kind[key])) for key in DENSE}
 MOST_RANKS = 8
 
 
 def ranks(case):
-    return case["tensor"] * case["pipeline"] * case["data"]
+    return case["tensor"] * case["pipeline"] * case["data"] * case["context"]
 
 
 def virtual_stages(case):
@@ -41,14 +48,19 @@ def is_valid(case):
     return (ranks(case) <= MOST_RANKS
             and (case["pipeline"] > 1 or case["schedule"] == "1f1b")
             and (case["data"] > 1 or case["rows"] != "silent")
-            and ranks(case) // case["pipeline"] % (case["expert"] * case["expert_tensor"]) == 0)
+            and ranks(case) // case["pipeline"] % (case["expert"] * case["expert_tensor"]) == 0
+            and (case["model"] in EXPERTS["model"] or case["expert"] * case["expert_tensor"] == 1)
+            and (case["context"] == 1) == (case["method"] == "none")
+            and (case["context"] > 2 or case["method"] != "hybrid")
+            # as many heads as ranks that exchange them
+            and (case["method"] != "ulysses" or case["tensor"] * case["context"] <= 4))
 
 
 def all_cases():
     """Every valid combination, in a fixed order."""
-    products = (dict(zip(factors, values)) for factors in (DENSE, EXPERTS)
-                for values in itertools.product(*factors.values()))
-    return [case for case in products if is_valid(case)]
+    products = (dict(zip(factors, values)) for factors in KINDS for values in itertools.product(*factors.values()))
+    unique = {tuple(case.values()): case for case in products if is_valid(case)}
+    return list(unique.values())
 
 
 def meetings(case, strength):
@@ -71,18 +83,24 @@ def covering(cases, strength=2):
 
 def chosen_cases(cases, strength=2):
     """What a test run covers: all pairs on the mixed rows, for the others hide much; every value once on the others.
-    Dense models and those with experts each by themselves."""
+    Dense models, those with experts and long sequences each by themselves."""
     chosen = []
-    for models in (DENSE["model"], EXPERTS["model"]):
-        for rows, least in zip(DENSE["rows"], (strength, 1, 1)):
-            chosen += covering([case for case in cases if case["model"] in models and case["rows"] == rows], least)
+    for kind in KINDS:
+        here = [case for case in cases if all(case[key] in values for key, values in kind.items())]
+        if kind is CONTEXT:  # mixed and packed rows in one set
+            chosen += covering([case for case in here if case["context"] > 1 or case["rows"] == "packed"], strength)
+            continue
+        for rows, least in zip(kind["rows"], (strength, 1, 1)):
+            chosen += covering([case for case in here if case["rows"] == rows], least)
     return chosen
 
 
 def settings(case):
     """What the program is told; data parallel is what remains."""
-    keys = ("tensor", "pipeline", "schedule", "zero", "sequence", "expert", "expert_tensor")
-    values = {f"parallel.{key}": case[key] for key in keys}
+    keys = ("tensor", "pipeline", "schedule", "zero", "sequence", "expert", "expert_tensor", "context")
+    values = {f"parallel.{key}": case[key] for key in keys} 
+    if case["method"] != "none":
+        values["parallel.context_method"] = case["method"]
     values |= {"parallel.virtual_stages": virtual_stages(case), "memory.recompute": case["recompute"],
                "run.micro_batch": case["micro_batch"]}
     return [f"{key}={value}" for key, value in values.items()]
@@ -90,6 +108,7 @@ def settings(case):
 
 def text(case):
     return (f"{case['model']:9} tp {case['tensor']} pp {case['pipeline']} dp {case['data']} "
-            f"ep {case['expert']} etp {case['expert_tensor']} {case['schedule']:11} "
+            f"ep {case['expert']} etp {case['expert_tensor']} cp {case['context']} {case['method']:7} "
+            f"{case['schedule']:11} "
             f"zero {case['zero']} recompute {case['recompute']:9} sequence {case['sequence']:5} "
             f"micro_batch {case['micro_batch']} rows {case['rows']}")

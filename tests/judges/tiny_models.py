@@ -55,6 +55,17 @@ def make_rows(count=8, shortest=2, longest=40, seed=5):
     return rows
 
 
+def pack(rows, count):
+    """The same rows as documents of `count` rows, in turn."""
+    packed = [{"input_ids": [], "labels": [], "starts": []} for _ in range(count)]
+    for index, row in enumerate(rows):
+        into = packed[index % count]
+        into["starts"].append(len(into["input_ids"]))
+        into["input_ids"] += row["input_ids"]
+        into["labels"] += row["labels"]
+    return packed
+
+
 def write_rows(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 

@@ -144,6 +144,10 @@ TEST_F(TrainPlanTest, RefusesLayouts) {
                 {"parallel.pipeline=2", "parallel.stage_layers=[3, 3]"});
   ExpectRefused("parallel.stage_layers = [5] names 1 stages; parallel.pipeline and virtual_stages make 2", 2,
                 {"parallel.pipeline=2", "parallel.stage_layers=[5]"});
+  ExpectRefused(
+      "parallel.ulysses = 2 does not divide parallel.context = 3, as context_method hybrid wants; choose a "
+      "divisor of 3",
+      3, {"parallel.context=3", "parallel.context_method=hybrid"});
   ExpectRefused("parallel.expert = 2, expert_tensor = 1: qwen3 has no experts to share; write 1 for both", 2,
                 {"parallel.expert=2"});
 }

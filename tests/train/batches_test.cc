@@ -53,5 +53,31 @@ TEST(Batches, LabelsAreTheNextTokens) {
   EXPECT_DOUBLE_EQ(batches[0].loss_scale, 1.0);
 }
 
+TEST(Batches, DocumentsOfPackedRowsDoNotSeeEachOther) {
+  const Row packed{{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}, {0, 2}};
+  EXPECT_EQ(TrainedTokens({packed}), 3);  // not the first of either document
+  const MicroBatch batch = MakeMicroBatches({packed}, {.multiple = 8})[0];
+  EXPECT_TRUE(at::equal(batch.labels, at::tensor({2, -100, 4, 5, -100, -100, -100, -100}, at::kLong)));
+  EXPECT_TRUE(at::equal(batch.positions.narrow(0, 0, 5), at::tensor({0, 1, 0, 1, 2}, at::kLong)));
+  EXPECT_EQ(batch.real.sum().item<int64_t>(), 5);
+  EXPECT_FALSE(batch.context->plain());
+  EXPECT_DOUBLE_EQ(batch.loss_scale, 1.0 / 3);
+}
+
+TEST(Batches, ContextRanksShareEachRow) {
+  const Row row{{1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 8}};
+  std::vector<at::Tensor> tokens;
+  for (int rank : {0, 1}) {
+    const MicroBatch batch =
+        MakeMicroBatches({row}, {.multiple = 8, .context = {.ring = 2, .rank = rank}})[0];
+    EXPECT_EQ(batch.length, 4);
+    tokens.push_back(batch.tokens);
+    EXPECT_TRUE(at::equal(batch.positions, at::tensor(rank == 0 ? std::vector<int64_t>{0, 1, 6, 7}
+                                                                : std::vector<int64_t>{2, 3, 4, 5})));
+  }
+  EXPECT_TRUE(at::equal(tokens[0], at::tensor({1, 2, 7, 8}, at::kLong)));
+  EXPECT_TRUE(at::equal(tokens[1], at::tensor({3, 4, 5, 6}, at::kLong)));
+}
+
 }  // namespace
 }  // namespace trireme

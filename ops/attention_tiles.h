@@ -1,0 +1,37 @@
+// Attention piece by piece: queries against some of the keys they see, merged by log-sum-exp with what they
+// have seen before. For packed documents, for sequences that lie on several ranks, and for heads whose values
+// are of another size than their keys. No autograd here, no communication: parallel/context has both.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "ops/attention_tile.h"
+#include "ops/heads.h"
+
+namespace trireme {
+
+struct SeenAttention {
+  at::Tensor output;       // [rows, kv_heads, length, group, value_dim] fp32
+  at::Tensor log_sum_exp;  // [rows, kv_heads, length, group] fp32; minus infinity where nothing was seen
+};
+
+SeenAttention NothingSeen(const at::Tensor& query, int64_t value_dim);
+
+// heads: as ops/heads.h lays them out; keys may have another length than queries.
+void AttendTiles(const Heads& heads, double scale, const RowTiles& tiles, SeenAttention& seen);
+
+// What the backward pass knows of the queries: the final log-sum-exp, the gradient of the output (laid out as
+// SeenAttention::output, in the heads' type) and its product with the output.
+struct AttendedQueries {
+  at::Tensor log_sum_exp;
+  at::Tensor output_gradient;
+  at::Tensor dot;  // [rows, kv_heads, length, group] fp32
+};
+
+// Adds to sums, fp32 and laid out as the heads.
+void AttendTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
+                         const AttendedQueries& queries, Heads& sums);
+
+}  // namespace trireme

@@ -1,0 +1,84 @@
+#include "parallel/context/context_attention.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <utility>
+
+#include "parallel/context/ring.h"
+
+namespace trireme {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Kept : torch::CustomClassHolder {
+  Kept(double scale, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel)
+      : scale(scale), plan(std::move(plan)), parallel(parallel) {}
+  const double scale;
+  const std::shared_ptr<const ContextPlan> plan;
+  const ContextParallel& parallel;
+  Heads heads;             // with all tokens of the ring position, of this rank's heads
+  at::Tensor log_sum_exp;  // of those
+  std::unique_ptr<HeadCopies> copies;
+};
+
+// [rows, kv_heads, length, group, dim] from and to [rows · length, kv_heads · group · dim].
+at::Tensor ToLines(const at::Tensor& heads) {
+  return heads.transpose(1, 2).reshape({heads.size(0) * heads.size(2), -1});
+}
+at::Tensor FromLines(const at::Tensor& lines, const HeadCopies& copies, int64_t rows) {
+  return lines.view({rows, lines.size(0) / rows, copies.kv_heads, copies.group, -1}).transpose(1, 2);
+}
+
+struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
+                            const at::Tensor& value, const c10::intrusive_ptr<Kept>& kept) {
+    kept->copies = std::make_unique<HeadCopies>(Heads{query, key, value}, kept->parallel);
+    const HeadCopies& copies = *kept->copies;
+    const std::vector<at::Tensor> all =
+        HeadsForTokens({copies.SplitQuery(query), copies.Repeat(key), copies.Repeat(value)}, kept->parallel);
+    kept->heads = {all[0].contiguous(), all[1].contiguous(), all[2].contiguous()};
+    SeenAttention seen = RingAttention(kept->heads, kept->scale, *kept->plan, kept->parallel);
+    kept->log_sum_exp = seen.log_sum_exp;
+    const at::Tensor output = TokensForHeads({seen.output.to(query.scalar_type())}, kept->parallel)[0];
+    const at::Tensor lines = ToLines(copies.JoinQuery(output));
+    context->saved_data["kept"] = c10::IValue::make_capsule(kept);
+    context->save_for_backward({lines});
+    return lines;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto holder = context->saved_data["kept"].toCapsule();
+    auto* kept = static_cast<Kept*>(holder.get());
+    const HeadCopies& copies = *kept->copies;
+    const int64_t rows = kept->heads.query.size(0);
+    const at::ScalarType type = kept->heads.query.scalar_type();
+    const auto spread = [&](const at::Tensor& lines) {
+      const at::Tensor heads = copies.SplitQuery(FromLines(lines, copies, rows).contiguous());
+      return HeadsForTokens({heads}, kept->parallel)[0].contiguous();
+    };
+    const at::Tensor gradient = FromLines(gradients[0].contiguous(), copies, rows);
+    const at::Tensor output = FromLines(context->get_saved_variables()[0], copies, rows);
+    const at::Tensor dot = (gradient.to(at::kFloat) * output.to(at::kFloat)).sum(-1, /*keepdim=*/true);
+    const AttendedQueries queries{.log_sum_exp = kept->log_sum_exp,
+                                  .output_gradient = spread(gradients[0].contiguous()),
+                                  .dot = spread(ToLines(dot)).squeeze(-1)};
+    const Heads sums = RingAttentionBackward(kept->heads, kept->scale, *kept->plan, queries, kept->parallel);
+    const std::vector<at::Tensor> back =
+        TokensForHeads({sums.query.to(type), sums.key.to(type), sums.value.to(type)}, kept->parallel);
+    context->saved_data.clear();
+    return {copies.JoinQuery(back[0]), copies.Sum(back[1]), copies.Sum(back[2]), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor ContextAttention(const Heads& heads, double scale, std::shared_ptr<const ContextPlan> plan,
+                            const ContextParallel& parallel) {
+  return ContextAttentionFunction::apply(heads.query, heads.key, heads.value,
+                                         c10::make_intrusive<Kept>(scale, std::move(plan), parallel));
+}
+
+}  // namespace trireme
