@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Our tokenizer and chat templates against Hugging Face's, for the real tokenizers of four families: ids, text, streamed
+text, rendered conversations, their tokens and which of them are learnt. A thousand conversations a template.
+
+transformers tells what an assistant wrote only where a template marks it with {% generation %}. The real templates do
+not: MARKED puts the marks in, and every conversation shows that this changes nothing of the text.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import tokenizers
+import transformers
+
+from conversations import TOOLS, conversation, generator_of, text
+from program import BUILD
+from real_tokenizers import INTEGRITY, directory_of
+
+CONVERSATIONS, TEXTS = 1000, 400
+QWEN_CALL = """{{- '<|im_start|>' + message.role }}
+        {%- if message.content %}
+            {{- '\\n' + message.content }}
+        {%- endif %}"""
+MARKED = {  # pairs of a part of the template and what stands for it
+    "qwen2_5": [
+        (' or (message.role == "assistant" and not message.tool_calls)', ''),
+        (QWEN_CALL, """{{- '<|im_start|>assistant\\n' }}{%- generation %}
+        {{- message.content or '' }}"""),
+        ("{{- '\\n<tool_call>", "{{- '' if loop.first and not message.content else '\\n' }}{{- '<tool_call>"),
+        ("{{- '<|im_end|>\\n' }}\n    {%- elif message.role == \"tool\"",
+         "{{- '<|im_end|>\\n' }}{%- endgeneration %}\n    {%- elif message.role == \"tool\""),
+    ],
+    "qwen3": [
+        ("{{- '<|im_start|>' + message.role + '\\n<think>\\n'", "{{- '<think>\\n'"),
+        ("{{- '<|im_start|>' + message.role + '\\n' + content }}", "{{- content }}"),
+        ("{%- set content = message.content %}", "{{- '<|im_start|>assistant\\n' }}{%- generation %}{%- set content = message.content %}"),
+        ("{{- '<|im_end|>\\n' }}\n    {%- elif message.role == \"tool\"",
+         "{{- '<|im_end|>\\n' }}{%- endgeneration %}\n    {%- elif message.role == \"tool\""),
+    ],
+    "llama3_1": [
+        ("{{ content }}{% endfor %}", "{% if message['role'] == 'assistant' %}{% set head = '<|start_header_id|>assistant<|end_header_id|>\n\n' %}"
+         "{{ head }}{% generation %}{{ content[head|length:] }}{% endgeneration %}{% else %}{{ content }}{% endif %}{% endfor %}"),
+    ],
+    "deepseek_v3": [
+        ("{{'<｜Assistant｜>' + message['content'] + '<｜end▁of▁sentence｜>'}}",
+         "{{'<｜Assistant｜>'}}{% generation %}{{ message['content'] + '<｜end▁of▁sentence｜>'}}{% endgeneration %}"),
+        ("{{'<｜tool▁outputs▁end｜>' + message['content'] + '<｜end▁of▁sentence｜>'}}",
+         "{{'<｜tool▁outputs▁end｜>'}}{% generation %}{{ message['content'] + '<｜end▁of▁sentence｜>'}}{% endgeneration %}"),
+    ],
+}
+
+
+def marked(name, source):
+    for old, new in MARKED[name]:
+        assert old in source, f"{name}: the template lacks {old}"
+        source = source.replace(old, new)
+    return source
+
+
+def ask(folder, requests, template=""):
+    probe = BUILD / "tests" / "train" / "tokenizer" / "tokenizer_probe"
+    lines = "".join(json.dumps(request) + "\n" for request in requests)
+    words = [str(probe), str(folder), str(template)] if template else [str(probe), str(folder)]
+    result = subprocess.run(words, input=lines, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.split("\n")[:-1]]
+
+
+def requests_of(name, count, seed):
+    """Qwen's templates take tools and arguments as objects, DeepSeek's a text; the stored Llama template has no tools."""
+    generator = generator_of(seed)
+    for number in range(count):
+        tools = name.startswith("qwen") and number % 4 == 0
+        said = (lambda generator: generator.choice(["", "", text(generator, 5)]))
+        messages = conversation(generator, tools, content_of_call=said)
+        prompt = number % 5 == 0
+        request = {"messages": messages, "add_generation_prompt": prompt}
+        if tools and number % 8 == 0:
+            request["tools"] = TOOLS
+        if name == "qwen3" and number % 10 == 0:
+            request["variables"] = {"enable_thinking": False}
+        yield request
+
+
+def judge_texts(name, folder):
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    generator = generator_of(3)
+    texts = [text(generator, 60) for _ in range(TEXTS)] + ["", "\ufffd", "a" * 3000, " " * 50 + "\n" * 50]
+    texts.append(pathlib.Path(__file__).read_text())
+    wanted = [theirs.encode(item, add_special_tokens=False).ids for item in texts]
+    random_ids = [[generator.randrange(theirs.get_vocab_size()) for _ in range(40)] for _ in range(100)]
+    answers = ask(folder, [{"encode": item} for item in texts] + [{"decode": ids} for ids in wanted + random_ids])
+    for item, ids, answer in zip(texts, wanted, answers):
+        assert answer["ids"] == ids, f"{name}: {item!r}: {answer['ids']}, wanted {ids}"
+    half = 0
+    for ids, answer in zip(wanted + random_ids, answers[len(texts):]):
+        whole = theirs.decode(ids, skip_special_tokens=False)
+        assert answer["text"] == whole and "".join(answer["pieces"]) == whole, f"{name}: {ids}: {answer}, wanted {whole!r}"
+        half += sum(piece == "" for piece in answer["pieces"][:-1])
+    assert half > 100, f"{name}: only {half} tokens were held back; the stream was not tried"
+    return f"ok: {name}: {len(texts)} texts, {len(wanted + random_ids)} decoded, {half} pieces held back"
+
+
+def judge_chats(name, folder):
+    theirs = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    source = theirs.chat_template
+    with_marks = marked(name, source)
+    requests = list(requests_of(name, CONVERSATIONS, seed=17))
+    answers = ask(folder, requests)
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja") as file:
+        file.write(with_marks)
+        file.flush()
+        answers_with_marks = ask(folder, requests, file.name)
+    learnt = 0
+    for request, answer, answer_with_marks in zip(requests, answers, answers_with_marks):
+        variables = request.get("variables", {})
+        options = dict(tools=request.get("tools"), add_generation_prompt=request["add_generation_prompt"], **variables)
+        rendered = theirs.apply_chat_template(request["messages"], tokenize=False, **options)
+        tokens = theirs.apply_chat_template(request["messages"], chat_template=with_marks, tokenize=True, return_dict=True,
+                                            return_assistant_tokens_mask=True, **options)
+        plain = theirs.apply_chat_template(request["messages"], tokenize=True, return_dict=True, **options)["input_ids"]
+        assert tokens["input_ids"] == plain, f"{name}: the marks change {request}"
+        wanted = {"text": rendered, "ids": plain, "mask": tokens["assistant_masks"]}
+        for key, value in wanted.items():
+            for kind, found in (("found", answer), ("marked", answer_with_marks)):
+                assert found.get(key) == value, \
+                    f"{name}, {kind}: {key} of {json.dumps(request, ensure_ascii=False)}:\n{found.get(key, found)}\nwanted\n{value}\n{rendered!r}"
+        learnt += sum(wanted["mask"])
+    assert learnt > 10 * CONVERSATIONS
+    return f"ok: {name}: {len(requests)} conversations, tokens and mask equal, {learnt} tokens learnt"
+
+
+def main():
+    for name in sys.argv[1:] or INTEGRITY:
+        folder = directory_of(name)
+        print(judge_texts(name, folder), flush=True)
+        print(judge_chats(name, folder), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

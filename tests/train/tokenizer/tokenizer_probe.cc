@@ -1,0 +1,64 @@
+// For the judges: a tokenizer's directory as argument, one JSON request a line in, one JSON answer a line
+// out.
+//   {"encode": TEXT}            {"ids": […]}
+//   {"decode": [IDS]}           {"text": …, "pieces": […]} whole, and as a stream gives it
+//   {"messages": […], "tools": […], "add_generation_prompt": …, "variables": {…}}
+//                               {"text": …, "ids": […], "mask": […]}, or {"error": …}
+#include <iostream>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "train/tokenizer/chat_template.h"
+#include "train/tokenizer/chat_tokens.h"
+#include "train/tokenizer/stream_decoder.h"
+
+namespace trireme {
+namespace {
+
+Json Decode(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  StreamDecoder stream(tokenizer, /*skip_special=*/false);
+  Json pieces = Json::array();
+  for (const int32_t id : ids) pieces.push_back(stream.Add(id));
+  pieces.push_back(stream.Finish());
+  return {{"text", tokenizer.Decode(ids)}, {"pieces", pieces}};
+}
+
+Json Answer(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& request) {
+  if (request.contains("encode"))
+    return {{"ids", tokenizer.Encode(request["encode"].get<std::string>()).ids}};
+  if (request.contains("decode")) return Decode(tokenizer, request["decode"].get<std::vector<int32_t>>());
+  const RenderOptions options{.add_generation_prompt = request.value("add_generation_prompt", false),
+                              .tools = request.value("tools", Json()),
+                              .variables = request.value("variables", Json::object())};
+  const ChatTokens tokens = TokenizeChat(tokenizer, chat, request["messages"], options);
+  return {{"text", tokens.text},
+          {"ids", tokens.ids},
+          {"mask", tokens.Mask(LossOn::kAnswers, request["messages"])}};
+}
+
+int Run(const std::string& directory, const std::string& chat_template) {
+  const Tokenizer tokenizer(directory);
+  const ChatTemplate chat = ChatTemplate::Of(tokenizer, chat_template);
+  for (std::string line; std::getline(std::cin, line);) {
+    Json answer;
+    try {
+      answer = Answer(tokenizer, chat, Json::parse(line));
+    } catch (const Error& error) {
+      answer = {{"error", error.what()}};
+    }
+    std::cout << JsonLine(answer) << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  try {
+    return trireme::Run(argv[1], argc > 2 ? argv[2] : "");
+  } catch (const trireme::Error& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,147 @@
+#include "train/tokenizer/chat_template.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "train/tokenizer/library.h"
+#include "train/tokenizer/turn_finder.h"
+
+namespace trireme {
+namespace {
+
+std::string TemplateOfConfig(const Json& config, const std::string& path) {
+  const auto found = config.find("chat_template");
+  if (found == config.end() || found->is_null()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  for (const Json& entry : *found) {  // several, by name
+    if (entry.is_object() && entry.value("name", "") == "default") return entry.value("template", "");
+  }
+  throw InputError(path, ": chat_template has no entry named default");
+}
+
+// Empty where the directory has none.
+std::string TemplateOfDirectory(const std::filesystem::path& folder) {
+  if (std::filesystem::exists(folder / "chat_template.jinja")) {
+    return ReadTextFile((folder / "chat_template.jinja").string());
+  }
+  const std::string path = (folder / "tokenizer_config.json").string();
+  return std::filesystem::exists(path) ? TemplateOfConfig(ReadJsonFile(path), path) : std::string();
+}
+
+size_t CommonLength(const std::string& a, const std::string& b) {
+  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
+}  // namespace
+
+ChatTemplate::ChatTemplate(const std::string& source, const Json& special_tokens, const std::string& name)
+    : source_(source), name_(name), marks_generation_(source.find(" endgeneration ") != std::string::npos) {
+  const std::string variables = special_tokens.dump();
+  ThrowLibraryError(
+      trireme_template_open(source.data(), source.size(), variables.data(), variables.size(), &handle_),
+      name + ": is no chat template: ");
+  LearnTurn();
+}
+
+ChatTemplate ChatTemplate::Of(const Tokenizer& tokenizer) {
+  const std::string source = TemplateOfDirectory(tokenizer.directory());
+  if (source.empty()) {
+    throw InputError(
+        tokenizer.directory(),
+        ": its tokenizer has no chat template; add a chat_template.jinja there, or name a file in "
+        "data.template");
+  }
+  return ChatTemplate(source, tokenizer.special_tokens(), tokenizer.directory() + ": chat template");
+}
+
+ChatTemplate ChatTemplate::Of(const Tokenizer& tokenizer, const std::string& choice) {
+  if (choice.empty()) return Of(tokenizer);
+  if (!std::filesystem::exists(choice)) {
+    throw InputError("data.template: ", choice,
+                     " is not there; name a file with a Jinja chat template, or leave it out "
+                     "to take the one of the model's tokenizer");
+  }
+  return ChatTemplate(ReadTextFile(choice), tokenizer.special_tokens(), choice);
+}
+
+ChatTemplate::~ChatTemplate() {
+  if (handle_ != nullptr) trireme_template_close(handle_);
+}
+
+ChatTemplate::ChatTemplate(ChatTemplate&& other) noexcept
+    : source_(std::move(other.source_)),
+      name_(std::move(other.name_)),
+      handle_(std::exchange(other.handle_, nullptr)),
+      marks_generation_(other.marks_generation_),
+      opening_(std::move(other.opening_)),
+      ending_(std::move(other.ending_)) {}
+
+std::string ChatTemplate::Render(const Json& messages, const RenderOptions& options) const {
+  Json context = options.variables;
+  context["messages"] = messages;
+  context["tools"] = options.tools;
+  context["documents"] = nullptr;
+  context["add_generation_prompt"] = options.add_generation_prompt;
+  const std::string json = context.dump(-1, ' ', false, Json::error_handler_t::replace);
+  TriremeText raw{};
+  ThrowLibraryError(trireme_template_render(handle_, json.data(), json.size(), &raw), name_ + ": ");
+  return TakeText(raw);
+}
+
+// From three small conversations: what stands before an answer both where one is asked for and where one is
+// given, and what stands behind it. Templates that refuse them leave both empty.
+void ChatTemplate::LearnTurn() {
+  const std::string answer = "an answer to learn from";
+  const Json question = Json::array({{{"role", "user"}, {"content", "a question"}}});
+  Json answered = question;
+  answered.push_back({{"role", "assistant"}, {"content", answer}});
+  try {
+    const std::string asked = Render(question);
+    const std::string open = Render(question, {.add_generation_prompt = true});
+    const std::string whole = Render(answered);
+    const size_t place = whole.find(answer);
+    if (!open.starts_with(asked) || !whole.starts_with(asked) || place == std::string::npos) return;
+    const std::string prompt = open.substr(asked.size());
+    opening_ = prompt.substr(0, CommonLength(prompt, whole.substr(asked.size(), place - asked.size())));
+    ending_ = whole.substr(place + answer.size());
+  } catch (const Error&) {
+  }
+}
+
+std::vector<AssistantTurn> ChatTemplate::MarkedTurns(const Json& messages,
+                                                     const RenderOptions& options) const {
+  // Noncharacters: no text that is meant to be read holds them.
+  const std::string begin = "\xEF\xB7\x90", end = "\xEF\xB7\x91";
+  RenderOptions marked = options;
+  marked.variables["generation_marks"] = {begin, end};
+  const std::string text = Render(messages, marked);
+  std::vector<AssistantTurn> turns;
+  size_t removed = 0, message = 0;
+  for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
+    const size_t stop = text.find(end, at);
+    while (message < messages.size() && messages[message].value("role", "") != "assistant") ++message;
+    turns.push_back({message++, at - removed, stop - removed - begin.size()});
+    removed += begin.size() + end.size();
+  }
+  return turns;
+}
+
+RenderedChat ChatTemplate::RenderTurns(const Json& messages, const RenderOptions& options) const {
+  RenderedChat chat{Render(messages, options), {}};
+  if (marks_generation_) {
+    chat.turns = MarkedTurns(messages, options);
+    return chat;
+  }
+  const auto render = [&](const Json& conversation, bool prompt) {
+    RenderOptions changed = options;
+    changed.add_generation_prompt = prompt;
+    return Render(conversation, changed);
+  };
+  chat.turns = FindTurns({messages, chat.text, opening_, ending_, options.add_generation_prompt, render});
+  return chat;
+}
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+// ChatTemplate: a conversation as the text that a model was made to read, as Hugging Face's
+// apply_chat_template renders it, and where in that text the assistant's turns stand. Knows no tokens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "train/tokenizer/tokenizer.h"
+
+struct TriremeTemplate;
+
+namespace trireme {
+
+struct RenderOptions {
+  bool add_generation_prompt = false;  // end where the assistant begins to write
+  Json tools = nullptr;                // a list of functions, or null
+  Json variables = Json::object();     // whatever else the template takes, such as enable_thinking
+};
+
+// What the assistant wrote: all behind the words that open its turn, with what ends the turn.
+struct AssistantTurn {
+  size_t message = 0;         // its index in the conversation
+  size_t begin = 0, end = 0;  // bytes of the text
+};
+
+struct RenderedChat {
+  std::string text;
+  std::vector<AssistantTurn> turns;  // in the order of the text
+};
+
+class ChatTemplate {
+ public:
+  // `name` stands for the template in errors.
+  ChatTemplate(const std::string& source, const Json& special_tokens, const std::string& name);
+  // The template of a tokenizer's directory: chat_template.jinja, or that of tokenizer_config.json.
+  static ChatTemplate Of(const Tokenizer& tokenizer);
+  // `choice`: empty for the tokenizer's own, otherwise a file.
+  static ChatTemplate Of(const Tokenizer& tokenizer, const std::string& choice);
+  ~ChatTemplate();
+  ChatTemplate(ChatTemplate&&) noexcept;
+
+  std::string Render(const Json& messages, const RenderOptions& options = {}) const;
+  RenderedChat RenderTurns(const Json& messages, const RenderOptions& options = {}) const;
+
+  const std::string& source() const { return source_; }
+
+ private:
+  void LearnTurn();
+  std::vector<AssistantTurn> MarkedTurns(const Json& messages, const RenderOptions& options) const;
+
+  std::string source_;
+  std::string name_;
+  TriremeTemplate* handle_ = nullptr;
+  bool marks_generation_ = false;  // the template itself says what the assistant writes
+  std::string opening_;            // the words that open a turn of the assistant
+  std::string ending_;             // the words that end it
+};
+
+}  // namespace trireme

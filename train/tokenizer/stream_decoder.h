@@ -1,0 +1,35 @@
+// StreamDecoder: tokens in one by one, text out as soon as it is certain. Never gives half a character, and
+// all that it gave, joined, is what decoding all tokens at once gives.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/tokenizer/tokenizer.h"
+
+namespace trireme {
+
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = true)
+      : tokenizer_(tokenizer), skip_special_(skip_special) {}
+
+  // The text that this token completes; empty where more tokens are needed.
+  std::string Add(int32_t id);
+  // What is left at the end, with U+FFFD for a character that never became whole.
+  std::string Finish();
+
+ private:
+  std::string NewText(bool last);
+
+  const Tokenizer& tokenizer_;
+  const bool skip_special_;
+  // Of all tokens only the last few are decoded again: new ones, behind a few old ones that are there because
+  // a decoder may treat the first token of a text differently.
+  std::vector<int32_t> ids_;
+  size_t old_ = 0;    // ids_ whose text was given whole
+  size_t given_ = 0;  // bytes of the text of ids_ that were given
+};
+
+}  // namespace trireme
