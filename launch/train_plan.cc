@@ -10,6 +10,7 @@
 #include "checkpoint/hf_directory.h"
 #include "core/base/error.h"
 #include "models/families.h"
+#include "train/data/source_name.h"
 #include "train/learning_rate.h"
 
 namespace trireme {
@@ -27,8 +28,8 @@ void CheckThere(const std::string& key, const std::string& path) {
 
 // What the configuration names must be there; data.train may still be open.
 void CheckFiles(const Config& config) {
-  for (const std::string& path : config.data().train()) CheckThere("data.train", path);
-  for (const std::string& path : config.data().valid()) CheckThere("data.valid", path);
+  for (const std::string& entry : config.data().train()) ParseSourceName(entry, "data.train");
+  for (const std::string& entry : config.data().valid()) ParseSourceName(entry, "data.valid");
   const std::string& resume = config.run().resume();
   if (resume != "auto" && resume != "never") CheckThere("run.resume", resume);
 }

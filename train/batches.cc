@@ -6,7 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <span>
+#include <numeric>
 
 namespace trireme {
 namespace {
@@ -62,22 +62,32 @@ MicroBatch MakeMicroBatch(std::span<const Row> rows, const BatchShape& shape, do
 
 }  // namespace
 
-std::vector<MicroBatch> MakeMicroBatches(const std::vector<Row>& rows, const BatchShape& shape) {
-  const auto total = static_cast<int64_t>(rows.size());
+std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const int64_t> chosen,
+                                         const BatchShape& shape) {
+  const auto total = static_cast<int64_t>(chosen.size());
   const int64_t a_round = int64_t{shape.micro_batch} * shape.data_size;
-  const int64_t trained = TrainedTokens(rows);
+  int64_t trained = 0;
+  for (const int64_t row : chosen) trained += rows.Trained(row);
   const double loss_scale = trained > 0 ? 1.0 / static_cast<double>(trained) : 0.0;
   std::vector<MicroBatch> batches;
   for (int64_t first = 0; first < total; first += a_round) {
     const int64_t begin = std::min(first + int64_t{shape.data_rank} * shape.micro_batch, total);
     const int64_t count = std::min<int64_t>(shape.micro_batch, total - begin);
-    batches.push_back(MakeMicroBatch(std::span(rows).subspan(begin, count), shape, loss_scale));
+    std::vector<Row> mine;
+    for (const int64_t row : chosen.subspan(begin, count)) mine.push_back(rows.Read(row));
+    batches.push_back(MakeMicroBatch(mine, shape, loss_scale));
     MicroBatch& batch = batches.back();
     for (at::Tensor* tensor : {&batch.tokens, &batch.labels, &batch.positions, &batch.real}) {
       *tensor = tensor->to(shape.device);
     }
   }
   return batches;
+}
+
+std::vector<MicroBatch> MakeMicroBatches(const std::vector<Row>& rows, const BatchShape& shape) {
+  std::vector<int64_t> all(rows.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return MakeMicroBatches(RowList(rows), all, shape);
 }
 
 }  // namespace trireme

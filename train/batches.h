@@ -1,12 +1,14 @@
 // Rows into micro batches: shared out over the data-parallel ranks, padded, labels shifted, and each row over
-// the context-parallel ranks. Every rank gets as many micro batches as the others; where rows run out, empty
-// ones.
+// the context-parallel ranks. Every rank reads its own rows alone, and gets as many micro batches as the
+// others; where rows run out, empty ones.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "parallel/layers/layer.h"
-#include "train/rows.h"
+#include "train/data/rows.h"
 
 namespace trireme {
 
@@ -19,7 +21,10 @@ struct BatchShape {
   ContextSplit context = {};
 };
 
-// Micro batch i of rank r takes the rows from (i · data_size + r) · micro_batch on.
+// Of the `chosen` rows micro batch i of rank r takes those from (i · data_size + r) · micro_batch on.
+std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const int64_t> chosen,
+                                         const BatchShape& shape);
+// The same for all of some rows in memory.
 std::vector<MicroBatch> MakeMicroBatches(const std::vector<Row>& rows, const BatchShape& shape);
 
 }  // namespace trireme

@@ -20,6 +20,7 @@
 #include "core/trace/chrome_trace.h"
 #include "core/trace/trace.h"
 #include "parallel/graph/costs.h"
+#include "train/data/dataset.h"
 #include "train/learning_rate.h"
 #include "train/resume.h"
 #include "train/row_order.h"
@@ -35,21 +36,6 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::vector<Row> ReadTrainingRows(const Config& config, int64_t vocabulary) {
-  if (config.data().train().empty()) throw InputError("data.train is empty; name at least one file");
-  std::vector<Row> all;
-  for (const std::string& path : config.data().train()) {
-    for (Row& row : ReadRows(path, vocabulary)) {
-      if (static_cast<int>(row.input_ids.size()) > config.data().max_length()) {
-        throw InputError(path, ": a row has ", row.input_ids.size(),
-                         " tokens; data.max_length = ", config.data().max_length(), " allows no more");
-      }
-      all.push_back(std::move(row));
-    }
-  }
-  return all;
 }
 
 void WriteConfig(const Config& config, const std::filesystem::path& directory) {
@@ -88,8 +74,10 @@ class Run {
       : config_(config),
         graph_(graph),
         job_(job),
-        rows_(ReadTrainingRows(config, VocabularyOf(graph))),
-        order_({.rows = static_cast<int64_t>(rows_.size()),
+        data_(OpenDataSets(
+            config,
+            {.vocabulary = VocabularyOf(graph), .works = job.local_rank() == 0, .reports = job.rank() == 0})),
+        order_({.rows = data_.train->size(),
                 .batch = config.run().global_batch(),
                 .shuffle = config.data().shuffle(),
                 .seed = static_cast<uint64_t>(config.run().seed())}),
@@ -158,7 +146,7 @@ class Run {
     progress.set_updates(trainer_.optimizer().step());
     progress.set_seed(static_cast<uint64_t>(config_.run().seed()));
     checkpoint::DataPosition& data = *progress.mutable_data();
-    data.set_rows(static_cast<int64_t>(rows_.size()));
+    data.set_rows(data_.train->size());
     data.set_global_batch(config_.run().global_batch());
     data.set_shuffle(config_.data().shuffle());
     data.set_seed(static_cast<uint64_t>(config_.run().seed()));
@@ -167,11 +155,10 @@ class Run {
 
   void OneStep(int64_t step) {
     const Clock::time_point start = Clock::now();
-    std::vector<Row> batch;
-    for (const int64_t row : order_.RowsOf(step)) batch.push_back(rows_[row]);
+    const std::vector<int64_t> batch = order_.RowsOf(step);
     LoggedStep logged{.step = step,
                       .total_steps = total_steps_,
-                      .loss = trainer_.Pass(batch),
+                      .loss = trainer_.Pass(*data_.train, batch),
                       .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
                       .epoch = order_.EpochAt(step)};
     const GradientReport report = FinishGradients();
@@ -183,12 +170,13 @@ class Run {
     } else {
       trainer_.optimizer().SkipUpdate();
     }
-    logged.tokens = TrainedTokens(batch);
     double flops = 0;
     int64_t all_tokens = 0;
-    for (const Row& row : batch) {
-      all_tokens += static_cast<int64_t>(row.input_ids.size());
-      flops += ModelFlops(graph_, 1, static_cast<int64_t>(row.input_ids.size()));
+    for (const int64_t row : batch) {
+      const int64_t length = data_.train->Length(row);
+      logged.tokens += data_.train->Trained(row);
+      all_tokens += length;
+      flops += ModelFlops(graph_, 1, length);
     }
     logged.step_seconds = SecondsSince(start);
     logged.tokens_per_second = static_cast<double>(all_tokens) / logged.step_seconds;
@@ -219,7 +207,7 @@ class Run {
   const Config& config_;
   const LayerGraph& graph_;
   Job& job_;
-  const std::vector<Row> rows_;
+  const DataSets data_;
   RowOrder order_;
   const int64_t total_steps_;
   const RunStart start_at_;

@@ -1,11 +1,11 @@
 // The training loop: rows in their order, a step, a look at the numbers, the update, the log, until all steps
-// are done. Reads pre-tokenised rows; how a step is computed is the trainer's business.
+// are done. How a step is computed is the trainer's business.
 #pragma once
 
 #include "core/comm/job.h"
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
-#include "train/rows.h"
+#include "train/data/rows.h"
 #include "train/run_plan.h"
 
 namespace trireme {

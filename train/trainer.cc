@@ -3,6 +3,8 @@
 #include <ATen/Context.h>
 #include <ATen/ops/zeros.h>
 
+#include <numeric>
+
 #include "checkpoint/hf_directory.h"
 #include "core/base/process.h"
 #include "core/device/cann_info.h"
@@ -106,16 +108,23 @@ Executor& Trainer::ExecutorFor(int micro_batches) {
 }
 
 double Trainer::Pass(const std::vector<Row>& rows) {
+  std::vector<int64_t> all(rows.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return Pass(RowList(rows), all);
+}
+
+double Trainer::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
   const Mesh& dense = plan_.grids.dense;
   const std::vector<MicroBatch> batches =
-      MakeMicroBatches(rows, {.micro_batch = micro_batch_,
-                              .data_rank = dense.Coordinate(job_.rank(), "dp"),
-                              .data_size = dense.Size("dp"),
-                              .multiple = plan_.row_multiple,
-                              .device = tensors_.torch(),
-                              .context = {.ring = dense.Size("cp") / plan_.ulysses,
-                                          .ulysses = plan_.ulysses,
-                                          .rank = dense.Coordinate(job_.rank(), "cp")}});
+      MakeMicroBatches(rows, chosen,
+                       {.micro_batch = micro_batch_,
+                        .data_rank = dense.Coordinate(job_.rank(), "dp"),
+                        .data_size = dense.Size("dp"),
+                        .multiple = plan_.row_multiple,
+                        .device = tensors_.torch(),
+                        .context = {.ring = dense.Size("cp") / plan_.ulysses,
+                                    .ulysses = plan_.ulysses,
+                                    .rank = dense.Coordinate(job_.rank(), "cp")}});
   model_->SetBatches(batches);
   ExecutorFor(static_cast<int>(batches.size())).Run();
   return SumLoss();

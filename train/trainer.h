@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@
 #include "parallel/executor/executor.h"
 #include "parallel/executor/model.h"
 #include "parallel/sharding/optimizer.h"
-#include "train/rows.h"
+#include "train/data/rows.h"
 #include "train/run_plan.h"
 
 namespace trireme {
@@ -32,8 +33,9 @@ class Trainer {
   void LoadWeights(const std::string& directory);
   void DrawWeights(uint64_t seed);
 
-  // Forward and backward over the rows of a global batch; the mean loss of all their trained tokens, the same
-  // on every rank.
+  // Forward and backward over the rows of a global batch, of which each rank reads its own; the mean loss of
+  // all their trained tokens, the same on every rank.
+  double Pass(const RowSource& rows, std::span<const int64_t> chosen);
   double Pass(const std::vector<Row>& rows);
   // Gradients are whole in their shares after it.
   GradientReport FinishGradients() { return optimizer_->FinishGradients(); }

@@ -59,11 +59,6 @@ ChatTemplate ChatTemplate::Of(const Tokenizer& tokenizer) {
 
 ChatTemplate ChatTemplate::Of(const Tokenizer& tokenizer, const std::string& choice) {
   if (choice.empty()) return Of(tokenizer);
-  if (!std::filesystem::exists(choice)) {
-    throw InputError("data.template: ", choice,
-                     " is not there; name a file with a Jinja chat template, or leave it out "
-                     "to take the one of the model's tokenizer");
-  }
   return ChatTemplate(ReadTextFile(choice), tokenizer.special_tokens(), choice);
 }
 

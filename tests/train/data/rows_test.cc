@@ -1,5 +1,5 @@
 // Rows from a file: what is read, and every line that is refused.
-#include "train/rows.h"
+#include "train/data/rows.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "train/rows.h"
+#include "train/data/rows.h"
 
 #include <fstream>
 
@@ -70,13 +70,19 @@ std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary) {
   return rows;
 }
 
-int64_t TrainedTokens(const std::vector<Row>& rows) {
+int64_t TrainedTokens(const Row& row) {
   int64_t count = 0;
-  for (const Row& row : rows) {
-    for (size_t i = 1; i < row.labels.size(); ++i) count += row.labels[i] != kNotTrained;
-    for (size_t i = 1; i < row.starts.size(); ++i) count -= row.labels[row.starts[i]] != kNotTrained;
-  }
+  for (size_t i = 1; i < row.labels.size(); ++i) count += row.labels[i] != kNotTrained;
+  for (const int64_t start : row.starts) count -= start > 0 && row.labels[start] != kNotTrained;
   return count;
 }
+
+int64_t TrainedTokens(const std::vector<Row>& rows) {
+  int64_t count = 0;
+  for (const Row& row : rows) count += TrainedTokens(row);
+  return count;
+}
+
+int64_t RowList::Trained(int64_t row) const { return TrainedTokens(rows_[row]); }
 
 }  // namespace trireme

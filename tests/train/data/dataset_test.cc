@@ -1,0 +1,203 @@
+// From files to rows: tokenised once, found again in the cache, anew where anything that decides the result
+// changed.
+#include "train/data/dataset.h"
+
+#include <thread>
+
+#include "core/config/load.h"
+#include "tests/train/data/scratch.h"
+#include "train/data/digest.h"
+#include "train/data/prepare.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kTwo =
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": "
+    "\"aa\"}]}\n"
+    "{\"query\": \"r\", \"response\": \"bbb\"}\n";
+
+class Dataset : public ScratchTest {
+ protected:
+  Config Run(const std::string& data, const std::string& more = "") const {
+    return ParseConfig(Concat("model: {path: ", TRIREME_EXAMPLE, "}\ndata: {cache: ",
+                              (folder_ / "cache").string(), ", packing: false, ", data, "}\n", more),
+                       "test");
+  }
+  std::string Named(const std::string& name) const {
+    return Concat("train: ['", (folder_ / name).string(), "']");
+  }
+  static DataSets Open(const Config& config) { return OpenDataSets(config, {.vocabulary = 260}); }
+  std::string Refused(const std::string& data, const std::string& more = "") const {
+    return RefusalOf([&] { Open(Run(data, more)); });
+  }
+  int64_t Stores() const {
+    int64_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "cache"))
+      count += entry.path().extension() == ".rows";
+    return count;
+  }
+  // What is learnt of a row, as text.
+  static std::string Learnt(const Row& row) {
+    static const Tokenizer bytes(TRIREME_EXAMPLE);
+    std::vector<int32_t> ids;
+    for (size_t i = 0; i < row.labels.size(); ++i) {
+      if (row.labels[i] != kNotTrained) ids.push_back(static_cast<int32_t>(row.labels[i]));
+    }
+    return bytes.Decode(ids);
+  }
+};
+
+TEST_F(Dataset, LearnsAnswersOfConversations) {
+  Write("a.jsonl", kTwo);
+  const DataSets data = Open(Run(Named("a.jsonl")));
+  ASSERT_EQ(data.train->size(), 2);
+  EXPECT_EQ(Learnt(data.train->Read(0)), "aa<|im_end|>\n");
+  EXPECT_EQ(Learnt(data.train->Read(1)), "bbb<|im_end|>\n");
+  EXPECT_EQ(data.train->Trained(1), 5);
+  EXPECT_EQ(data.valid, nullptr);
+}
+
+TEST_F(Dataset, PretrainsOnTextWithItsEnd) {
+  Write("a.txt", "one\ntwo\n");
+  const DataSets data = Open(Run(Named("a.txt"), "stage: pt"));
+  ASSERT_EQ(data.train->size(), 2);
+  EXPECT_EQ(data.train->Read(0).input_ids, (std::vector<int64_t>{'o', 'n', 'e', 258}));
+  EXPECT_EQ(Learnt(data.train->Read(1)), "wo<|im_end|>");
+}
+
+TEST_F(Dataset, TokenisesOnceAndAgainWhereAnythingChanged) {
+  Write("a.jsonl", kTwo);
+  Open(Run(Named("a.jsonl")));
+  const auto store = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "cache")) {
+      if (entry.path().extension() == ".rows") return entry.path();
+    }
+    return std::filesystem::path();
+  };
+  const auto written = std::filesystem::last_write_time(store());
+  Open(Run(Named("a.jsonl")));
+  Write("same.jsonl", kTwo);  // another name, the same contents
+  Open(Run(Named("same.jsonl")));
+  EXPECT_EQ(Stores(), 1);
+  EXPECT_EQ(std::filesystem::last_write_time(store()), written);
+  Open(Run(Named("a.jsonl") + ", system: be brief"));
+  EXPECT_EQ(Stores(), 2);
+  Open(Run(Named("a.jsonl") + ", loss: all"));
+  EXPECT_EQ(Stores(), 3);
+  Write("a.jsonl", std::string(kTwo) + kTwo);
+  EXPECT_EQ(Open(Run(Named("a.jsonl"))).train->size(), 4);
+  EXPECT_EQ(Stores(), 4);
+}
+
+TEST_F(Dataset, OthersWaitForTheOneThatWorks) {
+  Write("a.jsonl", kTwo);
+  const Config config = Run(Named("a.jsonl"));
+  int64_t rows = 0;
+  {
+    const std::jthread waits(
+        [&] { rows = OpenDataSets(config, {.vocabulary = 260, .works = false}).train->size(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_EQ(rows, 0);
+    Open(config);
+  }
+  EXPECT_EQ(rows, 2);
+}
+
+TEST_F(Dataset, TakesDirectoriesCountsAndWeights) {
+  std::filesystem::create_directory(folder_ / "many");
+  Write("many/b.jsonl", kTwo);
+  Write("many/a.json", "[{\"query\": \"x\", \"response\": \"c\"}]");
+  Write("many/notes.md", "not data");
+  Write("a#1.jsonl", kTwo);
+  const DataSets data = Open(Run(Named("many")));
+  ASSERT_EQ(data.train->size(), 3);
+  EXPECT_EQ(Learnt(data.train->Read(0)), "c<|im_end|>\n");
+  EXPECT_EQ(Open(Run(Named("many#7"))).train->size(), 7);
+  EXPECT_EQ(Open(Run(Named("a#1.jsonl"))).train->size(), 2);  // a file of that very name
+  EXPECT_EQ(Open(Run(Named("a#1.jsonl#1"))).train->size(), 1);
+  const std::string many = (folder_ / "many").string(), one = (folder_ / "a#1.jsonl").string();
+  EXPECT_EQ(Open(Run(Concat("train: ['", many, "@0.75', '", one, "@0.25']"))).train->size(), 5);
+  EXPECT_EQ(Refused(Concat("train: ['", many, "@0.75', '", one, "']")),
+            "data.train: 1 of 2 entries have a weight; give one to each or to none");
+  EXPECT_EQ(Refused(Named("many#0")),
+            "data.train: many#0 ends in '0'; wanted a number of samples, such as #500");
+  EXPECT_EQ(Refused(Named("many@x")), "data.train: many@x ends in 'x'; wanted a weight, such as @0.3");
+  EXPECT_EQ(Refused(Named("none")), "data.train: none is not there; write the path of a file that is");
+}
+
+TEST_F(Dataset, PacksAndSetsAside) {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += kTwo;
+  Write("a.jsonl", text);
+  const DataSets data = Open(Run(Named("a.jsonl") + ", valid_ratio: 0.25, max_length: 200"));
+  EXPECT_EQ(data.train->size() + data.valid->size(), 40);
+  EXPECT_EQ(data.valid->size(), 10);
+  Config config = Run(Named("a.jsonl") + ", max_length: 200");
+  config.mutable_data()->set_packing(true);
+  const DataSets packed = Open(config);
+  EXPECT_LT(packed.train->size(), 14);
+  EXPECT_GT(packed.train->Read(0).starts.size(), 2u);
+}
+
+TEST_F(Dataset, RefusesBadInputWithItsPlace) {
+  Write("broken.jsonl", std::string(kTwo) + "{\"query\": \n");
+  EXPECT_EQ(Refused(Named("broken.jsonl")),
+            "broken.jsonl:3: is no JSON object: {\"query\": ; repair the line, or set data.on_error to skip");
+  Write("mute.jsonl", std::string(kTwo) + "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}\n");
+  EXPECT_EQ(Refused(Named("mute.jsonl")),
+            "mute.jsonl:3: has no assistant turn, so there is nothing to learn");
+  Write("text.jsonl", "{\"text\": \"t\"}\n");
+  EXPECT_EQ(Refused(Named("text.jsonl")),
+            "text.jsonl:1: is plain text, which has no assistant turn; write stage: pt to learn all of it");
+  Write("empty.jsonl", "\n\n");
+  EXPECT_EQ(Refused(Named("empty.jsonl")), "empty.jsonl: has no rows");
+  Write("a.jsonl", kTwo);
+  EXPECT_EQ(
+      Refused(Named("a.jsonl") + ", max_length: 10"),
+      "a.jsonl: of its 2 samples none can be learnt from; data.max_length = 10, the shortest has 24 tokens");
+  EXPECT_EQ(Refused(Named("a.jsonl") + ", template: " + (folder_ / "no.jinja").string()).substr(0, 40),
+            "data.template: no.jinja is not there; na");
+  Write("bad.jinja", "{{ raise_exception('no roles here') }}");
+  EXPECT_EQ(Refused(Named("a.jsonl") + ", template: " + (folder_ / "bad.jinja").string()),
+            "a.jsonl:1: bad.jinja: line 1: no roles here");
+  EXPECT_EQ(Refused(Named("a.jsonl") + ", columns: [question]"),
+            "data.columns has 'question'; wanted theirs=ours, such as question=query");
+  EXPECT_EQ(Refused(Named("a.jsonl") + ", valid: [b], valid_ratio: 0.5"),
+            "data.valid names files and data.valid_ratio = 0.5; write one of them");
+  EXPECT_EQ(Refused("train: []"), "data.train is empty; name at least one file");
+}
+
+TEST_F(Dataset, RefusesAMissingTokenizerEvenWhereRecordsMayBeSkipped) {
+  Write("a.jsonl", kTwo);
+  Config config = Run(Named("a.jsonl") + ", on_error: skip");
+  config.mutable_model()->set_path(folder_.string());
+  EXPECT_EQ(RefusalOf([&] { Open(config); }).find("has no tokenizer.json; wanted the directory of a model"),
+            folder_.string().size() + 2);
+}
+
+TEST_F(Dataset, RefusesTokensBeyondTheVocabulary) {
+  Write("a.jsonl", kTwo);
+  EXPECT_EQ(RefusalOf([&] { OpenDataSets(Run(Named("a.jsonl")), {.vocabulary = 200}); }),
+            "a.jsonl: has the token 258; the model's vocabulary of 200 ends before it. Does the tokenizer "
+            "belong to the model?");
+}
+
+TEST_F(Dataset, SkipsWhatIsBrokenAndGoesOn) {
+  Write("a.jsonl",
+        std::string("{broken\n") + kTwo + "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}\n");
+  const Config config = Run(Named("a.jsonl") + ", on_error: skip");
+  EXPECT_EQ(Open(config).train->size(), 2);
+  const Preparer preparer(config.data(), config.stage(), config.model().path(), true);
+  EXPECT_EQ(preparer.Prepare(folder_ / "a.jsonl")->skipped(), 2);
+}
+
+TEST(Digest, TellsContentsApart) {
+  EXPECT_NE(Digest().Add("ab").Add("c").Hex(), Digest().Add("a").Add("bc").Hex());
+  EXPECT_NE(Digest().Add("").Hex(), Digest().Add(std::string(1, '\0')).Hex());
+  EXPECT_EQ(Digest().Add("abc").Hex(), Digest().Add("abc").Hex());
+  EXPECT_EQ(Digest().Add("abc").Hex().size(), 32u);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,123 @@
+// Every format that a record may have, and what is said of those that have none.
+#include "train/data/samples.h"
+
+#include "tests/train/data/scratch.h"
+#include "train/data/records.h"
+
+namespace trireme {
+namespace {
+
+class Samples : public ScratchTest {
+ protected:
+  static Json MessagesOf(const std::string& record, const SampleOptions& options = {}) {
+    return std::get<Conversation>(ReadSample(Json::parse(record), options)).messages;
+  }
+  std::string Refused(const std::string& record, const SampleOptions& options = {}) const {
+    return RefusalOf([&] { ReadSample(Json::parse(record), options); });
+  }
+  static std::string Plain(const Json& messages) {
+    std::string text;
+    for (const Json& message : messages) {
+      text +=
+          message["role"].get<std::string>().substr(0, 1) + ":" + message["content"].get<std::string>() + " ";
+    }
+    return text;
+  }
+};
+
+TEST_F(Samples, ConversationsUnderAllTheirNames) {
+  EXPECT_EQ(
+      Plain(MessagesOf(
+          R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})")),
+      "u:q a:a ");
+  EXPECT_EQ(
+      Plain(MessagesOf(
+          R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}], "system": "s"})")),
+      "s:s u:q a:a ");
+  EXPECT_EQ(Plain(MessagesOf(
+                R"({"conversation": [{"human": "q", "assistant": "a"}, {"human": "r", "assistant": "b"}]})")),
+            "u:q a:a u:r a:b ");
+  EXPECT_EQ(Plain(MessagesOf(R"({"messages": "[{\"role\": \"user\", \"content\": \"q\"}]"})")), "u:q ");
+}
+
+TEST_F(Samples, QuestionsAndAnswers) {
+  EXPECT_EQ(Plain(MessagesOf(R"({"query": "q", "response": "a", "history": [["x", "y"]], "system": "s"})")),
+            "s:s u:x a:y u:q a:a ");
+  EXPECT_EQ(Plain(MessagesOf(R"({"prompt": "q", "completion": "a"})")), "u:q a:a ");
+  EXPECT_EQ(Plain(MessagesOf(R"({"question": "q", "answer": 4})")), "u:q a:4 ");
+  EXPECT_EQ(Plain(MessagesOf(R"({"instruction": "do", "input": "this", "output": "a"})")), "u:do\nthis a:a ");
+  EXPECT_EQ(Plain(MessagesOf(R"({"instruction": "do", "input": "", "output": "a"})")), "u:do a:a ");
+  EXPECT_EQ(Plain(MessagesOf(R"({"instruction": "do", "output": "a"})")), "u:do a:a ");
+  EXPECT_EQ(Plain(MessagesOf(R"({"frage": "q", "antwort": "a"})",
+                             {.columns = {{"frage", "query"}, {"antwort", "response"}}, .system = "s"})),
+            "s:s u:q a:a ");
+}
+
+TEST_F(Samples, ToolsAsTheTemplatesWantThem) {
+  const Json messages = MessagesOf(R"({"messages": [{"role": "user", "content": "q"},
+    {"role": "tool_call", "content": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"},
+    {"role": "tool_response", "content": "r"}, {"role": "assistant", "content": "a", "loss": false}]})");
+  EXPECT_EQ(messages[1]["tool_calls"][0]["function"]["arguments"]["x"], 1);
+  EXPECT_EQ(messages[2]["role"], "tool");
+  EXPECT_EQ(messages[3]["loss"], false);
+  const Sample sample =
+      ReadSample(Json::parse(R"({"query": "q", "response": "a", "tools": "[{\"name\": \"f\"}]"})"), {});
+  EXPECT_EQ(std::get<Conversation>(sample).tools[0]["name"], "f");
+}
+
+TEST_F(Samples, TextAndTokens) {
+  EXPECT_EQ(std::get<PlainText>(ReadSample(Json::parse(R"({"text": "t"})"), {})).text, "t");
+  const auto row =
+      std::get<StoredRow>(ReadSample(Json::parse(R"({"input_ids": [1, 2], "labels": [-100, 2]})"), {}));
+  EXPECT_EQ(row.labels, (std::vector<int32_t>{-100, 2}));
+  EXPECT_EQ(std::get<StoredRow>(ReadSample(Json::parse(R"({"input_ids": [1, 2]})"), {})).labels,
+            (std::vector<int32_t>{1, 2}));
+}
+
+TEST_F(Samples, SaysWhatIsWrong) {
+  EXPECT_EQ(Refused(R"({"a": 1, "b": 2})").substr(0, 44), "is of no known format: its keys are a, b; wa");
+  EXPECT_EQ(Refused(R"({"query": "q", "x": 1})"), "has a question and no answer: its keys are query, x");
+  EXPECT_EQ(Refused(R"({"question": "q", "prompt": "p", "answer": "a"})"),
+            "has both 'prompt' and 'question'; say which is 'query' with data.columns: [question=query]");
+  EXPECT_EQ(Refused(R"({"messages": []})"), "its messages are []; wanted a list with at least one");
+  EXPECT_EQ(Refused(R"({"messages": [{"role": "pirate", "content": "x"}]})"),
+            "has a message of the role \"pirate\"; wanted system, user, assistant or tool");
+  EXPECT_EQ(Refused(R"({"messages": [{"role": "user", "content": null}]})"),
+            "message 1 has the content null; wanted a text");
+  EXPECT_EQ(Refused(R"({"messages": [{"role": "user"}]})"),
+            "has the message {\"role\":\"user\"}; wanted a role and a content");
+  EXPECT_EQ(Refused(R"({"input_ids": [1, -1]})"), "input_ids has -1; wanted a token's id");
+  EXPECT_EQ(Refused(R"({"input_ids": [1], "labels": [1, 2]})"), "1 input_ids and 2 labels; wanted as many");
+}
+
+TEST_F(Samples, RecordsOfEveryKindOfFile) {
+  const auto lines = OpenRecords(Write("a.jsonl", "\xEF\xBB\xBF{\"a\": 1}\r\n\n{\"a\": 2}"));
+  EXPECT_EQ(lines->size(), 2);
+  EXPECT_EQ(lines->Read(1)["a"], 2);
+  EXPECT_EQ(lines->Where(1), (folder_ / "a.jsonl:3").string());
+  EXPECT_EQ(OpenRecords(Write("a.json", " [{\"a\": 1}, {\"a\": 3}]"))->Read(1)["a"], 3);
+  EXPECT_EQ(OpenRecords(Write("b.json", "{\"a\": 1}\n{\"a\": 4}"))->Read(1)["a"], 4);
+  EXPECT_EQ(OpenRecords(Write("a.txt", "one\n\ntwo\n"))->Read(1)["text"], "two");
+  const auto table = OpenRecords(Write("a.csv", "query,response\r\n\"a, \"\"b\"\"\nc\",d\n,\"\"\n"));
+  ASSERT_EQ(table->size(), 2);
+  EXPECT_EQ(table->Read(0)["query"], "a, \"b\"\nc");
+  EXPECT_EQ(table->Read(0)["response"], "d");
+  EXPECT_EQ(table->Read(1)["response"], "");
+  EXPECT_EQ(OpenRecords(Write("a.tsv", "x\ty\n1\t2"))->Read(0)["y"], "2");
+}
+
+TEST_F(Samples, SaysWhereAFileIsBroken) {
+  EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.jsonl", "{}\n\n{\"a\": \n"))->Read(1); }),
+            "a.jsonl:3: is no JSON object: {\"a\": ; repair the line, or set data.on_error to skip");
+  EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.csv", "x,y\n1,2\n\"1\n2\"\n")); }),
+            "a.csv:3: has 1 fields; the first line names 2");
+  EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("b.csv", "x,y\n1,\"2\n")); }),
+            "b.csv:2: a quoted field is not closed");
+  EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.parquet", "PAR1")); }),
+            "a.parquet: files ending in '.parquet' are not read; wanted .jsonl, .json, .csv, .tsv, .txt or a "
+            "Megatron .bin with its "
+            ".idx; datasets.load_dataset(…).to_json(\"a.jsonl\") writes one");
+}
+
+}  // namespace
+}  // namespace trireme

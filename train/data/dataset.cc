@@ -1,0 +1,134 @@
+#include "train/data/dataset.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/config/schema.h"
+#include "train/data/prepare.h"
+#include "train/data/source_name.h"
+
+namespace trireme {
+namespace {
+
+OverLength PolicyOf(const DataConfig& data) {
+  switch (data.over_length()) {
+    case OVER_LENGTH_DROP:
+      return OverLength::kDrop;
+    case OVER_LENGTH_TRUNCATE:
+      return OverLength::kTruncate;
+    case OVER_LENGTH_SPLIT:
+      return OverLength::kSplit;
+  }
+  return OverLength::kDrop;
+}
+
+class Opener {
+ public:
+  Opener(const Config& config, const DataPlace& place)
+      : config_(config),
+        place_(place),
+        preparer_(config.data(), config.stage(), config.model().path(), place.works) {}
+
+  // All of a list's entries together, each limited in length.
+  Rows OpenList(const google::protobuf::RepeatedPtrField<std::string>& entries, const std::string& key) {
+    std::vector<SourceName> names;
+    for (const std::string& entry : entries) names.push_back(ParseSourceName(entry, key));
+    const auto weighed =
+        std::ranges::count_if(names, [](const SourceName& name) { return name.weight.has_value(); });
+    if (weighed > 0 && weighed < static_cast<std::ptrdiff_t>(names.size())) {
+      throw InputError(key, ": ", weighed, " of ", names.size(),
+                       " entries have a weight; give one to each or to none");
+    }
+    std::vector<Rows> parts;
+    std::vector<double> weights;
+    for (const SourceName& name : names) {
+      parts.push_back(OpenEntry(name, key));
+      weights.push_back(name.weight.value_or(1));
+    }
+    return weighed > 0 ? BlendRows(std::move(parts), weights) : JoinRows(std::move(parts));
+  }
+
+ private:
+  Rows OpenEntry(const SourceName& name, const std::string& key) {
+    std::vector<Rows> files;
+    for (const std::filesystem::path& path : FilesOf(name.path, key)) files.push_back(OpenFile(path));
+    Rows rows = JoinRows(std::move(files));
+    if (!name.count) return rows;
+    return SampleRows(std::move(rows), *name.count, static_cast<uint64_t>(config_.run().seed()),
+                      name.path.string());
+  }
+
+  Rows OpenFile(const std::filesystem::path& path) {
+    const std::shared_ptr<const RowStore> store = preparer_.Prepare(path);
+    if (store->highest_id() >= place_.vocabulary) {
+      throw InputError(path.string(), ": has the token ", store->highest_id(), "; the model's vocabulary of ",
+                       place_.vocabulary, " ends before it. Does the tokenizer belong to the model?");
+    }
+    const DataConfig& data = config_.data();
+    Rows rows = LimitLength(store, data.max_length(), PolicyOf(data));
+    if (rows->size() > 0) {
+      Report(path, *store);
+      return rows;
+    }
+    throw InputError(path.string(), ": of its ", store->size() + store->skipped(),
+                     " samples none can be learnt from; data.max_length = ", data.max_length(),
+                     ", the shortest has ", Shortest(*store), " tokens");
+  }
+
+  static int64_t Shortest(const RowStore& store) {
+    int64_t shortest = store.size() > 0 ? store.Length(0) : 0;
+    for (int64_t i = 1; i < store.size(); ++i) shortest = std::min(shortest, store.Length(i));
+    return shortest;
+  }
+
+  void Report(const std::filesystem::path& path, const RowStore& store) const {
+    if (!place_.reports) return;
+    if (store.skipped() > 0) {
+      TRIREME_LOG(WARNING) << path.string() << ": " << store.skipped() << " of "
+                           << store.size() + store.skipped()
+                           << " records left out for their errors (data.on_error: skip)";
+    }
+    int64_t over = 0, longest = 0, nothing = 0;
+    for (int64_t i = 0; i < store.size(); ++i) {
+      const int64_t length = store.Length(i);
+      over += length > config_.data().max_length();
+      longest = std::max(longest, length);
+      nothing += length <= config_.data().max_length() && store.Trained(i) == 0;
+    }
+    if (over > 0) {
+      const auto* policy = OverLengthPolicy_descriptor()->FindValueByNumber(config_.data().over_length());
+      TRIREME_LOG(WARNING) << path.string() << ": " << over << " of " << store.size()
+                           << " samples are longer than data.max_length = " << config_.data().max_length()
+                           << ", the longest has " << longest
+                           << " tokens; data.over_length: " << SpellingOf(*policy);
+    }
+    if (nothing > 0)
+      TRIREME_LOG(WARNING) << path.string() << ": " << nothing
+                           << " samples have nothing to learn and are left out";
+  }
+
+  const Config& config_;
+  const DataPlace& place_;
+  const Preparer preparer_;
+};
+
+}  // namespace
+
+DataSets OpenDataSets(const Config& config, const DataPlace& place) {
+  const DataConfig& data = config.data();
+  if (data.train().empty()) throw InputError("data.train is empty; name at least one file");
+  if (!data.valid().empty() && data.valid_ratio() > 0) {
+    throw InputError("data.valid names files and data.valid_ratio = ", data.valid_ratio(),
+                     "; write one of them");
+  }
+  Opener opener(config, place);
+  SplitRows split = SetAside(opener.OpenList(data.train(), "data.train"), data.valid_ratio(),
+                             static_cast<uint64_t>(config.run().seed()));
+  if (!data.valid().empty()) split.valid = opener.OpenList(data.valid(), "data.valid");
+  if (!data.packing()) return {split.train, split.valid};
+  return {PackRows(split.train, data.max_length()),
+          split.valid ? PackRows(split.valid, data.max_length()) : nullptr};
+}
+
+}  // namespace trireme

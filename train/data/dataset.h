@@ -1,0 +1,24 @@
+// The data of a run: what data.train and data.valid name, prepared, drawn, weighed, limited in length and
+// packed, as rows that any rank finds by index. Which row is trained when is row_order.h's business.
+#pragma once
+
+#include "core/config.pb.h"
+#include "train/data/row_views.h"
+
+namespace trireme {
+
+struct DataSets {
+  Rows train;
+  Rows valid;  // null where the run has none
+};
+
+struct DataPlace {
+  int64_t vocabulary = 0;  // of the model: no id may be beyond it
+  bool works = true;       // whether this process tokenises; one a host does
+  bool reports = true;     // whether it says what was left out
+};
+
+// Not collective. Refuses, before any training, what cannot be read and data with nothing to learn.
+DataSets OpenDataSets(const Config& config, const DataPlace& place);
+
+}  // namespace trireme

@@ -1,0 +1,100 @@
+#include "train/data/messages.h"
+
+#include <map>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+const std::map<std::string, std::string>& Roles() {
+  static const std::map<std::string, std::string> roles = {
+      {"system", "system"},      {"developer", "developer"},    {"user", "user"},
+      {"human", "user"},         {"assistant", "assistant"},    {"gpt", "assistant"},
+      {"bot", "assistant"},      {"model", "assistant"},        {"tool", "tool"},
+      {"tool_response", "tool"}, {"function_response", "tool"}, {"observation", "tool"},
+      {"observations", "tool"},  {"tool_call", "tool_call"},    {"function_call", "tool_call"}};
+  return roles;
+}
+
+const Json* FirstOf(const Json& message, const char* one, const char* other) {
+  for (const char* key : {one, other}) {
+    if (const auto found = message.find(key); found != message.end()) return &*found;
+  }
+  return nullptr;
+}
+
+// A call that stands as a message of its own: its content is JSON of a name and arguments.
+Json CallOf(const Json& content) {
+  Json call = ParseIfText(content, "a tool call");
+  if (!call.is_object() || !call.contains("name")) {
+    throw InputError("a tool call is ", content.dump().substr(0, 60),
+                     "; wanted an object with name and arguments");
+  }
+  return {{"type", "function"}, {"function", std::move(call)}};
+}
+
+void AddMessage(Json& messages, const Json& message, const std::string& role, const Json& content) {
+  if (role == "tool_call") {
+    const bool follows = !messages.empty() && messages.back().value("role", "") == "assistant";
+    if (!follows) messages.push_back({{"role", "assistant"}, {"content", ""}});
+    messages.back()["tool_calls"].push_back(CallOf(content));
+    return;
+  }
+  const bool calls = message.contains("tool_calls");
+  if (!content.is_string() && !content.is_array() && !(content.is_null() && calls)) {
+    throw InputError("message ", messages.size() + 1, " has the content ", content.dump().substr(0, 60),
+                     "; wanted a text");
+  }
+  Json normal = {{"role", role}, {"content", content}};
+  for (const auto& [key, value] : message.items()) {
+    if (key != "role" && key != "content" && key != "from" && key != "value") normal[key] = value;
+  }
+  messages.push_back(std::move(normal));
+}
+
+// {"human": …, "assistant": …}: a whole round in one object.
+bool AddPair(Json& messages, const Json& message) {
+  const Json* asked = FirstOf(message, "human", "user");
+  if (asked == nullptr || !message.contains("assistant")) return false;
+  AddMessage(messages, Json::object(), "user", *asked);
+  AddMessage(messages, Json::object(), "assistant", message["assistant"]);
+  return true;
+}
+
+}  // namespace
+
+Json ParseIfText(const Json& value, const std::string& key) {
+  if (!value.is_string()) return value;
+  Json parsed = Json::parse(value.get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+  if (parsed.is_discarded()) {
+    throw InputError("'", key,
+                     "' is a text that is no JSON: ", value.get_ref<const std::string&>().substr(0, 60));
+  }
+  return parsed;
+}
+
+Json NormalMessages(const Json& list) {
+  if (!list.is_array() || list.empty())
+    throw InputError("its messages are ", list.dump().substr(0, 60), "; wanted a list with at least one");
+  Json messages = Json::array();
+  for (const Json& message : list) {
+    if (!message.is_object())
+      throw InputError("has the message ", message.dump().substr(0, 60), "; wanted an object");
+    if (AddPair(messages, message)) continue;
+    const Json* role = FirstOf(message, "role", "from");
+    const Json* content = FirstOf(message, "content", "value");
+    if (role == nullptr || !role->is_string() || (content == nullptr && !message.contains("tool_calls"))) {
+      throw InputError("has the message ", message.dump().substr(0, 60), "; wanted a role and a content");
+    }
+    const auto known = Roles().find(role->get<std::string>());
+    if (known == Roles().end()) {
+      throw InputError("has a message of the role ", role->dump(),
+                       "; wanted system, user, assistant or tool");
+    }
+    AddMessage(messages, message, known->second, content != nullptr ? *content : Json());
+  }
+  return messages;
+}
+
+}  // namespace trireme

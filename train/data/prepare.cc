@@ -1,0 +1,239 @@
+#include "train/data/prepare.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/log.h"
+#include "train/data/digest.h"
+#include "train/data/progress.h"
+#include "train/data/records.h"
+#include "train/tokenizer/all_cores.h"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kFormat = "rows 1";  // a change of what is stored changes this
+constexpr int64_t kBlock = 1024;           // records that are read, tokenised and written together
+constexpr int64_t kMostShown = 5;          // records whose errors are shown where they are skipped
+
+fs::path CacheOf(const DataConfig& data) {
+  if (!data.cache().empty()) return data.cache();
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache != nullptr && *cache != 0) return fs::path(cache) / "trireme" / "data";
+  if (home != nullptr && *home != 0) return fs::path(home) / ".cache" / "trireme" / "data";
+  throw InputError(
+      "neither HOME nor XDG_CACHE_HOME is set; name a directory for tokenised data in data.cache");
+}
+
+std::map<std::string, std::string> ColumnsOf(const DataConfig& data) {
+  std::map<std::string, std::string> columns;
+  for (const std::string& entry : data.columns()) {
+    const size_t equals = entry.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == entry.size()) {
+      throw InputError("data.columns has '", entry, "'; wanted theirs=ours, such as question=query");
+    }
+    columns[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  return columns;
+}
+
+// Held while a process works on a file of the cache, so that two jobs do not do the same work; freed with the
+// process.
+class FileLock {
+ public:
+  explicit FileLock(const fs::path& path) : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (fd_ >= 0) flock(fd_, LOCK_EX);
+  }
+  ~FileLock() {
+    if (fd_ >= 0) close(fd_);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  const int fd_;
+};
+
+LossOn LossOf(const DataConfig& data) {
+  switch (data.loss()) {
+    case LOSS_ANSWERS:
+      return LossOn::kAnswers;
+    case LOSS_LAST_ROUND:
+      return LossOn::kLastRound;
+    case LOSS_ALL:
+      return LossOn::kAll;
+  }
+  return LossOn::kAnswers;
+}
+
+// Empty where none is named.
+std::string TemplateText(const DataConfig& data) {
+  if (data.template_().empty()) return {};
+  if (fs::exists(data.template_())) return ReadTextFile(data.template_());
+  throw InputError("data.template: ", data.template_(),
+                   " is not there; name a file with a Jinja chat template, or ",
+                   "leave it out to take the one of the model's tokenizer");
+}
+
+// The rows of one block of records; nothing where a record is left out for its error.
+struct Block {
+  std::vector<std::optional<StoredRow>> rows;
+  std::vector<std::string> errors;
+};
+
+Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const SampleOptions& options,
+                const SampleTokenizer& with, bool skip) {
+  Block block;
+  block.rows.resize(end - begin);
+  block.errors.resize(end - begin);
+  OnAllCores(block.rows.size(), [&](size_t i) {
+    const int64_t record = begin + static_cast<int64_t>(i);
+    try {
+      Json value = records.Read(record);
+      try {
+        block.rows[i] = Tokenise(ReadSample(std::move(value), options), with);
+      } catch (const Error& error) {
+        throw Error(error.kind(), Concat(records.Where(record), ": ", error.what()));
+      }
+    } catch (const Error& error) {
+      if (!skip) throw;
+      block.errors[i] = error.what();
+    }
+  });
+  return block;
+}
+
+}  // namespace
+
+Preparer::Preparer(const DataConfig& data, Stage stage, const std::string& model, bool works)
+    : data_(data),
+      works_(works),
+      cache_(CacheOf(data)),
+      sample_options_{ColumnsOf(data), data.system()},
+      tokenizer_({model, data.template_(), stage, LossOf(data)}) {}
+
+std::string Preparer::OptionsText() const {
+  std::string text = Concat(kFormat, "\n", tokenizer_.options().stage, "\n", data_.loss(), "\n",
+                            data_.on_error(), "\n", data_.system(), "\n");
+  for (const std::string& entry : data_.columns()) text += entry + "\n";
+  return text;
+}
+
+// Named after what can be known without reading the file: its path, size and time, and the options.
+fs::path Preparer::LinkOf(const fs::path& path) const {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) throw InputError(path.string(), ": cannot be read");
+  Digest digest;
+  digest.Add(fs::absolute(path).string()).Add(OptionsText());
+  digest.Add(Concat(status.st_size, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec));
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
+    struct stat of_file {};
+    const fs::path beside = fs::absolute(tokenizer_.options().model) / file;
+    if (stat(beside.c_str(), &of_file) != 0) continue;
+    digest.Add(Concat(beside.string(), " ", of_file.st_size, " ", of_file.st_mtim.tv_sec, " ",
+                      of_file.st_mtim.tv_nsec));
+  }
+  digest.Add(TemplateText(data_));
+  return cache_ / (digest.Hex() + ".link");
+}
+
+std::shared_ptr<const RowStore> Preparer::OpenLinked(const fs::path& link) const {
+  std::ifstream file(link);
+  std::string name;
+  if (!std::getline(file, name) || !fs::exists(cache_ / name)) return nullptr;
+  return std::make_shared<RowStore>(cache_ / name);
+}
+
+std::shared_ptr<const RowStore> Preparer::Prepare(const fs::path& path) const {
+  const fs::path link = LinkOf(path);
+  std::shared_ptr<const RowStore> store = OpenLinked(link);
+  if (store) return store;
+  if (works_) {
+    fs::create_directories(cache_);
+    const FileLock lock(link.string() + ".lock");
+    store = OpenLinked(link);
+    if (!store) Work(path, link);
+    return store ? store : OpenLinked(link);
+  }
+  // Where the working process fails it ends the whole job, this wait included.
+  while (!store) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    store = OpenLinked(link);
+  }
+  return store;
+}
+
+std::string Preparer::DigestOf(const fs::path& path) const {
+  Digest digest;
+  digest.Add(OptionsText()).Add(MappedFile(path).bytes());
+  for (const char* file :
+       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}) {
+    const fs::path beside = fs::path(tokenizer_.options().model) / file;
+    if (fs::exists(beside)) digest.Add(file).Add(MappedFile(beside).bytes());
+  }
+  digest.Add(TemplateText(data_));
+  return digest.Hex();
+}
+
+// The first record that can be read says whether a tokenizer and a template are needed. Where these are
+// missing that is no fault of the records, and nothing to skip.
+void Preparer::OpenTools(const RecordFile& records) const {
+  for (int64_t i = 0; i < records.size(); ++i) {
+    try {
+      const Sample sample = ReadSample(records.Read(i), sample_options_);
+      if (std::holds_alternative<StoredRow>(sample)) return;
+      if (std::holds_alternative<PlainText>(sample) && tokenizer_.options().stage == STAGE_SFT) continue;
+    } catch (const Error&) {
+      continue;
+    }
+    tokenizer_.tokenizer();
+    if (tokenizer_.options().stage == STAGE_SFT) tokenizer_.chat();
+    return;
+  }
+}
+
+void Preparer::Work(const fs::path& path, const fs::path& link) const {
+  const std::unique_ptr<RecordFile> records = OpenRecords(path);
+  if (records->size() == 0) throw InputError(path.string(), ": has no rows");
+  OpenTools(*records);
+  const std::string store = DigestOf(path) + ".rows";
+  if (!fs::exists(cache_ / store)) TokeniseFile(*records, cache_ / store);
+  WholeFile file(link);
+  file.Write((store + "\n").data(), store.size() + 1);
+  file.Commit();
+}
+
+void Preparer::TokeniseFile(const RecordFile& records, const fs::path& store) const {
+  const bool skip = data_.on_error() == ON_DATA_ERROR_SKIP;
+  RowStoreWriter writer(store);
+  Progress progress("tokenising " + records.Where(0).substr(0, records.Where(0).rfind(':')), records.size());
+  int64_t skipped = 0;
+  for (int64_t begin = 0; begin < records.size(); begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, records.size());
+    const Block block = ReadBlock(records, begin, end, sample_options_, tokenizer_, skip);
+    for (size_t i = 0; i < block.rows.size(); ++i) {
+      if (block.rows[i]) {
+        writer.Add(*block.rows[i]);
+      } else if (++skipped <= kMostShown) {
+        TRIREME_LOG(WARNING) << "left out: " << block.errors[i];
+      }
+    }
+    progress.Advance(end - begin);
+  }
+  writer.Commit(skipped);
+}
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+// Preparing a file of records: tokenised once, kept in a cache under a digest of all that decides the result,
+// and mapped from there by every process. One process a host works, the others wait for its file; no
+// communication.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "core/config.pb.h"
+#include "train/data/records.h"
+#include "train/data/row_store.h"
+#include "train/data/samples.h"
+#include "train/data/tokenise.h"
+
+namespace trireme {
+
+class Preparer {
+ public:
+  // `model`: the directory with the tokenizer. `works`: whether this process tokenises; otherwise it waits
+  // until another one did. `data` outlives it.
+  Preparer(const DataConfig& data, Stage stage, const std::string& model, bool works);
+
+  std::shared_ptr<const RowStore> Prepare(const std::filesystem::path& path) const;
+  // What a single file's records are read with, for those who want to look at them.
+  const SampleOptions& sample_options() const { return sample_options_; }
+  const SampleTokenizer& tokenizer() const { return tokenizer_; }
+
+ private:
+  std::string OptionsText() const;
+  std::filesystem::path LinkOf(const std::filesystem::path& path) const;
+  std::shared_ptr<const RowStore> OpenLinked(const std::filesystem::path& link) const;
+  void Work(const std::filesystem::path& path, const std::filesystem::path& link) const;
+  std::string DigestOf(const std::filesystem::path& path) const;
+  void OpenTools(const RecordFile& records) const;
+  void TokeniseFile(const RecordFile& records, const std::filesystem::path& store) const;
+
+  const DataConfig& data_;
+  const bool works_;
+  const std::filesystem::path cache_;
+  const SampleOptions sample_options_;
+  const SampleTokenizer tokenizer_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,29 @@
+// Progress: how far a long piece of work before the training is, on stderr: a bar on a terminal, otherwise a
+// line now and then. Says nothing where the work is quick.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace trireme {
+
+class Progress {
+ public:
+  Progress(std::string what, int64_t total);
+  ~Progress();
+  void Advance(int64_t done);
+
+ private:
+  void Show();
+
+  const std::string what_;
+  const int64_t total_;
+  const bool terminal_;
+  int64_t done_ = 0;
+  bool shown_ = false;
+  const std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point next_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,144 @@
+#include "train/data/records.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "checkpoint/mapped_file.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "train/data/csv.h"
+
+namespace trireme {
+namespace {
+
+std::string_view TextOf(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+// The lines of a file that are not blank.
+class Lines {
+ public:
+  explicit Lines(const std::filesystem::path& path) : file_(path) {
+    const std::string_view text = TextOf(file_);
+    uint64_t number = 1;
+    for (size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; begin < text.size(); ++number) {
+      size_t end = text.find('\n', begin);
+      if (end == std::string_view::npos) end = text.size();
+      const bool blank = text.substr(begin, end - begin).find_first_not_of(" \t\r") == std::string_view::npos;
+      if (!blank) places_.push_back({begin, number});
+      begin = end + 1;
+    }
+  }
+  int64_t size() const { return static_cast<int64_t>(places_.size()); }
+  std::string_view Line(int64_t index) const {
+    const std::string_view rest = TextOf(file_).substr(places_[index].begin);
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    return line;
+  }
+  std::string Where(int64_t index) const { return Concat(file_.path().string(), ":", places_[index].number); }
+
+ private:
+  struct Place {
+    uint64_t begin, number;
+  };
+  MappedFile file_;
+  std::vector<Place> places_;
+};
+
+class JsonLines : public RecordFile {
+ public:
+  explicit JsonLines(const std::filesystem::path& path) : lines_(path) {}
+  int64_t size() const override { return lines_.size(); }
+  std::string Where(int64_t record) const override { return lines_.Where(record); }
+  Json Read(int64_t record) const override {
+    const std::string_view line = lines_.Line(record);
+    Json value = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (value.is_object()) return value;
+    throw InputError(Where(record), ": is no JSON object: ", line.substr(0, 60),
+                     "; repair the line, or set data.on_error to skip");
+  }
+
+ private:
+  const Lines lines_;
+};
+
+class TextLines : public RecordFile {
+ public:
+  explicit TextLines(const std::filesystem::path& path) : lines_(path) {}
+  int64_t size() const override { return lines_.size(); }
+  std::string Where(int64_t record) const override { return lines_.Where(record); }
+  Json Read(int64_t record) const override { return {{"text", lines_.Line(record)}}; }
+
+ private:
+  const Lines lines_;
+};
+
+class RecordList : public RecordFile {
+ public:
+  RecordList(std::vector<Json> records, std::string path)
+      : records_(std::move(records)), path_(std::move(path)) {}
+  int64_t size() const override { return static_cast<int64_t>(records_.size()); }
+  std::string Where(int64_t record) const override { return Concat(path_, ": record ", record + 1); }
+  Json Read(int64_t record) const override {
+    if (records_[record].is_object()) return records_[record];
+    throw InputError(Where(record), ": is no JSON object: ", records_[record].dump().substr(0, 60));
+  }
+
+ private:
+  const std::vector<Json> records_;
+  const std::string path_;
+};
+
+// A list of objects, or objects line by line under the same ending.
+std::unique_ptr<RecordFile> OpenJson(const std::filesystem::path& path) {
+  const std::string text = ReadTextFile(path.string());
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || text[first] != '[') return std::make_unique<JsonLines>(path);
+  return std::make_unique<RecordList>(ParseJson(text, path.string()).get<std::vector<Json>>(), path.string());
+}
+
+std::unique_ptr<RecordFile> OpenCsv(const std::filesystem::path& path) {
+  const char separator = path.extension() == ".tsv" ? '\t' : ',';
+  return std::make_unique<RecordList>(ReadCsv(path.string(), separator), path.string());
+}
+
+template <typename File>
+std::unique_ptr<RecordFile> Open(const std::filesystem::path& path) {
+  return std::make_unique<File>(path);
+}
+
+struct Kind {
+  const char* ending;
+  std::unique_ptr<RecordFile> (*open)(const std::filesystem::path&);
+};
+// A new kind of file is one line here.
+constexpr std::array<Kind, 6> kKinds = {{{".jsonl", Open<JsonLines>},
+                                         {".ndjson", Open<JsonLines>},
+                                         {".json", OpenJson},
+                                         {".csv", OpenCsv},
+                                         {".tsv", OpenCsv},
+                                         {".txt", Open<TextLines>}}};
+
+const Kind* KindOf(const std::filesystem::path& path) {
+  const std::string ending = path.extension().string();
+  const auto found = std::ranges::find_if(kKinds, [&](const Kind& kind) { return ending == kind.ending; });
+  return found == kKinds.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+bool HoldsRecords(const std::filesystem::path& path) { return KindOf(path) != nullptr; }
+
+std::unique_ptr<RecordFile> OpenRecords(const std::filesystem::path& path) {
+  const Kind* kind = KindOf(path);
+  if (kind != nullptr) return kind->open(path);
+  const bool columns = path.extension() == ".parquet" || path.extension() == ".arrow";
+  throw InputError(path.string(), ": files ending in '", path.extension().string(), "' are not read; wanted ",
+                   ".jsonl, .json, .csv, .tsv, .txt or a Megatron .bin with its .idx",
+                   columns ? "; datasets.load_dataset(…).to_json(\"a.jsonl\") writes one" : "");
+}
+
+}  // namespace trireme

@@ -1,0 +1,52 @@
+// Rows of token ids with labels, and where they come from: anything that has a number of rows and gives one
+// by its index. Labels are not shifted, -100 is not trained, as in Hugging Face. No tensors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "parallel/graph/specs.h"
+
+namespace trireme {
+
+struct Row {
+  std::vector<int64_t> input_ids;
+  std::vector<int64_t> labels;
+  // Where each document of a packed row begins, the first at 0; empty: the row is one document. Documents do
+  // not see each other, and no label is learnt across a border.
+  std::vector<int64_t> starts = {};
+};
+
+// Rows by index, the same on every rank. Only Read touches a row's tokens.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  virtual int64_t size() const = 0;
+  virtual int64_t Length(int64_t row) const = 0;
+  // Tokens that are predicted: labels behind the first place of their document that are not -100.
+  virtual int64_t Trained(int64_t row) const = 0;
+  virtual Row Read(int64_t row) const = 0;
+};
+
+// Rows in memory.
+class RowList : public RowSource {
+ public:
+  explicit RowList(std::vector<Row> rows) : rows_(std::move(rows)) {}
+  int64_t size() const override { return static_cast<int64_t>(rows_.size()); }
+  int64_t Length(int64_t row) const override { return static_cast<int64_t>(rows_[row].input_ids.size()); }
+  int64_t Trained(int64_t row) const override;
+  Row Read(int64_t row) const override { return rows_[row]; }
+
+ private:
+  std::vector<Row> rows_;
+};
+
+// One {"input_ids": […], "labels": […]} a line. Refuses, with file and line, what is no row, an empty one,
+// and an id outside [0, vocabulary).
+std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary);
+
+int64_t TrainedTokens(const Row& row);
+int64_t TrainedTokens(const std::vector<Row>& rows);
+
+}  // namespace trireme

@@ -1,0 +1,66 @@
+#include "train/data/tokenise.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr auto kIgnored = static_cast<int32_t>(kNotTrained);
+
+StoredRow WithLabels(std::vector<int32_t> ids, const std::vector<uint8_t>& mask) {
+  std::vector<int32_t> labels(ids.size(), kIgnored);
+  for (size_t i = 1; i < ids.size(); ++i) {  // nothing predicts the first token
+    if (mask[i]) labels[i] = ids[i];
+  }
+  return {std::move(ids), std::move(labels)};
+}
+
+StoredRow OfText(const std::string& text, const SampleTokenizer& with) {
+  std::vector<int32_t> ids = with.tokenizer().Encode(text, {.add_special = true}).ids;
+  const std::optional<int32_t> end = with.tokenizer().end_of_text();
+  if (end && (ids.empty() || ids.back() != *end)) ids.push_back(*end);
+  const std::vector<uint8_t> all(ids.size(), 1);
+  return WithLabels(std::move(ids), all);
+}
+
+bool HasAnswer(const Json& messages) {
+  return std::ranges::any_of(messages,
+                             [](const Json& message) { return message.value("role", "") == "assistant"; });
+}
+
+StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with) {
+  const Json& messages = sample.messages;
+  if (!HasAnswer(messages)) throw InputError("has no assistant turn, so there is nothing to learn");
+  const bool lone_text = messages.size() == 1 && messages[0]["content"].is_string();
+  if (with.options().stage == STAGE_PT && lone_text)
+    return OfText(messages[0]["content"].get<std::string>(), with);
+  ChatTokens tokens = TokenizeChat(with.tokenizer(), with.chat(), messages, {.tools = sample.tools});
+  const std::vector<uint8_t> mask =
+      tokens.Mask(with.options().stage == STAGE_PT ? LossOn::kAll : with.options().loss_on, messages);
+  return WithLabels(std::move(tokens.ids), mask);
+}
+
+}  // namespace
+
+const Tokenizer& SampleTokenizer::tokenizer() const {
+  std::call_once(tokenizer_opened_, [this] { tokenizer_.emplace(options_.model); });
+  return *tokenizer_;
+}
+
+const ChatTemplate& SampleTokenizer::chat() const {
+  std::call_once(chat_opened_,
+                 [this] { chat_.emplace(ChatTemplate::Of(tokenizer(), options_.chat_template)); });
+  return *chat_;
+}
+
+StoredRow Tokenise(const Sample& sample, const SampleTokenizer& with) {
+  if (const auto* row = std::get_if<StoredRow>(&sample)) return *row;
+  if (const auto* conversation = std::get_if<Conversation>(&sample))
+    return OfConversation(*conversation, with);
+  if (with.options().stage == STAGE_PT) return OfText(std::get<PlainText>(sample).text, with);
+  throw InputError("is plain text, which has no assistant turn; write stage: pt to learn all of it");
+}
+
+}  // namespace trireme

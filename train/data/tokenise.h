@@ -1,0 +1,41 @@
+// A sample as a row of tokens with labels: what is learnt of it, by stage and options.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "core/config.pb.h"
+#include "train/data/samples.h"
+#include "train/tokenizer/chat_tokens.h"
+
+namespace trireme {
+
+// What turns samples into rows. The tokenizer and its chat template are opened when a sample first needs
+// them.
+class SampleTokenizer {
+ public:
+  struct Options {
+    std::string model;          // the directory with the tokenizer
+    std::string chat_template;  // a file; empty: the tokenizer's own
+    Stage stage = STAGE_SFT;
+    LossOn loss_on = LossOn::kAnswers;
+  };
+  explicit SampleTokenizer(Options options) : options_(std::move(options)) {}
+
+  const Options& options() const { return options_; }
+  const Tokenizer& tokenizer() const;
+  const ChatTemplate& chat() const;
+
+ private:
+  const Options options_;
+  mutable std::once_flag tokenizer_opened_, chat_opened_;
+  mutable std::optional<Tokenizer> tokenizer_;
+  mutable std::optional<ChatTemplate> chat_;
+};
+
+// pt: text with the token that ends it, every token learnt. sft: a conversation as its template renders it.
+// Tokens are taken as they are. An input error says what is missing; it does not name the place.
+StoredRow Tokenise(const Sample& sample, const SampleTokenizer& with);
+
+}  // namespace trireme
