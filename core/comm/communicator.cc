@@ -56,7 +56,10 @@ void Communicator::Drain() {
 void Communicator::WaitFor(uint64_t sequence) {
   const Clock::time_point start = Clock::now();
   while (!WaitSlice(sequence)) ThrowIfPeerFailed(sequence);
-  waited_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  // A host whose tensors are computed on a stream waits for that, too: only the stream's own waits count.
+  if (identity_.compute == nullptr) {
+    waited_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  }
 }
 
 void Communicator::Join(uint64_t sequence) {
