@@ -33,6 +33,10 @@ constexpr std::pair<const char*, const char*> kLayerNames[] = {
     {"experts.gate.weight", "mlp.experts.{expert}.gate_proj.weight"},
     {"experts.up.weight", "mlp.experts.{expert}.up_proj.weight"},
     {"experts.down.weight", "mlp.experts.{expert}.down_proj.weight"},
+    {"shared.gate.weight", "mlp.shared_expert.gate_proj.weight"},
+    {"shared.up.weight", "mlp.shared_expert.up_proj.weight"},
+    {"shared.down.weight", "mlp.shared_expert.down_proj.weight"},
+    {"shared_gate.weight", "mlp.shared_expert_gate.weight"},
 };
 
 HfNames NamesOfLayer(size_t index, const LayerNames& of_family) {

@@ -12,8 +12,12 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
+    {"deepseek_v2", DeepseekV2},
+    {"deepseek_v3", DeepseekV3},
     {"llama", Llama},
+    {"mixtral", Mixtral},
     {"qwen2", Qwen2},
+    {"qwen2_moe", Qwen2Moe},
     {"qwen3", Qwen3},
     {"qwen3_moe", Qwen3Moe},
 };

@@ -9,8 +9,12 @@
 
 namespace trireme {
 
+LayerGraph DeepseekV2(const HfConfig& config);
+LayerGraph DeepseekV3(const HfConfig& config);
 LayerGraph Llama(const HfConfig& config);
+LayerGraph Mixtral(const HfConfig& config);
 LayerGraph Qwen2(const HfConfig& config);
+LayerGraph Qwen2Moe(const HfConfig& config);
 LayerGraph Qwen3(const HfConfig& config);
 LayerGraph Qwen3Moe(const HfConfig& config);
 

@@ -1,11 +1,19 @@
 #include "models/hf_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/base/error.h"
 
 namespace trireme {
+namespace {
+
+double YarnMagnitude(double factor, double scale) {
+  return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
+}
+
+}  // namespace
 
 HfConfig HfConfig::Read(const std::filesystem::path& directory) {
   const std::string path = (directory / "config.json").string();
@@ -82,6 +90,28 @@ DType HfConfig::WeightType() const {
   Refuse(key, "is '" + name + "'; wanted float32, bfloat16 or float16");
 }
 
+void HfConfig::ReadYarn(RopeSpec& rope) const {
+  rope.scaling = RopeSpec::Scaling::kYarn;
+  rope.original_positions = Size("original_max_position_embeddings");
+  rope.beta_fast = Number("beta_fast", 32);
+  rope.beta_slow = Number("beta_slow", 1);
+  rope.truncate = Flag("truncate", true);
+  const double mscale = Number("mscale", 0), all_dim = Number("mscale_all_dim", 0);
+  const double magnitude = mscale != 0 && all_dim != 0
+                               ? YarnMagnitude(rope.factor, mscale) / YarnMagnitude(rope.factor, all_dim)
+                               : YarnMagnitude(rope.factor, 1);
+  rope.magnitude = Number("attention_factor", magnitude);
+}
+
+double HfConfig::YarnScoreScale() const {
+  const char* key = Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!Has(key)) return 1;
+  const HfConfig scaling(*Find(key), source_ + ": " + key);
+  const double all_dim = scaling.Number("mscale_all_dim", 0);
+  const double magnitude = all_dim == 0 ? 1 : YarnMagnitude(scaling.Number("factor", 1), all_dim);
+  return magnitude * magnitude;
+}
+
 RopeSpec HfConfig::Rope(int64_t rotary_dim) const {
   RopeSpec rope{.theta = Number("rope_theta", 10000.0), .rotary_dim = rotary_dim};
   const char* key = Find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
@@ -99,8 +129,10 @@ RopeSpec HfConfig::Rope(int64_t rotary_dim) const {
     rope.low_freq_factor = scaling.Number("low_freq_factor", 1.0);
     rope.high_freq_factor = scaling.Number("high_freq_factor", 4.0);
     rope.original_positions = scaling.Size("original_max_position_embeddings");
+  } else if (kind == "yarn") {
+    scaling.ReadYarn(rope);
   } else {
-    Refuse(key, "has the type '" + kind + "'; wanted default, linear or llama3");
+    Refuse(key, "has the type '" + kind + "'; wanted default, linear, llama3 or yarn");
   }
   return rope;
 }

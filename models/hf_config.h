@@ -34,10 +34,13 @@ class HfConfig {
   DType WeightType() const;  // dtype (5) or torch_dtype (4); fp32 where neither stands
   // rope_parameters (5), or rope_theta and rope_scaling (4).
   RopeSpec Rope(int64_t rotary_dim) const;
+  // What DeepSeek's attention scores are multiplied by beside 1 / sqrt(head_dim): mscale_all_dim's square.
+  double YarnScoreScale() const;
 
   const std::string& source() const { return source_; }
 
  private:
+  void ReadYarn(RopeSpec& rope) const;
   const Json* Find(const char* key) const;
   [[noreturn]] void Refuse(const std::string& key, const std::string& why) const;
 

@@ -31,15 +31,27 @@ struct DecoderElements {
 
   DecoderElements(const DecoderSpec& spec, const ActivationShape& shape) {
     const AttentionSpec& attention = spec.attention;
-    const int64_t queries = HeadsHere(attention.heads, shape) * attention.head_dim;
-    const int64_t keys = HeadsHere(attention.kv_heads, shape) * attention.head_dim;
     input = residual = attention.hidden * TokensBetween(shape);
     norms = 2 * attention.hidden * shape.tokens;
-    heads = 2 * (queries + 2 * keys) * shape.tokens;
-    attended = queries * shape.tokens;
+    SetAttention(attention, shape);
     activated = (spec.experts ? spec.experts->shared_ffn : spec.mlp.ffn) / shape.tensor * shape.tokens;
     if (spec.experts) AddExperts(*spec.experts, shape);
     gate_up = 2 * activated;
+  }
+
+  void SetAttention(const AttentionSpec& attention, const ActivationShape& shape) {
+    if (attention.latent) return SetLatent(*attention.latent, attention.heads / shape.tensor, shape.tokens);
+    const int64_t queries = HeadsHere(attention.heads, shape) * attention.head_dim;
+    const int64_t keys = HeadsHere(attention.kv_heads, shape) * attention.head_dim;
+    heads = 2 * (queries + 2 * keys) * shape.tokens;
+    attended = queries * shape.tokens;
+  }
+
+  // The latent vectors before and behind their norms; queries, keys and values as attention reads them.
+  void SetLatent(const LatentSpec& latent, int64_t heads_here, int64_t tokens) {
+    const int64_t latents = 2 * (latent.query_rank + latent.kv_rank) + latent.turned_dim;
+    heads = (latents + heads_here * (2 * latent.head_dim() + latent.value_dim)) * tokens;
+    attended = heads_here * latent.value_dim * tokens;
   }
 
   // A token's rows go to every rank that shares the matrices, which has its part of the hidden units.

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <regex>
 #include <set>
 
 #include "core/base/error.h"
@@ -10,10 +12,54 @@
 namespace trireme {
 namespace {
 
-// The part of a file's tensor that a copy reads, as it lies in the mapped file.
-at::Tensor FileSlice(const TensorView& view, const SliceCopy& copy) {
-  auto* first = const_cast<std::byte*>(view.bytes.data()) + copy.file_offset * ByteSize(view.dtype);
-  return at::from_blob(first, copy.extent, copy.file_strides, at::TensorOptions(ToTorch(view.dtype)));
+// As it lies in the mapped file.
+at::Tensor FileTensor(const TensorView& view) {
+  return at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape,
+                       at::TensorOptions(ToTorch(view.dtype)));
+}
+
+constexpr char kScaleSuffix[] = "_scale_inv";
+constexpr int64_t kScaleBlock = 128;  // rows and columns that share a scale
+
+// An fp8 tensor of two dims times the scales of its blocks, in fp32.
+at::Tensor Dequantised(const TensorView& view, const TensorView& scales, const std::string& where) {
+  const auto blocks = [&](size_t dim) { return (view.shape.at(dim) + kScaleBlock - 1) / kScaleBlock; };
+  const Shape wanted = {blocks(0), blocks(1)};
+  if (scales.shape != wanted || scales.dtype != DType::kFp32) {
+    throw InputError(where, ": its ", kScaleSuffix, " is ", ShapeText(scales.shape), "; wanted ",
+                     ShapeText(wanted), " in fp32, one for each block of 128 x 128");
+  }
+  at::Tensor factor = FileTensor(scales);
+  for (const int64_t dim : {0, 1}) {
+    factor = factor.repeat_interleave(kScaleBlock, dim).narrow(dim, 0, view.shape[dim]);
+  }
+  return FileTensor(view).to(at::kFloat) * factor;
+}
+
+// Experts that the directory keeps in one tensor, [experts, out, in] or with the last two swapped, instead of
+// one by one as the parameter names them.
+std::vector<HfTensor> AsStored(const Parameter& parameter, const HfDirectory& directory) {
+  static const std::regex one_by_one(R"((.*\.experts)\.0\.(gate|up|down)_proj\.weight)");
+  std::smatch match;
+  const std::string& first = parameter.hf.front().name;
+  if (directory.Has(first) || !std::regex_match(first, match, one_by_one)) return parameter.hf;
+  const std::string fused = match[1].str() + (match[2] == "down" ? ".down_proj" : ".gate_up_proj");
+  if (!directory.Has(fused)) return parameter.hf;
+  const Shape whole = Placement(ParameterDeclaration(parameter.declaration), MakeGrids(1, {})).GlobalShape();
+  const bool transposed = directory.Find(fused).shape != whole;
+  const Shape shape = transposed ? Shape{whole[0], whole[2], whole[1]} : whole;
+  return {{fused, shape, {{0, 0, 0}, whole}, transposed}};
+}
+
+// Tensors that go with one of the known: scales of fp8 blocks, experts in one tensor.
+bool IsPartOf(const std::string& name, const std::set<std::string>& known) {
+  const auto without = [&](std::string_view end) { return name.substr(0, name.size() - end.size()); };
+  if (name.ends_with(kScaleSuffix)) return known.contains(without(kScaleSuffix));
+  for (const auto& [fused, one] : {std::pair{".experts.gate_up_proj", ".experts.0.gate_proj.weight"},
+                                   std::pair{".experts.down_proj", ".experts.0.down_proj.weight"}}) {
+    if (name.ends_with(fused)) return known.contains(without(fused) + one);
+  }
+  return false;
 }
 
 void CopySlice(const HfDirectory& directory, const SliceCopy& copy, const at::Tensor& local) {
@@ -23,7 +69,10 @@ void CopySlice(const HfDirectory& directory, const SliceCopy& copy, const at::Te
   if (view.shape != source.shape) {
     throw InputError(where, " is ", ShapeText(view.shape), "; the config wants ", ShapeText(source.shape));
   }
-  const at::Tensor slice = FileSlice(view, copy);
+  const at::Tensor whole = view.dtype == DType::kFp8E4M3
+                               ? Dequantised(view, directory.Find(source.name + kScaleSuffix), where)
+                               : FileTensor(view);
+  const at::Tensor slice = whole.contiguous().as_strided(copy.extent, copy.file_strides, copy.file_offset);
   if (!slice.isfinite().all().item<bool>()) {
     throw InputError(where, " has values that are not finite; the file is damaged or the model diverged");
   }
@@ -35,7 +84,9 @@ void CopySlice(const HfDirectory& directory, const SliceCopy& copy, const at::Te
 
 void LoadWeights(const HfDirectory& directory, const std::vector<Weights::Entry*>& entries, int rank) {
   for (const Weights::Entry* entry : entries) {
-    for (const SliceCopy& copy : SliceCopies(entry->parameter, entry->placement, rank)) {
+    Parameter stored = entry->parameter;
+    stored.hf = AsStored(entry->parameter, directory);
+    for (const SliceCopy& copy : SliceCopies(stored, entry->placement, rank)) {
       CopySlice(directory, copy, entry->weight.value);
     }
   }
@@ -51,6 +102,8 @@ void RefuseExtraTensors(const HfDirectory& directory, const LayerGraph& graph) {
   for (const std::string& name : directory.Names()) {
     // Some files repeat a tied head, and old ones keep the rotary frequencies: both follow from the rest.
     const bool repeated = HasTiedHead(graph) && name == "lm_head.weight";
+    const auto begins = [&](const std::string& prefix) { return name.starts_with(prefix); };
+    if (std::any_of(graph.unused.begin(), graph.unused.end(), begins) || IsPartOf(name, known)) continue;
     if (repeated || name.ends_with(".rotary_emb.inv_freq") || known.contains(name)) continue;
     throw InputError(directory.FileOf(name).string(), ": tensor '", name, "' belongs to no layer of a ",
                      graph.family, " model with this config");

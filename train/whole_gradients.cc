@@ -41,6 +41,7 @@ std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph,
   std::map<std::string, at::Tensor> files;
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) {
+      if (!parameter.trained) continue;
       at::Tensor whole = at::zeros(Placement(parameter.declaration, alone).GlobalShape(), at::kFloat);
       const auto found = mine.find("gradient/" + parameter.declaration.name);
       if (found != mine.end()) CopyOwned(*found->second, whole);

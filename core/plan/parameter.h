@@ -30,6 +30,7 @@ struct Parameter {
   ParameterDeclaration declaration;
   std::vector<HfTensor> hf;
   Initial initial;
+  bool trained = true;  // false: no gradient and no optimizer state, such as a router's correction bias
 };
 
 // One file tensor that is the whole parameter.

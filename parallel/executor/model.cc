@@ -75,17 +75,20 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
                         const ModelOptions& options) {
   const BucketOptions bucket_options{.zero = options.zero, .type = options.type, .device = options.device};
   for (const Layer& layer : layers) {
-    std::vector<Weights::Entry*> dense, experts;
+    std::vector<Weights::Entry*> dense, experts, untrained;
     for (Weights::Entry* entry : weights_->EntriesOf(layer.name)) {
-      (entry->placement.declaration().grid == GridKind::kDense ? dense : experts).push_back(entry);
+      const bool of_experts = entry->placement.declaration().grid == GridKind::kExpert;
+      (!entry->parameter.trained ? untrained : of_experts ? experts : dense).push_back(entry);
     }
-    const auto add = [&](std::vector<Weights::Entry*>& entries, const char* group) {
+    const auto add = [&](std::vector<Weights::Entry*>& entries, const char* group,
+                         const BucketOptions& bucket) {
       if (entries.empty()) return;
-      buckets_.push_back(
-          std::make_unique<Bucket>(layer.name, std::move(entries), groups.Get(group), bucket_options));
+      buckets_.push_back(std::make_unique<Bucket>(layer.name, std::move(entries), groups.Get(group), bucket));
     };
-    add(dense, "dp-cp");
-    add(experts, "edp");
+    add(dense, "dp-cp", bucket_options);
+    add(experts, "edp", bucket_options);
+    // Few numbers that steer: whole on every rank, in fp32.
+    add(untrained, "dp-cp", {.zero = 0, .type = at::kFloat, .device = options.device, .trained = false});
   }
 }
 

@@ -77,7 +77,8 @@ Dispatch::Dispatch(const at::Tensor& chosen, int64_t experts, const ExpertParall
   const at::Tensor on_host = chosen.to(at::kCPU).contiguous();
   at::Tensor places = at::empty_like(on_host);
   counts_ = PlacesByExpert(Span(on_host), experts, Span(places));
-  const at::Tensor all = AllGatherRows(at::tensor(counts_, at::kLong), group_);  // [ranks · experts]
+  const at::Tensor mine = at::tensor(counts_, at::kLong).to(chosen.device());
+  const at::Tensor all = AllGatherRows(mine, group_).to(at::kCPU);  // [ranks · experts]
   plan_ = PlanExchange(Span(all), {.experts = experts,
                                    .expert = parallel.expert,
                                    .expert_tensor = parallel.expert_tensor,

@@ -6,7 +6,8 @@
 namespace trireme {
 
 at::Tensor ExpertsBlock::Forward(const LinearInput& x, const at::Tensor& real) const {
-  const Routing routing = ChooseExperts(RouterLogits(x, weights_.router), spec_.router);
+  const Routing routing = ChooseExperts(RouterLogits(x, weights_.router), spec_.router,
+                                        weights_.bias == nullptr ? at::Tensor() : weights_.bias->value);
   const at::Tensor chosen = routing.experts.masked_fill(real.logical_not().unsqueeze(1), -1);
   const auto way = std::make_shared<const Dispatch>(chosen, spec_.router.experts, parallel_);
   const at::Tensor rows = Dispatch::ToExperts(way, x.value);

@@ -11,10 +11,11 @@
 
 namespace trireme {
 
-struct ExpertWeights {    // of this rank
-  const Weight& router;   // [experts, hidden]
-  const Weight& gate_up;  // [experts / ep, 2 · ffn / etp, hidden]
-  const Weight& down;     // [experts / ep, hidden, ffn / etp]
+struct ExpertWeights {           // of this rank
+  const Weight& router;          // [experts, hidden]
+  const Weight& gate_up;         // [experts / ep, 2 · ffn / etp, hidden]
+  const Weight& down;            // [experts / ep, hidden, ffn / etp]
+  const Weight* bias = nullptr;  // [experts] fp32: for the choice only
 };
 
 class ExpertsBlock {

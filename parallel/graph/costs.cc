@@ -8,12 +8,21 @@ namespace {
 struct CountProducts {
   int64_t operator()(const EmbeddingSpec&) const { return 0; }
   int64_t operator()(const DecoderSpec& spec) const {
-    const AttentionSpec& attention = spec.attention;
+    return Of(spec.attention) + (spec.experts ? Of(*spec.experts) : Of(spec.mlp));
+  }
+  static int64_t Of(const AttentionSpec& attention) {
+    if (attention.latent) return Of(*attention.latent, attention);
     const int64_t query = attention.heads * attention.head_dim;
     const int64_t key_value = 2 * attention.kv_heads * attention.head_dim;
     const int64_t output = query;
-    return attention.hidden * (query + key_value + output) +
-           (spec.experts ? Of(*spec.experts) : Of(spec.mlp));
+    return attention.hidden * (query + key_value + output);
+  }
+  static int64_t Of(const LatentSpec& latent, const AttentionSpec& attention) {
+    const int64_t query = attention.heads * latent.head_dim(), value = attention.heads * latent.value_dim;
+    const int64_t queries =
+        latent.query_rank == 0 ? attention.hidden * query : latent.query_rank * (attention.hidden + query);
+    return queries + attention.hidden * (latent.kv_rank + latent.turned_dim) +
+           latent.kv_rank * (attention.heads * latent.own_dim + value) + value * attention.hidden;
   }
   static int64_t Of(const MlpSpec& spec) { return 3 * spec.hidden * spec.ffn; }
   // Of a token: it passes top_k of the experts.
@@ -27,8 +36,11 @@ struct CountProducts {
 double AttentionFlops(const Layer& layer, double length) {
   const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
   if (decoder == nullptr) return 0;
-  const double width = static_cast<double>(decoder->attention.heads * decoder->attention.head_dim);
-  return 2 * (2 * width * length * length / 2);  // queries with keys, then weights with values
+  const AttentionSpec& attention = decoder->attention;
+  const int64_t key = attention.latent ? attention.latent->head_dim() : attention.head_dim;
+  const int64_t value = attention.latent ? attention.latent->value_dim : attention.head_dim;
+  // Queries with keys, then weights with values, over the lower triangle.
+  return 2 * static_cast<double>(attention.heads * (key + value)) * length * length / 2;
 }
 
 }  // namespace

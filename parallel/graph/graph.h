@@ -27,6 +27,8 @@ struct LayerGraph {
   DType dtype = DType::kFp32;  // of the weights as published
   double initial_deviation = 0.02;
   std::vector<Layer> layers;  // embedding first, head last
+  std::vector<std::string> unused =
+      {};  // how names of tensors begin that files may have and nothing here takes
 };
 
 int64_t VocabularyOf(const LayerGraph& graph);

@@ -86,6 +86,24 @@ class Declarer {
     list_.push_back({std::move(declaration), std::move(tensors), Normal()});
   }
 
+  // Whole on every rank, fp32 and without a gradient.
+  void Untrained(const std::string& role, int64_t size) {
+    auto declaration = Declare(role, {WholeDim(size)});
+    declaration.dtype = DType::kFp32;
+    list_.push_back(PlainParameter(std::move(declaration), Hf(role), kZeros));
+    list_.back().trained = false;
+  }
+
+  // Heads that each rank has for itself.
+  Block OwnHeads(int64_t heads, int64_t dim) const {
+    if (heads % tensor_ != 0) {
+      throw InputError(layer_.name, ": ", heads,
+                       " attention heads do not divide over parallel.tensor = ", tensor_,
+                       "; choose a tensor size that divides ", heads);
+    }
+    return {.size = heads * dim, .parts = tensor_, .unit = dim};
+  }
+
   void Vocabulary(const std::string& role, int64_t vocabulary, int64_t hidden) {
     const Block rows{.size = vocabulary, .parts = tensor_, .padding = PaddingTo(vocabulary, tensor_)};
     list_.push_back(
@@ -154,7 +172,26 @@ class Declarer {
   std::vector<Parameter> list_;
 };
 
+// The latent vectors are made on every rank; each rank's heads give a part of their gradients.
+void LatentAttention(const AttentionSpec& spec, Declarer& declare) {
+  const LatentSpec& latent = *spec.latent;
+  const Block query = declare.OwnHeads(spec.heads, latent.head_dim());
+  if (latent.query_rank == 0) {
+    declare.Columns("attention.q", {"attention.q"}, {query}, spec.hidden, false);
+  } else {
+    declare.OnSharedTokens("attention.q_a.weight", latent.query_rank, spec.hidden);
+    declare.HeadNorm("attention.q_a_norm.weight", latent.query_rank);
+    declare.Columns("attention.q_b", {"attention.q_b"}, {query}, latent.query_rank, false);
+  }
+  declare.OnSharedTokens("attention.kv_a.weight", latent.kv_rank + latent.turned_dim, spec.hidden);
+  declare.HeadNorm("attention.kv_a_norm.weight", latent.kv_rank);
+  declare.Columns("attention.kv_b", {"attention.kv_b"},
+                  {declare.OwnHeads(spec.heads, latent.own_dim + latent.value_dim)}, latent.kv_rank, false);
+  declare.Rows("attention.output", spec.hidden, declare.OwnHeads(spec.heads, latent.value_dim), false);
+}
+
 void Attention(const AttentionSpec& spec, Declarer& declare) {
+  if (spec.latent) return LatentAttention(spec, declare);
   const Block query = declare.Heads("attention heads", spec.heads, spec.head_dim);
   const Block key = declare.Heads("key-value heads", spec.kv_heads, spec.head_dim);
   declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {query, key, key},
@@ -166,10 +203,10 @@ void Attention(const AttentionSpec& spec, Declarer& declare) {
   declare.Rows("attention.output", spec.hidden, query, spec.output_bias);
 }
 
-void Mlp(const MlpSpec& spec, Declarer& declare) {
+void Mlp(const std::string& role, const MlpSpec& spec, Declarer& declare) {
   const Block rows = declare.Even(spec.ffn);
-  declare.Columns("mlp.gate_up", {"mlp.gate", "mlp.up"}, {rows, rows}, spec.hidden, spec.bias);
-  declare.Rows("mlp.down", spec.hidden, rows, spec.bias);
+  declare.Columns(role + ".gate_up", {role + ".gate", role + ".up"}, {rows, rows}, spec.hidden, spec.bias);
+  declare.Rows(role + ".down", spec.hidden, rows, spec.bias);
 }
 
 void Experts(const ExpertsSpec& spec, Declarer& declare) {
@@ -178,6 +215,9 @@ void Experts(const ExpertsSpec& spec, Declarer& declare) {
   declare.ExpertColumns("experts.gate_up.weight", {"experts.gate.weight", "experts.up.weight"}, experts,
                         spec.ffn, spec.hidden);
   declare.ExpertRows("experts.down.weight", experts, spec.hidden, spec.ffn);
+  if (spec.router.correction_bias) declare.Untrained("router.bias", experts);
+  if (spec.shared_ffn > 0) Mlp("shared", {.hidden = spec.hidden, .ffn = spec.shared_ffn}, declare);
+  if (spec.shared_gate) declare.OnSharedTokens("shared_gate.weight", 1, spec.hidden);
 }
 
 struct DeclareLayer {
@@ -193,7 +233,7 @@ struct DeclareLayer {
     if (spec.experts) {
       Experts(*spec.experts, declare);
     } else {
-      Mlp(spec.mlp, declare);
+      Mlp("mlp", spec.mlp, declare);
     }
   }
   void operator()(const HeadSpec& spec) const {

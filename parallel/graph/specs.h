@@ -17,7 +17,7 @@ namespace trireme {
 inline constexpr int64_t kNotTrained = -100;
 
 struct RopeSpec {
-  enum class Scaling { kNone, kLinear, kLlama3 };
+  enum class Scaling { kNone, kLinear, kLlama3, kYarn };
   double theta = 10000.0;
   int64_t rotary_dim = 0;  // how many of a head's elements are turned
   Scaling scaling = Scaling::kNone;
@@ -25,10 +25,30 @@ struct RopeSpec {
   double low_freq_factor = 1.0;   // llama3
   double high_freq_factor = 4.0;  // llama3
   int64_t original_positions = 8192;
+  double beta_fast =
+      32;                // yarn: pairs that turn more often than this within the original positions are kept,
+  double beta_slow = 1;  // those that turn less are stretched
+  bool truncate = true;  // yarn: the borders between them are whole pairs
+  double magnitude = 1;  // yarn: cosine and sine are multiplied by it
 };
 
 // Radians a position, one for each pair of elements: [rotary_dim / 2].
 std::vector<double> InverseFrequencies(const RopeSpec& rope);
+
+// Queries, keys and values by way of small latent vectors; a key has a part of its own for each head and a
+// turned part that all heads share. Head sizes: keys and queries own + turned, values their own.
+struct LatentSpec {
+  int64_t query_rank = 0;  // 0: queries come from the hidden state itself
+  int64_t kv_rank = 0;
+  int64_t own_dim = 0;
+  int64_t turned_dim = 0;
+  int64_t value_dim = 0;
+  double norm_eps = 1e-6;   // of the latent vectors
+  bool interleaved = true;  // neighbours are turned together; otherwise first half with second half
+  double scale = 1;         // of the scores
+
+  int64_t head_dim() const { return own_dim + turned_dim; }
+};
 
 struct AttentionSpec {
   int64_t hidden = 0;
@@ -40,6 +60,7 @@ struct AttentionSpec {
   bool qk_norm = false;  // RMSNorm of each query and key head before the rotary embedding
   double norm_eps = 1e-6;
   RopeSpec rope;
+  std::optional<LatentSpec> latent = {};  // in place of q, k and v
 };
 
 struct MlpSpec {  // down(silu(gate(x)) * up(x))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/router.h"
 #include "parallel/context/context_attention.h"
 #include "parallel/experts/token_share.h"
 #include "parallel/layers/bias.h"
@@ -17,20 +18,24 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
       recompute_(options.recompute_selected),
       frequencies_(InverseFrequencies(spec_.attention.rope)),
       attention_norm_(weights.Find(layer.name + ".attention_norm.weight")),
-      qkv_(weights.Find(layer.name + ".attention.qkv.weight")),
+      qkv_(weights.FindOrNull(layer.name + ".attention.qkv.weight")),
       qkv_bias_(weights.FindOrNull(layer.name + ".attention.qkv.bias")),
       query_norm_(weights.FindOrNull(layer.name + ".attention.q_norm.weight")),
       key_norm_(weights.FindOrNull(layer.name + ".attention.k_norm.weight")),
       output_(weights.Find(layer.name + ".attention.output.weight")),
       output_bias_(weights.FindOrNull(layer.name + ".attention.output.bias")),
       mlp_norm_(weights.Find(layer.name + ".mlp_norm.weight")) {
+  if (spec_.attention.latent) latent_.emplace(spec_.attention, layer.name, weights, parallel);
   if (!spec_.experts) {
     mlp_.emplace(layer.name + ".mlp", weights, parallel_, recompute_);
     return;
   }
+  if (spec_.experts->shared_ffn > 0) mlp_.emplace(layer.name + ".shared", weights, parallel_, recompute_);
+  shared_gate_ = weights.FindOrNull(layer.name + ".shared_gate.weight");
   const ExpertWeights own{.router = weights.Find(layer.name + ".router.weight"),
                           .gate_up = weights.Find(layer.name + ".experts.gate_up.weight"),
-                          .down = weights.Find(layer.name + ".experts.down.weight")};
+                          .down = weights.Find(layer.name + ".experts.down.weight"),
+                          .bias = weights.FindOrNull(layer.name + ".router.bias")};
   experts_.emplace(*spec_.experts, own, parallel.experts, recompute_);
 }
 
@@ -55,14 +60,16 @@ LinearInput DecoderLayer::EnterNormalised(const at::Tensor& normalised, const at
 }
 
 at::Tensor DecoderLayer::Attention(const LinearInput& x, const MicroBatch& batch) const {
+  if (latent_) return AddBias(Leave(Linear(latent_->Forward(x, batch), output_), parallel_), output_bias_);
   const HeadShape shape{.rows = batch.rows,
                         .length = batch.length,
                         .heads = spec_.attention.heads / parallel_.size(),
                         .kv_heads = std::max<int64_t>(spec_.attention.kv_heads / parallel_.size(), 1),
                         .head_dim = spec_.attention.head_dim,
                         .norm_eps = spec_.attention.norm_eps};
-  const at::Tensor qkv = Linear(x, qkv_, qkv_bias_);
-  const Heads heads = SplitHeads(qkv, shape, query_norm_, key_norm_, batch.TableFor(frequencies_));
+  const at::Tensor qkv = Linear(x, *qkv_, qkv_bias_);
+  const Heads heads = SplitHeads(qkv, shape, query_norm_, key_norm_,
+                                 batch.TableFor(frequencies_, spec_.attention.rope.magnitude));
   return AddBias(Leave(AttentionCore(heads, batch), parallel_), output_bias_);
 }
 
@@ -86,7 +93,15 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, const MicroBatch& ba
       return TakeShare(RmsNorm(x, mlp_norm_, spec_.norm_eps), parallel_);
     };
   }
-  return GiveShare(experts_->Forward(share, ShareOf(batch.real, parallel_)), parallel_);
+  const at::Tensor routed = experts_->Forward(share, ShareOf(batch.real, parallel_));
+  return GiveShare(mlp_ ? routed + Shared(attended, share) : routed, parallel_);
+}
+
+at::Tensor DecoderLayer::Shared(const AddedNorm& attended, const LinearInput& share) const {
+  const at::Tensor whole = mlp_->Forward(EnterNormalised(attended.normalised, attended.sum, mlp_norm_));
+  const at::Tensor mine = TakeShare(whole, parallel_);
+  if (shared_gate_ == nullptr) return mine;
+  return mine * RouterLogits(share, *shared_gate_).sigmoid().to(mine.scalar_type());
 }
 
 }  // namespace trireme

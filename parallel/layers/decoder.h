@@ -10,6 +10,7 @@
 #include "ops/linear.h"
 #include "ops/rms_norm.h"
 #include "parallel/experts/experts_block.h"
+#include "parallel/layers/latent_attention.h"
 #include "parallel/layers/layer.h"
 #include "parallel/layers/mlp.h"
 
@@ -26,6 +27,7 @@ class DecoderLayer : public RunningLayer {
   // x: normalised, inside the block; `again` makes it anew where it is not kept.
   at::Tensor Attention(const LinearInput& x, const MicroBatch& batch) const;
   at::Tensor Experts(const AddedNorm& attended, const MicroBatch& batch) const;
+  at::Tensor Shared(const AddedNorm& attended, const LinearInput& share) const;
   // `normalised` inside a block, with the way to make it again from `x` and `norm` where that is asked for.
   LinearInput EnterNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
   at::Tensor AttentionCore(const Heads& heads, const MicroBatch& batch) const;
@@ -36,15 +38,17 @@ class DecoderLayer : public RunningLayer {
   const bool recompute_;  // attention core, norms and activation are made again in the backward pass
   std::vector<double> frequencies_;
   const Weight& attention_norm_;
-  const Weight& qkv_;  // [(heads + 2 kv_heads) · head_dim of this rank, hidden]
+  const Weight* qkv_;  // [(heads + 2 kv_heads) · head_dim of this rank, hidden]
   const Weight* qkv_bias_;
   const Weight* query_norm_;  // [head_dim]
   const Weight* key_norm_;
   const Weight& output_;  // [hidden, heads · head_dim of this rank]
   const Weight* output_bias_;
   const Weight& mlp_norm_;
-  std::optional<MlpBlock> mlp_;
+  std::optional<MlpBlock> mlp_;  // of a dense layer, or what every token meets beside the experts
+  std::optional<LatentAttention> latent_;
   std::optional<ExpertsBlock> experts_;
+  const Weight* shared_gate_ = nullptr;  // [1, hidden]
 };
 
 }  // namespace trireme

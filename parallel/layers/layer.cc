@@ -26,9 +26,13 @@ struct Make {
 
 }  // namespace
 
-const RotaryTable& MicroBatch::TableFor(const std::vector<double>& frequencies) const {
-  RotaryTable& table = tables[frequencies];
-  if (!table.cosine.defined()) table = MakeRotaryTable(positions, frequencies);
+const RotaryTable& MicroBatch::TableFor(const std::vector<double>& frequencies, double magnitude) const {
+  std::vector<double> key = frequencies;
+  key.push_back(magnitude);
+  RotaryTable& table = tables[key];
+  if (table.cosine.defined()) return table;
+  table = MakeRotaryTable(positions, frequencies);
+  if (magnitude != 1) table = {table.cosine * magnitude, table.sine * magnitude};
   return table;
 }
 

@@ -31,9 +31,9 @@ struct MicroBatch {
   std::shared_ptr<const ContextPlan> context = {};  // which tokens see which, here and on other ranks
 
   // Made once for all layers with the same frequencies.
-  const RotaryTable& TableFor(const std::vector<double>& frequencies) const;
+  const RotaryTable& TableFor(const std::vector<double>& frequencies, double magnitude) const;
 
-  mutable std::map<std::vector<double>, RotaryTable> tables = {};
+  mutable std::map<std::vector<double>, RotaryTable> tables = {};  // by frequencies and, last, magnitude
 };
 
 class RunningLayer {

@@ -1,5 +1,6 @@
 """The cases of the equality matrix: every setting that must not change a gradient, the combinations that are valid,
 and a small set of them in which all pairs of values meet. No torch, no program."""
+import functools
 import itertools
 
 DENSE = {
@@ -19,20 +20,25 @@ DENSE = {
     "context": [1],
     "method": ["none"],
 }
-# Models with experts: the grid of experts comes on top, so that the rest takes fewer values.
-EXPERTS = {**DENSE, "model": ["qwen3_moe"], "tensor": [1, 2], "pipeline": [1, 2], "data": [1, 2, 4],
-           "schedule": ["1f1b", "zero_bubble"], "expert": [1, 2, 4], "expert_tensor": [1, 2]}
-# Long sequences: packed are the rows of "mixed", put together into a few.
-CONTEXT = {**DENSE, "model": ["llama", "qwen3", "qwen3_moe"], "tensor": [1, 2], "pipeline": [1, 2], "data": [1, 2],
-           "schedule": ["1f1b", "zero_bubble"], "expert": [1, 2], "expert_tensor": [1, 2],
-           "context": [1, 2, 4], "method": ["none", "ring", "ulysses", "hybrid"], "rows": ["mixed", "one", "silent", "packed"]}
-KINDS = (DENSE, EXPERTS, CONTEXT)
+# Experts and long sequences: their grids come on top, so that the rest takes fewer values. Packed are the rows of
+# "mixed", put together into a few.
+EXPERTS = ["qwen3_moe", "qwen2_moe", "mixtral", "deepseek_v2", "deepseek_v3"]
+WIDE = {**DENSE, "model": ["llama", "qwen3", *EXPERTS], "tensor": [1, 2], "pipeline": [1, 2], "data": [1, 2],
+        "schedule": ["1f1b", "zero_bubble"], "expert": [1, 2, 4], "expert_tensor": [1, 2],
+        "context": [1, 2, 4], "method": ["none", "ring", "ulysses", "hybrid"],
+        "rows": ["mixed", "one", "silent", "packed"]}
+KINDS = (DENSE, WIDE)
+FREE = ("zero", "recompute", "sequence", "micro_batch")  # valid with everything
 FACTORS = {key: list(dict.fromkeys(value for kind in KINDS for value in kind[key])) for key in DENSE}
 MOST_RANKS = 8
 
 
 def ranks(case):
     return case["tensor"] * case["pipeline"] * case["data"] * case["context"]
+
+
+def is_dense(case):
+    return case["model"] in DENSE["model"] and case["context"] == 1 and case["rows"] != "packed"
 
 
 def virtual_stages(case):
@@ -49,17 +55,26 @@ def is_valid(case):
             and (case["pipeline"] > 1 or case["schedule"] == "1f1b")
             and (case["data"] > 1 or case["rows"] != "silent")
             and ranks(case) // case["pipeline"] % (case["expert"] * case["expert_tensor"]) == 0
-            and (case["model"] in EXPERTS["model"] or case["expert"] * case["expert_tensor"] == 1)
+            and (case["model"] in EXPERTS or case["expert"] * case["expert_tensor"] == 1)
             and (case["context"] == 1) == (case["method"] == "none")
             and (case["context"] > 2 or case["method"] != "hybrid")
             # as many heads as ranks that exchange them
             and (case["method"] != "ulysses" or case["tensor"] * case["context"] <= 4))
 
 
+def cases_of(factors):
+    bound = {key: values for key, values in factors.items() if key not in FREE}
+    for values in itertools.product(*bound.values()):
+        case = dict(zip(bound, values))
+        if is_valid(case):
+            for free in itertools.product(*(factors[key] for key in FREE)):
+                yield case | dict(zip(FREE, free))
+
+
+@functools.cache
 def all_cases():
     """Every valid combination, in a fixed order."""
-    products = (dict(zip(factors, values)) for factors in KINDS for values in itertools.product(*factors.values()))
-    unique = {tuple(case.values()): case for case in products if is_valid(case)}
+    unique = {tuple(sorted(case.items())): case for kind in KINDS for case in cases_of(kind)}
     return list(unique.values())
 
 
@@ -81,18 +96,26 @@ def covering(cases, strength=2):
     return chosen
 
 
+def thinned(cases, most=8000):
+    """Fewer cases with the same meetings of two values, where there are very many: covering them all takes long."""
+    step = max(1, len(cases) // most) | 1  # odd, so that the free settings take turns
+    bits = {meeting for case in cases[::step] for meeting in meetings(case, 2)}
+    kept = cases[::step]
+    for case in cases if step > 1 else []:
+        if not bits.issuperset(new := set(meetings(case, 2))):
+            bits |= new
+            kept.append(case)
+    return kept
+
+
 def chosen_cases(cases, strength=2):
     """What a test run covers: all pairs on the mixed rows, for the others hide much; every value once on the others.
-    Dense models, those with experts and long sequences each by themselves."""
+    Dense models by themselves, then experts and long sequences, where packed rows hide nothing."""
     chosen = []
-    for kind in KINDS:
-        here = [case for case in cases if all(case[key] in values for key, values in kind.items())]
-        if kind is CONTEXT:  # mixed and packed rows in one set
-            chosen += covering([case for case in here if case["context"] > 1 or case["rows"] == "packed"], strength)
-            continue
-        for rows, least in zip(kind["rows"], (strength, 1, 1)):
-            chosen += covering([case for case in here if case["rows"] == rows], least)
-    return chosen
+    for rows, least in zip(DENSE["rows"], (strength, 1, 1)):
+        chosen += covering([case for case in cases if case["rows"] == rows and is_dense(case)], least)
+    wide = [case for case in cases if not is_dense(case) and case["rows"] != "one"]
+    return chosen + covering(thinned(wide) if strength == 2 else wide, strength)
 
 
 def settings(case):
@@ -107,7 +130,7 @@ def settings(case):
 
 
 def text(case):
-    return (f"{case['model']:9} tp {case['tensor']} pp {case['pipeline']} dp {case['data']} "
+    return (f"{case['model']:11} tp {case['tensor']} pp {case['pipeline']} dp {case['data']} "
             f"ep {case['expert']} etp {case['expert_tensor']} cp {case['context']} {case['method']:7} "
             f"{case['schedule']:11} "
             f"zero {case['zero']} recompute {case['recompute']:9} sequence {case['sequence']:5} "

@@ -23,6 +23,20 @@ FAMILIES = {
                                                     moe_intermediate_size=40, norm_topk_prob=True,
                                                     mlp_only_layers=[1])),
 }
+LATENT = dict(num_key_value_heads=4, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=24,
+              n_routed_experts=8, n_shared_experts=2, num_experts_per_tok=2, moe_intermediate_size=24, n_group=4,
+              topk_group=2, first_k_dense_replace=1)
+YARN_ROPE = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=32, beta_fast=32,
+                 beta_slow=1, mscale=0.707, mscale_all_dim=0.5)
+FAMILIES |= {
+    "qwen2_moe": (transformers.Qwen2MoeConfig, dict(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=40,
+                                                    shared_expert_intermediate_size=48, tie_word_embeddings=True)),
+    "mixtral": (transformers.MixtralConfig, dict(num_local_experts=8, num_experts_per_tok=1, sliding_window=None)),
+    "deepseek_v2": (transformers.DeepseekV2Config, dict(LATENT, q_lora_rank=None, topk_method="group_limited_greedy",
+                                                        routed_scaling_factor=1.5, rope_parameters=YARN_ROPE)),
+    "deepseek_v3": (transformers.DeepseekV3Config, dict(LATENT, q_lora_rank=24, rope_parameters=dict(
+        YARN_ROPE, mscale=1.0, mscale_all_dim=1.0))),
+}
 # How files name an expert's matrices where they differ from gate_proj, up_proj and down_proj below mlp.
 EXPERT_NAMES = {"mixtral": ("block_sparse_moe", dict(gate="w1", up="w3", down="w2"))}
 
@@ -33,13 +47,16 @@ def config_of(family, **changes):
 
 
 def write_model(config, folder):
-    """Random weights; norms and biases too, which transformers would start at one and zero."""
+    """Random weights; norms, biases and routers' corrections too, which transformers would start at one and zero."""
     torch.manual_seed(11)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(torch.randn_like(parameter) * 0.2)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.add_(torch.randn_like(buffer) * 0.2)
     model.save_pretrained(folder)
     return model
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 
@@ -67,6 +69,75 @@ TEST(Models, Qwen3MoeMixesDenseAndExpertLayers) {
   renamed["num_experts_per_tok"] = 2;
   renamed["mlp_only_layers"] = {"3"};
   EXPECT_NE(RefusalOf(Config("qwen3_moe", renamed)).find("wanted a list of integers"), std::string::npos);
+}
+
+Json DeepseekConfig(const char* model_type) {
+  return Config(model_type, {{"num_hidden_layers", 3},
+                             {"num_key_value_heads", 4},
+                             {"kv_lora_rank", 16},
+                             {"q_lora_rank", nullptr},
+                             {"qk_nope_head_dim", 8},
+                             {"qk_rope_head_dim", 4},
+                             {"v_head_dim", 6},
+                             {"n_routed_experts", 8},
+                             {"n_shared_experts", 2},
+                             {"num_experts_per_tok", 2},
+                             {"moe_intermediate_size", 5},
+                             {"first_k_dense_replace", 1},
+                             {"n_group", 4},
+                             {"topk_group", 2},
+                             {"routed_scaling_factor", 2.5}});
+}
+
+TEST(Models, DeepseekHasLatentAttentionAndRoutesWithinGroups) {
+  Json config = DeepseekConfig("deepseek_v3");
+  config["num_nextn_predict_layers"] = 1;
+  const LayerGraph graph = Build(config);
+  EXPECT_FALSE(std::get<DecoderSpec>(graph.layers[1].spec).experts);
+  const DecoderSpec& decoder = std::get<DecoderSpec>(graph.layers[2].spec);
+  EXPECT_EQ(decoder.attention.latent->query_rank, 0);
+  EXPECT_EQ(decoder.attention.latent->head_dim(), 12);
+  EXPECT_EQ(decoder.experts->shared_ffn, 10);
+  EXPECT_EQ(decoder.experts->router, (RouterRule{.experts = 8,
+                                                 .top_k = 2,
+                                                 .scores = RouterRule::Scores::kSigmoid,
+                                                 .groups = 4,
+                                                 .top_groups = 2,
+                                                 .group_score = RouterRule::GroupScore::kSumOfTwo,
+                                                 .correction_bias = true,
+                                                 .normalise = true,
+                                                 .normalise_eps = 1e-20,
+                                                 .scale = 2.5}));
+  EXPECT_EQ(graph.unused, (std::vector<std::string>{"model.layers.3."}));
+  // V2 without its method takes the largest of all; n_group says nothing then.
+  const LayerGraph second = Build(DeepseekConfig("deepseek_v2"));
+  EXPECT_EQ(std::get<DecoderSpec>(second.layers[2].spec).experts->router,
+            (RouterRule{.experts = 8, .top_k = 2, .scale = 2.5}));
+}
+
+TEST(Models, RefusesGroupsThatDoNotDivide) {
+  Json config = DeepseekConfig("deepseek_v3");
+  config["n_group"] = 3;
+  EXPECT_EQ(RefusalOf(config),
+            "config.json: 2 of 8 experts cannot be chosen from topk_group = 2 of n_group = 3; wanted groups "
+            "that divide "
+            "the experts and hold enough of them");
+  config["n_group"] = 8;
+  config["topk_group"] = 1;
+  EXPECT_NE(RefusalOf(config).find("cannot be chosen from topk_group = 1 of n_group = 8"), std::string::npos);
+}
+
+TEST(Models, YarnIsReadWithItsMagnitudes) {
+  Json config = DeepseekConfig("deepseek_v2");
+  config["rope_scaling"] = {{"type", "yarn"},
+                            {"factor", 40},
+                            {"original_max_position_embeddings", 4096},
+                            {"mscale", 1.0},
+                            {"mscale_all_dim", 1.0}};
+  const AttentionSpec attention = std::get<DecoderSpec>(Build(config).layers[1].spec).attention;
+  EXPECT_EQ(attention.rope.scaling, RopeSpec::Scaling::kYarn);
+  EXPECT_DOUBLE_EQ(attention.rope.magnitude, 1.0);
+  EXPECT_NEAR(attention.latent->scale, std::pow(0.1 * std::log(40.0) + 1, 2) / std::sqrt(12.0), 1e-12);
 }
 
 TEST(Models, GraphHasEmbeddingLayersAndHead) {

@@ -1,0 +1,108 @@
+// DeepSeek-V2 and V3: latent attention, first layers dense, then experts with shared ones beside them and
+// routing limited to groups. V2 takes a softmax and the largest expert of a group, V3 sigmoids with a
+// correction bias and the best two. The head for a second next token (V3's files may have it) is not used.
+#include <cmath>
+
+#include "core/base/error.h"
+#include "models/decoder.h"
+#include "models/families.h"
+
+namespace trireme {
+namespace {
+
+LatentSpec Latent(const HfConfig& config) {
+  config.Only("attention_bias", false);
+  LatentSpec latent{.query_rank = config.Has("q_lora_rank") ? config.Size("q_lora_rank") : 0,
+                    .kv_rank = config.Size("kv_lora_rank"),
+                    .own_dim = config.Size("qk_nope_head_dim"),
+                    .turned_dim = config.Size("qk_rope_head_dim"),
+                    .value_dim = config.Size("v_head_dim"),
+                    .interleaved = config.Flag("rope_interleave", true)};
+  latent.scale = config.YarnScoreScale() / std::sqrt(static_cast<double>(latent.head_dim()));
+  return latent;
+}
+
+DecoderSpec LatentDecoder(const HfConfig& config) {
+  config.Only("mlp_bias", false);
+  DecoderSpec decoder = CommonDecoder(config);
+  AttentionSpec& attention = decoder.attention;
+  attention.latent = Latent(config);
+  attention.kv_heads = attention.heads;
+  attention.head_dim = attention.latent->head_dim();
+  attention.rope = config.Rope(attention.latent->turned_dim);
+  return decoder;
+}
+
+void LimitToGroups(const HfConfig& config, RouterRule& rule) {
+  rule.groups = config.Size("n_group", 1);
+  rule.top_groups = config.Size("topk_group", 1);
+  const int64_t eligible = rule.experts / rule.groups * rule.top_groups;
+  if (rule.experts % rule.groups != 0 || rule.top_groups > rule.groups || rule.top_k > eligible) {
+    throw InputError(config.source(), ": ", rule.top_k, " of ", rule.experts,
+                     " experts cannot be chosen from topk_group = ", rule.top_groups,
+                     " of n_group = ", rule.groups,
+                     "; wanted groups that divide the experts and hold enough of them");
+  }
+}
+
+LayerGraph Graph(const HfConfig& config, const RouterRule& rule) {
+  const DecoderSpec decoder = LatentDecoder(config);
+  ExpertsSpec experts{.router = rule, .hidden = decoder.attention.hidden};
+  experts.ffn = config.Size("moe_intermediate_size");
+  experts.shared_ffn = config.Has("n_shared_experts") ? config.Size("n_shared_experts") * experts.ffn : 0;
+  std::vector<DecoderSpec> decoders(config.Size("num_hidden_layers"), decoder);
+  const auto dense = static_cast<size_t>(config.Number("first_k_dense_replace", 0));
+  for (size_t layer = dense; layer < decoders.size(); ++layer) decoders[layer].experts = experts;
+  config.Only("moe_layer_freq", 1);
+  LayerGraph graph = DecoderGraph(config, decoders,
+                                  {{"attention.q_a.weight", "self_attn.q_a_proj.weight"},
+                                   {"attention.q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
+                                   {"attention.q_b.weight", "self_attn.q_b_proj.weight"},
+                                   {"attention.kv_a.weight", "self_attn.kv_a_proj_with_mqa.weight"},
+                                   {"attention.kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"},
+                                   {"attention.kv_b.weight", "self_attn.kv_b_proj.weight"},
+                                   {"router.bias", "mlp.gate.e_score_correction_bias"},
+                                   {"shared.gate.weight", "mlp.shared_experts.gate_proj.weight"},
+                                   {"shared.up.weight", "mlp.shared_experts.up_proj.weight"},
+                                   {"shared.down.weight", "mlp.shared_experts.down_proj.weight"}});
+  const int64_t further =
+      config.Has("num_nextn_predict_layers") ? config.Size("num_nextn_predict_layers") : 0;
+  for (int64_t i = 0; i < further; ++i) {
+    graph.unused.push_back(Concat("model.layers.", decoders.size() + static_cast<size_t>(i), "."));
+  }
+  return graph;
+}
+
+RouterRule CommonRule(const HfConfig& config) {
+  RouterRule rule{.experts = config.Size("n_routed_experts"), .top_k = config.Size("num_experts_per_tok")};
+  rule.scale = config.Number("routed_scaling_factor", 1.0);
+  return rule;
+}
+
+}  // namespace
+
+LayerGraph DeepseekV2(const HfConfig& config) {
+  RouterRule rule = CommonRule(config);
+  const std::string method = config.Has("topk_method") ? config.Text("topk_method") : "greedy";
+  if (method == "group_limited_greedy") {
+    LimitToGroups(config, rule);
+  } else {
+    config.Only("topk_method", "greedy");
+  }
+  return Graph(config, rule);
+}
+
+LayerGraph DeepseekV3(const HfConfig& config) {
+  config.Only("scoring_func", "sigmoid");
+  config.Only("topk_method", "noaux_tc");
+  RouterRule rule = CommonRule(config);
+  rule.scores = RouterRule::Scores::kSigmoid;
+  rule.group_score = RouterRule::GroupScore::kSumOfTwo;
+  rule.correction_bias = true;
+  rule.normalise = config.Flag("norm_topk_prob", true);
+  rule.normalise_eps = 1e-20;
+  LimitToGroups(config, rule);
+  return Graph(config, rule);
+}
+
+}  // namespace trireme

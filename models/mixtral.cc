@@ -1,0 +1,22 @@
+// Mixtral: Llama's attention without biases; every layer has experts, whose chosen weights always add up
+// to 1. Files name an expert's matrices w1 (gate), w3 (up) and w2 (down).
+#include "models/decoder.h"
+#include "models/families.h"
+
+namespace trireme {
+
+LayerGraph Mixtral(const HfConfig& config) {
+  config.Only("sliding_window", nullptr);
+  DecoderSpec decoder = CommonDecoder(config);
+  ExpertsSpec experts = CommonExperts(config, decoder.attention.hidden);
+  experts.ffn = decoder.mlp.ffn;
+  experts.router.normalise = true;
+  decoder.experts = experts;
+  return DecoderGraph(config, std::vector<DecoderSpec>(config.Size("num_hidden_layers"), decoder),
+                      {{"router.weight", "block_sparse_moe.gate.weight"},
+                       {"experts.gate.weight", "block_sparse_moe.experts.{expert}.w1.weight"},
+                       {"experts.up.weight", "block_sparse_moe.experts.{expert}.w3.weight"},
+                       {"experts.down.weight", "block_sparse_moe.experts.{expert}.w2.weight"}});
+}
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+#include "parallel/layers/latent_attention.h"
+
+#include <ATen/ATen.h>
+
+#include "ops/rms_norm.h"
+#include "parallel/context/context_attention.h"
+
+namespace trireme {
+
+LatentAttention::LatentAttention(const AttentionSpec& spec, const std::string& layer, const Weights& weights,
+                                 const LayerParallel& parallel)
+    : spec_(spec),
+      latent_(*spec.latent),
+      parallel_(parallel),
+      heads_(spec.heads / parallel.tensor.size()),
+      frequencies_(InverseFrequencies(spec.rope)),
+      query_(weights.FindOrNull(layer + ".attention.q.weight")),
+      query_a_(weights.FindOrNull(layer + ".attention.q_a.weight")),
+      query_a_norm_(weights.FindOrNull(layer + ".attention.q_a_norm.weight")),
+      query_b_(weights.FindOrNull(layer + ".attention.q_b.weight")),
+      kv_a_(weights.Find(layer + ".attention.kv_a.weight")),
+      kv_a_norm_(weights.Find(layer + ".attention.kv_a_norm.weight")),
+      kv_b_(weights.Find(layer + ".attention.kv_b.weight")) {}
+
+at::Tensor LatentAttention::Queries(const LinearInput& x) const {
+  const at::Tensor query =
+      query_ != nullptr ? Linear(x, *query_)
+                        : Linear(RmsNorm(Linear(x, *query_a_), *query_a_norm_, latent_.norm_eps), *query_b_);
+  return query.view({-1, heads_, latent_.head_dim()});
+}
+
+// Neighbours that are turned together are put a half apart, in queries and keys alike: no score changes.
+at::Tensor LatentAttention::Turned(const at::Tensor& x, const MicroBatch& batch) const {
+  const at::Tensor halves =
+      latent_.interleaved ? x.unflatten(-1, {latent_.turned_dim / 2, 2}).transpose(-2, -1).flatten(-2) : x;
+  return Rotate(halves.contiguous(), batch.TableFor(frequencies_, spec_.rope.magnitude));
+}
+
+at::Tensor LatentAttention::Forward(const LinearInput& x, const MicroBatch& batch) const {
+  const auto parts = Queries(x).split_with_sizes({latent_.own_dim, latent_.turned_dim}, -1);
+  const at::Tensor query = at::cat({parts[0], Turned(parts[1], batch)}, -1);
+  const auto compressed = Linear(x, kv_a_).split_with_sizes({latent_.kv_rank, latent_.turned_dim}, -1);
+  const at::Tensor kv = Linear(RmsNorm(compressed[0].contiguous(), kv_a_norm_, latent_.norm_eps), kv_b_)
+                            .view({-1, heads_, latent_.own_dim + latent_.value_dim});
+  const auto own = kv.split_with_sizes({latent_.own_dim, latent_.value_dim}, -1);
+  const at::Tensor shared = Turned(compressed[1].unsqueeze(1), batch);  // [tokens, 1, turned_dim]
+  const at::Tensor key = at::cat({own[0], shared.expand({-1, heads_, -1})}, -1);
+  const auto by_row = [&](const at::Tensor& t) {  // [tokens, heads, dim] to [rows, heads, length, dim]
+    return t.view({batch.rows, batch.length, heads_, t.size(2)}).transpose(1, 2).contiguous();
+  };
+  const Heads heads{by_row(query).unsqueeze(3), by_row(key), by_row(own[1].contiguous())};
+  return ContextAttention(heads, latent_.scale, batch.context, parallel_.context);
+}
+
+}  // namespace trireme

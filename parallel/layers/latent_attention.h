@@ -1,0 +1,40 @@
+// Multi-head latent attention up to the output projection: queries, keys and values out of latent vectors, a
+// part of each key turned and shared by all heads, attention over this rank's heads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/linear.h"
+#include "parallel/layers/layer.h"
+
+namespace trireme {
+
+class LatentAttention {
+ public:
+  LatentAttention(const AttentionSpec& spec, const std::string& layer, const Weights& weights,
+                  const LayerParallel& parallel);
+
+  // x: all tokens, inside a tensor-parallel block. Returns [tokens, heads · value_dim of this rank].
+  at::Tensor Forward(const LinearInput& x, const MicroBatch& batch) const;
+
+ private:
+  at::Tensor Queries(const LinearInput& x) const;  // [tokens, heads, own | turned]
+  // x: [tokens, heads, turned_dim]
+  at::Tensor Turned(const at::Tensor& x, const MicroBatch& batch) const;
+
+  const AttentionSpec spec_;
+  const LatentSpec latent_;
+  const LayerParallel& parallel_;
+  const int64_t heads_;  // of this rank
+  const std::vector<double> frequencies_;
+  const Weight* query_;    // [heads · head_dim, hidden], or by way of
+  const Weight* query_a_;  // [query_rank, hidden]
+  const Weight* query_a_norm_;
+  const Weight* query_b_;    // [heads · head_dim, query_rank]
+  const Weight& kv_a_;       // [kv_rank + turned_dim, hidden]
+  const Weight& kv_a_norm_;  // [kv_rank]
+  const Weight& kv_b_;       // [heads · (own_dim + value_dim), kv_rank]
+};
+
+}  // namespace trireme
