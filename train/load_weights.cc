@@ -38,17 +38,18 @@ at::Tensor Dequantised(const TensorView& view, const TensorView& scales, const s
 
 // Experts that the directory keeps in one tensor, [experts, out, in] or with the last two swapped, instead of
 // one by one as the parameter names them.
-std::vector<HfTensor> AsStored(const Parameter& parameter, const HfDirectory& directory) {
+std::vector<HfTensor> AsStored(const Weights::Entry& entry, const HfDirectory& directory) {
   static const std::regex one_by_one(R"((.*\.experts)\.0\.(gate|up|down)_proj\.weight)");
   std::smatch match;
-  const std::string& first = parameter.hf.front().name;
-  if (directory.Has(first) || !std::regex_match(first, match, one_by_one)) return parameter.hf;
+  const std::vector<HfTensor>& named = entry.parameter.hf;
+  if (directory.Has(named.front().name) || !std::regex_match(named.front().name, match, one_by_one))
+    return named;
   const std::string fused = match[1].str() + (match[2] == "down" ? ".down_proj" : ".gate_up_proj");
-  if (!directory.Has(fused)) return parameter.hf;
-  const Shape whole = Placement(ParameterDeclaration(parameter.declaration), MakeGrids(1, {})).GlobalShape();
+  if (!directory.Has(fused)) return named;
+  const Shape whole = entry.placement.GlobalShape();
   const bool transposed = directory.Find(fused).shape != whole;
   const Shape shape = transposed ? Shape{whole[0], whole[2], whole[1]} : whole;
-  return {{fused, shape, {{0, 0, 0}, whole}, transposed}};
+  return {HfTensor{fused, shape, Box{{0, 0, 0}, whole}, transposed}};
 }
 
 // Tensors that go with one of the known: scales of fp8 blocks, experts in one tensor.
@@ -85,7 +86,7 @@ void CopySlice(const HfDirectory& directory, const SliceCopy& copy, const at::Te
 void LoadWeights(const HfDirectory& directory, const std::vector<Weights::Entry*>& entries, int rank) {
   for (const Weights::Entry* entry : entries) {
     Parameter stored = entry->parameter;
-    stored.hf = AsStored(entry->parameter, directory);
+    stored.hf = AsStored(*entry, directory);
     for (const SliceCopy& copy : SliceCopies(stored, entry->placement, rank)) {
       CopySlice(directory, copy, entry->weight.value);
     }

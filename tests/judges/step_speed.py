@@ -19,10 +19,14 @@ QWEN3_107M = dict(hidden_size=768, num_hidden_layers=12, num_attention_heads=12,
                   intermediate_size=2304, vocab_size=32000, tie_word_embeddings=True, max_position_embeddings=2048)
 TINY = dict(hidden_size=64, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
             intermediate_size=96, vocab_size=1003, tie_word_embeddings=True, max_position_embeddings=128)
+EXPERTS = dict(hidden_size=512, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=4, head_dim=64,
+               intermediate_size=384, moe_intermediate_size=384, num_experts=16, num_experts_per_tok=4,
+               norm_topk_prob=True, vocab_size=32000, max_position_embeddings=2048)
 FIELDS = ("tokens_per_second", "step_seconds", "tflops", "mfu", "peak_memory_gib", "compute_seconds",
           "exposed_comm_seconds", "bubble_seconds", "optimizer_seconds")
 POSITIVE = ("tokens_per_second", "step_seconds", "tflops", "peak_memory_gib", "compute_seconds")
 LAYOUTS = {"tp 2": ["parallel.tensor=2"], "pp 2": ["parallel.pipeline=2"], "dp 2": []}
+EXPERT_LAYOUTS = {"ep 2": ["parallel.expert=2"], "etp 2": ["parallel.expert_tensor=2"], "dp 2": []}
 PEER_STEPS = 5
 HANG_SECONDS = 1800
 
@@ -103,13 +107,13 @@ def against_transformers(model, rounds, rows, length):
         yield row(f"{dtype} {rows} x {length}, 2 threads", best["ours"], best["peer"], "transformers")
 
 
-def against_one_process(model, rounds, rows, length):
+def against_one_process(model, rounds, rows, length, layouts):
     shape = ("bf16", 1, rows, length)
     contenders = {"one": lambda: run_ours(model, shape, 1, [])}
-    for name, settings in LAYOUTS.items():
+    for name, settings in layouts.items():
         contenders[name] = lambda settings=settings: run_ours(model, shape, 2, settings)
     best = best_of(rounds, contenders)
-    for name in LAYOUTS:
+    for name in layouts:
         yield row(f"bf16 {rows} x {length}, {name}", best[name], best["one"], "one process, 2 threads")
 
 
@@ -122,6 +126,7 @@ def print_row(case, against, *numbers):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tiny", action="store_true", help="a tiny shape, one round")
+    parser.add_argument("--experts", action="store_true", help="a model with experts instead of the dense one")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured, in turn")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every number there too")
     parser.add_argument("--peer", nargs=4, metavar=("MODEL", "DTYPE", "ROWS", "LENGTH"), help=argparse.SUPPRESS)
@@ -133,10 +138,14 @@ def main():
     found = []
     print_row("case", "against", "tokens/s", "theirs", "ratio", "GiB", "theirs", "ratio")
     with tempfile.TemporaryDirectory() as model:
-        transformers.Qwen3Config(**(TINY if arguments.tiny else QWEN3_107M)).save_pretrained(model)
+        if arguments.experts:
+            transformers.Qwen3MoeConfig(**EXPERTS).save_pretrained(model)
+        else:
+            transformers.Qwen3Config(**(TINY if arguments.tiny else QWEN3_107M)).save_pretrained(model)
         rounds, length = (1, 32) if arguments.tiny else (arguments.rounds, 512)
         for part in (against_transformers(model, rounds, 2, length),
-                     against_one_process(model, rounds, 4 if arguments.tiny else 16, length)):
+                     against_one_process(model, rounds, 4 if arguments.tiny else 16, length,
+                                         EXPERT_LAYOUTS if arguments.experts else LAYOUTS)):
             for line in part:
                 ours, other = line["ours"], line["peer"]
                 print_row(line["case"], line["against"], ours["tokens_per_second"], other["tokens_per_second"],

@@ -29,9 +29,9 @@ LATENT = dict(num_key_value_heads=4, kv_lora_rank=16, qk_nope_head_dim=16, qk_ro
 YARN_ROPE = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=32, beta_fast=32,
                  beta_slow=1, mscale=0.707, mscale_all_dim=0.5)
 FAMILIES |= {
-    "qwen2_moe": (transformers.Qwen2MoeConfig, dict(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=40,
+    "qwen2_moe": (transformers.Qwen2MoeConfig, dict(num_experts=8, num_experts_per_tok=1, moe_intermediate_size=40,
                                                     shared_expert_intermediate_size=48, tie_word_embeddings=True)),
-    "mixtral": (transformers.MixtralConfig, dict(num_local_experts=8, num_experts_per_tok=1, sliding_window=None)),
+    "mixtral": (transformers.MixtralConfig, dict(num_local_experts=8, num_experts_per_tok=2, sliding_window=None)),
     "deepseek_v2": (transformers.DeepseekV2Config, dict(LATENT, q_lora_rank=None, topk_method="group_limited_greedy",
                                                         routed_scaling_factor=1.5, rope_parameters=YARN_ROPE)),
     "deepseek_v3": (transformers.DeepseekV3Config, dict(LATENT, q_lora_rank=24, rope_parameters=dict(
