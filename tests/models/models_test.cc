@@ -181,7 +181,7 @@ TEST(Models, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(RefusalOf(Config("qwen2", {{"use_sliding_window", true}})),
             "config.json: use_sliding_window is true; only false is supported");
   EXPECT_EQ(RefusalOf(Config("llama", {{"rope_scaling", {{"type", "ntk"}, {"factor", 2.0}}}})),
-            "config.json: rope_scaling has the type 'ntk'; wanted default, linear or llama3");
+            "config.json: rope_scaling has the type 'ntk'; wanted default, linear, llama3 or yarn");
   EXPECT_EQ(RefusalOf(Config("llama", {{"vocab_size", nullptr}})), "config.json: vocab_size is missing");
 }
 
