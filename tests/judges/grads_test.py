@@ -192,9 +192,9 @@ def main():
     wanted = [condition.split("=") for condition in arguments.where]
     most = layouts.MOST_RANKS if arguments.device == "cpu" else 4
     possible = [case for case in layouts.all_cases()
-                if layouts.ranks(case) <= most and (arguments.device == "cpu" or layouts.is_dense(case))
+                if layouts.ranks(case) <= most
                 and all(str(case[key]) == value for key, value in wanted)]
-    cases = possible if arguments.full else layouts.chosen_cases(possible, arguments.strength)
+    cases = possible if arguments.full else layouts.chosen_cases(possible, arguments.strength, arguments.device)
     if arguments.list:
         print("\n".join(map(layouts.text, cases)), f"{len(cases)} of {len(possible)} cases", sep="\n")
         return 0

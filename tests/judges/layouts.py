@@ -108,20 +108,23 @@ def thinned(cases, most=8000):
     return kept
 
 
-def chosen_cases(cases, strength=2):
+def chosen_cases(cases, strength=2, device="cpu"):
     """What a test run covers: all pairs on the mixed rows, for the others hide much; every value once on the others.
-    Dense models by themselves, then experts and long sequences, where packed rows hide nothing."""
+    Dense models by themselves, then experts and long sequences, where packed rows hide nothing; on other devices
+    than the cpu every value of these once."""
     chosen = []
     for rows, least in zip(DENSE["rows"], (strength, 1, 1)):
         chosen += covering([case for case in cases if case["rows"] == rows and is_dense(case)], least)
     wide = [case for case in cases if not is_dense(case) and case["rows"] != "one"]
+    if device != "cpu":
+        return chosen + covering(wide, 1)
     return chosen + covering(thinned(wide) if strength == 2 else wide, strength)
 
 
 def settings(case):
     """What the program is told; data parallel is what remains."""
     keys = ("tensor", "pipeline", "schedule", "zero", "sequence", "expert", "expert_tensor", "context")
-    values = {f"parallel.{key}": case[key] for key in keys} 
+    values = {f"parallel.{key}": case[key] for key in keys}
     if case["method"] != "none":
         values["parallel.context_method"] = case["method"]
     values |= {"parallel.virtual_stages": virtual_stages(case), "memory.recompute": case["recompute"],
