@@ -68,14 +68,33 @@ std::vector<bool> MyShare(const std::vector<PlannedTensor>& tensors, const Crew&
   return mine;
 }
 
-// The tensor in the wanted type: its own bytes, or converted ones in `memory`.
-const void* InType(const TensorView& view, DType dtype, std::vector<std::byte>& memory) {
-  if (view.dtype == dtype) return view.bytes.data();
-  const auto count = static_cast<size_t>(Elements(view.shape));
-  memory.resize(count * static_cast<size_t>(ByteSize(dtype)));
-  Convert(view.dtype, view.bytes.data(), dtype, memory.data(), count);
-  return memory.data();
-}
+// The tensor's elements as they are to be written: its own bytes, or changed ones in memory of its own.
+class Prepared {
+ public:
+  explicit Prepared(const ConvertOptions& options) : change_(options.change) {}
+
+  const void* Elements(const HfDirectory& source, const PlannedTensor& tensor) {
+    const TensorView& view = source.Find(tensor.name);
+    const auto count = static_cast<size_t>(trireme::Elements(view.shape));
+    const bool changed = change_ != nullptr && change_->Changes(tensor.name);
+    if (view.dtype == tensor.dtype && !changed) return view.bytes.data();
+    memory_.resize(tensor.bytes());
+    if (!changed) {
+      Convert(view.dtype, view.bytes.data(), tensor.dtype, memory_.data(), count);
+      return memory_.data();
+    }
+    wide_.resize(count);
+    Convert(view.dtype, view.bytes.data(), DType::kFp32, wide_.data(), count);
+    change_->Apply(tensor.name, wide_);
+    Convert(DType::kFp32, wide_.data(), tensor.dtype, memory_.data(), count);
+    return memory_.data();
+  }
+
+ private:
+  const TensorChange* change_;
+  std::vector<std::byte> memory_;
+  std::vector<float> wide_;
+};
 
 void WriteWhole(const std::filesystem::path& path, const std::string& text) {
   WholeFile file(path);
@@ -119,14 +138,13 @@ class SharedFile {
 };
 
 void WriteShard(const HfDirectory& source, const PlannedShard& shard, const std::filesystem::path& part,
-                const std::vector<bool>& mine, bool first_rank) {
+                const std::vector<bool>& mine, bool first_rank, Prepared& prepared) {
   const SharedFile file(part / shard.file);
-  std::vector<std::byte> memory;
   if (first_rank) file.Write(0, shard.header.data(), shard.header.size());
   for (size_t i = 0; i < shard.tensors.size(); ++i) {
     if (!mine[i]) continue;
     const PlannedTensor& tensor = shard.tensors[i];
-    file.Write(tensor.offset, InType(source.Find(tensor.name), tensor.dtype, memory), tensor.bytes());
+    file.Write(tensor.offset, prepared.Elements(source, tensor), tensor.bytes());
     source.Release(tensor.name);
   }
   file.Sync();
@@ -146,8 +164,9 @@ void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& t
   const std::vector<PlannedShard> shards = PlanShards(tensors, options.shard_bytes);
   const std::filesystem::path part = PartOf(target);
   Prepare(target, options, crew);
+  Prepared prepared(options);
   for (const PlannedShard& shard : shards) {
-    WriteShard(source, shard, part, MyShare(shard.tensors, crew), crew.rank == 0);
+    WriteShard(source, shard, part, MyShare(shard.tensors, crew), crew.rank == 0, prepared);
   }
   crew.barrier();
   if (crew.rank == 0) {
@@ -166,7 +185,7 @@ void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& ta
   const std::vector<bool> mine = MyShare(tensors, crew);
   Prepare(target, options, crew);
   RankFileWriter file(target, crew.rank);
-  std::vector<std::byte> memory;
+  Prepared prepared(options);
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!mine[i]) continue;
     const PlannedTensor& tensor = tensors[i];
@@ -174,7 +193,7 @@ void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& ta
                 .dtype = tensor.dtype,
                 .shape = tensor.shape,
                 .box = {Shape(tensor.shape.size(), 0), tensor.shape},
-                .data = InType(source.Find(tensor.name), tensor.dtype, memory),
+                .data = prepared.Elements(source, tensor),
                 .strides = RowMajorStrides(tensor.shape)});
     source.Release(tensor.name);
   }

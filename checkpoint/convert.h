@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/crew.h"
 #include "checkpoint/hf_directory.h"
@@ -14,11 +15,20 @@
 
 namespace trireme {
 
+// Changes a tensor on its way, in fp32, or leaves it as it is.
+class TensorChange {
+ public:
+  virtual ~TensorChange() = default;
+  virtual bool Changes(const std::string& name) const = 0;
+  virtual void Apply(const std::string& name, std::vector<float>& values) const = 0;
+};
+
 struct ConvertOptions {
   std::optional<DType> dtype{};         // of floating-point tensors; none: each keeps its own
   int64_t shard_bytes = 5'000'000'000;  // largest weights file; a larger tensor has one alone
-  bool replace = false;                 // a target that is there
-  std::string writer = "trireme";       // the program, for a checkpoint's manifest
+  const TensorChange* change = nullptr;
+  bool replace = false;            // a target that is there
+  std::string writer = "trireme";  // the program, for a checkpoint's manifest
 };
 
 // Both write aside and give the target its name when it is complete; a target that is there is refused.

@@ -5,6 +5,7 @@
 #ifdef TRIREME_TORCH_VERSION
 #define TRIREME_TORCH_COMMANDS(COMMAND) \
   COMMAND(GradsCommand)           \
+  COMMAND(BenchCheckpointCommand) \
   COMMAND(BenchStepCommand)
 #else
 #define TRIREME_TORCH_COMMANDS(COMMAND)
@@ -16,6 +17,7 @@
   COMMAND(TrainCommand)           \
   TRIREME_TORCH_COMMANDS(COMMAND) \
   COMMAND(ConvertCommand)         \
+  COMMAND(MergeCommand)           \
   COMMAND(InspectCommand)         \
   COMMAND(BenchCommCommand)
 // clang-format on

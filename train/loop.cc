@@ -129,6 +129,7 @@ class Run {
       StoreReader reader(*start_at_.checkpoint);
       CheckResumable(reader, graph_);
       CheckSameData(reader.manifest().progress().data(), ProgressAt(0).data(), *start_at_.checkpoint);
+      PrepareStates(reader, trainer_, job_);
       LoadStates(reader, trainer_, job_);
       if (job_.rank() == 0) {
         TRIREME_LOG(INFO) << "goes on from " << start_at_.checkpoint->string() << ", step " << start_at_.step;

@@ -63,12 +63,16 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph) {
   }
 }
 
-void LoadStates(StoreReader& reader, Trainer& trainer, Job& job) {
+void PrepareStates(const StoreReader& reader, Trainer& trainer, Job& job) {
   const HfDirectory files(reader.path());
   for (Bucket* bucket : trainer.model().buckets()) {
     if (!bucket->trained()) LoadWeights(files, bucket->entries(), job.rank());
     bucket->SealValues();
   }
+  trainer.optimizer().ShareStates();
+}
+
+void LoadStates(StoreReader& reader, Trainer& trainer, Job& job) {
   for (const ShareState& state : trainer.optimizer().ShareStates()) ReadShare(reader, state);
   reader.Verify(job.rank(), job.world());
   trainer.optimizer().StatesLoaded(reader.manifest().progress().updates());

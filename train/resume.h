@@ -12,8 +12,11 @@ namespace trireme {
 // Refuses a checkpoint of another model, naming the first tensor that differs, and one that has weights only.
 void CheckResumable(const StoreReader& checkpoint, const LayerGraph& graph);
 
-// Collective. First values, masters and moments of a fresh trainer; every byte of the checkpoint is held
-// against its digest by one of the ranks.
+// Memory for what LoadStates reads, in a fresh trainer; values that are not trained are read here.
+void PrepareStates(const StoreReader& checkpoint, Trainer& trainer, Job& job);
+
+// Collective, after PrepareStates: masters, moments, and the values that follow from them; every byte of the
+// checkpoint is held against its digest by one of the ranks.
 void LoadStates(StoreReader& checkpoint, Trainer& trainer, Job& job);
 
 }  // namespace trireme

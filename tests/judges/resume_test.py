@@ -2,7 +2,9 @@
 """Runs that stop and go on. Under the same layout the next ten steps have the same bits as a run that never stopped;
 under any other layout the same losses and norms. Here: one run that changes its layout at every checkpoint, through all
 of them, and some that do not. `--full`: every layout to every layout, with a table."""
+import errno
 import json
+import os
 import pathlib
 import shutil
 import sys
@@ -10,7 +12,7 @@ import tempfile
 from collections import namedtuple
 
 import tiny_models
-from program import failure_text, run
+from program import BUILD, failure_text, run
 
 Layout = namedtuple("Layout", "name ranks settings")
 LAYOUTS = [
@@ -24,6 +26,7 @@ LAYOUTS = [
     Layout("tp2-pp2-v-dp2-z2", 8, ["parallel.tensor=2", "parallel.pipeline=2", "parallel.schedule=dualpipev",
                                    "parallel.virtual_stages=2", "parallel.zero=2"]),
 ]
+SHIM = BUILD / "tests" / "checkpoint" / "libfault_shim.so"
 SAVED, AFTER, BATCH = 3, 10, 6
 # As a change of the layout without a checkpoint in between; moments that are lost or mixed up are 1e-2 and more.
 LIMITS = {"loss": 2e-5, "grad_norm": 2e-4}
@@ -94,6 +97,31 @@ def same_bits(runs, layout, dtype):
     return report(f"{layout.name} {dtype} goes on with the same bits", errors, wrong, why)
 
 
+def failed_save(runs):
+    """The second save fails or dies in one rank's thread: the run ends and says which file, and goes on from the first
+    save as if nothing had been."""
+    layout, failed = LAYOUTS[1], 0
+    wanted, why = runs.train(layout, 3 * SAVED, runs.fresh())
+    if wanted is None:
+        return report("the run that does not fail", {}, "no run", why)
+    for what, with_, at in (("a full disk", str(errno.ENOSPC), 3), ("a kill", "kill", 5)):
+        output = runs.fresh()
+        fault = {"LD_PRELOAD": str(SHIM), "FAULT_UNDER": f"checkpoint-{2 * SAVED}.part", "FAULT_AT": str(at),
+                 "FAULT_WITH": with_, "FAULT_RANK": "1"}
+        os.environ.update(fault)
+        log, why = runs.train(layout, 3 * SAVED, output)
+        for name in fault:
+            del os.environ[name]
+        left = sorted(path.name for path in output.glob("checkpoint-*[0-9]"))
+        named = with_ == "kill" or f"checkpoint-{2 * SAVED}.part/rank-00001.h5" in why
+        wrong = "" if log is None and named and left == [f"checkpoint-{SAVED}"] else f"left {left}: {why}"
+        failed += report(f"{what} in the second save ends the run", {}, wrong)
+        log, why = runs.train(layout, 3 * SAVED, output)
+        errors, wrong = compare(log, wanted, exact=True)
+        failed += report(f"after {what} it goes on with the same bits", errors, wrong, why)
+    return failed
+
+
 def chain(runs):
     """One run whose layout changes at every checkpoint."""
     order = [LAYOUTS[i] for i in (0, 7, 1, 5, 2, 4, 3, 6, 7, 0)]
@@ -134,6 +162,7 @@ def main():
             failed = matrix(runs)
         else:
             failed = chain(runs)
+            failed += failed_save(runs)
             failed += same_bits(runs, LAYOUTS[1], "bf16")
             failed += same_bits(runs, Layout("dp2-z3", 2, ["parallel.zero=3"]), "bf16")
             failed += same_bits(runs, LAYOUTS[3], "fp32")

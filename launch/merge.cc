@@ -1,0 +1,42 @@
+// `trireme merge`: a PEFT LoRA adapter into its base model, as a Hugging Face directory.
+#include <iostream>
+
+#include "checkpoint/lora_adapter.h"
+#include "core/cli/command.h"
+#include "core/comm/job.h"
+#include "launch/crew.h"
+
+namespace trireme {
+namespace {
+
+void Merge(const Arguments& arguments, Job& job) {
+  const HfDirectory base(arguments.value("model"));
+  const LoraAdapter adapter(arguments.value("adapters"), base);
+  ConvertOptions options{.replace = arguments.has("force")};
+  options.change = &adapter;
+  ExportHuggingFace(base, arguments.value("to"), options, CrewOf(job));
+  if (job.rank() != 0) return;
+  std::cout << "merged " << adapter.pairs().size() << " adapted and " << adapter.replaced()
+            << " replaced weights into " << arguments.value("to") << "\n";
+}
+
+}  // namespace
+
+Command MergeCommand() {
+  return {
+      .name = "merge",
+      .summary =
+          "Merges a PEFT LoRA adapter into its base model, in fp32, and writes a Hugging Face directory in "
+          "the base's own types. Alone or under mpirun.",
+      .options =
+          {{.name = "model",
+            .value_name = "DIR",
+            .help = "the base model, or a checkpoint of it",
+            .required = true},
+           {.name = "adapters", .value_name = "DIR", .help = "the adapter's directory", .required = true},
+           {.name = "to", .value_name = "DIR", .help = "the directory to write", .required = true},
+           {.name = "force", .help = "replace a directory that is there already"}},
+      .run = Merge};
+}
+
+}  // namespace trireme
