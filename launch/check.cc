@@ -22,6 +22,8 @@
 #include "launch/layout.h"
 #include "launch/npu_operators.h"
 #include "launch/verify_all_reduce.h"
+#include "ops/operator_report.h"
+#include "ops/switches.h"
 #include "train/run_plan.h"
 
 namespace trireme {
@@ -173,6 +175,41 @@ void CheckNpuOperators(const Arguments& arguments, Job& job) {
 #endif
 }
 
+// One line an operator, type and shape: which version runs, and why those before it do not.
+void CheckOperators(const Arguments& arguments, const Config& config, Job& job) {
+#ifdef TRIREME_TORCH_VERSION
+  TurnOperatorsOff({config.ops().off().begin(), config.ops().off().end()});
+  int npu = -1;
+  if (ResolveDevice(config.device(), QueryCann().twin) == DEVICE_NPU) {
+    Device device = Device::ForLocalRank(job.local_rank());
+    device.LeaveSet();  // torch_npu's from now on
+    NpuFacts(npu = device.index());
+  }
+  if (job.rank() != 0) return;
+  for (const OperatorReport& line : ReportOperators(npu)) {
+    Json declined = Json::array();
+    std::string why;
+    for (const auto& [version, reason] : line.declined) {
+      declined.push_back({{"impl", version}, {"why", reason}});
+      why += Concat(why.empty() ? "" : "; ", "not ", version, ": ", reason);
+    }
+    if (arguments.has("json")) {
+      std::cout << JsonLine({{"op", line.op},
+                             {"dtype", line.dtype},
+                             {"shape", line.shape},
+                             {"impl", line.impl},
+                             {"declined", declined}})
+                << "\n";
+    } else {
+      std::cout << std::left << std::setw(15) << line.op << std::setw(6) << line.dtype << std::setw(24)
+                << line.shape << std::setw(11) << line.impl << why << "\n";
+    }
+  }
+#else
+  throw InputError("this trireme was built without torch and has no operators; build with TRIREME_TORCH=ON");
+#endif
+}
+
 Json ComputeOnNpu(Device& device) {
 #ifdef TRIREME_TORCH_VERSION
   device.LeaveSet();  // torch_npu's from now on
@@ -185,6 +222,7 @@ Json ComputeOnNpu(Device& device) {
 void Check(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
   if (arguments.has("npu-ops")) return CheckNpuOperators(arguments, job);
+  if (arguments.has("ops")) return CheckOperators(arguments, config, job);
   const Grids grids = MakeGrids(job.world(), SizesOf(config.parallel()));
   const GroupPlan plan = GroupsOf(config, grids);
   Device device = Device::ForLocalRank(job.local_rank());
@@ -213,6 +251,10 @@ Command CheckCommand() {
       .name = "check",
       .summary = "Shows the machine as Trireme sees it and verifies an all-reduce over each group of ranks.",
       .options = {{.name = "json", .value_name = "", .help = "print one JSON object"},
+                  {.name = "ops",
+                   .value_name = "",
+                   .help =
+                       "instead: which version of each fused operator runs, and why not the ones before it"},
                   {.name = "npu-ops",
                    .value_name = "",
                    .help = "instead: which of CANN's operators are there and which device npu uses"}},

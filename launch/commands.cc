@@ -6,7 +6,8 @@
 #define TRIREME_TORCH_COMMANDS(COMMAND) \
   COMMAND(GradsCommand)           \
   COMMAND(BenchCheckpointCommand) \
-  COMMAND(BenchStepCommand)
+  COMMAND(BenchStepCommand)       \
+  COMMAND(BenchOpsCommand)
 #else
 #define TRIREME_TORCH_COMMANDS(COMMAND)
 #endif

@@ -43,7 +43,9 @@ ascendc::KernelPlace PlaceOf(const at::Tensor& tensor) {
     return {.stream = Npu::Open(device).Flushed().handle(), .cores = cores};
   }
 #ifdef TRIREME_CANN_TWIN
-  return {.stream = twinCallersThreads(static_cast<uint32_t>(at::get_num_threads())), .cores = 40};
+  return {.stream = twinCallersThreads(static_cast<uint32_t>(at::get_num_threads())),
+          .cores = 40,
+          .longest_tile = 1024};
 #else
   return {};
 #endif

@@ -21,7 +21,7 @@ const std::vector<std::string>& OperatorNames() {
   return names;
 }
 
-void TurnOperatorsOff(const std::vector<std::string>& ops) {
+void RefuseUnknownOperators(const std::vector<std::string>& ops) {
   std::string known;
   for (const std::string& name : OperatorNames()) known += (known.empty() ? "" : ", ") + name;
   for (const std::string& op : ops) {
@@ -29,6 +29,10 @@ void TurnOperatorsOff(const std::vector<std::string>& ops) {
       throw InputError("ops.off: there is no operator '", op, "'; write some of: ", known);
     }
   }
+}
+
+void TurnOperatorsOff(const std::vector<std::string>& ops) {
+  RefuseUnknownOperators(ops);
   Off() = {ops.begin(), ops.end()};
 }
 

@@ -10,7 +10,10 @@ namespace trireme {
 // Every operator that has fused versions.
 const std::vector<std::string>& OperatorNames();
 
-// These take their reference from now on. Throws an InputError for a name that is not one.
+// Throws an InputError for a name that is not one.
+void RefuseUnknownOperators(const std::vector<std::string>& ops);
+
+// These take their reference from now on.
 void TurnOperatorsOff(const std::vector<std::string>& ops);
 bool OperatorIsOff(const std::string& op);
 

@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/config/schema.h"
+#include "ops/switches.h"
 #include "parallel/graph/parameters.h"
 
 namespace trireme {
@@ -46,6 +47,7 @@ void CheckSplits(const LayerGraph& graph, const Config& config, const Grids& gri
 }  // namespace
 
 void RefuseUnsupported(const Config& config) {
+  RefuseUnknownOperators({config.ops().off().begin(), config.ops().off().end()});
   if (config.device() == DEVICE_CUDA) {
     throw InputError("device: models run on cpu and npu only so far; write one of these or auto");
   }

@@ -9,6 +9,7 @@
 #include "core/base/process.h"
 #include "core/device/cann_info.h"
 #include "core/tensor/dtype.h"
+#include "ops/switches.h"
 #include "parallel/tensor/collectives.h"
 #include "train/batches.h"
 #include "train/load_weights.h"
@@ -68,6 +69,7 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
       groups_(std::make_unique<CommunicatorSet>(job, device_, plan.groups,
                                                 CommOptionsFor(tensors_, config, trace))) {
   KeepFreedMemory();
+  TurnOperatorsOff({config.ops().off().begin(), config.ops().off().end()});
   at::globalContext().setDeterministicAlgorithms(config.run().deterministic(), /*warn_only=*/true);
   model_ = std::make_unique<Model>(graph, ModelLayout{plan_.grids, job.rank(), plan_.placement, plan_.stages},
                                    *groups_,

@@ -19,7 +19,7 @@ void LogitStatistics(const KernelPlace& place, Element element, const void* logi
 void LogitGradient(const KernelPlace& place, Element element, void* logits, const int64_t* labels,
                    const LogitShape& s, const float* log_sum_exp, float scale) {
   if (s.rows == 0) return;
-  const Tiling tiling = TileRows(s.rows, s.stride, 4 * BytesOf(element) + 4, place);
+  const Tiling tiling = TilePieces(s.rows, s.stride, 4 * BytesOf(element) + 4, place);
   Launched(ACLRT_LAUNCH_KERNEL(logit_gradient)(
                tiling.blocks, place.stream, logits, Address(labels), Address(log_sum_exp),
                static_cast<uint32_t>(element), Size32(s.rows, "rows"), Size32(s.columns, "columns"),

@@ -9,7 +9,7 @@ namespace trireme::ascendc {
 void GatherRows(const KernelPlace& place, Element element, const void* from, const int32_t* index,
                 const float* weights, const RowShape& s, void* to) {
   if (s.rows == 0 || s.columns == 0) return;
-  const Tiling tiling = TileRows(s.rows, s.columns, 4 * BytesOf(element) + 4, place);
+  const Tiling tiling = TilePieces(s.rows, s.columns, 4 * BytesOf(element) + 4, place);
   Launched(ACLRT_LAUNCH_KERNEL(gather_rows)(
                tiling.blocks, place.stream, Address(from), Address(index), Address(weights), to,
                static_cast<uint32_t>(element), Size32(s.from_rows, "rows"), Size32(s.rows, "rows"),
@@ -20,7 +20,7 @@ void GatherRows(const KernelPlace& place, Element element, const void* from, con
 void CombineRows(const KernelPlace& place, Element element, const void* from, const int32_t* index,
                  const float* weights, const RowShape& s, void* to) {
   if (s.rows == 0 || s.columns == 0) return;
-  const Tiling tiling = TileRows(s.rows, s.columns, 4 * BytesOf(element) + 8, place);
+  const Tiling tiling = TilePieces(s.rows, s.columns, 4 * BytesOf(element) + 8, place);
   Launched(ACLRT_LAUNCH_KERNEL(combine_rows)(tiling.blocks, place.stream, Address(from), Address(index),
                                              Address(weights), to, static_cast<uint32_t>(element),
                                              Size32(s.from_rows, "rows"), Size32(s.rows, "rows"),
@@ -32,7 +32,7 @@ void CombineRows(const KernelPlace& place, Element element, const void* from, co
 void DotRows(const KernelPlace& place, Element element, const void* a, const void* b, const int32_t* index,
              const RowShape& s, float* dots) {
   if (s.rows == 0) return;
-  const Tiling tiling = TileRows(s.rows, s.columns, 2 * BytesOf(element) + 8, place);
+  const Tiling tiling = TilePieces(s.rows, s.columns, 2 * BytesOf(element) + 8, place);
   Launched(ACLRT_LAUNCH_KERNEL(dot_rows)(tiling.blocks, place.stream, Address(a), Address(b), Address(index),
                                          dots, static_cast<uint32_t>(element), Size32(s.from_rows, "rows"),
                                          Size32(s.rows, "rows"), Size32(s.terms, "terms"),

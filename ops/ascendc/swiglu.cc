@@ -9,7 +9,7 @@ namespace {
 
 // Tiles of rows are shared out, not rows: a single long row keeps all cores busy.
 Tiling TilingOf(uint64_t rows, uint64_t ffn, uint32_t bytes, const KernelPlace& place) {
-  Tiling tiling = TileRows(rows, ffn, bytes, place);
+  Tiling tiling = TilePieces(rows, ffn, bytes, place);
   const uint64_t tiles = (ffn + tiling.tile - 1) / tiling.tile;
   tiling.blocks = TileRows(rows * tiles, 1, bytes, place).blocks;
   Size32(rows * tiles, "tiles");

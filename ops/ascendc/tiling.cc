@@ -9,7 +9,7 @@
 namespace trireme::ascendc {
 namespace {
 
-constexpr uint64_t kUnit = 64;  // a repeat of fp32
+constexpr uint32_t kUnit = 64;  // a repeat of fp32
 
 uint64_t RoundedUp(uint64_t x) { return std::max<uint64_t>((x + kUnit - 1) / kUnit, 1) * kUnit; }
 
@@ -29,10 +29,17 @@ Tiling TileRows(uint64_t rows, uint64_t columns, uint32_t bytes, const KernelPla
   return {Blocks(rows, place), static_cast<uint32_t>(std::min(LargestTile(bytes), RoundedUp(columns)))};
 }
 
+Tiling TilePieces(uint64_t rows, uint64_t columns, uint32_t bytes, const KernelPlace& place) {
+  Tiling tiling = TileRows(rows, columns, bytes, place);
+  tiling.tile = std::min(tiling.tile, std::max<uint32_t>(place.longest_tile / kUnit * kUnit, kUnit));
+  return tiling;
+}
+
 Tiling TileFlat(uint64_t count, uint32_t bytes, const KernelPlace& place) {
   constexpr uint64_t kShortest = 2048;
   const uint64_t share = RoundedUp((count + place.cores - 1) / place.cores);
-  const uint64_t tile = std::min(LargestTile(bytes), std::clamp<uint64_t>(share, kShortest, 4096));
+  const uint64_t longest = std::max<uint64_t>(place.longest_tile / kUnit * kUnit, kUnit);
+  const uint64_t tile = std::min({LargestTile(bytes), std::clamp<uint64_t>(share, kShortest, 4096), longest});
   return {Blocks((count + tile - 1) / tile, place), static_cast<uint32_t>(tile)};
 }
 

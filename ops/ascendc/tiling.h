@@ -16,6 +16,8 @@ constexpr uint32_t kSmallBuffers = 10240;      // kept free for statistics and t
 struct KernelPlace {
   void* stream = nullptr;
   uint32_t cores = 40;  // vector cores: 40 on a part with 20 AI cores, 48 on one with 24
+  // Columns of a tile that need not hold a whole row; less where the nearest memory is a host's cache.
+  uint32_t longest_tile = 1u << 30;
 };
 
 struct Tiling {
@@ -23,8 +25,11 @@ struct Tiling {
   uint32_t tile = 64;  // columns at once, a multiple of 64
 };
 
-// `rows` over the cores; a column needs `bytes` of a core's buffer.
+// `rows` over the cores; a column needs `bytes` of a core's buffer. One tile holds a row where it can.
 Tiling TileRows(uint64_t rows, uint64_t columns, uint32_t bytes, const KernelPlace& place);
+
+// The same for kernels that gain nothing from a whole row at once: tiles keep to the place's longest.
+Tiling TilePieces(uint64_t rows, uint64_t columns, uint32_t bytes, const KernelPlace& place);
 
 // `count` elements, in tiles that all cores share evenly; a tile is not shorter than 2048 elements where it
 // need not be.

@@ -26,6 +26,7 @@ class KernelCase {
     // Few threads, for the machine is small; many cores, for shares to come out uneven and empty.
     place_ = PlaceOf(at::empty({1}));
     place_.cores = static_cast<uint32_t>(Pick({1, 2, 3, 5, 40, 48}));
+    place_.longest_tile = static_cast<uint32_t>(Pick({64, 128, 1024, 1 << 30}));
   }
 
   int64_t Between(int64_t low, int64_t high) {

@@ -69,6 +69,32 @@ TEST_F(KernelTest, ABlocksExceptionFailsTheStream) {
                  "broken: block 2 of 4: reads beyond the buffer");
 }
 
+// No stream: the caller has the result, and the words of a failure, when the launch returns.
+TEST_F(KernelTest, RunsOnTheCallersThreads) {
+  for (const uint32_t threads : {0u, 1u, 3u}) {
+    std::vector<std::atomic<int>> calls(40);
+    const CountArgs args{calls.data(), 3.0};
+    ASSERT_OK(twinLaunchKernel("count", 40, twinCallersThreads(threads), CountBlock, &args, sizeof args));
+    for (const auto& count : calls) ASSERT_EQ(count, 43);
+    EXPECT_REFUSED(twinLaunchKernel("broken", 4, twinCallersThreads(threads), ThrowInBlockTwo, nullptr, 0),
+                   ACL_ERROR_RT_AICORE_EXCEPTION, "broken: block 2 of 4: reads beyond the buffer");
+  }
+  std::atomic<uint32_t> arrived{0};
+  std::atomic<uint32_t>* waits = &arrived;
+  ASSERT_OK(twinLaunchKernel("barrier", 20, twinCallersThreads(1), BarrierBlock, &waits, sizeof waits));
+  EXPECT_EQ(arrived, 60u);
+}
+
+TEST_F(KernelTest, KnowsWhatIsAllocated) {
+  void* memory = nullptr;
+  ASSERT_OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
+  EXPECT_EQ(twinIsAllocated(memory, 4096), 1);
+  EXPECT_EQ(twinIsAllocated(memory, 1 << 20), 0);
+  int here = 0;
+  EXPECT_EQ(twinIsAllocated(&here, sizeof here), 1);  // no device memory: not the twin's to judge
+  ASSERT_OK(aclrtFree(memory));
+}
+
 TEST_F(KernelTest, RefusesWrongLaunches) {
   EXPECT_REFUSED(twinLaunchKernel("count", 0, stream_, CountBlock, nullptr, 0), ACL_ERROR_RT_PARAM_INVALID,
                  "launched with 0 blocks");
