@@ -19,6 +19,7 @@
   TRIREME_TORCH_COMMANDS(COMMAND) \
   COMMAND(ConvertCommand)         \
   COMMAND(MergeCommand)           \
+  COMMAND(TokenizeCommand)        \
   COMMAND(InspectCommand)         \
   COMMAND(BenchCommCommand)
 // clang-format on

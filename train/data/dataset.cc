@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/config/schema.h"
+#include "train/data/indexed_rows.h"
 #include "train/data/prepare.h"
 #include "train/data/source_name.h"
 
@@ -30,8 +31,10 @@ class Opener {
         place_(place),
         preparer_(config.data(), config.stage(), config.model().path(), place.works) {}
 
-  // All of a list's entries together, each limited in length.
-  Rows OpenList(const google::protobuf::RepeatedPtrField<std::string>& entries, const std::string& key) {
+  // All of a list's entries together, each limited in length; of indexed data that part of data.split.
+  Rows OpenList(const google::protobuf::RepeatedPtrField<std::string>& entries, const std::string& key,
+                int part = 0) {
+    part_ = part;
     std::vector<SourceName> names;
     for (const std::string& entry : entries) names.push_back(ParseSourceName(entry, key));
     const auto weighed =
@@ -60,6 +63,25 @@ class Opener {
   }
 
   Rows OpenFile(const std::filesystem::path& path) {
+    if (const auto prefix = IndexedPrefix(path)) return OpenIndexed(*prefix);
+    if (config_.data().split_size() > 0) {
+      throw InputError("data.split is for .bin files with their .idx, which ", path.string(),
+                       " is not; write data.valid_ratio");
+    }
+    return OpenPrepared(path);
+  }
+
+  Rows OpenIndexed(const std::filesystem::path& prefix) const {
+    const DataConfig& data = config_.data();
+    return OpenIndexedRows(prefix, {.length = data.max_length(),
+                                    .isolate = data.packing(),
+                                    .shuffle = data.shuffle(),
+                                    .seed = static_cast<uint64_t>(config_.run().seed()),
+                                    .split = {data.split().begin(), data.split().end()},
+                                    .part = part_});
+  }
+
+  Rows OpenPrepared(const std::filesystem::path& path) {
     const std::shared_ptr<const RowStore> store = preparer_.Prepare(path);
     if (store->highest_id() >= place_.vocabulary) {
       throw InputError(path.string(), ": has the token ", store->highest_id(), "; the model's vocabulary of ",
@@ -111,6 +133,7 @@ class Opener {
   const Config& config_;
   const DataPlace& place_;
   const Preparer preparer_;
+  int part_ = 0;
 };
 
 }  // namespace
@@ -118,13 +141,16 @@ class Opener {
 DataSets OpenDataSets(const Config& config, const DataPlace& place) {
   const DataConfig& data = config.data();
   if (data.train().empty()) throw InputError("data.train is empty; name at least one file");
-  if (!data.valid().empty() && data.valid_ratio() > 0) {
-    throw InputError("data.valid names files and data.valid_ratio = ", data.valid_ratio(),
-                     "; write one of them");
+  if (!data.valid().empty() + (data.valid_ratio() > 0) + (data.split_size() > 0) > 1) {
+    throw InputError("data.valid names ", data.valid_size(), " files, data.valid_ratio is ",
+                     data.valid_ratio(), " and data.split has ", data.split_size(),
+                     " parts; write one of the three");
   }
   Opener opener(config, place);
   SplitRows split = SetAside(opener.OpenList(data.train(), "data.train"), data.valid_ratio(),
                              static_cast<uint64_t>(config.run().seed()));
+  if (data.split_size() > 1 && data.split(1) > 0)
+    split.valid = opener.OpenList(data.train(), "data.train", 1);
   if (!data.valid().empty()) split.valid = opener.OpenList(data.valid(), "data.valid");
   if (!data.packing()) return {split.train, split.valid};
   return {PackRows(split.train, data.max_length()),

@@ -50,7 +50,9 @@ class PackedRows : public RowSource {
     for (const int64_t index : bins_[row]) {
       Row part = rows_->Read(index);
       part.labels[0] = kNotTrained;  // nothing before it belongs to its document
-      packed.starts.push_back(static_cast<int64_t>(packed.input_ids.size()));
+      const auto begin = static_cast<int64_t>(packed.input_ids.size());
+      if (part.starts.empty()) part.starts = {0};  // otherwise it is packed itself
+      for (const int64_t start : part.starts) packed.starts.push_back(begin + start);
       packed.input_ids.insert(packed.input_ids.end(), part.input_ids.begin(), part.input_ids.end());
       packed.labels.insert(packed.labels.end(), part.labels.begin(), part.labels.end());
     }

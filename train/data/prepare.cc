@@ -141,7 +141,7 @@ fs::path Preparer::LinkOf(const fs::path& path) const {
   digest.Add(Concat(status.st_size, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec));
   for (const char* file : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
     struct stat of_file {};
-    const fs::path beside = fs::absolute(tokenizer_.options().model) / file;
+    const fs::path beside = fs::absolute(fs::path(tokenizer_.options().model) / file);
     if (stat(beside.c_str(), &of_file) != 0) continue;
     digest.Add(Concat(beside.string(), " ", of_file.st_size, " ", of_file.st_mtim.tv_sec, " ",
                       of_file.st_mtim.tv_nsec));

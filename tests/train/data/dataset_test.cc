@@ -163,8 +163,9 @@ TEST_F(Dataset, RefusesBadInputWithItsPlace) {
             "a.jsonl:1: bad.jinja: line 1: no roles here");
   EXPECT_EQ(Refused(Named("a.jsonl") + ", columns: [question]"),
             "data.columns has 'question'; wanted theirs=ours, such as question=query");
-  EXPECT_EQ(Refused(Named("a.jsonl") + ", valid: [b], valid_ratio: 0.5"),
-            "data.valid names files and data.valid_ratio = 0.5; write one of them");
+  EXPECT_EQ(
+      Refused(Named("a.jsonl") + ", valid: [b], valid_ratio: 0.5"),
+      "data.valid names 1 files, data.valid_ratio is 0.5 and data.split has 0 parts; write one of the three");
   EXPECT_EQ(Refused("train: []"), "data.train is empty; name at least one file");
 }
 

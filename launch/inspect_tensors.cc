@@ -1,0 +1,128 @@
+#include "launch/inspect_tensors.h"
+
+#include <iomanip>
+#include <iostream>
+#include <system_error>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/run_checkpoints.h"
+#include "checkpoint/store_reader.h"
+#include "checkpoint/tensor_list.h"
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Megabytes(int64_t bytes) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(bytes < 10'000'000 ? 3 : 1) << static_cast<double>(bytes) / 1e6
+       << " MB";
+  return text.str();
+}
+
+void PrintHeader(const checkpoint::Manifest& manifest) {
+  const checkpoint::Layout& layout = manifest.layout();
+  std::cout << "checkpoint of a " << manifest.family() << " model, format " << manifest.format()
+            << ", written by " << manifest.writer() << " on " << layout.world() << " ranks";
+  if (layout.tensor() > 0) {
+    std::cout << ": tensor " << layout.tensor() << ", pipeline " << layout.pipeline() << ", context "
+              << layout.context() << ", data " << layout.data() << ", zero " << layout.zero() << ", "
+              << layout.schedule() << ", " << layout.dtype();
+  }
+  std::cout << "\n";
+  if (!manifest.has_progress()) {
+    std::cout << "weights only\n";
+    return;
+  }
+  const checkpoint::Progress& progress = manifest.progress();
+  std::cout << "step " << progress.step() << ", " << progress.updates() << " updates, seed "
+            << progress.seed() << ", batches of " << progress.data().global_batch() << " of "
+            << progress.data().rows() << " rows\n";
+}
+
+void PrintTensors(TensorList& list, bool digests) {
+  int64_t total = 0;
+  size_t width = 0;
+  for (const ListedTensor& tensor : list.tensors()) width = std::max(width, tensor.name.size());
+  for (const ListedTensor& tensor : list.tensors()) {
+    std::cout << std::left << std::setw(static_cast<int>(width) + 2) << tensor.name << std::setw(6)
+              << Name(tensor.dtype) << std::setw(16) << ShapeText(tensor.shape) << std::setw(12)
+              << Megabytes(tensor.bytes());
+    if (tensor.pieces > 0) std::cout << tensor.pieces << (tensor.pieces == 1 ? " piece " : " pieces ");
+    if (digests) std::cout << "crc32c " << DigestText(list.Digest(tensor));
+    std::cout << "\n";
+    total += tensor.bytes();
+  }
+  std::cout << list.tensors().size() << " tensors, " << Megabytes(total) << "\n";
+}
+
+// Returns whether anything differs.
+bool PrintDifferences(TensorList& a, TensorList& b) {
+  int64_t differences = 0;
+  const auto say = [&](const std::string& line) {
+    ++differences;
+    std::cout << line << "\n";
+  };
+  for (const ListedTensor& one : a.tensors()) {
+    const ListedTensor* other = b.Find(one.name);
+    if (other == nullptr) {
+      say(one.name + ": only in the first");
+    } else if (one.shape != other->shape) {
+      say(Concat(one.name, ": ", ShapeText(one.shape), " and ", ShapeText(other->shape)));
+    } else if (const std::string how = CompareTensors(a, one, b, *other); !how.empty()) {
+      say(one.name + ": " + how);
+    }
+  }
+  for (const ListedTensor& other : b.tensors()) {
+    if (a.Find(other.name) == nullptr) say(other.name + ": only in the second");
+  }
+  std::cout << (differences == 0 ? "no difference in " : Concat(differences, " differences in "))
+            << a.tensors().size() << " tensors\n";
+  return differences > 0;
+}
+
+bool PrintRun(const fs::path& path) {
+  const std::vector<RunCheckpoint> found = FindCheckpoints(path);
+  if (found.empty()) return false;
+  std::cout << "a run with " << found.size() << " checkpoints:";
+  for (const RunCheckpoint& one : found) std::cout << " " << one.path.filename().string();
+  std::cout << "\nadd one of them to the path to see what is in it\n";
+  return true;
+}
+
+bool HasSafetensors(const fs::path& folder) {
+  std::error_code failed;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
+    if (entry.path().extension() == ".safetensors") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool HoldsTensors(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return path.extension() == ".safetensors";
+  return IsCheckpoint(path) || !FindCheckpoints(path).empty() || HasSafetensors(path);
+}
+
+void InspectTensors(const fs::path& path, bool digests) {
+  if (PrintRun(path)) return;
+  if (IsCheckpoint(path)) {
+    StoreReader reader(path);
+    if (digests) reader.Verify();
+    PrintHeader(reader.manifest());
+    if (digests) std::cout << "every piece matches its digest\n";
+  }
+  TensorList list(path);
+  PrintTensors(list, digests);
+}
+
+void InspectDifferences(const fs::path& path, const fs::path& other) {
+  TensorList a(path), b(other);
+  PrintDifferences(a, b);
+}
+
+}  // namespace trireme

@@ -1,0 +1,66 @@
+// `trireme tokenize RUN.yaml --out PREFIX`: the run's training texts as a Megatron .bin and .idx, a document
+// each.
+#include <filesystem>
+#include <iostream>
+
+#include "core/base/error.h"
+#include "core/cli/command.h"
+#include "core/comm/job.h"
+#include "launch/layout.h"
+#include "train/data/indexed_file.h"
+#include "train/data/prepare.h"
+#include "train/data/source_name.h"
+
+namespace trireme {
+namespace {
+
+void RefuseToOverwrite(const std::string& prefix) {
+  for (const char* ending : {".bin", ".idx"}) {
+    if (std::filesystem::exists(prefix + ending)) {
+      throw InputError("--out ", prefix, ": ", prefix, ending,
+                       " is there already; remove it or write another name");
+    }
+  }
+}
+
+void Tokenize(const Arguments& arguments, Job& job) {
+  const Config config = ConfigOf(arguments);
+  if (config.stage() != STAGE_PT) {
+    throw InputError(
+        "stage: a .bin has no place for what is not learnt; write stage: pt to tokenise whole texts");
+  }
+  if (config.data().train().empty()) throw InputError("data.train is empty; name at least one file");
+  if (job.rank() != 0) return;
+  const std::string prefix = arguments.value("out");
+  RefuseToOverwrite(prefix);
+  const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
+  IndexedWriter writer(prefix, preparer.tokenizer().tokenizer().vocabulary());
+  int64_t documents = 0, tokens = 0;
+  for (const std::string& entry : config.data().train()) {
+    for (const std::filesystem::path& path :
+         FilesOf(ParseSourceName(entry, "data.train").path, "data.train")) {
+      const std::shared_ptr<const RowStore> store = preparer.Prepare(path);
+      for (int64_t i = 0; i < store->size(); ++i) writer.Add(store->Read(i).input_ids);
+      documents += store->size();
+      for (int64_t i = 0; i < store->size(); ++i) tokens += store->Length(i);
+    }
+  }
+  writer.Commit();
+  std::cout << prefix << ".bin: " << documents << " documents, " << tokens << " tokens\n";
+}
+
+}  // namespace
+
+Command TokenizeCommand() {
+  return {.name = "tokenize",
+          .summary = "The texts of data.train as a Megatron .bin and .idx, with the tokenizer of model.path.",
+          .options = {{.name = "out",
+                       .value_name = "PREFIX",
+                       .help = "writes PREFIX.bin and PREFIX.idx",
+                       .required = true}},
+          .positionals = {{.name = kRunFile, .help = "the run's configuration"}},
+          .takes_config = true,
+          .run = Tokenize};
+}
+
+}  // namespace trireme

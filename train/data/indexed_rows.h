@@ -1,0 +1,32 @@
+// Rows of a Megatron .bin: its documents, in an order drawn from the seed, are one long text, which is cut
+// into rows of one length. Neighbouring rows share a token, so that every token but the very first is
+// foretold once; what is left at the end and does not fill a row is not used. Any row is found from its index
+// alone.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "train/data/indexed_file.h"
+#include "train/data/row_views.h"
+
+namespace trireme {
+
+struct IndexedOptions {
+  int64_t length = 0;   // tokens of a row, at least 2
+  bool isolate = true;  // documents of a row do not see each other
+  bool shuffle = true;
+  uint64_t seed = 0;
+  std::vector<int> split = {};  // parts of the documents, such as 969, 30, 1; empty: one
+  int part = 0;                 // which of them
+};
+
+Rows OpenIndexedRows(const std::filesystem::path& prefix, const IndexedOptions& options);
+
+// Documents [first, last) of a part: each border is the nearest whole number to its share of all.
+struct DocumentRange {
+  int64_t first = 0, last = 0;
+};
+DocumentRange PartOfDocuments(int64_t documents, const std::vector<int>& split, int part);
+
+}  // namespace trireme
