@@ -47,7 +47,6 @@ void CheckSplits(const LayerGraph& graph, const Config& config, const Grids& gri
 }  // namespace
 
 void RefuseUnsupported(const Config& config) {
-  RefuseUnknownOperators({config.ops().off().begin(), config.ops().off().end()});
   if (config.device() == DEVICE_CUDA) {
     throw InputError("device: models run on cpu and npu only so far; write one of these or auto");
   }
@@ -105,6 +104,7 @@ int RunPlan::MicroBatches(int64_t rows, int micro_batch) const {
 }
 
 RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
+  RefuseUnknownOperators({config.ops().off().begin(), config.ops().off().end()});
   const ParallelConfig& parallel = config.parallel();
   Grids grids = MakeGrids(world, SizesOf(parallel));
   CheckExperts(parallel, graph);
