@@ -17,8 +17,7 @@ namespace {
 constexpr int64_t kGrain = 32768;
 
 // For the loops and for the kernel alike.
-template <typename Factors>
-Factors FactorsOf(const AdamWNumbers& n) {
+AdamWFactors FactorsOf(const AdamWNumbers& n) {
   const double correction1 = 1 - std::pow(n.beta1, static_cast<double>(n.step));
   const double correction2 = 1 - std::pow(n.beta2, static_cast<double>(n.step));
   return {.decay = static_cast<float>(1 - n.lr * n.weight_decay),
@@ -49,7 +48,7 @@ void Kernel(const AdamWTensors& t, const AdamWNumbers& numbers) {
   ascendc::AdamW(PlaceOf(t.master), ElementOf(typed),
                  {Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq),
                   Data<float>(t.gradient), t.parameter.defined() ? t.parameter.data_ptr() : nullptr},
-                 static_cast<uint64_t>(t.master.numel()), FactorsOf<ascendc::AdamWFactors>(numbers));
+                 static_cast<uint64_t>(t.master.numel()), FactorsOf(numbers));
 }
 
 Version VersionFor(const AdamWTensors& t) {
@@ -76,7 +75,7 @@ void AdamW(const AdamWTensors& t, const AdamWNumbers& numbers) {
   const Version version = VersionFor(t);
   if (version == Version::kKernel) return Kernel(t, numbers);
   if (version != Version::kLoops) return Reference(t, numbers);
-  const cpu::AdamWFactors factors = FactorsOf<cpu::AdamWFactors>(numbers);
+  const AdamWFactors factors = FactorsOf(numbers);
   const cpu::AdamWState state{Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq),
                               Data<float>(t.gradient)};
   at::parallel_for(0, t.master.numel(), kGrain, [&](int64_t begin, int64_t end) {

@@ -2,19 +2,10 @@
 #pragma once
 
 #include "ops/ascendc/tiling.h"
+#include "ops/cpu/adamw_factors.h"
 
 namespace trireme::ascendc {
 
-// Everything that AdamW's formula needs, with the corrections of this step worked in.
-struct AdamWFactors {
-  float decay;  // 1 - lr · weight_decay
-  float beta1, one_minus_beta1;
-  float beta2, one_minus_beta2;
-  float step_size;           // lr / (1 - beta1^t)
-  float inverse_correction;  // 1 / sqrt(1 - beta2^t)
-  float eps;
-  float gradient_scale;
-};
 struct AdamWState {
   float *master, *exp_avg, *exp_avg_sq;
   const float* gradient;
