@@ -13,6 +13,9 @@ import tiny_models
 from program import failure_text, run
 
 STEPS, BATCH, EPOCH = 10, 4, 12  # EPOCH: rows that train something; steps take them in turn and begin anew
+# Seed 5 has an embedding element whose gradient is all rounding: AdamW turns its sign into a whole step, and norms part
+# by 2e-4 under another order of sums. With seed 7 fp32 stays within 1e-6 of fp64 for all three families.
+SEED = 7
 # Measured on transformers: fp32 strays from fp64 by 1e-7 (loss) and 8e-7 (norm). What is to be caught: decay of norms
 # and biases 2.4e-4, an eps of 1e-6 1.9e-4, a beta2 of 0.951 2.5e-5.
 LIMITS = {"loss": 2e-5, "grad_norm": 1e-4, "learning_rate": 1e-6, "tokens": 0}
@@ -107,7 +110,8 @@ class Trainer:
         folder.mkdir()
         self.folder, self.runs, self.references = folder, 0, {}
         self.config = tiny_models.config_of(family)
-        written = tiny_models.make_rows(EPOCH + 1, shortest=8)  # of one of them no token is trained: it is left out
+        # One of them trains no token: it is left out of a run.
+        written = tiny_models.make_rows(EPOCH + 1, shortest=8, seed=SEED)
         self.rows = [row for row in written if tiny_models.trained_tokens([row]) > 0]
         assert len(self.rows) == EPOCH, len(self.rows)
         tiny_models.write_model(self.config, folder / "model")
