@@ -38,12 +38,14 @@ void Grads(const Arguments& arguments, Job& job) {
   trainer.LoadWeights(arguments.value("model"));
   const double loss = trainer.Pass(rows);
   const GradientReport report = trainer.FinishGradients();
+  const ExpertBalance balance = trainer.TakeBalance();
   const auto gradients =
       GatherGradients(graph, trainer.optimizer().Gradients(), trainer.world(), trainer.tensors().torch());
   if (job.rank() != 0) return;
   WriteGradients(arguments.value("out"), gradients);
-  std::cout << JsonLine({{"loss", loss}, {"tokens", TrainedTokens(rows)}, {"grad_norm", report.norm}})
-            << "\n";
+  Json line = {{"loss", loss}, {"tokens", TrainedTokens(rows)}, {"grad_norm", report.norm}};
+  if (!balance.empty()) line["experts"] = balance.ToJson();
+  std::cout << JsonLine(line) << "\n";
 }
 
 }  // namespace

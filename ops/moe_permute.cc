@@ -38,11 +38,12 @@ at::Tensor ReferenceSum(const at::Tensor& rows, const at::Tensor& places, int64_
 
 }  // namespace
 
-at::Tensor SpreadRows(const at::Tensor& x, const at::Tensor& places, int64_t rows) {
+at::Tensor SpreadRows(const at::Tensor& x, const at::Tensor& places, int64_t rows, bool gaps) {
   TRIREME_CHECK(x.dim() == 2 && places.size(0) == x.size(0));
   if (!FastOnCpu(x)) return ReferenceSpread(x, places, rows);
   const at::Tensor from = x.contiguous(), at_rows = places.contiguous();
-  const at::Tensor out = at::empty({rows, x.size(1)}, x.options());
+  const at::Tensor out =
+      gaps ? at::zeros({rows, x.size(1)}, x.options()) : at::empty({rows, x.size(1)}, x.options());
   const cpu::Places where{.rows = Data<int64_t>(at_rows), .k = places.size(1)};
   const int64_t row_bytes = x.size(1) * static_cast<int64_t>(x.element_size());
   at::parallel_for(0, x.size(0), GrainOfRows(x.size(1) * where.k), [&](int64_t begin, int64_t end) {

@@ -7,8 +7,9 @@
 
 namespace trireme {
 
-// x: [tokens, size]; places: [tokens, k] int64, each row of [0, rows) named once. Returns [rows, size].
-at::Tensor SpreadRows(const at::Tensor& x, const at::Tensor& places, int64_t rows);
+// x: [tokens, size]; places: [tokens, k] int64, each row of [0, rows) named once; with `gaps` some are not,
+// and stay zero. Returns [rows, size].
+at::Tensor SpreadRows(const at::Tensor& x, const at::Tensor& places, int64_t rows, bool gaps = false);
 
 // rows: [copies · R, size], where each place counts R rows apart `copies` times. Returns [tokens, size],
 // summed in fp32.

@@ -14,7 +14,7 @@ namespace {
 // All tokens of the rows, before context ranks take their shares.
 struct WholeRows {
   int64_t rows, length;
-  at::Tensor tokens, labels, positions, real;  // [rows · length]
+  at::Tensor tokens, labels, positions, real, sequence;  // [rows · length]
   std::vector<Document> documents;
 
   WholeRows(int64_t rows, int64_t length) : rows(rows), length(length) {
@@ -22,6 +22,7 @@ struct WholeRows {
     labels = at::full({rows * length}, kNotTrained, at::kLong);
     positions = at::arange(length, at::kLong).repeat({rows});
     real = at::zeros({rows * length}, at::kBool);
+    sequence = at::full({rows * length}, -1, at::kLong);
   }
 
   void Fill(int64_t index, const Row& row) {
@@ -30,14 +31,19 @@ struct WholeRows {
     // The label of a place is the token after it.
     std::copy(row.labels.begin() + 1, row.labels.end(), labels.data_ptr<int64_t>() + begin);
     real.narrow(0, begin, end - begin).fill_(true);
-    if (row.starts.empty()) documents.push_back({begin, end});
+    if (row.starts.empty()) AddDocument(begin, end);
     for (size_t i = 0; i < row.starts.size(); ++i) {
       const int64_t first = begin + row.starts[i];
       const int64_t last = i + 1 < row.starts.size() ? begin + row.starts[i + 1] : end;
-      documents.push_back({first, last});
+      AddDocument(first, last);
       positions.narrow(0, first, last - first).copy_(at::arange(last - first, at::kLong));
       labels[last - 1].fill_(kNotTrained);  // the next document's first token
     }
+  }
+
+  void AddDocument(int64_t begin, int64_t end) {
+    sequence.narrow(0, begin, end - begin).fill_(static_cast<int64_t>(documents.size()));
+    documents.push_back({begin, end});
   }
 
   MicroBatch On(const ContextSplit& context, double loss_scale) const {
@@ -48,6 +54,9 @@ struct WholeRows {
     batch.labels = labels.index_select(0, mine);
     batch.positions = positions.index_select(0, mine);
     batch.real = real.index_select(0, mine);
+    batch.sequence = sequence.index_select(0, mine);
+    batch.sequences = static_cast<int64_t>(documents.size());
+    batch.order = mine;
     return batch;
   }
 };
@@ -66,8 +75,11 @@ std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const 
                                          const BatchShape& shape) {
   const auto total = static_cast<int64_t>(chosen.size());
   const int64_t a_round = int64_t{shape.micro_batch} * shape.data_size;
-  int64_t trained = 0;
-  for (const int64_t row : chosen) trained += rows.Trained(row);
+  int64_t trained = 0, tokens = 0;
+  for (const int64_t row : chosen) {
+    trained += rows.Trained(row);
+    tokens += rows.Length(row);
+  }
   const double loss_scale = trained > 0 ? 1.0 / static_cast<double>(trained) : 0.0;
   std::vector<MicroBatch> batches;
   for (int64_t first = 0; first < total; first += a_round) {
@@ -77,7 +89,9 @@ std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const 
     for (const int64_t row : chosen.subspan(begin, count)) mine.push_back(rows.Read(row));
     batches.push_back(MakeMicroBatch(mine, shape, loss_scale));
     MicroBatch& batch = batches.back();
-    for (at::Tensor* tensor : {&batch.tokens, &batch.labels, &batch.positions, &batch.real}) {
+    batch.token_scale = 1.0 / static_cast<double>(std::max<int64_t>(tokens, 1));
+    for (at::Tensor* tensor :
+         {&batch.tokens, &batch.labels, &batch.positions, &batch.real, &batch.sequence, &batch.order}) {
       *tensor = tensor->to(shape.device);
     }
   }

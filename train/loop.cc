@@ -116,6 +116,7 @@ class Run {
 
   // The last checkpoint as a Hugging Face directory.
   void WriteFinal() {
+    WriteHeatMap();
     const int64_t last = std::max(total_steps_, start_at_.step);
     std::filesystem::path newest = CheckpointPath(directory_, last);
     if (last == start_at_.step) newest = *start_at_.checkpoint;  // nothing was left to do
@@ -171,6 +172,7 @@ class Run {
     } else {
       trainer_.optimizer().SkipUpdate();
     }
+    logged.experts = Balance(logged.skipped.empty());
     double flops = 0;
     int64_t all_tokens = 0;
     for (const int64_t row : batch) {
@@ -191,6 +193,24 @@ class Run {
   GradientReport FinishGradients() {
     const Span span(trace_.get(), "compute", "finish gradients");
     return trainer_.FinishGradients();
+  }
+
+  // What routers did in this step, for the log; biases follow where the step was made. Collective.
+  Json Balance(bool updated) {
+    const ExpertBalance step = trainer_.TakeBalance();
+    if (step.empty()) return {};
+    const double speed = config_.experts().bias_speed();
+    if (updated && speed > 0) trainer_.MoveBiases(step, speed);
+    balance_.Join(step);
+    return step.ToJson();
+  }
+
+  void WriteHeatMap() {
+    if (job_.rank() != 0 || balance_.empty()) return;
+    const std::string drawing = balance_.HeatMap();
+    WholeFile file(directory_ / "experts.svg");
+    file.Write(drawing.data(), drawing.size());
+    file.Commit();
   }
 
   // Empty where the numbers are sound. All ranks see the same.
@@ -217,6 +237,7 @@ class Run {
   Trainer trainer_;
   std::optional<RunSaver> saver_;
   std::optional<RunLog> log_;  // on rank 0
+  ExpertBalance balance_;      // of all steps so far
   double peak_rate_ = 0;       // of all ranks together
   Clock::time_point start_;
 };

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/base/json.h"
 
 namespace trireme {
 namespace {
@@ -46,6 +45,7 @@ void RunLog::Write(const LoggedStep& step) {
                {"epoch", step.epoch},
                {"elapsed_seconds", step.elapsed_seconds},
                {"remaining_seconds", remaining}};
+  if (!step.experts.is_null()) line["experts"] = step.experts;
   if (!step.skipped.empty()) line["skipped"] = step.skipped;
   if (!(file_ << JsonLine(line) << std::endl)) {
     throw RuntimeError(path_.string(), " cannot be written any more; is the disk full?");

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "core/base/json.h"
+
 namespace trireme {
 
 struct LoggedStep {
@@ -23,6 +25,7 @@ struct LoggedStep {
   double epoch = 0;
   double elapsed_seconds = 0;
   int64_t steps_here = 0;  // since the run started or went on
+  Json experts = {};       // how routers used them; null where there are none
   std::string skipped;     // why the update was left out; empty: it was made
 };
 

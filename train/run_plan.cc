@@ -14,6 +14,20 @@ void CheckExperts(const ParallelConfig& parallel, const LayerGraph& graph) {
                    ": ", graph.family, " has no experts to share; write 1 for both");
 }
 
+void CheckRouters(const Config& config) {
+  const ExpertsConfig& experts = config.experts();
+  if (experts.capacity() == 0) {
+    throw InputError(
+        "experts.capacity = 0 leaves no token to any expert; write more than 0, such as 1.25, or ",
+        "overflow: keep for experts without a limit");
+  }
+  if (experts.balance() == BALANCE_POOLED && experts.balance_coefficient() > 0 &&
+      config.parallel().pipeline() > 1) {
+    throw InputError("experts.balance pooled joins the counts of all layers, which parallel.pipeline = ",
+                     config.parallel().pipeline(), " spreads; write parallel.pipeline 1, or another balance");
+  }
+}
+
 int UlyssesOf(const ParallelConfig& parallel) {
   const int context = parallel.context(), inner = parallel.ulysses();
   if (parallel.context_method() == CONTEXT_RING || context == 1) return 1;
@@ -78,7 +92,11 @@ GroupPlan GroupsOf(const Config& config, const Grids& grids) {
 }
 
 GroupPlan GroupsOf(const Config& config, const Grids& grids, bool experts) {
-  return GroupPlan(grids, TrainingGroups({.experts = experts, .buffer_mb = config.comm().buffer_mb()}));
+  const bool global =
+      config.experts().balance() == BALANCE_GLOBAL && config.experts().balance_coefficient() > 0;
+  return GroupPlan(grids, TrainingGroups({.experts = experts,
+                                          .stage_statistics = experts && global,
+                                          .buffer_mb = config.comm().buffer_mb()}));
 }
 
 CommOptions CommOptionsOf(const Config& config) {
@@ -108,6 +126,7 @@ RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
   const ParallelConfig& parallel = config.parallel();
   Grids grids = MakeGrids(world, SizesOf(parallel));
   CheckExperts(parallel, graph);
+  CheckRouters(config);
   CheckSplits(graph, config, grids);
   const int ulysses = UlyssesOf(parallel);
   CheckHeads(graph, parallel.tensor(), ulysses);

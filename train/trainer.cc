@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <numeric>
@@ -41,6 +42,34 @@ AdamWOptions AdamWOf(const Config& config, const TensorDevice& tensors) {
           .device = tensors.torch()};
 }
 
+BalanceOver BalanceOf(const ExpertsConfig& experts) {
+  if (experts.balance_coefficient() == 0) return BalanceOver::kNothing;
+  switch (experts.balance()) {
+    case BALANCE_SEQUENCE:
+      return BalanceOver::kSequence;
+    case BALANCE_BATCH:
+      return BalanceOver::kBatch;
+    case BALANCE_GLOBAL:
+      return BalanceOver::kGlobal;
+    case BALANCE_POOLED:
+      return BalanceOver::kPooled;
+  }
+  return BalanceOver::kNothing;
+}
+
+RouterOptions RouterOf(const ExpertsConfig& experts, const LayerGraph& graph) {
+  const ExpertOverflow overflow = experts.overflow() == OVERFLOW_DROP  ? ExpertOverflow::kDrop
+                                  : experts.overflow() == OVERFLOW_PAD ? ExpertOverflow::kPad
+                                                                       : ExpertOverflow::kKeep;
+  return {.balance = BalanceOf(experts),
+          .balance_coefficient = experts.balance_coefficient(),
+          .z_coefficient = experts.z_coefficient(),
+          .overflow = overflow,
+          .capacity = experts.capacity(),
+          .all_gather = experts.dispatch() == DISPATCH_ALL_GATHER,
+          .layers = static_cast<int64_t>(ExpertLayers(graph).size())};
+}
+
 CommOptions CommOptionsFor(const TensorDevice& tensors, const Config& config, Trace* trace) {
   CommOptions options = CommOptionsOf(config);
   options.host_memory = tensors.is_cpu();
@@ -78,7 +107,8 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
                                                 .zero = config.parallel().zero(),
                                                 .sequence = config.parallel().sequence(),
                                                 .keep = KeepOf(config.memory().recompute()),
-                                                .ulysses = plan_.ulysses});
+                                                .ulysses = plan_.ulysses,
+                                                .router = RouterOf(config.experts(), graph)});
   optimizer_ = std::make_unique<ShardedOptimizer>(
       model_->buckets(), OptimizerGroups{groups_->Get("tp"), groups_->Get("world"), model_->tied_embedding()},
       job, AdamWOf(config, tensors_));
@@ -141,6 +171,46 @@ double Trainer::SumLoss() {
       speaks ? mine.reshape({1}).to(at::kFloat, false, /*copy=*/true) : at::zeros({1}, options);
   StartAllReduce(loss, world()).WaitOnHost();
   return loss.item<double>();
+}
+
+// One row for each layer: what each expert got, then tokens, dropped, entropy, and the two losses; behind
+// them for each rank the rows it received a layer, plus one where it has experts at all.
+ExpertBalance Trainer::TakeBalance() {
+  const std::vector<ExpertLayer> layers = ExpertLayers(graph_);
+  if (layers.empty()) return {};
+  ExpertBalance balance(layers, job_.world());
+  std::map<std::string, RouterSums>& sums = model_->router_sums();
+  int64_t received = 0;
+  for (auto& [layer, own] : sums) {
+    const at::Tensor numbers = own.numbers.defined() ? own.numbers.to(at::kCPU) : at::zeros({3});
+    const float* number = numbers.data_ptr<float>();
+    balance.Add(layer, {.rows = own.rows,
+                        .tokens = static_cast<double>(own.tokens),
+                        .dropped = static_cast<double>(own.dropped),
+                        .entropy = number[0],
+                        .balance_loss = number[1],
+                        .z_loss = number[2]});
+    received += own.received;
+    own = {};
+  }
+  if (!sums.empty()) {
+    balance.SetReceived(job_.rank(), static_cast<double>(received) / static_cast<double>(sums.size()));
+  }
+  const at::Tensor all = at::tensor(balance.flat()).to(tensors_.torch());
+  AllReduce(all, world());
+  const at::Tensor whole = all.to(at::kCPU);
+  balance.SetFlat({whole.data_ptr<float>(), static_cast<size_t>(whole.numel())});
+  return balance;
+}
+
+void Trainer::MoveBiases(const ExpertBalance& balance, double speed) {
+  const at::NoGradGuard no_graph;
+  for (const auto& [layer, sums] : model_->router_sums()) {
+    const Weight* bias = model_->weights().FindOrNull(layer + ".router.bias");
+    if (bias == nullptr) continue;
+    const at::Tensor rows = at::tensor(balance.RowsOf(layer)).to(bias->value.device());
+    bias->value.add_((rows.mean() - rows).sign(), speed);
+  }
 }
 
 double Trainer::pipeline_wait_seconds() const { return groups_->Get("pp").waited_seconds(); }

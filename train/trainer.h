@@ -17,6 +17,7 @@
 #include "parallel/executor/model.h"
 #include "parallel/sharding/optimizer.h"
 #include "train/data/rows.h"
+#include "train/expert_balance.h"
 #include "train/run_plan.h"
 
 namespace trireme {
@@ -40,6 +41,12 @@ class Trainer {
   // Gradients are whole in their shares after it.
   GradientReport FinishGradients() { return optimizer_->FinishGradients(); }
   ShardedOptimizer& optimizer() { return *optimizer_; }
+
+  // What routers did since the last call, over all ranks; collective. Empty where the model has no experts.
+  ExpertBalance TakeBalance();
+  // Moves the correction biases by `speed` towards experts that got less than the mean. The same on all
+  // ranks.
+  void MoveBiases(const ExpertBalance& balance, double speed);
 
   Model& model() { return *model_; }
   Communicator& world() { return groups_->Get("world"); }

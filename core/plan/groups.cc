@@ -62,6 +62,7 @@ std::vector<GroupSpec> TrainingGroups(const GroupNeeds& needs) {
       {"tp", kDense, {"tp"}, kLayer, large, "tensor and sequence parallel layers"},
       {"cp", kDense, {"cp"}, kLayer, large, "attention over long sequences"},
       {"tp-cp", kDense, {"tp", "cp"}, kLayer, small, "router statistics of a micro batch"},
+      {"stage", kDense, {"tp", "cp", "dp"}, kLayer, small, "router statistics of all data-parallel ranks"},
       {"etp", kExpert, {"etp"}, kLayer, large, "tensor parallel experts"},
       {"ep", kExpert, {"ep"}, kLayer, large, "tokens to experts and back"},
       {"etp-ep", kExpert, {"etp", "ep"}, kLayer, large, "tokens to experts by all-gather"},
@@ -72,6 +73,7 @@ std::vector<GroupSpec> TrainingGroups(const GroupNeeds& needs) {
   };
   std::erase_if(specs, [&](const GroupSpec& spec) {
     const bool of_experts = spec.grid == kExpert || spec.name == "tp-cp";
+    if (spec.name == "stage" && !needs.stage_statistics) return true;
     return (of_experts && !needs.experts) || (spec.ends_only && !needs.tied_embedding);
   });
   return specs;

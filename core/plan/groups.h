@@ -25,9 +25,10 @@ struct GroupSpec {
 };
 
 struct GroupNeeds {
-  bool experts = true;         // the model has expert layers
-  bool tied_embedding = true;  // the head uses the embedding's weight, which may lie on another stage
-  int buffer_mb = 200;         // of groups that move tensors; others take less
+  bool experts = true;            // the model has expert layers
+  bool tied_embedding = true;     // the head uses the embedding's weight, which may lie on another stage
+  bool stage_statistics = false;  // something is counted over all ranks of a pipeline stage, layer by layer
+  int buffer_mb = 200;            // of groups that move tensors; others take less
 };
 
 // What training needs, in the order of creation. A caller with a factored axis appends its own.

@@ -9,10 +9,13 @@ namespace trireme {
 namespace {
 
 // A model without experts has no such group: theirs is the tensor-parallel one's place holder.
-ExpertParallel ExpertsOf(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups) {
-  return {.group = groups.Get(HasExperts(graph) ? "etp-ep" : "tp"),
+ExpertParallel ExpertsOf(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups,
+                         bool global) {
+  if (!HasExperts(graph)) return {.group = groups.Get("tp")};
+  return {.group = groups.Get("etp-ep"),
           .expert = layout.grids.expert.Size("ep"),
-          .expert_tensor = layout.grids.expert.Size("etp")};
+          .expert_tensor = layout.grids.expert.Size("etp"),
+          .routers = {.batch = &groups.Get("tp-cp"), .stage = global ? &groups.Get("stage") : nullptr}};
 }
 
 bool IsHead(const Layer& layer) { return std::holds_alternative<HeadSpec>(layer.spec); }
@@ -26,7 +29,7 @@ bool TiedEmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placeme
 Model::Model(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups,
              const ModelOptions& options)
     : parallel_{.tensor = {groups.Get("tp"), options.sequence},
-                .experts = ExpertsOf(graph, layout, groups),
+                .experts = ExpertsOf(graph, layout, groups, options.router.balance == BalanceOver::kGlobal),
                 .context = {.group = groups.Get("cp"),
                             .ring = groups.Get("cp").size() / options.ulysses,
                             .ulysses = options.ulysses}} {
@@ -49,7 +52,8 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
     std::vector<StageLayer> running;
     for (size_t i = range.begin; i < range.end; ++i) {
       running.push_back(
-          MakeStageLayer(graph, graph.layers[i], {.recompute_selected = options.keep == Keep::kSelected}));
+          MakeStageLayer(graph, graph.layers[i],
+                         {.recompute_selected = options.keep == Keep::kSelected, .router = options.router}));
     }
     stages_.push_back(std::make_unique<RunningStage>(
         std::move(running), StageOptions{.recompute_layers = options.keep == Keep::kLayerInputs,
@@ -92,7 +96,9 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
   }
 }
 
-StageLayer Model::MakeStageLayer(const LayerGraph& graph, const Layer& layer, const LayerOptions& options) {
+StageLayer Model::MakeStageLayer(const LayerGraph& graph, const Layer& layer, LayerOptions options) {
+  const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+  if (decoder != nullptr && decoder->experts) options.sums = &router_sums_[layer.name];
   StageLayer running{.layer = MakeLayer(layer, *weights_, parallel_, options),
                      .uses = BucketsOf(layer.name),
                      .owns = BucketsOf(layer.name)};

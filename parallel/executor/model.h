@@ -2,7 +2,9 @@
 // them. Puts together what others define; reads no file, trains nothing.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/comm/communicator_set.h"
@@ -34,6 +36,7 @@ struct ModelOptions {
   bool sequence = true;
   Keep keep = Keep::kAll;
   int ulysses = 1;  // of the context ranks; the rest is a ring
+  RouterOptions router = {};
 };
 
 class Model {
@@ -48,6 +51,10 @@ class Model {
   // this rank has none.
   Communicator* tied_embedding() const { return tied_embedding_; }
 
+  // What routers did since it was last cleared, by layer; of this rank's layers with experts.
+  std::map<std::string, RouterSums>& router_sums() { return router_sums_; }
+  Weights& weights() { return *weights_; }
+
   // The micro batches of the next run.
   void SetBatches(const std::vector<MicroBatch>& batches);
   // The sum of this rank's losses; nothing where the head is elsewhere.
@@ -57,13 +64,14 @@ class Model {
   std::vector<Layer> LayersOf(const LayerGraph& graph, const ModelLayout& layout) const;
   void MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups,
                    const ModelOptions& options);
-  StageLayer MakeStageLayer(const LayerGraph& graph, const Layer& layer, const LayerOptions& options);
+  StageLayer MakeStageLayer(const LayerGraph& graph, const Layer& layer, LayerOptions options);
   std::vector<Bucket*> BucketsOf(const std::string& layer);
 
   bool head_has_copy_ = false;  // the tied head is here and the embedding is not: its weight is a copy
   LayerParallel parallel_;
   Communicator* tied_embedding_ = nullptr;
   std::unique_ptr<Weights> weights_;
+  std::map<std::string, RouterSums> router_sums_;
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::unique_ptr<RunningStage>> stages_;
 };

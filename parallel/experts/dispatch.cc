@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/tensor/dtype.h"
@@ -17,42 +18,64 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Way = std::shared_ptr<const Dispatch>;
 
-struct KeptWay : torch::CustomClassHolder {
-  explicit KeptWay(Way way) : way(std::move(way)) {}
-  Way way;
-};
+// One way, in two parts: what is computed between departure and arrival is computed while tokens travel, and
+// its backward pass while their gradients travel back. What stands for the tokens meanwhile has no elements.
+struct Journey : torch::CustomClassHolder {
+  Journey(Way way, at::Tensor places, bool to_experts)
+      : way(std::move(way)), places(std::move(places)), to_experts(to_experts) {}
 
-const Dispatch& Keep(AutogradContext* context, const Way& way, const at::Tensor& places) {
-  context->saved_data["way"] = c10::IValue::make_capsule(c10::make_intrusive<KeptWay>(way));
-  context->saved_data["places"] = places;
-  return *way;
+  void Depart(const at::Tensor& x, bool there) {
+    flight = there ? way->StartSpread(x, places) : way->StartCollect(x, places);
+  }
+  at::Tensor Arrive(bool there) {
+    Flight landing = std::exchange(flight, {});
+    return there ? way->FinishSpread(landing, places) : way->FinishCollect(landing, places);
+  }
+
+  const Way way;
+  const at::Tensor places;
+  const bool to_experts;
+  Flight flight;
+};
+using JourneyPtr = c10::intrusive_ptr<Journey>;
+
+void Keep(AutogradContext* context, const JourneyPtr& journey) {
+  context->saved_data["journey"] = c10::IValue::make_capsule(journey);
 }
 
-const Dispatch& Kept(AutogradContext* context) {
-  return *static_cast<const KeptWay*>(context->saved_data["way"].toCapsule().get())->way;
+JourneyPtr Kept(AutogradContext* context) {
+  return c10::static_intrusive_pointer_cast<Journey>(context->saved_data["journey"].toCapsule());
 }
 
-struct ToExpertsFunction : torch::autograd::Function<ToExpertsFunction> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Way& way,
-                            const at::Tensor& places) {
-    return Keep(context, way, places).Spread(x, places);
+struct Departure : torch::autograd::Function<Departure> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const JourneyPtr& journey) {
+    Keep(context, journey);
+    journey->Depart(x, journey->to_experts);
+    return at::empty({0}, x.options());
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {Kept(context).Collect(gradients[0].contiguous(), context->saved_data["places"].toTensor()),
-            at::Tensor(), at::Tensor()};
+  static variable_list backward(AutogradContext* context, const variable_list&) {
+    const JourneyPtr journey = Kept(context);
+    return {journey->Arrive(!journey->to_experts), at::Tensor()};
   }
 };
 
-struct FromExpertsFunction : torch::autograd::Function<FromExpertsFunction> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows, const Way& way,
-                            const at::Tensor& places) {
-    return Keep(context, way, places).Collect(rows, places);
+struct Arrival : torch::autograd::Function<Arrival> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& ticket, const JourneyPtr& journey) {
+    Keep(context, journey);
+    return journey->Arrive(journey->to_experts);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {Kept(context).Spread(gradients[0].contiguous(), context->saved_data["places"].toTensor()),
-            at::Tensor(), at::Tensor()};
+    const JourneyPtr journey = Kept(context);
+    journey->Depart(gradients[0].contiguous(), !journey->to_experts);
+    return {at::empty({0}, gradients[0].options()), at::Tensor()};
   }
 };
+
+at::Tensor Travel(const at::Tensor& x, const JourneyPtr& journey, const std::function<void()>& meanwhile) {
+  const at::Tensor ticket = Departure::apply(x, journey);
+  if (meanwhile) meanwhile();
+  return Arrival::apply(ticket, journey);
+}
 
 // In elements of rows of that size.
 Parts Scaled(const Parts& parts, int64_t size) {
@@ -66,63 +89,149 @@ std::span<int64_t> Span(const at::Tensor& tensor) {
   return {tensor.data_ptr<int64_t>(), static_cast<size_t>(tensor.numel())};
 }
 
+// So that all experts of the group work on equally many rows: what its micro batches' capacities allow, each
+// known to all ranks that share it.
+int64_t LeastRows(const at::Tensor& capacities, const at::Tensor& counts, const ExpertParallel& parallel) {
+  const int64_t shared_by = parallel.routers.batch == nullptr ? 1 : parallel.routers.batch->size();
+  const int64_t brought = (capacities.sum().item<int64_t>() + shared_by - 1) / shared_by;
+  return std::max({brought, capacities.max().item<int64_t>(), counts.sum(0).max().item<int64_t>()});
+}
+
+// `x` with rows of `value` behind it, `rows` in all.
+at::Tensor Filled(const at::Tensor& x, int64_t rows, int64_t value) {
+  if (x.size(0) == rows) return x.contiguous();
+  return at::cat({x, at::full({rows - x.size(0), x.size(1)}, value, x.options())});
+}
+
 at::Tensor Column(const std::vector<int64_t>& numbers) {
   return at::tensor(numbers, at::kLong).view({static_cast<int64_t>(numbers.size()), 1});
 }
 
 }  // namespace
 
-Dispatch::Dispatch(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel)
-    : group_(parallel.group), copies_(parallel.expert_tensor) {
+Dispatch::Dispatch(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
+                   int64_t capacity, bool all_gather)
+    : group_(parallel.group),
+      gathers_(all_gather && parallel.group.size() > 1),
+      copies_(parallel.expert_tensor),
+      tokens_(chosen.size(0)) {
+  if (gathers_) {
+    PlanGather(chosen, experts, parallel, capacity);
+  } else {
+    PlanExchangeOf(chosen, experts, parallel, capacity);
+  }
+}
+
+void Dispatch::PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
+                              int64_t capacity) {
   const at::Tensor on_host = chosen.to(at::kCPU).contiguous();
   at::Tensor places = at::empty_like(on_host);
   counts_ = PlacesByExpert(Span(on_host), experts, Span(places));
-  const at::Tensor mine = at::tensor(counts_, at::kLong).to(chosen.device());
-  const at::Tensor all = AllGatherRows(mine, group_).to(at::kCPU);  // [ranks · experts]
-  plan_ = PlanExchange(Span(all), {.experts = experts,
-                                   .expert = parallel.expert,
-                                   .expert_tensor = parallel.expert_tensor,
-                                   .rank = group_.rank()});
+  std::vector<int64_t> sent = counts_;
+  sent.push_back(capacity);
+  const at::Tensor mine = at::tensor(sent, at::kLong).to(chosen.device()).unsqueeze(0);
+  const at::Tensor known = AllGatherRows(mine, group_).to(at::kCPU);  // [ranks, experts + 1]
+  const at::Tensor all = known.narrow(1, 0, experts).contiguous();
+  const int64_t least = capacity == 0 ? 0 : LeastRows(known.select(1, experts), all, parallel);
+  plan_ = PlanExchange(Span(all),
+                       {.experts = experts,
+                        .expert = parallel.expert,
+                        .expert_tensor = parallel.expert_tensor,
+                        .rank = group_.rank()},
+                       least);
   places_ = places.to(chosen.device());
   regrouped_ = Column(plan_.regrouped).to(chosen.device());
   ends_ = std::make_shared<const std::vector<int64_t>>(plan_.ends);
 }
 
-at::Tensor Dispatch::Exchange(const at::Tensor& rows, const Parts& sent, const Parts& received,
-                              int64_t result_rows) const {
-  if (group_.size() == 1) return rows;
+// Each rank looks at all tokens' choices and takes those of its own experts.
+void Dispatch::PlanGather(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
+                          int64_t capacity) {
+  const ExpertLayout layout{experts, parallel.expert, parallel.expert_tensor, group_.rank()};
+  const at::Tensor sizes = at::tensor({chosen.size(0), capacity}, at::kLong).to(chosen.device()).unsqueeze(0);
+  const at::Tensor known = AllGatherRows(sizes, group_).to(at::kCPU);
+  const int64_t most = known.select(1, 0).max().item<int64_t>();
+  const at::Tensor all = AllGatherRows(Filled(chosen, most, -1), group_).to(at::kCPU);
+  const at::Tensor counts = at::bincount(all.flatten() + 1, {}, experts + 1).narrow(0, 1, experts);
+  const int64_t least = capacity == 0 ? 0 : LeastRows(known.select(1, 1), counts.unsqueeze(0), parallel);
+  const at::Tensor here = all - layout.first();
+  const at::Tensor own = here.masked_fill(here.lt(0).logical_or(here.ge(layout.held())), -1).contiguous();
+  at::Tensor places = at::empty_like(own), mine = chosen.to(at::kCPU).contiguous();
+  at::Tensor unused = at::empty_like(mine);
+  counts_ = PlacesByExpert(Span(mine), experts, Span(unused));
+  std::vector<int64_t> ends;
+  for (const int64_t rows : PlacesByExpert(Span(own), layout.held(), Span(places), least)) {
+    plan_.received_rows += rows;
+    plan_.held_rows += std::max(rows, least);
+    ends.push_back(plan_.held_rows);
+  }
+  places_ = places.to(chosen.device());
+  ends_ = std::make_shared<const std::vector<int64_t>>(std::move(ends));
+}
+
+Flight Dispatch::StartExchange(const at::Tensor& rows, const Parts& sent, const Parts& received,
+                               int64_t result_rows) const {
+  if (group_.size() == 1) return {{}, rows, rows.scalar_type()};
   const at::Tensor source = rows.contiguous(),
                    result = at::empty({result_rows, rows.size(1)}, rows.options());
-  Pending pending(group_.AllToAllV(source.data_ptr(), Scaled(sent, rows.size(1)), result.data_ptr(),
+  return {Pending(group_.AllToAllV(source.data_ptr(), Scaled(sent, rows.size(1)), result.data_ptr(),
                                    Scaled(received, rows.size(1)), FromTorch(rows.scalar_type())),
-                  {source, result});
-  WeightGradients::RunQueued();
+                  {source, result}),
+          result, rows.scalar_type()};
+}
+
+Flight Dispatch::StartSpread(const at::Tensor& x, const at::Tensor& places) const {
+  if (!gathers_) {
+    return StartExchange(SpreadRows(x, places, plan_.sent_rows), plan_.sent, plan_.received,
+                         plan_.received_rows);
+  }
+  const at::Tensor whole = at::empty({places.size(0), x.size(1)}, x.options());
+  return {StartAllGather(Filled(x, places.size(0) / group_.size(), 0), whole, group_), whole,
+          x.scalar_type()};
+}
+
+at::Tensor Dispatch::FinishSpread(Flight& flight, const at::Tensor& places) const {
+  flight.Land();
+  const bool gaps = plan_.held_rows > plan_.received_rows;
+  if (gathers_) return SpreadRows(flight.arriving, places, plan_.held_rows, gaps);
+  return in_order() ? flight.arriving : SpreadRows(flight.arriving, regrouped_, plan_.held_rows, gaps);
+}
+
+// With all-gather: parts of sums over etp and ep, added in fp32.
+Flight Dispatch::StartCollect(const at::Tensor& rows, const at::Tensor& places) const {
+  if (!gathers_) {
+    const at::Tensor by_rank = in_order() ? rows : SumRows(rows, regrouped_);
+    return StartExchange(by_rank, plan_.received, plan_.returned, copies_ * plan_.sent_rows);
+  }
+  const at::Tensor parts = SumRows(rows, places).to(at::kFloat).contiguous();
+  const at::Tensor sum = at::empty({parts.size(0) / group_.size(), parts.size(1)}, parts.options());
+  return {StartReduceScatter(parts, sum, group_), sum, rows.scalar_type()};
+}
+
+at::Tensor Dispatch::FinishCollect(Flight& flight, const at::Tensor& places) const {
+  flight.Land();
+  if (!gathers_) return SumRows(flight.arriving, places, copies_);
+  const int64_t a_token = places.size(0) / std::max<int64_t>(places_.size(0), 1);  // k where rows are choices
+  return flight.arriving.narrow(0, 0, tokens_ * a_token).to(flight.type);
+}
+
+void Flight::Land() {
+  if (pending.under_way()) WeightGradients::RunQueued();
   pending.Wait();
-  return result;
 }
 
-at::Tensor Dispatch::Spread(const at::Tensor& x, const at::Tensor& places) const {
-  const at::Tensor sent = SpreadRows(x, places, plan_.sent_rows);
-  const at::Tensor arrived = Exchange(sent, plan_.sent, plan_.received, plan_.received_rows);
-  return group_.size() == 1 ? arrived : SpreadRows(arrived, regrouped_, plan_.received_rows);
-}
-
-at::Tensor Dispatch::Collect(const at::Tensor& rows, const at::Tensor& places) const {
-  const at::Tensor by_rank = group_.size() == 1 ? rows : SumRows(rows, regrouped_);
-  return SumRows(Exchange(by_rank, plan_.received, plan_.returned, copies_ * plan_.sent_rows), places,
-                 copies_);
-}
-
-at::Tensor Dispatch::ToExperts(const Way& way, const at::Tensor& x) {
-  return ToExpertsFunction::apply(x, way, way->places_);
+at::Tensor Dispatch::ToExperts(const Way& way, const at::Tensor& x, const std::function<void()>& meanwhile) {
+  return Travel(x, c10::make_intrusive<Journey>(way, way->places_, true), meanwhile);
 }
 
 at::Tensor Dispatch::WeightsToExperts(const Way& way, const at::Tensor& weights) {
-  return ToExpertsFunction::apply(weights.reshape({-1, 1}), way, way->places_.view({-1, 1})).squeeze(1);
+  const at::Tensor places = way->places_.view({-1, 1});
+  return Travel(weights.reshape({-1, 1}), c10::make_intrusive<Journey>(way, places, true), {}).squeeze(1);
 }
 
-at::Tensor Dispatch::FromExperts(const Way& way, const at::Tensor& rows) {
-  return FromExpertsFunction::apply(rows, way, way->places_);
+at::Tensor Dispatch::FromExperts(const Way& way, const at::Tensor& rows,
+                                 const std::function<void()>& meanwhile) {
+  return Travel(rows, c10::make_intrusive<Journey>(way, way->places_, false), meanwhile);
 }
 
 }  // namespace trireme

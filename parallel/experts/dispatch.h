@@ -1,14 +1,18 @@
 // Tokens to the ranks of their experts and back, each way beside its adjoint: dispatch copies a token to all
-// its experts, combine sums what stands there, and the gradient of one is the other. No token is dropped.
+// its experts, combine sums what stands there, and the gradient of one is the other.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "core/comm/communicator.h"
 #include "ops/grouped_linear.h"
 #include "parallel/experts/dispatch_plan.h"
+#include "parallel/experts/router_losses.h"
+#include "parallel/tensor/collectives.h"
 
 namespace trireme {
 
@@ -16,36 +20,64 @@ struct ExpertParallel {
   Communicator& group;  // etp-ep
   int expert = 1;
   int expert_tensor = 1;
+  RouterGroups routers = {};
+};
+
+// Rows under way.
+struct Flight {
+  Pending pending;
+  at::Tensor arriving;
+  at::ScalarType type = at::kFloat;  // of the rows
+
+  void Land();
 };
 
 // The way of one micro batch through one layer, for forward and backward.
 class Dispatch {
  public:
-  // Collective over the group. chosen: [tokens, k] int64, -1: goes nowhere.
-  Dispatch(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel);
+  // Collective over the group. chosen: [tokens, k] int64, -1: goes nowhere. Tokens travel to the ranks of
+  // their experts, or with `all_gather` to all of the group, where each takes what its experts want.
+  // capacity: rows of an expert that each rank's micro batch has at most; more than 0: experts are filled up
+  // to what the group's micro batches may bring.
+  Dispatch(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel, int64_t capacity = 0,
+           bool all_gather = false);
 
-  // x: [tokens, size]; the result has the rows of this rank's experts: [rows, size].
-  static at::Tensor ToExperts(const std::shared_ptr<const Dispatch>& way, const at::Tensor& x);
+  // x: [tokens, size]; the result has the rows of this rank's experts: [rows, size]. `meanwhile` is called
+  // while they travel, and what it computes is differentiated while the gradients do.
+  static at::Tensor ToExperts(const std::shared_ptr<const Dispatch>& way, const at::Tensor& x,
+                              const std::function<void()>& meanwhile = {});
   // weights: [tokens, k], one for each row.
   static at::Tensor WeightsToExperts(const std::shared_ptr<const Dispatch>& way, const at::Tensor& weights);
   // rows: [rows, size], a part of a sum over etp; the result: [tokens, size].
-  static at::Tensor FromExperts(const std::shared_ptr<const Dispatch>& way, const at::Tensor& rows);
+  static at::Tensor FromExperts(const std::shared_ptr<const Dispatch>& way, const at::Tensor& rows,
+                                const std::function<void()>& meanwhile = {});
 
   const GroupEnds& ends() const { return ends_; }  // of the experts' rows
   // How many of this rank's choices each expert got: [experts].
   const std::vector<int64_t>& counts() const { return counts_; }
+  int64_t received_rows() const { return plan_.received_rows; }
 
-  // Without autograd. places: [tokens, k] or [tokens · k, 1], rows in the order they are sent.
-  at::Tensor Spread(const at::Tensor& x, const at::Tensor& places) const;
-  at::Tensor Collect(const at::Tensor& rows, const at::Tensor& places) const;
-  const at::Tensor& places() const { return places_; }
+  // Without autograd, each in two parts. places: [tokens, k] or [tokens · k, 1], rows in the order they are
+  // sent.
+  Flight StartSpread(const at::Tensor& x, const at::Tensor& places) const;
+  at::Tensor FinishSpread(Flight& flight, const at::Tensor& places) const;
+  Flight StartCollect(const at::Tensor& rows, const at::Tensor& places) const;
+  at::Tensor FinishCollect(Flight& flight, const at::Tensor& places) const;
 
  private:
-  at::Tensor Exchange(const at::Tensor& rows, const Parts& sent, const Parts& received,
-                      int64_t result_rows) const;
+  void PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
+                      int64_t capacity);
+  void PlanGather(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
+                  int64_t capacity);
+  Flight StartExchange(const at::Tensor& rows, const Parts& sent, const Parts& received,
+                       int64_t result_rows) const;
+  // Whether rows stand as they arrive.
+  bool in_order() const { return group_.size() == 1 && plan_.held_rows == plan_.received_rows; }
 
   Communicator& group_;
+  const bool gathers_;
   const int copies_;  // etp
+  const int64_t tokens_;
   at::Tensor places_;
   at::Tensor regrouped_;  // [received rows, 1]
   std::vector<int64_t> counts_;

@@ -1,5 +1,6 @@
 #include "parallel/experts/dispatch_plan.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/base/error.h"
@@ -17,19 +18,22 @@ void Append(Parts& parts, int64_t count, int64_t offset) {
 }
 
 // From one rank after the other, each by expert, to one expert after the other, each by rank.
-void Regroup(std::span<const int64_t> counts, const ExpertLayout& layout, ExchangePlan& plan) {
+void Regroup(std::span<const int64_t> counts, const ExpertLayout& layout, int64_t least, ExchangePlan& plan) {
   const int64_t held = layout.held(), first = layout.first();
   std::vector<int64_t> next;  // [ranks, held] where a rank's rows of an expert begin
   next.resize(layout.ranks() * held);
   int64_t place = 0;
   for (int64_t expert = 0; expert < held; ++expert) {
+    const int64_t first_place = place;
     for (int64_t rank = 0; rank < layout.ranks(); ++rank) {
       next[rank * held + expert] = place;
       place += counts[rank * layout.experts + first + expert];
     }
+    place = std::max(place, first_place + least);
     plan.ends.push_back(place);
   }
-  plan.regrouped.reserve(place);
+  plan.held_rows = place;
+  plan.regrouped.reserve(plan.received_rows);
   for (int64_t rank = 0; rank < layout.ranks(); ++rank) {
     for (int64_t expert = 0; expert < held; ++expert) {
       const int64_t count = counts[rank * layout.experts + first + expert],
@@ -42,19 +46,37 @@ void Regroup(std::span<const int64_t> counts, const ExpertLayout& layout, Exchan
 }  // namespace
 
 std::vector<int64_t> PlacesByExpert(std::span<const int64_t> chosen, int64_t experts,
-                                    std::span<int64_t> places) {
+                                    std::span<int64_t> places, int64_t least) {
   std::vector<int64_t> counts(experts, 0);
   for (const int64_t expert : chosen) {
     TRIREME_CHECK(expert >= -1 && expert < experts) << "expert " << expert << " of " << experts;
     if (expert >= 0) ++counts[expert];
   }
   std::vector<int64_t> next(experts, 0);
-  std::exclusive_scan(counts.begin(), counts.end(), next.begin(), int64_t{0});
+  for (int64_t expert = 1; expert < experts; ++expert) {
+    next[expert] = next[expert - 1] + std::max(counts[expert - 1], least);
+  }
   for (size_t i = 0; i < chosen.size(); ++i) places[i] = chosen[i] < 0 ? -1 : next[chosen[i]]++;
   return counts;
 }
 
-ExchangePlan PlanExchange(std::span<const int64_t> counts, const ExpertLayout& layout) {
+void KeepLargest(std::span<int64_t> chosen, std::span<const float> weights, std::span<const int64_t> order,
+                 int64_t experts, int64_t capacity) {
+  const size_t k = order.empty() ? 1 : chosen.size() / order.size();
+  std::vector<std::vector<size_t>> of_expert(experts);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (chosen[i] >= 0) of_expert[chosen[i]].push_back(i);
+  }
+  for (std::vector<size_t>& choices : of_expert) {
+    if (static_cast<int64_t>(choices.size()) <= capacity) continue;
+    std::sort(choices.begin(), choices.end(), [&](size_t a, size_t b) {
+      return weights[a] != weights[b] ? weights[a] > weights[b] : order[a / k] < order[b / k];
+    });
+    for (size_t i = static_cast<size_t>(capacity); i < choices.size(); ++i) chosen[choices[i]] = -1;
+  }
+}
+
+ExchangePlan PlanExchange(std::span<const int64_t> counts, const ExpertLayout& layout, int64_t least) {
   TRIREME_CHECK(static_cast<int64_t>(counts.size()) == layout.ranks() * layout.experts);
   const int64_t held = layout.held();
   const auto of = [&](int64_t rank) { return counts.subspan(rank * layout.experts, layout.experts); };
@@ -69,7 +91,7 @@ ExchangePlan PlanExchange(std::span<const int64_t> counts, const ExpertLayout& l
     Append(plan.received, arriving, plan.received_rows);
     plan.received_rows += arriving;
   }
-  Regroup(counts, layout, plan);
+  Regroup(counts, layout, least, plan);
   return plan;
 }
 

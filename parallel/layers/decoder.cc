@@ -36,7 +36,8 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
                           .gate_up = weights.Find(layer.name + ".experts.gate_up.weight"),
                           .down = weights.Find(layer.name + ".experts.down.weight"),
                           .bias = weights.FindOrNull(layer.name + ".router.bias")};
-  experts_.emplace(*spec_.experts, own, parallel.experts, recompute_);
+  experts_.emplace(*spec_.experts, own, parallel.experts,
+                   ExpertsOptions{.recompute = recompute_, .router = options.router, .sums = options.sums});
 }
 
 at::Tensor DecoderLayer::Forward(const at::Tensor& x, const MicroBatch& batch) const {
@@ -93,13 +94,25 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, const MicroBatch& ba
       return TakeShare(RmsNorm(x, mlp_norm_, spec_.norm_eps), parallel_);
     };
   }
-  const at::Tensor routed = experts_->Forward(share, ShareOf(batch.real, parallel_));
-  return GiveShare(mlp_ ? routed + Shared(attended, share) : routed, parallel_);
+  const RouterTokens tokens{.real = ShareOf(batch.real, parallel_),
+                            .sequence = ShareOf(batch.sequence, parallel_),
+                            .order = ShareOf(batch.order, parallel_),
+                            .sequences = batch.sequences,
+                            .scale = batch.token_scale,
+                            .pool = &batch.pool};
+  if (!mlp_) return GiveShare(experts_->Forward(share, tokens), parallel_);
+  LinearInput activated{at::Tensor()};
+  at::Tensor shared;
+  const auto up = [&] {
+    activated = mlp_->Up(EnterNormalised(attended.normalised, attended.sum, mlp_norm_));
+  };
+  const auto down = [&] { shared = Shared(activated, share); };
+  const at::Tensor routed = experts_->Forward(share, tokens, {.on_the_way = up, .on_the_way_back = down});
+  return GiveShare(routed + shared, parallel_);
 }
 
-at::Tensor DecoderLayer::Shared(const AddedNorm& attended, const LinearInput& share) const {
-  const at::Tensor whole = mlp_->Forward(EnterNormalised(attended.normalised, attended.sum, mlp_norm_));
-  const at::Tensor mine = TakeShare(whole, parallel_);
+at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput& share) const {
+  const at::Tensor mine = TakeShare(mlp_->Down(activated), parallel_);
   if (shared_gate_ == nullptr) return mine;
   return mine * RouterLogits(share, *shared_gate_).sigmoid().to(mine.scalar_type());
 }

@@ -27,7 +27,8 @@ class DecoderLayer : public RunningLayer {
   // x: normalised, inside the block; `again` makes it anew where it is not kept.
   at::Tensor Attention(const LinearInput& x, const MicroBatch& batch) const;
   at::Tensor Experts(const AddedNorm& attended, const MicroBatch& batch) const;
-  at::Tensor Shared(const AddedNorm& attended, const LinearInput& share) const;
+  // What the shared experts' hidden units give to this rank's share of the tokens.
+  at::Tensor Shared(const LinearInput& activated, const LinearInput& share) const;
   // `normalised` inside a block, with the way to make it again from `x` and `norm` where that is asked for.
   LinearInput EnterNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
   at::Tensor AttentionCore(const Heads& heads, const MicroBatch& batch) const;

@@ -12,6 +12,7 @@
 #include "ops/rotary.h"
 #include "parallel/context/ulysses.h"
 #include "parallel/experts/dispatch.h"
+#include "parallel/experts/router_losses.h"
 #include "parallel/graph/graph.h"
 #include "parallel/layers/weights.h"
 #include "parallel/tensor/regions.h"
@@ -23,17 +24,22 @@ namespace trireme {
 struct MicroBatch {
   int64_t rows = 0;
   int64_t length = 0;
-  at::Tensor tokens;      // [rows · length] int64
-  at::Tensor labels;      // [rows · length] int64: the token after each one, -100 where it is not trained
-  at::Tensor positions;   // [rows · length] int64
-  double loss_scale = 1;  // 1 / trained tokens of the whole batch
-  at::Tensor real = {};   // [rows · length] bool: false for padding
+  at::Tensor tokens;         // [rows · length] int64
+  at::Tensor labels;         // [rows · length] int64: the token after each one, -100 where it is not trained
+  at::Tensor positions;      // [rows · length] int64
+  double loss_scale = 1;     // 1 / trained tokens of the whole batch
+  at::Tensor real = {};      // [rows · length] bool: false for padding
+  double token_scale = 0;    // 1 / tokens of the whole batch, padding not counted
+  at::Tensor sequence = {};  // [rows · length] int64: which of the micro batch's documents; -1 for padding
+  int64_t sequences = 0;     // documents of the micro batch
+  at::Tensor order = {};     // [rows · length] int64: place among all tokens of the micro batch
   std::shared_ptr<const ContextPlan> context = {};  // which tokens see which, here and on other ranks
 
   // Made once for all layers with the same frequencies.
   const RotaryTable& TableFor(const std::vector<double>& frequencies, double magnitude) const;
 
   mutable std::map<std::vector<double>, RotaryTable> tables = {};  // by frequencies and, last, magnitude
+  mutable RouterPool pool = {};                                    // what routers counted, all layers
 };
 
 class RunningLayer {
@@ -60,6 +66,8 @@ struct LayerParallel {
 struct LayerOptions {
   bool recompute_selected =
       false;  // what is large and cheap is made again: attention core, norms, activation
+  RouterOptions router = {};
+  RouterSums* sums = nullptr;  // of this layer; outlives it
 };
 
 // Weights and `parallel` outlive the layer.

@@ -14,7 +14,7 @@ MlpBlock::MlpBlock(const std::string& role, const Weights& weights, const Tensor
       down_(weights.Find(role + ".down.weight")),
       down_bias_(weights.FindOrNull(role + ".down.bias")) {}
 
-at::Tensor MlpBlock::Forward(const LinearInput& x) const {
+LinearInput MlpBlock::Up(const LinearInput& x) const {
   const at::Tensor gate_up = Linear(x, gate_up_, gate_up_bias_);
   LinearInput activated(SwiGlu(gate_up));
   if (recompute_) {
@@ -23,6 +23,10 @@ at::Tensor MlpBlock::Forward(const LinearInput& x) const {
       return SwiGlu(gate_up);
     };
   }
+  return activated;
+}
+
+at::Tensor MlpBlock::Down(const LinearInput& activated) const {
   return AddBias(Leave(Linear(activated, down_), parallel_), down_bias_);
 }
 

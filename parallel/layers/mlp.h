@@ -17,7 +17,10 @@ class MlpBlock {
   MlpBlock(const std::string& role, const Weights& weights, const TensorParallel& parallel, bool recompute);
 
   // x: all tokens, inside the block; the result is outside it.
-  at::Tensor Forward(const LinearInput& x) const;
+  at::Tensor Forward(const LinearInput& x) const { return Down(Up(x)); }
+  // The same in two parts, with the hidden units of this rank between them.
+  LinearInput Up(const LinearInput& x) const;
+  at::Tensor Down(const LinearInput& activated) const;
 
  private:
   const TensorParallel& parallel_;

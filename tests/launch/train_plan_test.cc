@@ -150,6 +150,10 @@ TEST_F(TrainPlanTest, RefusesLayouts) {
       3, {"parallel.context=3", "parallel.context_method=hybrid"});
   ExpectRefused("parallel.expert = 2, expert_tensor = 1: qwen3 has no experts to share; write 1 for both", 2,
                 {"parallel.expert=2"});
+  ExpectRefused("experts.capacity = 0 leaves no token to any expert; write more than 0", 1,
+                {"experts.capacity=0", "experts.overflow=drop"});
+  ExpectRefused("experts.balance pooled joins the counts of all layers, which parallel.pipeline = 2 spreads",
+                2, {"parallel.pipeline=2", "experts.balance=pooled", "experts.balance_coefficient=0.1"});
 }
 
 TEST_F(TrainPlanTest, RefusesSchedules) {
@@ -195,9 +199,11 @@ TEST_F(TrainPlanTest, RefusesFilesThatAreNotThere) {
 
 TEST_F(TrainPlanTest, RefusesAModelThatIsNotKnown) {
   WriteModel("gpt2");
-  ExpectRefused(folder_ + "/model/config.json: model_type 'gpt2' is not known; known: deepseek_v2, deepseek_v3, llama, mixtral, "
-                          "qwen2, qwen2_moe, qwen3, qwen3_moe", 1,
-                {});
+  ExpectRefused(folder_ +
+                    "/model/config.json: model_type 'gpt2' is not known; known: deepseek_v2, deepseek_v3, "
+                    "llama, mixtral, "
+                    "qwen2, qwen2_moe, qwen3, qwen3_moe",
+                1, {});
 }
 
 }  // namespace

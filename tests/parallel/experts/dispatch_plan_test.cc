@@ -111,6 +111,27 @@ TEST(DispatchPlan, EveryRowReachesAllRanksOfItsExpert) {
   }
 }
 
+TEST(DispatchPlan, ExpertsWithFewRowsAreFilledUp) {
+  // Two ranks, two experts each; expert 2 gets nothing, expert 3 more than the least.
+  const std::vector<int64_t> counts = {1, 0, 0, 3, 0, 2, 0, 2};
+  const ExchangePlan plan = PlanExchange(counts, {.experts = 4, .expert = 2, .rank = 1}, /*least=*/4);
+  EXPECT_EQ(plan.received_rows, 5);
+  EXPECT_EQ(plan.held_rows, 9);
+  EXPECT_EQ(plan.ends, (std::vector<int64_t>{4, 9}));
+  EXPECT_EQ(plan.regrouped, (std::vector<int64_t>{4, 5, 6, 7, 8}));
+}
+
+TEST(DispatchPlan, BeyondACapacityTheSmallestWeightsGoNowhere) {
+  // Three tokens of two choices; expert 0 is chosen by all, twice with the same weight.
+  std::vector<int64_t> chosen = {0, 1, 0, 2, 1, 0};
+  const std::vector<float> weights = {0.25f, 0.75f, 0.25f, 0.5f, 0.5f, 0.9f};
+  const std::vector<int64_t> order = {7, 3, 5};  // the second token comes first
+  KeepLargest(chosen, weights, order, 3, 2);
+  EXPECT_EQ(chosen, (std::vector<int64_t>{-1, 1, 0, 2, 1, 0}));
+  KeepLargest(chosen, weights, order, 3, 1);
+  EXPECT_EQ(chosen, (std::vector<int64_t>{-1, 1, -1, 2, -1, 0}));
+}
+
 TEST(DispatchPlan, AnExpertOutOfRangeIsABug) {
   std::vector<int64_t> places(1);
   EXPECT_DEATH(PlacesByExpert(std::vector<int64_t>{8}, 8, places), "expert 8 of 8");

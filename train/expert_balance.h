@@ -1,0 +1,68 @@
+// ExpertBalance: how evenly routers used their experts: what every expert of every layer got, how sure
+// routers were, what was dropped, and which rank had most to do. Counts over all ranks; the object for
+// log.jsonl, and a heat map. No tensor.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "parallel/graph/graph.h"
+
+namespace trireme {
+
+struct ExpertLayer {
+  std::string name;
+  int64_t experts = 0;
+};
+
+// Those layers of the model that have experts, in order.
+std::vector<ExpertLayer> ExpertLayers(const LayerGraph& graph);
+
+struct LayerBalance {         // sums over tokens
+  std::vector<int64_t> rows;  // [experts]; empty: none
+  double tokens = 0;
+  double dropped = 0;
+  double entropy = 0;
+  double balance_loss = 0;
+  double z_loss = 0;
+};
+
+class ExpertBalance {
+ public:
+  ExpertBalance() = default;
+  ExpertBalance(std::vector<ExpertLayer> layers, int world);
+
+  bool empty() const { return layers_.empty(); }
+  void Add(const std::string& layer, const LayerBalance& sums);
+  // Rows a layer that a rank's experts received.
+  void SetReceived(int rank, double rows);
+  // All numbers in one row, to be summed over ranks and put back.
+  const std::vector<float>& flat() const { return flat_; }
+  void SetFlat(std::span<const float> sums) { flat_.assign(sums.begin(), sums.end()); }
+  // Another step's numbers on top.
+  void Join(const ExpertBalance& step);
+
+  std::vector<float> RowsOf(const std::string& layer) const;  // [experts]
+  double drop_rate() const;                                   // of all choices
+  double entropy() const;                                     // mean of all tokens and layers, in nats
+  double balance_loss() const;                                // sum over layers
+  double z_loss() const;
+  Json ToJson() const;
+  // Layers down, experts across; white is the mean, red more, blue less.
+  std::string HeatMap() const;
+
+ private:
+  size_t Begin(const std::string& layer) const;
+  double SumOf(int number) const;
+
+  std::vector<ExpertLayer> layers_;
+  std::vector<size_t> begins_;  // of each layer's numbers
+  size_t ranks_begin_ = 0;
+  std::vector<float> flat_;
+};
+
+}  // namespace trireme
