@@ -20,6 +20,7 @@
   COMMAND(ConvertCommand)         \
   COMMAND(MergeCommand)           \
   COMMAND(TokenizeCommand)        \
+  COMMAND(TokenizerCommand)       \
   COMMAND(InspectCommand)         \
   COMMAND(BenchCommCommand)
 // clang-format on

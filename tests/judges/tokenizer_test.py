@@ -132,7 +132,33 @@ def judge_chats(name, folder):
     return f"ok: {name}: {len(requests)} conversations, tokens and mask equal, {learnt} tokens learnt"
 
 
+def judge_training():
+    """A tokenizer out of a text has the tokens and merges that `tokenizers` finds in it, and a chat template."""
+    source = pathlib.Path("README.md")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch) / "trained"
+        subprocess.run([BUILD / "trireme", "tokenizer", "--text", source, "--vocabulary", "700", "--to", folder],
+                       check=True, stdout=subprocess.DEVNULL)
+        ours, chat = json.loads((folder / "tokenizer.json").read_text()), transformers.AutoTokenizer.from_pretrained(folder)
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=700, show_progress=False, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    theirs.train_from_iterator(source.read_text().splitlines(keepends=True), trainer)
+    wanted = json.loads(theirs.to_str())
+    for part in ("vocab", "merges"):
+        assert ours["model"][part] == wanted["model"][part], f"trained: {part} differ"
+    said = [{"role": "user", "content": "Grüße, 你好"}, {"role": "assistant", "content": "ok"}]
+    rendered = chat.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+    assert rendered == ("<|im_start|>user\nGrüße, 你好<|im_end|>\n<|im_start|>assistant\nok<|im_end|>\n"
+                        "<|im_start|>assistant\n"), rendered
+    assert chat.decode(chat(rendered).input_ids) == rendered and chat.eos_token == "<|im_end|>"
+    return f"ok: a tokenizer trained on {source}: {len(wanted['model']['vocab'])} tokens, the same merges"
+
+
 def main():
+    print(judge_training(), flush=True)
     for name in sys.argv[1:] or INTEGRITY:
         folder = directory_of(name)
         print(judge_texts(name, folder), flush=True)

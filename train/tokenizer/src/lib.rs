@@ -3,6 +3,7 @@
 //! `tokenizers` crate does the rest.
 mod python;
 mod template;
+mod training;
 
 use std::ffi::{c_char, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -84,6 +85,25 @@ pub extern "C" fn trireme_tokenizer_open(json: *const c_char, size: usize, out: 
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
         unsafe { out.write(Box::into_raw(Box::new(tokenizer))) };
+        Ok(())
+    })
+}
+
+/// texts: one line a sample; special: a JSON list of tokens.
+#[no_mangle]
+pub extern "C" fn trireme_tokenizer_train(
+    texts: *const c_char,
+    size: usize,
+    vocabulary: usize,
+    special: *const c_char,
+    special_size: usize,
+    out: *mut Text,
+) -> *mut c_char {
+    guarded(|| {
+        let special: Vec<String> =
+            serde_json::from_str(text_of(special, special_size)?).map_err(|error| error.to_string())?;
+        let lines: Vec<&str> = text_of(texts, size)?.split_inclusive('\n').collect();
+        give_text(out, training::train(&lines, vocabulary, &special)?);
         Ok(())
     })
 }

@@ -1,0 +1,43 @@
+// `trireme tokenizer --text FILE --vocabulary N --to DIR`: a tokenizer for a model that starts from nothing.
+#include <iostream>
+
+#include "core/cli/command.h"
+#include "core/comm/job.h"
+#include "train/tokenizer/tokenizer.h"
+#include "train/tokenizer/tokenizer_training.h"
+
+namespace trireme {
+namespace {
+
+void Train(const Arguments& arguments, Job& job) {
+  if (job.rank() != 0) return;
+  const std::string directory = arguments.value("to");
+  TrainTokenizer(arguments.values("text"), arguments.integer("vocabulary", 0, 1), directory);
+  std::cout << directory << "/tokenizer.json: " << Tokenizer(directory).vocabulary() << " tokens\n";
+}
+
+}  // namespace
+
+Command TokenizerCommand() {
+  return {.name = "tokenizer",
+          .summary =
+              "Trains a tokenizer on texts: byte-level BPE with a chat template, for a model that starts "
+              "from nothing.",
+          .options = {{.name = "text",
+                       .value_name = "FILE",
+                       .help = "a text to train on; more of them with more --text",
+                       .required = true,
+                       .repeatable = true},
+                      {.name = "vocabulary",
+                       .value_name = "N",
+                       .help = "at most so many tokens, special ones included",
+                       .required = true},
+                      {.name = "to",
+                       .value_name = "DIR",
+                       .help = "the directory to write tokenizer.json, tokenizer_config.json and "
+                               "chat_template.jinja into",
+                       .required = true}},
+          .run = Train};
+}
+
+}  // namespace trireme
