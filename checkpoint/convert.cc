@@ -12,10 +12,12 @@
 #include <system_error>
 #include <utility>
 
+#include "checkpoint/adapter_config.h"
 #include "checkpoint/carried_files.h"
 #include "checkpoint/elements.h"
 #include "checkpoint/file_system.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/safetensors_writer.h"
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/store_writer.h"
 #include "checkpoint/whole_file.h"
@@ -156,10 +158,30 @@ void Prepare(const std::filesystem::path& target, const ConvertOptions& options,
   crew.barrier();
 }
 
+// An adapter is small: rank 0 writes it alone, from memory.
+void ExportAdapter(const HfDirectory& source, const std::filesystem::path& target,
+                   const ConvertOptions& options, const Crew& crew) {
+  Prepare(target, options, crew);
+  if (crew.rank == 0) {
+    std::vector<std::vector<std::byte>> memory;
+    std::vector<TensorToWrite> tensors;
+    for (const PlannedTensor& tensor : TensorsOf(source, options)) {
+      const auto* data = static_cast<const std::byte*>(Prepared(options).Elements(source, tensor));
+      memory.emplace_back(data, data + tensor.bytes());
+      tensors.push_back({kAdapterPrefix + tensor.name, tensor.dtype, tensor.shape, memory.back().data()});
+    }
+    WriteSafetensors(PartOf(target) / kAdapterWeightsFile, std::move(tensors));
+    WriteWhole(PartOf(target) / kAdapterConfigFile, source.store()->manifest().adapter_config());
+    Publish(target);
+  }
+  crew.barrier();
+}
+
 }  // namespace
 
 void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target,
                        const ConvertOptions& options, const Crew& crew) {
+  if (HoldsAdapter(source)) return ExportAdapter(source, target, options, crew);
   const std::vector<PlannedTensor> tensors = TensorsOf(source, options);
   const std::vector<PlannedShard> shards = PlanShards(tensors, options.shard_bytes);
   const std::filesystem::path part = PartOf(target);
@@ -175,6 +197,10 @@ void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& t
     Publish(target);
   }
   crew.barrier();
+}
+
+bool HoldsAdapter(const HfDirectory& source) {
+  return source.store() != nullptr && !source.store()->manifest().adapter_config().empty();
 }
 
 void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target,

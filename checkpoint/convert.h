@@ -31,8 +31,11 @@ struct ConvertOptions {
   std::string writer = "trireme";  // the program, for a checkpoint's manifest
 };
 
-// Both write aside and give the target its name when it is complete; a target that is there is refused.
-// Collective.
+// Whether it is a checkpoint of a LoRA run: its weights are an adapter's.
+bool HoldsAdapter(const HfDirectory& source);
+
+// An adapter's checkpoint becomes a PEFT adapter directory. Both write aside and give the target its name
+// when it is complete; a target that is there is refused. Collective.
 void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target,
                        const ConvertOptions& options, const Crew& crew);
 void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target,

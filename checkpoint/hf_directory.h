@@ -11,24 +11,25 @@
 
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store_reader.h"
+#include "checkpoint/tensor_source.h"
 
 namespace trireme {
 
-class HfDirectory {
+class HfDirectory : public TensorSource {
  public:
   // Refuses a directory without weights, and an index that names a file or tensor that is not there.
   explicit HfDirectory(const std::filesystem::path& directory);
 
   // In the order in which a model runs through them, as far as names tell: layers.2 comes before layers.10.
   std::vector<std::string> Names() const;
-  bool Has(const std::string& name) const { return shard_of_.contains(name); }
+  bool Has(const std::string& name) const override { return shard_of_.contains(name); }
   // The tensor's view stays valid until the next call: a checkpoint's tensor is put together from its pieces.
   // A name that is not there is refused, with the nearest.
-  const TensorView& Find(const std::string& name) const;
+  const TensorView& Find(const std::string& name) const override;
   // Type and shape alone: `bytes` may be empty.
-  TensorView Describe(const std::string& name) const;
+  TensorView Describe(const std::string& name) const override;
   // The file that holds the tensor, for messages.
-  std::filesystem::path FileOf(const std::string& name) const;
+  std::filesystem::path FileOf(const std::string& name) const override;
   // Gives the memory back that the tensor's pages took.
   void Release(const std::string& name) const;
 

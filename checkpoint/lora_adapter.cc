@@ -1,29 +1,12 @@
 #include "checkpoint/lora_adapter.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <regex>
-#include <string_view>
 
 #include "checkpoint/elements.h"
 #include "core/base/error.h"
 
 namespace trireme {
 namespace {
-
-constexpr char kConfigFile[] = "adapter_config.json", kWeightsFile[] = "adapter_model.safetensors";
-constexpr std::string_view kPrefix = "base_model.model.";
-
-struct Ending {
-  std::string_view text;
-  bool first;  // A
-  bool embedding;
-};
-constexpr std::array<Ending, 4> kEndings = {{{".lora_A.weight", true, false},
-                                             {".lora_B.weight", false, false},
-                                             {".lora_embedding_A", true, true},
-                                             {".lora_embedding_B", false, true}}};
 
 std::vector<float> Wide(const TensorView& view) {
   std::vector<float> values(static_cast<size_t>(Elements(view.shape)));
@@ -59,112 +42,60 @@ std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, in
 }  // namespace
 
 LoraAdapter::LoraAdapter(const std::filesystem::path& directory, const HfDirectory& base)
-    : directory_(directory),
-      config_(ReadJsonFile((directory / kConfigFile).string())),
-      file_(directory / kWeightsFile) {
-  ReadConfig();
-  for (const auto& [name, view] : file_.tensors()) Sort(name, view);
-  if (pairs_.empty() && replaced_.empty()) throw InputError(file_.path().string(), ": has no tensors");
-  CheckPairs(base);
+    : files_(directory), plan_(files_.Plan()) {
+  for (const std::string& name : files_.Names()) {
+    const std::optional<PairNames> pair = PairOf(name);
+    if (pair) {
+      pairs_.emplace(pair->module + ".weight", *pair);
+    } else {
+      replaced_.insert(name);
+    }
+  }
+  for (const std::string& name : replaced_) CheckReplaced(name, base);
+  for (const auto& [name, pair] : pairs_) CheckPair(name, pair, base);
 }
 
 std::string LoraAdapter::Where(const std::string& name) const {
-  return file_.path().string() + ": '" + name + "'";
+  return files_.path().string() + ": '" + name + "'";
 }
 
-void LoraAdapter::ReadConfig() {
-  const std::string where = (directory_ / kConfigFile).string();
-  if (!config_.is_object()) throw InputError(where, ": is not a JSON object");
-  const auto is = [&](const char* key, const Json& value) {
-    return config_.contains(key) && config_[key] == value;
-  };
-  if (!is("peft_type", "LORA")) {
-    throw InputError(where, ": peft_type is ",
-                     config_.contains("peft_type") ? config_["peft_type"].dump() : "missing",
-                     "; only LORA adapters are read");
+void LoraAdapter::CheckReplaced(const std::string& name, const HfDirectory& base) const {
+  if (!base.Has(name)) {
+    throw InputError(Where(name), " replaces a tensor that ", base.path().string(), " does not have");
   }
-  for (const char* key : {"use_dora", "lora_bias", "fan_in_fan_out"}) {
-    if (is(key, true)) throw InputError(where, ": ", key, " is true, which is not supported");
-  }
-  if (!config_.contains("lora_alpha") || !config_["lora_alpha"].is_number()) {
-    throw InputError(where, ": lora_alpha is missing");
-  }
+  const Shape shape = files_.Describe(name).shape;
+  if (base.Describe(name).shape == shape) return;
+  throw InputError(Where(name), " is ", ShapeText(shape), "; ", base.path().string(), " has ",
+                   ShapeText(base.Describe(name).shape), "; is the adapter for another model?");
 }
 
-void LoraAdapter::Sort(const std::string& name, const TensorView& view) {
-  if (!name.starts_with(kPrefix)) throw InputError(Where(name), " does not begin with ", kPrefix);
-  const std::string plain = name.substr(kPrefix.size());
-  if (!CanConvert(view.dtype, DType::kFp32)) throw InputError(Where(name), " is in ", Name(view.dtype));
-  for (const Ending& ending : kEndings) {
-    if (!plain.ends_with(ending.text)) continue;
-    LoraPair& pair = pairs_[plain.substr(0, plain.size() - ending.text.size()) + ".weight"];
-    (ending.first ? pair.a : pair.b) = &view;
-    pair.embedding = ending.embedding;
-    return;
+void LoraAdapter::CheckPair(const std::string& name, const PairNames& pair, const HfDirectory& base) const {
+  if (!base.Has(name)) {
+    throw InputError(Where(name), ": ", base.path().string(),
+                     " has no such weight; is the adapter for another model?");
   }
-  if (plain.find("lora_") != std::string::npos || plain.find("token_adapter") != std::string::npos) {
-    throw InputError(Where(name),
-                     " is of a kind that is not supported; only A and B of linear and embedding weights");
-  }
-  // An adapted embedding comes with its own weight as PEFT wraps it.
-  constexpr std::string_view kWrapped = ".base_layer.weight";
-  const bool wrapped = plain.ends_with(kWrapped);
-  replaced_[wrapped ? plain.substr(0, plain.size() - kWrapped.size()) + ".weight" : plain] = &view;
-}
-
-// alpha_pattern's keys are matched against the end of the module's name, as PEFT does.
-double LoraAdapter::ScaleOf(const std::string& module, int64_t rank) const {
-  double alpha = config_["lora_alpha"].get<double>();
-  if (config_.contains("alpha_pattern") && config_["alpha_pattern"].is_object()) {
-    for (const auto& [pattern, value] : config_["alpha_pattern"].items()) {
-      if (!value.is_number()) continue;
-      if (std::regex_match(module, std::regex("(.*\\.)?(" + pattern + ")"))) {
-        alpha = value.get<double>();
-        break;
-      }
-    }
-  }
-  const bool root = config_.contains("use_rslora") && config_["use_rslora"] == true;
-  return alpha / (root ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank));
-}
-
-void LoraAdapter::CheckPairs(const HfDirectory& base) const {
-  for (const auto& [name, view] : replaced_) {
-    if (!base.Has(name)) {
-      throw InputError(Where(name), " replaces a tensor that ", base.path().string(), " does not have");
-    }
-    if (base.Describe(name).shape == view->shape) continue;
-    throw InputError(Where(name), " is ", ShapeText(view->shape), "; ", base.path().string(), " has ",
-                     ShapeText(base.Describe(name).shape), "; is the adapter for another model?");
-  }
-  for (auto& [name, pair] : pairs_) {
-    if (pair.a == nullptr || pair.b == nullptr) throw InputError(Where(name), ": A or B of it is missing");
-    if (!base.Has(name)) {
-      throw InputError(Where(name), ": ", base.path().string(),
-                       " has no such weight; is the adapter for another model?");
-    }
-    const Shape shape = base.Describe(name).shape;
-    const bool matrices = pair.a->shape.size() == 2 && pair.b->shape.size() == 2 && shape.size() == 2;
-    const Shape wanted = !matrices        ? Shape{}
-                         : pair.embedding ? Shape{pair.a->shape[1], pair.b->shape[0]}
-                                          : Shape{pair.b->shape[0], pair.a->shape[1]};
-    if (!matrices || pair.a->shape[0] != pair.b->shape[1] || wanted != shape) {
-      throw InputError(Where(name), ": A ", ShapeText(pair.a->shape), " and B ", ShapeText(pair.b->shape),
-                       " do not fit the weight ", ShapeText(shape), "; is the adapter for another model?");
-    }
-  }
+  const Shape shape = base.Describe(name).shape, a = files_.Describe(pair.a).shape,
+              b = files_.Describe(pair.b).shape;
+  const bool matrices = a.size() == 2 && b.size() == 2 && shape.size() == 2;
+  const Shape wanted = !matrices ? Shape{} : pair.embedding ? Shape{a[1], b[0]} : Shape{b[0], a[1]};
+  if (matrices && a[0] == b[1] && wanted == shape) return;
+  throw InputError(Where(name), ": A ", ShapeText(a), " and B ", ShapeText(b), " do not fit the weight ",
+                   ShapeText(shape), "; is the adapter for another model?");
 }
 
 void LoraAdapter::Apply(const std::string& name, std::vector<float>& values) const {
-  if (const auto found = replaced_.find(name); found != replaced_.end()) values = Wide(*found->second);
+  if (replaced_.contains(name)) values = Wide(files_.Find(name));
   const auto found = pairs_.find(name);
   if (found == pairs_.end()) return;
-  const LoraPair& pair = found->second;
-  const int64_t rank = pair.a->shape[0], inputs = pair.a->shape[1], outputs = pair.b->shape[0];
-  const double scale = ScaleOf(name.substr(0, name.rfind('.')), rank);
-  if (!pair.embedding) return AddProduct(Wide(*pair.a), Wide(*pair.b), scale, rank, values);
+  const PairNames& pair = found->second;
+  const std::vector<float> a = Wide(files_.Find(pair.a)), b = Wide(files_.Find(pair.b));
+  const AdapterModule& module = plan_.modules.at(pair.module);
+  const auto inputs = static_cast<int64_t>(a.size()) / module.rank,
+             outputs = static_cast<int64_t>(b.size()) / module.rank;
+  const double scale = plan_.ScaleOf(module);
+  if (!pair.embedding) return AddProduct(a, b, scale, module.rank, values);
   // (B·A) transposed is Aᵀ·Bᵀ.
-  AddProduct(Transposed(Wide(*pair.b), outputs, rank), Transposed(Wide(*pair.a), rank, inputs), scale, rank,
+  AddProduct(Transposed(b, outputs, module.rank), Transposed(a, module.rank, inputs), scale, module.rank,
              values);
 }
 

@@ -5,21 +5,15 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "checkpoint/adapter_directory.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/hf_directory.h"
-#include "checkpoint/safetensors.h"
-#include "core/base/json.h"
 
 namespace trireme {
-
-struct LoraPair {
-  const TensorView* a = nullptr;  // [rank, inputs]
-  const TensorView* b = nullptr;  // [outputs, rank]
-  bool embedding = false;         // the weight is the transpose of what A and B make: [inputs, outputs]
-};
 
 class LoraAdapter : public TensorChange {
  public:
@@ -31,21 +25,18 @@ class LoraAdapter : public TensorChange {
   }
   void Apply(const std::string& name, std::vector<float>& values) const override;
 
-  const std::map<std::string, LoraPair>& pairs() const { return pairs_; }  // by the base's weight
+  const std::map<std::string, PairNames>& pairs() const { return pairs_; }  // by the base's weight
   size_t replaced() const { return replaced_.size(); }
 
  private:
-  void ReadConfig();
-  void Sort(const std::string& name, const TensorView& view);
-  void CheckPairs(const HfDirectory& base) const;
-  double ScaleOf(const std::string& module, int64_t rank) const;
+  void CheckReplaced(const std::string& name, const HfDirectory& base) const;
+  void CheckPair(const std::string& name, const PairNames& pair, const HfDirectory& base) const;
   std::string Where(const std::string& name) const;
 
-  std::filesystem::path directory_;
-  Json config_;
-  SafetensorsFile file_;
-  std::map<std::string, LoraPair> pairs_;
-  std::map<std::string, const TensorView*> replaced_;
+  AdapterDirectory files_;
+  AdapterPlan plan_;
+  std::map<std::string, PairNames> pairs_;
+  std::set<std::string> replaced_;
 };
 
 }  // namespace trireme

@@ -56,6 +56,10 @@ void ConvertModel(const Arguments& arguments, Job& job) {
   const bool exporting = IsCheckpoint(from);
   if (arguments.has("verify")) RefuseUnverifiable(from);
   const HfDirectory source(from);
+  if (HoldsAdapter(source) && arguments.has("verify")) {
+    throw InputError(from.string(),
+                     ": is an adapter's checkpoint, which no model runs alone; leave --verify out");
+  }
   if (source.Names().empty()) throw InputError(from.string(), ": has no weights to convert");
   const Crew crew = CrewOf(job);
   if (exporting) {
@@ -65,7 +69,10 @@ void ConvertModel(const Arguments& arguments, Job& job) {
   }
   if (job.rank() == 0) {
     std::cout << "wrote " << source.Names().size() << " tensors to " << to.string() << ", a "
-              << (exporting ? "Hugging Face directory" : "checkpoint") << "\n";
+              << (HoldsAdapter(source) ? "PEFT adapter"
+                  : exporting          ? "Hugging Face directory"
+                                       : "checkpoint")
+              << "\n";
   }
   if (!arguments.has("verify")) return;
   CompareTensors(source, HfDirectory(to), crew);
@@ -80,31 +87,31 @@ void ConvertModel(const Arguments& arguments, Job& job) {
 }  // namespace
 
 Command ConvertCommand() {
-  return {
-      .name = "convert",
-      .summary =
-          "Turns a Hugging Face directory into a checkpoint, or a checkpoint into a Hugging Face directory. "
-          "Alone or under mpirun; no rank has more than one tensor in memory.",
-      .options = {{.name = "from",
-                   .value_name = "DIR",
-                   .help = "a Hugging Face directory or a checkpoint-N",
-                   .required = true},
-                  {.name = "to",
-                   .value_name = "DIR",
-                   .help = "the directory to write, of the other kind",
-                   .required = true},
-                  {.name = "dtype",
-                   .value_name = "TYPE",
-                   .help =
-                       "bf16, fp16 or fp32 for all floating-point tensors; by default each keeps its own"},
-                  {.name = "shard-bytes",
-                   .value_name = "N",
-                   .help =
-                       "most bytes of one weights file of a Hugging Face directory; by default 5000000000"},
-                  {.name = "force", .help = "replace a directory that is there already"},
-                  {.name = "verify",
-                   .help = "compare every tensor afterwards, and what both models make of the same tokens"}},
-      .run = ConvertModel};
+  return {.name = "convert",
+          .summary =
+              "Turns a Hugging Face directory into a checkpoint, or a checkpoint into a Hugging Face "
+              "directory; that "
+              "of a LoRA run into a PEFT adapter. "
+              "Alone or under mpirun; no rank has more than one tensor in memory.",
+          .options =
+              {{.name = "from",
+                .value_name = "DIR",
+                .help = "a Hugging Face directory or a checkpoint-N",
+                .required = true},
+               {.name = "to",
+                .value_name = "DIR",
+                .help = "the directory to write, of the other kind",
+                .required = true},
+               {.name = "dtype",
+                .value_name = "TYPE",
+                .help = "bf16, fp16 or fp32 for all floating-point tensors; by default each keeps its own"},
+               {.name = "shard-bytes",
+                .value_name = "N",
+                .help = "most bytes of one weights file of a Hugging Face directory; by default 5000000000"},
+               {.name = "force", .help = "replace a directory that is there already"},
+               {.name = "verify",
+                .help = "compare every tensor afterwards, and what both models make of the same tokens"}},
+          .run = ConvertModel};
 }
 
 }  // namespace trireme

@@ -12,6 +12,7 @@
 #include "models/families.h"
 #include "train/data/source_name.h"
 #include "train/learning_rate.h"
+#include "train/tuning.h"
 
 namespace trireme {
 namespace {
@@ -34,12 +35,14 @@ void CheckFiles(const Config& config) {
   if (resume != "auto" && resume != "never") CheckThere("run.resume", resume);
 }
 
-LayerGraph ReadModel(const ModelConfig& model) {
+LayerGraph ReadModel(const Config& config) {
+  const ModelConfig& model = config.model();
   if (model.path().empty()) {
     throw InputError("model.path is empty; write the directory of a Hugging Face model");
   }
   LayerGraph graph = BuildGraph(HfConfig::Read(model.path()));
   if (model.init() == MODEL_INIT_WEIGHTS) const HfDirectory weights(model.path());
+  ApplyTuning(graph, config.tuning());
   return graph;
 }
 
@@ -68,7 +71,7 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   CheckLearningRate(config.optimizer());
   CheckTokens(config);
   CheckFiles(config);
-  LayerGraph graph = ReadModel(config.model());
+  LayerGraph graph = ReadModel(config);
   RunPlan run = PlanRun(config, graph, world);
   const int micro_batches = MicroBatches(config.run(), run);
   const int drawn = std::min(micro_batches, kMostDrawn);

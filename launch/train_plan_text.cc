@@ -11,12 +11,13 @@
 namespace trireme {
 namespace {
 
-int64_t CountParameters(const LayerGraph& graph) {
+int64_t CountParameters(const LayerGraph& graph, bool trained_only) {
   const Grids alone = MakeGrids(1, {});
   int64_t count = 0;
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {})) {
-      count += Elements(Placement(parameter.declaration, alone).GlobalShape());
+      if (!trained_only || parameter.trained)
+        count += Elements(Placement(parameter.declaration, alone).GlobalShape());
     }
   }
   return count;
@@ -89,13 +90,15 @@ void PrintLength(const TrainPlan& plan, std::ostream& out) {
 std::string ToText(const TrainPlan& plan) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(1);
-  out << "model: " << plan.graph.family << ", " << CountParameters(plan.graph) << " parameters, "
+  out << "model: " << plan.graph.family << ", " << CountParameters(plan.graph, false) << " parameters, "
       << plan.graph.layers.size() - 2 << " decoder layers\n";
+  if (plan.config.tuning().kind() != TUNING_FULL) {
+    out << "trained: " << CountParameters(plan.graph, true) << " of them\n";
+  }
   out << ToText(plan.run.grids) << "groups, in the order of their creation:\n" << plan.run.groups.ToText();
   PrintStages(plan, out);
   PrintSchedule(plan, out);
   out << "memory a rank, in MiB, without the temporaries of single operators";
-  if (plan.config.tuning().kind() != TUNING_FULL) out << ", as if every parameter were trained";
   out << ":\n" << ToText(plan.memory);
   PrintLength(plan, out);
   return out.str();

@@ -29,8 +29,36 @@ void ForEachGroup(const std::vector<int64_t>& ends, const Work& work) {
   }
 }
 
-// [rows, in] · [experts, in, out]
-at::Tensor Products(const at::Tensor& x, const at::Tensor& factors, const std::vector<int64_t>& ends) {
+struct GroupedLinearFunction : torch::autograd::Function<GroupedLinearFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LinearInput& input,
+                            const Weight* weight, const GroupEnds& ends) {
+    auto kept = c10::make_intrusive<KeptGroups>();
+    kept->weight = weight;
+    kept->ends = ends;
+    kept->again = input.again;
+    if (weight->trained() && !input.again) context->save_for_backward({x});
+    context->saved_data["kept"] = c10::IValue::make_capsule(kept);
+    return GroupedProducts(x, weight->value.transpose(1, 2), *ends);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const at::Tensor output_gradient = gradients[0].contiguous();
+    const variable_list saved = context->get_saved_variables();
+    const auto holder = context->saved_data["kept"].toCapsule();
+    auto* kept = static_cast<KeptGroups*>(holder.get());
+    const Weight* weight = kept->weight;
+    const at::Tensor x = saved.empty() ? at::Tensor() : saved[0];
+    const at::Tensor input_gradient = GroupedProducts(output_gradient, weight->value, *kept->ends);
+    WeightGradients::Add([weight, output_gradient, x, ends = kept->ends, again = std::move(kept->again)] {
+      if (weight->trained()) AddGroupedGradient(*weight, output_gradient, again ? again() : x, *ends);
+    });
+    return {input_gradient, at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor GroupedProducts(const at::Tensor& x, const at::Tensor& factors, const std::vector<int64_t>& ends) {
   at::Tensor y = at::empty({x.size(0), factors.size(2)}, x.options());
   ForEachGroup(ends, [&](int64_t expert, int64_t begin, int64_t rows) {
     if (rows == 0) return;
@@ -40,8 +68,8 @@ at::Tensor Products(const at::Tensor& x, const at::Tensor& factors, const std::v
   return y;
 }
 
-void AddGradients(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
-                  const std::vector<int64_t>& ends) {
+void AddGroupedGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
+                        const std::vector<int64_t>& ends) {
   if (!weight.trained()) return;
   const bool stale = weight.TakeStale();
   ForEachGroup(ends, [&](int64_t expert, int64_t begin, int64_t rows) {
@@ -56,35 +84,6 @@ void AddGradients(const Weight& weight, const at::Tensor& output_gradient, const
     }
   });
 }
-
-struct GroupedLinearFunction : torch::autograd::Function<GroupedLinearFunction> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LinearInput& input,
-                            const Weight* weight, const GroupEnds& ends) {
-    auto kept = c10::make_intrusive<KeptGroups>();
-    kept->weight = weight;
-    kept->ends = ends;
-    kept->again = input.again;
-    if (weight->trained() && !input.again) context->save_for_backward({x});
-    context->saved_data["kept"] = c10::IValue::make_capsule(kept);
-    return Products(x, weight->value.transpose(1, 2), *ends);
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const at::Tensor output_gradient = gradients[0].contiguous();
-    const variable_list saved = context->get_saved_variables();
-    const auto holder = context->saved_data["kept"].toCapsule();
-    auto* kept = static_cast<KeptGroups*>(holder.get());
-    const Weight* weight = kept->weight;
-    const at::Tensor x = saved.empty() ? at::Tensor() : saved[0];
-    const at::Tensor input_gradient = Products(output_gradient, weight->value, *kept->ends);
-    WeightGradients::Add([weight, output_gradient, x, ends = kept->ends, again = std::move(kept->again)] {
-      if (weight->trained()) AddGradients(*weight, output_gradient, again ? again() : x, *ends);
-    });
-    return {input_gradient, at::Tensor(), at::Tensor(), at::Tensor()};
-  }
-};
-
-}  // namespace
 
 at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const GroupEnds& ends) {
   TRIREME_CHECK(static_cast<int64_t>(ends->size()) == weight.value.size(0) &&

@@ -19,4 +19,11 @@ using GroupEnds = std::shared_ptr<const std::vector<int64_t>>;
 // x: [rows, in], weight: [experts, out, in], which outlives the backward pass. Returns [rows, out].
 at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const GroupEnds& ends);
 
+// [rows, in] · [experts, in, out].
+at::Tensor GroupedProducts(const at::Tensor& x, const at::Tensor& factors, const std::vector<int64_t>& ends);
+
+// weight.gradient[e] += output_gradientᵀ x over the rows of each expert, now, where the weight is trained.
+void AddGroupedGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
+                        const std::vector<int64_t>& ends);
+
 }  // namespace trireme

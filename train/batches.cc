@@ -1,7 +1,9 @@
 #include "train/batches.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/floor_divide.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/remainder.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -61,12 +63,24 @@ struct WholeRows {
   }
 };
 
-MicroBatch MakeMicroBatch(std::span<const Row> rows, const BatchShape& shape, double loss_scale) {
+// Row of the step and place in it, whatever the rows beside it and their padding.
+at::Tensor Identities(const MicroBatch& batch, int64_t first_row, int64_t length) {
+  const at::Tensor mine = at::tensor(batch.context->LocalTokens(), at::kLong);
+  constexpr int64_t kMostPlaces = int64_t{1} << 32;
+  return (at::floor_divide(mine, length) + first_row) * kMostPlaces + at::remainder(mine, length);
+}
+
+// first_row: the number of the first one among those of the step.
+MicroBatch MakeMicroBatch(std::span<const Row> rows, int64_t first_row, const BatchShape& shape,
+                          double loss_scale) {
   int64_t length = 1;
   for (const Row& row : rows) length = std::max<int64_t>(length, static_cast<int64_t>(row.input_ids.size()));
   WholeRows whole(shape.micro_batch, (length + shape.multiple - 1) / shape.multiple * shape.multiple);
   for (size_t i = 0; i < rows.size(); ++i) whole.Fill(static_cast<int64_t>(i), rows[i]);
-  return whole.On(shape.context, loss_scale);
+  MicroBatch batch = whole.On(shape.context, loss_scale);
+  batch.identities = Identities(batch, first_row, whole.length);
+  batch.dropout = shape.dropout;
+  return batch;
 }
 
 }  // namespace
@@ -87,7 +101,7 @@ std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const 
     const int64_t count = std::min<int64_t>(shape.micro_batch, total - begin);
     std::vector<Row> mine;
     for (const int64_t row : chosen.subspan(begin, count)) mine.push_back(rows.Read(row));
-    batches.push_back(MakeMicroBatch(mine, shape, loss_scale));
+    batches.push_back(MakeMicroBatch(mine, begin, shape, loss_scale));
     MicroBatch& batch = batches.back();
     batch.token_scale = 1.0 / static_cast<double>(std::max<int64_t>(tokens, 1));
     for (at::Tensor* tensor :

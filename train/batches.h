@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct BatchShape {
   int64_t multiple = 1;  // the length of a micro batch's rows is a multiple of this
   at::Device device = at::kCPU;
   ContextSplit context = {};
+  std::optional<uint64_t> dropout = {};  // the step's seed, as a micro batch has it
 };
 
 // Of the `chosen` rows micro batch i of rank r takes those from (i · data_size + r) · micro_batch on.

@@ -6,6 +6,7 @@
 #include <regex>
 #include <set>
 
+#include "checkpoint/convert.h"
 #include "core/base/error.h"
 #include "core/tensor/dtype.h"
 
@@ -38,7 +39,7 @@ at::Tensor Dequantised(const TensorView& view, const TensorView& scales, const s
 
 // Experts that the directory keeps in one tensor, [experts, out, in] or with the last two swapped, instead of
 // one by one as the parameter names them.
-std::vector<HfTensor> AsStored(const Weights::Entry& entry, const HfDirectory& directory) {
+std::vector<HfTensor> AsStored(const Weights::Entry& entry, const TensorSource& directory) {
   static const std::regex one_by_one(R"((.*\.experts)\.0\.(gate|up|down)_proj\.weight)");
   std::smatch match;
   const std::vector<HfTensor>& named = entry.parameter.hf;
@@ -47,7 +48,7 @@ std::vector<HfTensor> AsStored(const Weights::Entry& entry, const HfDirectory& d
   const std::string fused = match[1].str() + (match[2] == "down" ? ".down_proj" : ".gate_up_proj");
   if (!directory.Has(fused)) return named;
   const Shape whole = entry.placement.GlobalShape();
-  const bool transposed = directory.Find(fused).shape != whole;
+  const bool transposed = directory.Describe(fused).shape != whole;
   const Shape shape = transposed ? Shape{whole[0], whole[2], whole[1]} : whole;
   return {HfTensor{fused, shape, Box{{0, 0, 0}, whole}, transposed}};
 }
@@ -63,7 +64,7 @@ bool IsPartOf(const std::string& name, const std::set<std::string>& known) {
   return false;
 }
 
-void CopySlice(const HfDirectory& directory, const SliceCopy& copy, const at::Tensor& local) {
+void CopySlice(const TensorSource& directory, const SliceCopy& copy, const at::Tensor& local) {
   const HfTensor& source = *copy.source;
   const TensorView& view = directory.Find(source.name);
   const std::string where = directory.FileOf(source.name).string() + ": tensor '" + source.name + "'";
@@ -83,7 +84,7 @@ void CopySlice(const HfDirectory& directory, const SliceCopy& copy, const at::Te
 
 }  // namespace
 
-void LoadWeights(const HfDirectory& directory, const std::vector<Weights::Entry*>& entries, int rank) {
+void LoadWeights(const TensorSource& directory, const std::vector<Weights::Entry*>& entries, int rank) {
   for (const Weights::Entry* entry : entries) {
     Parameter stored = entry->parameter;
     stored.hf = AsStored(*entry, directory);
@@ -94,6 +95,11 @@ void LoadWeights(const HfDirectory& directory, const std::vector<Weights::Entry*
 }
 
 void RefuseExtraTensors(const HfDirectory& directory, const LayerGraph& graph) {
+  if (HoldsAdapter(directory)) {
+    throw InputError(directory.path().string(),
+                     ": is an adapter's checkpoint, not a model's; write the base model as "
+                     "model.path and this as tuning.adapters");
+  }
   std::set<std::string> known;
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "checkpoint/adapter_config.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/run_checkpoints.h"
 #include "checkpoint/whole_file.h"
@@ -14,7 +15,6 @@
 #include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/config/print.h"
-#include "core/config/schema.h"
 #include "core/tensor/matrix_rate.h"
 #include "core/tensor/torch_errors.h"
 #include "core/trace/chrome_trace.h"
@@ -28,6 +28,7 @@
 #include "train/run_saver.h"
 #include "train/run_start.h"
 #include "train/trainer.h"
+#include "train/tuning.h"
 
 namespace trireme {
 namespace {
@@ -51,6 +52,7 @@ checkpoint::Manifest HeaderOf(const Config& config, const LayerGraph& graph, con
   header.set_writer("trireme");
   header.set_family(graph.family);
   header.set_model_config(ReadTextFile(config.model().path() + "/config.json"));
+  if (graph.adapter) header.set_adapter_config(AdapterConfigText(*graph.adapter, config.model().path()));
   const ParallelConfig& parallel = config.parallel();
   checkpoint::Layout& layout = *header.mutable_layout();
   layout.set_world(static_cast<uint32_t>(world));
@@ -92,6 +94,7 @@ class Run {
                    RunSaverOptions{.output = directory_,
                                    .model = config.model().path(),
                                    .keep = config.run().keep(),
+                                   .trained_only = graph.adapter.has_value(),
                                    .header = HeaderOf(config, graph, plan, job.world())});
     if (job.rank() == 0) {
       WriteConfig(config, directory_);
@@ -114,7 +117,7 @@ class Run {
     saver_->Finish();
   }
 
-  // The last checkpoint as a Hugging Face directory.
+  // The last checkpoint as a Hugging Face directory, or an adapter's.
   void WriteFinal() {
     WriteHeatMap();
     const int64_t last = std::max(total_steps_, start_at_.step);
@@ -130,15 +133,25 @@ class Run {
       StoreReader reader(*start_at_.checkpoint);
       CheckResumable(reader, graph_);
       CheckSameData(reader.manifest().progress().data(), ProgressAt(0).data(), *start_at_.checkpoint);
-      PrepareStates(reader, trainer_, job_);
+      if (graph_.adapter) {
+        BaseValues(nullptr);
+      } else {
+        PrepareStates(reader, trainer_, job_);
+      }
       LoadStates(reader, trainer_, job_);
       if (job_.rank() == 0) {
         TRIREME_LOG(INFO) << "goes on from " << start_at_.checkpoint->string() << ", step " << start_at_.step;
       }
-    } else if (config_.model().init() == MODEL_INIT_RANDOM) {
-      trainer_.DrawWeights(static_cast<uint64_t>(config_.run().seed()));
     } else {
-      trainer_.LoadWeights(config_.model().path());
+      BaseValues(OpenAdapter(config_.tuning(), graph_).get());
+    }
+  }
+
+  void BaseValues(const TensorSource* adapter) {
+    if (config_.model().init() == MODEL_INIT_RANDOM) {
+      trainer_.DrawWeights(static_cast<uint64_t>(config_.run().seed()), adapter);
+    } else {
+      trainer_.LoadWeights(config_.model().path(), adapter);
     }
   }
 
@@ -253,11 +266,6 @@ void Run::WriteTrace() {
 
 void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job) {
   RefuseUnsupported(config);
-  if (config.tuning().kind() != TUNING_FULL) {
-    throw InputError("tuning.kind '",
-                     SpellingOf(*TuningKind_descriptor()->FindValueByNumber(config.tuning().kind())),
-                     "' cannot be trained yet; write tuning: {kind: full}");
-  }
   WithTorchErrors([&] {
     Run run(config, graph, plan, job);
     run.AllSteps();

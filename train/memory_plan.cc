@@ -40,17 +40,21 @@ class Planner {
               .expert_tensor = parallel_.expert_tensor(),
               .element_bytes = config.model().dtype() == DTYPE_FP32 ? kFp32Bytes : 2};
     for (const Layer& layer : in_.graph.layers) {
-      dense_.push_back(ElementsOf(layer, GridKind::kDense));
-      experts_.push_back(ElementsOf(layer, GridKind::kExpert));
+      for (const bool trained : {false, true}) {
+        dense_[trained].push_back(ElementsOf(layer, GridKind::kDense, trained));
+        experts_[trained].push_back(ElementsOf(layer, GridKind::kExpert, trained));
+      }
     }
   }
 
   RankMemory Position(int pipeline_rank) const {
     RankMemory memory;
     const Grids& grids = in_.grids;
-    AddStates(dense_, int64_t{grids.dense.Size("dp")} * grids.dense.Size("cp"), LayersOn(pipeline_rank),
-              memory);
-    AddStates(experts_, grids.expert.Size("edp"), LayersOn(pipeline_rank), memory);
+    const int64_t data = int64_t{grids.dense.Size("dp")} * grids.dense.Size("cp");
+    for (const bool trained : {false, true}) {
+      AddStates(dense_[trained], data, trained, LayersOn(pipeline_rank), memory);
+      AddStates(experts_[trained], grids.expert.Size("edp"), trained, LayersOn(pipeline_rank), memory);
+    }
     memory.activations = PeakActivations(pipeline_rank);
     for (size_t layer : LayersOn(pipeline_rank)) {
       memory.logits = std::max(memory.logits, LogitsBytes(in_.graph.layers[layer], shape_));
@@ -59,10 +63,10 @@ class Planner {
   }
 
  private:
-  int64_t ElementsOf(const Layer& layer, GridKind grid) const {
+  int64_t ElementsOf(const Layer& layer, GridKind grid, bool trained) const {
     int64_t sum = 0;
     for (const Parameter& parameter : ParametersOf(in_.graph, layer, SplitOf(parallel_))) {
-      if (parameter.declaration.grid != grid) continue;
+      if (parameter.declaration.grid != grid || parameter.trained != trained) continue;
       sum += Elements(Placement(parameter.declaration, in_.grids).LocalShape());
     }
     return sum;
@@ -86,8 +90,8 @@ class Planner {
   }
 
   // Of one grid's parameters, which `data` ranks have alike.
-  void AddStates(const std::vector<int64_t>& of_layer, int64_t data, const std::vector<size_t>& layers,
-                 RankMemory& memory) const {
+  void AddStates(const std::vector<int64_t>& of_layer, int64_t data, bool trained,
+                 const std::vector<size_t>& layers, RankMemory& memory) const {
     std::vector<int64_t> elements;
     for (size_t layer : layers) elements.push_back(of_layer[layer]);
     const int zero = data > 1 ? parallel_.zero() : 0;  // alone, a rank's share is everything
@@ -96,6 +100,7 @@ class Planner {
     const bool offload = in_.config.memory().offload_optimizer();
     const bool separate_masters = offload || shape_.element_bytes < kFp32Bytes;
     memory.values += shape_.element_bytes * (zero == 3 ? share + passing : all);
+    if (!trained) return;
     // A reduction cannot write into what it reads: the share's sum has memory of its own.
     memory.gradients += kFp32Bytes * (zero == 0 ? all : share + (zero == 1 ? all : passing));
     const int64_t masters = separate_masters ? kFp32Bytes * share : 0, moments = 2 * kFp32Bytes * share;
@@ -128,7 +133,8 @@ class Planner {
   const ParallelConfig& parallel_;
   Recompute recompute_;
   ActivationShape shape_;
-  std::vector<int64_t> dense_, experts_;  // [layers] elements of a rank's parameters on each grid
+  std::vector<int64_t> dense_[2],
+      experts_[2];  // [trained][layers] elements of a rank's parameters on each grid
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // MemoryPlan: the device memory that training takes on every rank, part by part, before anything runs. What
-// lives through a step; the temporaries of single operators come on top. Every parameter counts as trained.
+// lives through a step; the temporaries of single operators come on top.
 #pragma once
 
 #include <cstdint>

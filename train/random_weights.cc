@@ -8,9 +8,14 @@
 namespace trireme {
 namespace {
 
+double Draw(const Initial& initial, const RandomStream& random, uint64_t place) {
+  if (initial.kind == Initial::Kind::kNormal) return initial.deviation * random.Normal(place);
+  return initial.deviation * (2 * random.Uniform(place) - 1);
+}
+
 // The box's elements in row-major order, in fp32.
-at::Tensor NormalBox(const Box& box, const Shape& global_shape, const RandomStream& random,
-                     double deviation) {
+at::Tensor RandomBox(const Box& box, const Shape& global_shape, const RandomStream& random,
+                     const Initial& initial) {
   at::Tensor values = at::empty(box.extent, at::kFloat);
   auto* first = values.data_ptr<float>();
   const Shape strides = RowMajorStrides(global_shape);
@@ -22,7 +27,7 @@ at::Tensor NormalBox(const Box& box, const Shape& global_shape, const RandomStre
         place += (box.offset[d] + rest % box.extent[d]) * strides[d];
       }
       for (int64_t i = 0; i < row; ++i) {
-        first[r * row + i] = static_cast<float>(deviation * random.Normal(static_cast<uint64_t>(place + i)));
+        first[r * row + i] = static_cast<float>(Draw(initial, random, static_cast<uint64_t>(place + i)));
       }
     }
   });
@@ -36,14 +41,14 @@ void FillRandomWeights(const std::vector<Weights::Entry*>& entries, int rank, ui
     const Initial& initial = entry->parameter.initial;
     const at::Tensor& value = entry->weight.value;
     value.fill_(initial.kind == Initial::Kind::kOnes ? 1.0 : 0.0);  // padding stays zero
-    if (initial.kind != Initial::Kind::kNormal) continue;
+    if (initial.kind == Initial::Kind::kOnes || initial.kind == Initial::Kind::kZeros) continue;
     const RandomStream random(seed, entry->weight.name);
     for (const LocalBox& box : entry->placement.LocalBoxes(rank)) {
       at::Tensor part = value;
       for (size_t d = 0; d < box.local_offset.size(); ++d) {
         part = part.narrow(static_cast<int64_t>(d), box.local_offset[d], box.global.extent[d]);
       }
-      part.copy_(NormalBox(box.global, entry->placement.GlobalShape(), random, initial.deviation));
+      part.copy_(RandomBox(box.global, entry->placement.GlobalShape(), random, initial));
     }
   }
 }

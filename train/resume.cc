@@ -2,6 +2,10 @@
 
 #include <ATen/ops/empty.h>
 
+#include <set>
+#include <string_view>
+
+#include "checkpoint/adapter_directory.h"
 #include "checkpoint/hf_directory.h"
 #include "checkpoint/manifest.h"
 #include "core/base/error.h"
@@ -12,6 +16,8 @@
 
 namespace trireme {
 namespace {
+
+constexpr char kKeepTuning[] = "; keep the tuning, or start anew: run.resume: never";
 
 // Where the values are fp32 they are the masters, too, and stand only once.
 const checkpoint::Tensor& FindState(const StoreReader& reader, const std::string& state,
@@ -37,6 +43,51 @@ void ReadShare(StoreReader& reader, const ShareState& state) {
   if (!on_host) at::Tensor(state.share).copy_(host);
 }
 
+// One that trained the same parameters in the same way.
+void CheckSameTuning(const StoreReader& reader, const LayerGraph& graph) {
+  const std::string where = reader.path().string(), text = reader.manifest().adapter_config();
+  if (text.empty() == graph.adapter.has_value()) {
+    throw InputError(where,
+                     text.empty() ? ": has a model's weights, and this run trains an adapter"
+                                  : ": has an adapter's weights, and this run trains the model's",
+                     kKeepTuning);
+  }
+  if (graph.adapter && AdapterConfig(text, where).rslora() != graph.adapter->rslora) {
+    throw InputError(where, ": was trained with ", graph.adapter->rslora ? "no rslora" : "rslora",
+                     kKeepTuning);
+  }
+  if (!graph.adapter) return;
+  const AdapterPlan was = AdapterDirectory(reader.path()).Plan();
+  for (const auto& [name, module] : graph.adapter->modules) {
+    const auto found = was.modules.find(name);
+    if (found != was.modules.end() && found->second == module) continue;
+    throw InputError(
+        where, ": was trained with ",
+        found == was.modules.end() ? "no pair"
+                                   : Concat("rank ", found->second.rank, ", alpha ", found->second.alpha),
+        " for ", name, ", this run has rank ", module.rank, ", alpha ", module.alpha, kKeepTuning);
+  }
+}
+
+// The optimizer's states are those of the parameters that are trained, and of no others.
+void CheckSameStates(const StoreReader& reader, const std::set<std::string>& trained) {
+  constexpr std::string_view kState = "exp_avg/";
+  std::set<std::string> saved;
+  for (const checkpoint::Tensor& tensor : reader.manifest().tensors()) {
+    if (tensor.key().starts_with(kState)) saved.insert(tensor.key().substr(kState.size()));
+  }
+  const auto refuse = [&](const std::set<std::string>& some, const std::set<std::string>& others,
+                          const char* says) {
+    for (const std::string& name : some) {
+      if (others.contains(name)) continue;
+      throw InputError(reader.path().string(), ": its run ", says, " '", name, "', unlike this one",
+                       kKeepTuning);
+    }
+  };
+  refuse(trained, saved, "did not train");
+  refuse(saved, trained, "trained");
+}
+
 }  // namespace
 
 void CheckResumable(const StoreReader& reader, const LayerGraph& graph) {
@@ -50,9 +101,13 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph) {
     throw InputError(reader.path().string(), ": is of a ", manifest.family(), " model; model.path is a ",
                      graph.family, "; write the model.path of that run");
   }
+  CheckSameTuning(reader, graph);
+  std::set<std::string> trained;
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) {
+      if (graph.adapter && !parameter.trained) continue;  // the base's, which stays where it is
       for (const HfTensor& tensor : parameter.hf) {
+        if (parameter.trained) trained.insert(tensor.name);
         const checkpoint::Tensor* found = reader.FindOrNull("weights/" + tensor.name);
         if (found != nullptr && ShapeOf(*found) == tensor.shape) continue;
         throw InputError(reader.path().string(), ": is of another model: tensor '", tensor.name, "' is ",
@@ -61,6 +116,7 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph) {
       }
     }
   }
+  CheckSameStates(reader, trained);
 }
 
 void PrepareStates(const StoreReader& reader, Trainer& trainer, Job& job) {

@@ -42,6 +42,7 @@ void RunSaver::Copy() {
   size_t index = 0;
   ShardedOptimizer& optimizer = trainer_.optimizer();
   for (Bucket* bucket : trainer_.model().buckets()) {
+    if (options_.trained_only && !bucket->trained()) continue;
     if (!optimizer.IsTiedCopy(*bucket)) CopyShare(index++, *bucket, "weights", bucket->share_values());
   }
   for (const ShareState& state : optimizer.ShareStates()) {

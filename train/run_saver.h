@@ -18,6 +18,7 @@ struct RunSaverOptions {
   std::filesystem::path output;  // of the run
   std::filesystem::path model;   // whose config and tokenizer files go along
   int keep = 0;                  // newest checkpoints; 0: all
+  bool trained_only = false;     // what is not trained is elsewhere, as the base of an adapter
   checkpoint::Manifest header;   // what all checkpoints of the run have in common
 };
 

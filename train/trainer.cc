@@ -8,6 +8,7 @@
 
 #include "checkpoint/hf_directory.h"
 #include "core/base/process.h"
+#include "core/base/random.h"
 #include "core/device/cann_info.h"
 #include "core/tensor/dtype.h"
 #include "ops/switches.h"
@@ -84,6 +85,17 @@ TensorDevice TensorDeviceFor(const Config& config, Device& device) {
   return TensorDevice::OfNpu(device.index());
 }
 
+bool IsAdded(const Weights::Entry& entry) { return entry.parameter.added; }
+bool IsOwn(const Weights::Entry& entry) { return !entry.parameter.added; }
+
+std::vector<Weights::Entry*> EntriesOf(const Bucket& bucket, bool (*wanted)(const Weights::Entry&)) {
+  std::vector<Weights::Entry*> entries;
+  for (Weights::Entry* entry : bucket.entries()) {
+    if (wanted(*entry)) entries.push_back(entry);
+  }
+  return entries;
+}
+
 }  // namespace
 
 Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job, DType dtype,
@@ -92,6 +104,7 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
       plan_(plan),
       job_(job),
       micro_batch_(config.run().micro_batch()),
+      seed_(static_cast<uint64_t>(config.run().seed())),
       trace_(trace),
       device_(Device::ForLocalRank(job.local_rank())),
       tensors_(TensorDeviceFor(config, device_)),
@@ -110,24 +123,47 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
                                                 .ulysses = plan_.ulysses,
                                                 .router = RouterOf(config.experts(), graph)});
   optimizer_ = std::make_unique<ShardedOptimizer>(
-      model_->buckets(), OptimizerGroups{groups_->Get("tp"), groups_->Get("world"), model_->tied_embedding()},
+      model_->buckets(),
+      OptimizerGroups{.tensor = groups_->Get("tp"),
+                      .world = groups_->Get("world"),
+                      .embedding = model_->tied_embedding(),
+                      .experts = HasExperts(graph) ? &groups_->Get("etp-ep") : nullptr,
+                      .expert_tensor = plan_.grids.expert.Size("etp")},
       job, AdamWOf(config, tensors_));
 }
 
-void Trainer::LoadWeights(const std::string& directory) {
+// One bucket at a time, so that under zero 3 only one is whole.
+void Trainer::LoadWeights(const std::string& directory, const TensorSource* adapter) {
   const HfDirectory files(directory);
   RefuseExtraTensors(files, graph_);
-  for (Bucket* bucket : model_->buckets()) {  // one at a time, so that under zero 3 only one is whole
-    trireme::LoadWeights(files, bucket->entries(), job_.rank());
+  for (Bucket* bucket : model_->buckets()) {
+    trireme::LoadWeights(files, EntriesOf(*bucket, &IsOwn), job_.rank());
+    LoadAdapter(*bucket, adapter);
     bucket->SealValues();
   }
 }
 
-void Trainer::DrawWeights(uint64_t seed) {
+void Trainer::DrawWeights(uint64_t seed, const TensorSource* adapter) {
   for (Bucket* bucket : model_->buckets()) {
-    FillRandomWeights(bucket->entries(), job_.rank(), seed);
+    FillRandomWeights(EntriesOf(*bucket, &IsOwn), job_.rank(), seed);
+    LoadAdapter(*bucket, adapter);
     bucket->SealValues();
   }
+}
+
+void Trainer::LoadAdapter(Bucket& bucket, const TensorSource* adapter) {
+  if (!graph_.adapter || !bucket.trained()) return;
+  if (adapter == nullptr) {
+    FillRandomWeights(EntriesOf(bucket, &IsAdded), job_.rank(), seed_);
+  } else {
+    trireme::LoadWeights(*adapter, bucket.entries(), job_.rank());
+  }
+}
+
+// A seed for each update: inputs are dropped anew, and again in the same way where a run is repeated.
+std::optional<uint64_t> Trainer::DropoutSeed() const {
+  if (!graph_.adapter || graph_.adapter->dropout == 0) return std::nullopt;
+  return RandomStream(seed_, "dropout").Bits(static_cast<uint64_t>(optimizer_->step()));
 }
 
 Executor& Trainer::ExecutorFor(int micro_batches) {
@@ -156,7 +192,8 @@ double Trainer::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
                         .device = tensors_.torch(),
                         .context = {.ring = dense.Size("cp") / plan_.ulysses,
                                     .ulysses = plan_.ulysses,
-                                    .rank = dense.Coordinate(job_.rank(), "cp")}});
+                                    .rank = dense.Coordinate(job_.rank(), "cp")},
+                        .dropout = DropoutSeed()});
   model_->SetBatches(batches);
   ExecutorFor(static_cast<int>(batches.size())).Run();
   return SumLoss();

@@ -4,10 +4,12 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "checkpoint/tensor_source.h"
 #include "core/comm/communicator_set.h"
 #include "core/comm/job.h"
 #include "core/config.pb.h"
@@ -30,9 +32,10 @@ class Trainer {
   Trainer(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job, DType dtype,
           Trace* trace = nullptr);
 
-  // First values: from a Hugging Face directory, or drawn from the seed. Once, before the first pass.
-  void LoadWeights(const std::string& directory);
-  void DrawWeights(uint64_t seed);
+  // First values: from a Hugging Face directory, or drawn from the seed. Once, before the first pass. What an
+  // adapter adds or replaces comes from `adapter`, its files; without them low-rank pairs are drawn.
+  void LoadWeights(const std::string& directory, const TensorSource* adapter = nullptr);
+  void DrawWeights(uint64_t seed, const TensorSource* adapter = nullptr);
 
   // Forward and backward over the rows of a global batch, of which each rank reads its own; the mean loss of
   // all their trained tokens, the same on every rank.
@@ -58,12 +61,15 @@ class Trainer {
 
  private:
   Executor& ExecutorFor(int micro_batches);
+  void LoadAdapter(Bucket& bucket, const TensorSource* adapter);
+  std::optional<uint64_t> DropoutSeed() const;
   double SumLoss();
 
   const LayerGraph& graph_;
   const RunPlan plan_;
   Job& job_;
   const int micro_batch_;
+  const uint64_t seed_;
   Trace* trace_;
   Device device_;
   TensorDevice tensors_;

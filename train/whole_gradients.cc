@@ -49,7 +49,9 @@ std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph,
       AllReduce(whole, world);  // every element has one owner: the sum puts the parts together
       whole = whole.cpu();
       if (world.rank() != 0) continue;
-      for (const HfTensor& tensor : parameter.hf) files[tensor.name] = InFile(whole, tensor);
+      for (const HfTensor& tensor : parameter.hf) {
+        files[(graph.adapter ? kAdapterPrefix : "") + tensor.name] = InFile(whole, tensor);
+      }
     }
   }
   return files;

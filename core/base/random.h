@@ -13,6 +13,8 @@ class RandomStream {
   // `name` keeps streams of one seed apart: a parameter's name, "shuffle".
   RandomStream(uint64_t seed, std::string_view name);
 
+  // A stream of its own for each index.
+  RandomStream Branch(uint64_t index) const { return RandomStream(Bits(index)); }
   uint64_t Bits(uint64_t index) const;
   double Uniform(uint64_t index) const;  // in [0, 1)
   double Normal(uint64_t index) const;   // mean 0, deviation 1
@@ -20,6 +22,8 @@ class RandomStream {
   uint64_t Below(uint64_t limit, uint64_t index) const;
 
  private:
+  explicit RandomStream(uint64_t key) : key_(key) {}
+
   uint64_t key_;
 };
 

@@ -21,16 +21,19 @@ struct HfTensor {
 };
 
 struct Initial {
-  enum class Kind { kNormal, kOnes, kZeros };
+  enum class Kind { kNormal, kUniform, kOnes, kZeros };
   Kind kind = Kind::kNormal;
-  double deviation = 0.02;
+  double deviation = 0.02;  // of a uniform one the largest magnitude
 };
 
 struct Parameter {
   ParameterDeclaration declaration;
   std::vector<HfTensor> hf;
   Initial initial;
-  bool trained = true;  // false: no gradient and no optimizer state, such as a router's correction bias
+  bool trained = true;  // false: no gradient and no optimizer state
+  bool added = false;   // beside the model's own, such as a low-rank pair: a model's files do not have it
+  bool steers =
+      false;  // few numbers that need their precision, as a router's correction bias: fp32 and whole
 };
 
 // One file tensor that is the whole parameter.

@@ -51,9 +51,10 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
     const StageLayers& range = layout.stages[layout.placement.StageAt(pipeline_rank, chunk)];
     std::vector<StageLayer> running;
     for (size_t i = range.begin; i < range.end; ++i) {
-      running.push_back(
-          MakeStageLayer(graph, graph.layers[i],
-                         {.recompute_selected = options.keep == Keep::kSelected, .router = options.router}));
+      running.push_back(MakeStageLayer(graph, graph.layers[i],
+                                       {.recompute_selected = options.keep == Keep::kSelected,
+                                        .adapter_dropout = graph.adapter ? graph.adapter->dropout : 0,
+                                        .router = options.router}));
     }
     stages_.push_back(std::make_unique<RunningStage>(
         std::move(running), StageOptions{.recompute_layers = options.keep == Keep::kLayerInputs,
@@ -77,22 +78,29 @@ std::vector<Layer> Model::LayersOf(const LayerGraph& graph, const ModelLayout& l
 
 void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups,
                         const ModelOptions& options) {
-  const BucketOptions bucket_options{.zero = options.zero, .type = options.type, .device = options.device};
+  const BucketOptions trained{.zero = options.zero, .type = options.type, .device = options.device};
+  BucketOptions frozen = trained, steering = trained;
+  frozen.trained = steering.trained = false;
+  steering.zero = 0;
+  steering.type = at::kFloat;
   for (const Layer& layer : layers) {
-    std::vector<Weights::Entry*> dense, experts, untrained;
-    for (Weights::Entry* entry : weights_->EntriesOf(layer.name)) {
-      const bool of_experts = entry->placement.declaration().grid == GridKind::kExpert;
-      (!entry->parameter.trained ? untrained : of_experts ? experts : dense).push_back(entry);
-    }
-    const auto add = [&](std::vector<Weights::Entry*>& entries, const char* group,
-                         const BucketOptions& bucket) {
+    const auto add = [&](GridKind grid, const BucketOptions& bucket, bool steers) {
+      std::vector<Weights::Entry*> entries;
+      for (Weights::Entry* entry : weights_->EntriesOf(layer.name)) {
+        const bool same_grid = entry->placement.declaration().grid == grid;
+        const Parameter& parameter = entry->parameter;
+        if (same_grid && parameter.trained == bucket.trained && parameter.steers == steers)
+          entries.push_back(entry);
+      }
       if (entries.empty()) return;
-      buckets_.push_back(std::make_unique<Bucket>(layer.name, std::move(entries), groups.Get(group), bucket));
+      Communicator& data = groups.Get(grid == GridKind::kDense ? "dp-cp" : "edp");
+      buckets_.push_back(std::make_unique<Bucket>(layer.name, std::move(entries), data, bucket));
     };
-    add(dense, "dp-cp", bucket_options);
-    add(experts, "edp", bucket_options);
-    // Few numbers that steer: whole on every rank, in fp32.
-    add(untrained, "dp-cp", {.zero = 0, .type = at::kFloat, .device = options.device, .trained = false});
+    for (const BucketOptions& bucket : {trained, frozen}) {
+      add(GridKind::kDense, bucket, false);
+      add(GridKind::kExpert, bucket, false);
+    }
+    add(GridKind::kDense, steering, true);
   }
 }
 

@@ -56,6 +56,7 @@ class Dispatch {
   // How many of this rank's choices each expert got: [experts].
   const std::vector<int64_t>& counts() const { return counts_; }
   int64_t received_rows() const { return plan_.received_rows; }
+  const at::Tensor& places() const { return places_; }
 
   // Without autograd, each in two parts. places: [tokens, k] or [tokens · k, 1], rows in the order they are
   // sent.

@@ -4,34 +4,59 @@
 #include "ops/weighted_swiglu.h"
 
 namespace trireme {
+namespace {
+
+using Dropped = std::shared_ptr<const InputDropout>;
+
+// From tokens to the rows that stand for them at their experts; each expert drops others.
+Dropped AtExperts(const Dropped& dropout, const at::Tensor& chosen, int64_t experts, const Dispatch& way) {
+  if (!dropout) return nullptr;
+  const at::Tensor identities = dropout->rows.to(chosen.device()).unsqueeze(1) * experts + chosen;
+  const at::Tensor places = way.places().view({-1, 1});
+  Flight flight = way.StartSpread(identities.view({-1, 1}), places);
+  InputDropout rows = *dropout;
+  rows.rows = way.FinishSpread(flight, places).flatten().to(at::kCPU);
+  return std::make_shared<const InputDropout>(std::move(rows));
+}
+
+at::Tensor WithPairs(const at::Tensor& y, const LowRankInput& input, const LowRankWeights* pairs) {
+  return pairs == nullptr ? y : AddLowRank(y, input, *pairs);
+}
+
+}  // namespace
+
+at::Tensor ExpertsBlock::Logits(const LinearInput& x, const ExpertDropout& dropout) const {
+  return WithPairs(RouterLogits(x, weights_.router), {.x = x, .dropout = dropout.router},
+                   weights_.pairs.router);
+}
 
 at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& tokens,
-                                 const BesideExperts& beside) const {
-  const at::Tensor logits = RouterLogits(x, weights_.router);
+                                 const ExpertDropout& dropout, const BesideExperts& beside) const {
+  const at::Tensor logits = Logits(x, dropout);
   Routing routing =
       ChooseExperts(logits, spec_.router, weights_.bias == nullptr ? at::Tensor() : weights_.bias->value);
   routing.weights = WithRouterLosses(routing, logits, weights_.router, tokens, options_.router,
                                      parallel_.routers, options_.sums);
-  const auto way = WayOf(routing, tokens);
+  const at::Tensor wanted = routing.experts.masked_fill(tokens.real.logical_not().unsqueeze(1), -1);
+  const WithinCapacity within = Limited(wanted, routing.weights, tokens);
+  const auto way = std::make_shared<const Dispatch>(within.chosen, spec_.router.experts, parallel_,
+                                                    within.capacity, options_.router.all_gather);
+  if (at::GradMode::is_enabled()) Count(*way, wanted.size(1), tokens);
   const at::Tensor weights = Dispatch::WeightsToExperts(way, routing.weights);
+  const ExpertDropout at_experts{
+      .gate_up = AtExperts(dropout.gate_up, within.chosen, spec_.router.experts, *way),
+      .down = AtExperts(dropout.down, within.chosen, spec_.router.experts, *way)};
   const at::Tensor rows = Dispatch::ToExperts(way, x.value, beside.on_the_way);
-  return Dispatch::FromExperts(way, Mlps(rows, weights, way->ends()), beside.on_the_way_back);
+  return Dispatch::FromExperts(way, Mlps(rows, weights, way->ends(), at_experts), beside.on_the_way_back);
 }
 
-std::shared_ptr<const Dispatch> ExpertsBlock::WayOf(const Routing& routing,
-                                                    const RouterTokens& tokens) const {
-  const int64_t experts = spec_.router.experts;
-  WithinCapacity within{routing.experts.masked_fill(tokens.real.logical_not().unsqueeze(1), -1)};
-  const at::Tensor wanted = within.chosen;
-  if (options_.router.overflow != ExpertOverflow::kKeep) {
-    within =
-        DropOverflow(wanted, routing.weights, tokens, options_.router, experts, *parallel_.routers.batch);
-  }
-  const bool pads = options_.router.overflow == ExpertOverflow::kPad;
-  const auto way = std::make_shared<const Dispatch>(within.chosen, experts, parallel_,
-                                                    pads ? within.capacity : 0, options_.router.all_gather);
-  if (at::GradMode::is_enabled()) Count(*way, wanted.size(1), tokens);
-  return way;
+WithinCapacity ExpertsBlock::Limited(const at::Tensor& chosen, const at::Tensor& weights,
+                                     const RouterTokens& tokens) const {
+  if (options_.router.overflow == ExpertOverflow::kKeep) return {chosen, 0};
+  WithinCapacity within = DropOverflow(chosen, weights, tokens, options_.router, spec_.router.experts,
+                                       *parallel_.routers.batch);
+  if (options_.router.overflow != ExpertOverflow::kPad) within.capacity = 0;
+  return within;
 }
 
 // Once a micro batch: a layer that runs again has no gradients the first time.
@@ -50,16 +75,19 @@ void ExpertsBlock::Count(const Dispatch& way, int64_t choices, const RouterToken
   sums->received += way.received_rows();
 }
 
-at::Tensor ExpertsBlock::Mlps(const at::Tensor& rows, const at::Tensor& weights,
-                              const GroupEnds& ends) const {
-  const at::Tensor gate_up = GroupedLinear(rows, weights_.gate_up, ends);
+at::Tensor ExpertsBlock::Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
+                              const ExpertDropout& dropout) const {
+  const at::Tensor gate_up =
+      WithPairs(GroupedLinear(rows, weights_.gate_up, ends),
+                {.x = rows, .ends = ends, .dropout = dropout.gate_up}, weights_.pairs.gate_up);
   LinearInput activated(WeightedSwiGlu(gate_up, weights));
   if (options_.recompute) {
     activated.again = [gate_up = gate_up.detach(), weights = weights.detach()] {
       return WeightedSwiGluAgain(gate_up, weights);
     };
   }
-  return GroupedLinear(activated, weights_.down, ends);
+  return WithPairs(GroupedLinear(activated, weights_.down, ends),
+                   {.x = activated, .ends = ends, .dropout = dropout.down}, weights_.pairs.down);
 }
 
 }  // namespace trireme

@@ -4,18 +4,32 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+
 #include "core/tensor/weight.h"
 #include "ops/linear.h"
+#include "ops/low_rank.h"
 #include "parallel/experts/dispatch.h"
 #include "parallel/graph/specs.h"
 
 namespace trireme {
+
+struct ExpertPairs {  // low-rank pairs beside them; nullptr: none
+  const LowRankWeights* router = nullptr;
+  const LowRankWeights* gate_up = nullptr;
+  const LowRankWeights* down = nullptr;
+};
 
 struct ExpertWeights {           // of this rank
   const Weight& router;          // [experts, hidden]
   const Weight& gate_up;         // [experts / ep, 2 · ffn / etp, hidden]
   const Weight& down;            // [experts / ep, hidden, ffn / etp]
   const Weight* bias = nullptr;  // [experts] fp32: for the choice only
+  ExpertPairs pairs = {};
+};
+
+struct ExpertDropout {  // of the pairs' inputs, by the identities of the block's tokens; nullptr: none
+  std::shared_ptr<const InputDropout> router = {}, gate_up = {}, down = {};
 };
 
 struct ExpertsOptions {
@@ -38,13 +52,17 @@ class ExpertsBlock {
       : spec_(spec), weights_(weights), parallel_(parallel), options_(options) {}
 
   // Collective over the group. x: [tokens, hidden]; padding meets no expert. The result: [tokens, hidden].
-  at::Tensor Forward(const LinearInput& x, const RouterTokens& tokens,
+  at::Tensor Forward(const LinearInput& x, const RouterTokens& tokens, const ExpertDropout& dropout = {},
                      const BesideExperts& beside = {}) const;
 
  private:
-  std::shared_ptr<const Dispatch> WayOf(const Routing& routing, const RouterTokens& tokens) const;
+  at::Tensor Logits(const LinearInput& x, const ExpertDropout& dropout) const;
+  // What of `chosen` experts have room for, and the room to fill up; 0: no need to.
+  WithinCapacity Limited(const at::Tensor& chosen, const at::Tensor& weights, const RouterTokens& tokens) const;
   void Count(const Dispatch& way, int64_t choices, const RouterTokens& tokens) const;
-  at::Tensor Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends) const;
+  // `dropout` here by the identities of the rows.
+  at::Tensor Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
+                  const ExpertDropout& dropout) const;
 
   const ExpertsSpec spec_;
   const ExpertWeights weights_;

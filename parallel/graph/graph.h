@@ -4,9 +4,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "core/plan/adapter.h"
 #include "core/plan/dtype.h"
 #include "parallel/graph/specs.h"
 
@@ -16,10 +19,20 @@ namespace trireme {
 // ("model.layers.3.self_attn.q_proj.weight").
 using HfNames = std::map<std::string, std::string>;
 
+// A low-rank pair beside a projection: y += scale · (x Aᵀ) Bᵀ with A: [rank, in], B: [out, rank].
+struct LowRank {
+  int64_t rank = 0;
+  double scale = 1;
+};
+
 struct Layer {
   std::string name;  // "embedding", "layers.3", "head"
   LayerSpec spec;
   HfNames hf_names;
+  // Where the graph is tuned (tuning.h): pairs by the projection's role ("attention.q"), and the roles of the
+  // weights that are trained beside them; nothing: all are.
+  std::map<std::string, LowRank> low_rank = {};
+  std::optional<std::set<std::string>> trained = {};
 };
 
 struct LayerGraph {
@@ -29,6 +42,7 @@ struct LayerGraph {
   std::vector<Layer> layers;  // embedding first, head last
   std::vector<std::string> unused =
       {};  // how names of tensors begin that files may have and nothing here takes
+  std::optional<AdapterPlan> adapter = {};  // where its layers have low-rank pairs: what they are of
 };
 
 int64_t VocabularyOf(const LayerGraph& graph);

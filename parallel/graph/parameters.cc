@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "parallel/graph/low_rank.h"
 
 namespace trireme {
 namespace {
@@ -31,30 +33,31 @@ class Declarer {
   // Output rows split over tp, blocks one after the other: each rank makes some of the outputs.
   void Columns(const std::string& role, const std::vector<std::string>& parts, std::vector<Block> blocks,
                int64_t inputs, bool bias) {
-    list_.push_back(
-        StackedParameter(Declare(role + ".weight", {SplitDim(kTensorAxis, blocks), WholeDim(inputs)}),
-                         HfOf(parts, ".weight"), Normal()));
+    Add(StackedParameter(Declare(role + ".weight", {SplitDim(kTensorAxis, blocks), WholeDim(inputs)}),
+                         HfOf(parts, ".weight"), Normal()),
+        RolesOf(parts, ".weight"));
     if (!bias) return;
-    list_.push_back(StackedParameter(Declare(role + ".bias", {SplitDim(kTensorAxis, std::move(blocks))}),
-                                     HfOf(parts, ".bias"), kZeros));
+    Add(StackedParameter(Declare(role + ".bias", {SplitDim(kTensorAxis, std::move(blocks))}),
+                         HfOf(parts, ".bias"), kZeros),
+        RolesOf(parts, ".bias"));
   }
 
   // Input columns split over tp: each rank's product is a part of the sum, to which the bias is added once.
   void Rows(const std::string& role, int64_t outputs, Block inputs, bool bias) {
-    list_.push_back(
-        PlainParameter(Declare(role + ".weight", {WholeDim(outputs), SplitDim(kTensorAxis, {inputs})}),
-                       Hf(role + ".weight"), Normal()));
+    Add(PlainParameter(Declare(role + ".weight", {WholeDim(outputs), SplitDim(kTensorAxis, {inputs})}),
+                       Hf(role + ".weight"), Normal()),
+        {role + ".weight"});
     if (!bias) return;
     auto declaration = Declare(role + ".bias", {WholeDim(outputs)});
     if (sequence_) declaration.partial_gradient = {kTensorAxis};
-    list_.push_back(PlainParameter(std::move(declaration), Hf(role + ".bias"), kZeros));
+    Add(PlainParameter(std::move(declaration), Hf(role + ".bias"), kZeros), {role + ".bias"});
   }
 
   // Whole on every rank, used on this rank's share of the tokens whatever `sequence` is.
   void OnSharedTokens(const std::string& role, int64_t outputs, int64_t inputs) {
     auto declaration = Declare(role, {WholeDim(outputs), WholeDim(inputs)});
     declaration.partial_gradient = {kTensorAxis};
-    list_.push_back(PlainParameter(std::move(declaration), Hf(role), Normal()));
+    Add(PlainParameter(std::move(declaration), Hf(role), Normal()), {role});
   }
 
   // One matrix an expert, a stack: experts over ep, and over etp the rows of gate and up, the columns of
@@ -73,7 +76,7 @@ class Declarer {
                            {{expert, static_cast<int64_t>(i) * rows, 0}, {1, rows, inputs}}});
       }
     }
-    list_.push_back({std::move(declaration), std::move(tensors), Normal()});
+    Add({std::move(declaration), std::move(tensors), Normal()}, parts);
   }
   void ExpertRows(const std::string& role, int64_t experts, int64_t outputs, int64_t inputs) {
     const Block block{.size = inputs, .parts = split_.expert_tensor};
@@ -83,7 +86,7 @@ class Declarer {
       tensors.push_back(
           {HfOfExpert(role, expert), {outputs, inputs}, {{expert, 0, 0}, {1, outputs, inputs}}});
     }
-    list_.push_back({std::move(declaration), std::move(tensors), Normal()});
+    Add({std::move(declaration), std::move(tensors), Normal()}, {role});
   }
 
   // Whole on every rank, fp32 and without a gradient.
@@ -92,6 +95,7 @@ class Declarer {
     declaration.dtype = DType::kFp32;
     list_.push_back(PlainParameter(std::move(declaration), Hf(role), kZeros));
     list_.back().trained = false;
+    list_.back().steers = true;
   }
 
   // Heads that each rank has for itself.
@@ -106,8 +110,8 @@ class Declarer {
 
   void Vocabulary(const std::string& role, int64_t vocabulary, int64_t hidden) {
     const Block rows{.size = vocabulary, .parts = tensor_, .padding = PaddingTo(vocabulary, tensor_)};
-    list_.push_back(
-        PlainParameter(Declare(role, {SplitDim(kTensorAxis, {rows}), WholeDim(hidden)}), Hf(role), Normal()));
+    Add(PlainParameter(Declare(role, {SplitDim(kTensorAxis, {rows}), WholeDim(hidden)}), Hf(role), Normal()),
+        {role});
   }
 
   // Heads of `dim` elements. Fewer heads than ranks: ranks share, if that comes out even.
@@ -122,13 +126,41 @@ class Declarer {
 
   Block Even(int64_t size) const { return {.size = size, .parts = tensor_}; }
 
-  std::vector<Parameter> Take() { return std::move(list_); }
+  // The weights, then the low-rank pairs.
+  std::vector<Parameter> Take() {
+    for (Parameter& pair : pairs_) list_.push_back(std::move(pair));
+    return std::move(list_);
+  }
 
  private:
   void AddNorm(const std::string& role, int64_t size, bool partial) {
     auto declaration = Declare(role, {WholeDim(size)});
     if (partial) declaration.partial_gradient = {kTensorAxis};
-    list_.push_back(PlainParameter(std::move(declaration), Hf(role), kOnes));
+    Add(PlainParameter(std::move(declaration), Hf(role), kOnes), {role});
+  }
+  // A weight whose blocks are `roles`, with the low-rank pairs beside it.
+  void Add(Parameter parameter, const std::vector<std::string>& roles) {
+    parameter.trained = IsTrained(parameter, roles);
+    std::vector<LowRank> parts;
+    for (const std::string& role : roles) {
+      const auto found = layer_.low_rank.find(role.substr(0, role.rfind('.')));
+      parts.push_back(found == layer_.low_rank.end() || !role.ends_with(".weight") ? LowRank{}
+                                                                                   : found->second);
+    }
+    list_.push_back(std::move(parameter));
+    if (std::all_of(parts.begin(), parts.end(), [](const LowRank& part) { return part.rank == 0; })) return;
+    for (Parameter& one : LowRankPairs(list_.back(), parts)) pairs_.push_back(std::move(one));
+  }
+  // What lies in one piece of memory is trained as one.
+  bool IsTrained(const Parameter& parameter, const std::vector<std::string>& roles) const {
+    if (!layer_.trained) return true;
+    std::vector<std::string> trained, frozen;
+    for (const std::string& role : roles) {
+      (layer_.trained->contains(role) ? trained : frozen).push_back(Hf(role));
+    }
+    if (trained.empty() || frozen.empty()) return frozen.empty();
+    throw InputError(parameter.declaration.name, ": ", Join(trained), " cannot be trained without ",
+                     Join(frozen), ", for they are one matrix; name all of them or none");
   }
   ParameterDeclaration Declare(const std::string& role, std::vector<Dim> dims) const {
     return {.name = layer_.name + "." + role, .dtype = graph_.dtype, .dims = std::move(dims)};
@@ -158,9 +190,14 @@ class Declarer {
     TRIREME_CHECK(place != std::string::npos) << name << " has no place for the expert's number";
     return name.replace(place, sizeof(kExpertPlace) - 1, std::to_string(expert));
   }
+  static std::vector<std::string> RolesOf(const std::vector<std::string>& parts, const char* kind) {
+    std::vector<std::string> roles;
+    for (const std::string& part : parts) roles.push_back(part + kind);
+    return roles;
+  }
   std::vector<std::string> HfOf(const std::vector<std::string>& parts, const char* kind) const {
     std::vector<std::string> names;
-    for (const std::string& part : parts) names.push_back(Hf(part + kind));
+    for (const std::string& role : RolesOf(parts, kind)) names.push_back(Hf(role));
     return names;
   }
 
@@ -169,7 +206,7 @@ class Declarer {
   TensorSplit split_;
   int tensor_;
   bool sequence_;
-  std::vector<Parameter> list_;
+  std::vector<Parameter> list_, pairs_;
 };
 
 // The latent vectors are made on every rank; each rank's heads give a part of their gradients.

@@ -9,6 +9,21 @@
 #include "parallel/layers/bias.h"
 
 namespace trireme {
+namespace {
+
+const LowRankWeights* PairsOf(const Projection& projection) {
+  return projection.pairs() ? &*projection.pairs() : nullptr;
+}
+
+Projection::Place PlaceOf(const Layer& layer, const Weights& weights, const LayerOptions& options, int rank) {
+  return {.layer = layer, .weights = weights, .dropout = options.adapter_dropout, .tensor_rank = rank};
+}
+
+int ExpertTensorRank(const ExpertParallel& parallel) {
+  return parallel.group.rank() % parallel.expert_tensor;
+}
+
+}  // namespace
 
 DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel,
                            const LayerOptions& options)
@@ -18,24 +33,32 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
       recompute_(options.recompute_selected),
       frequencies_(InverseFrequencies(spec_.attention.rope)),
       attention_norm_(weights.Find(layer.name + ".attention_norm.weight")),
-      qkv_(weights.FindOrNull(layer.name + ".attention.qkv.weight")),
+      qkv_(PlaceOf(layer, weights, options, parallel_.rank()), "attention.qkv",
+           {"attention.q", "attention.k", "attention.v"}),
       qkv_bias_(weights.FindOrNull(layer.name + ".attention.qkv.bias")),
       query_norm_(weights.FindOrNull(layer.name + ".attention.q_norm.weight")),
       key_norm_(weights.FindOrNull(layer.name + ".attention.k_norm.weight")),
-      output_(weights.Find(layer.name + ".attention.output.weight")),
+      output_(PlaceOf(layer, weights, options, parallel_.rank()), "attention.output"),
       output_bias_(weights.FindOrNull(layer.name + ".attention.output.bias")),
-      mlp_norm_(weights.Find(layer.name + ".mlp_norm.weight")) {
-  if (spec_.attention.latent) latent_.emplace(spec_.attention, layer.name, weights, parallel);
+      mlp_norm_(weights.Find(layer.name + ".mlp_norm.weight")),
+      router_(PlaceOf(layer, weights, options, 0), "router"),
+      expert_gate_up_(PlaceOf(layer, weights, options, 0), "experts.gate_up", {"experts.gate", "experts.up"}),
+      expert_down_(PlaceOf(layer, weights, options, ExpertTensorRank(parallel.experts)), "experts.down"),
+      shared_gate_(PlaceOf(layer, weights, options, 0), "shared_gate") {
+  const Projection::Place place = PlaceOf(layer, weights, options, parallel_.rank());
+  if (spec_.attention.latent) latent_.emplace(spec_.attention, place, parallel);
   if (!spec_.experts) {
-    mlp_.emplace(layer.name + ".mlp", weights, parallel_, recompute_);
+    mlp_.emplace("mlp", place, parallel_, recompute_);
     return;
   }
-  if (spec_.experts->shared_ffn > 0) mlp_.emplace(layer.name + ".shared", weights, parallel_, recompute_);
-  shared_gate_ = weights.FindOrNull(layer.name + ".shared_gate.weight");
-  const ExpertWeights own{.router = weights.Find(layer.name + ".router.weight"),
-                          .gate_up = weights.Find(layer.name + ".experts.gate_up.weight"),
-                          .down = weights.Find(layer.name + ".experts.down.weight"),
-                          .bias = weights.FindOrNull(layer.name + ".router.bias")};
+  if (spec_.experts->shared_ffn > 0) mlp_.emplace("shared", place, parallel_, recompute_);
+  const ExpertWeights own{
+      .router = router_.weight(),
+      .gate_up = expert_gate_up_.weight(),
+      .down = expert_down_.weight(),
+      .bias = weights.FindOrNull(layer.name + ".router.bias"),
+      .pairs = {
+          .router = PairsOf(router_), .gate_up = PairsOf(expert_gate_up_), .down = PairsOf(expert_down_)}};
   experts_.emplace(*spec_.experts, own, parallel.experts,
                    ExpertsOptions{.recompute = recompute_, .router = options.router, .sums = options.sums});
 }
@@ -45,7 +68,7 @@ at::Tensor DecoderLayer::Forward(const at::Tensor& x, const MicroBatch& batch) c
   const at::Tensor branch = Attention(EnterNormalised(normalised, x, attention_norm_), batch);
   const AddedNorm attended = AddRmsNorm(x, branch, mlp_norm_, spec_.norm_eps);
   if (experts_) return attended.sum + Experts(attended, batch);
-  return attended.sum + mlp_->Forward(EnterNormalised(attended.normalised, attended.sum, mlp_norm_));
+  return attended.sum + mlp_->Forward(EnterNormalised(attended.normalised, attended.sum, mlp_norm_), batch);
 }
 
 LinearInput DecoderLayer::EnterNormalised(const at::Tensor& normalised, const at::Tensor& x,
@@ -61,14 +84,16 @@ LinearInput DecoderLayer::EnterNormalised(const at::Tensor& normalised, const at
 }
 
 at::Tensor DecoderLayer::Attention(const LinearInput& x, const MicroBatch& batch) const {
-  if (latent_) return AddBias(Leave(Linear(latent_->Forward(x, batch), output_), parallel_), output_bias_);
+  if (latent_) {
+    return AddBias(Leave(output_.Forward(latent_->Forward(x, batch), batch), parallel_), output_bias_);
+  }
   const HeadShape shape{.rows = batch.rows,
                         .length = batch.length,
                         .heads = spec_.attention.heads / parallel_.size(),
                         .kv_heads = std::max<int64_t>(spec_.attention.kv_heads / parallel_.size(), 1),
                         .head_dim = spec_.attention.head_dim,
                         .norm_eps = spec_.attention.norm_eps};
-  const at::Tensor qkv = Linear(x, *qkv_, qkv_bias_);
+  const at::Tensor qkv = qkv_.Forward(x, batch, qkv_bias_);
   const Heads heads = SplitHeads(qkv, shape, query_norm_, key_norm_,
                                  batch.TableFor(frequencies_, spec_.attention.rope.magnitude));
   return AddBias(Leave(AttentionCore(heads, batch), parallel_), output_bias_);
@@ -79,11 +104,11 @@ at::Tensor DecoderLayer::Attention(const LinearInput& x, const MicroBatch& batch
 at::Tensor DecoderLayer::AttentionCore(const Heads& heads, const MicroBatch& batch) const {
   if (!batch.context->plain()) {
     const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.attention.head_dim));
-    return Linear(ContextAttention(heads, scale, batch.context, context_), output_);
+    return output_.Forward(ContextAttention(heads, scale, batch.context, context_), batch);
   }
-  if (!recompute_) return Linear(CausalAttention(heads), output_);
+  if (!recompute_) return output_.Forward(CausalAttention(heads), batch);
   const Attended attended = CausalAttentionAgain(heads);
-  return Linear({attended.output, attended.again}, output_);
+  return output_.Forward({attended.output, attended.again}, batch);
 }
 
 at::Tensor DecoderLayer::Experts(const AddedNorm& attended, const MicroBatch& batch) const {
@@ -100,21 +125,38 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, const MicroBatch& ba
                             .sequences = batch.sequences,
                             .scale = batch.token_scale,
                             .pool = &batch.pool};
-  if (!mlp_) return GiveShare(experts_->Forward(share, tokens), parallel_);
+  const ExpertDropout dropout = DropoutOf(batch);
+  if (!mlp_) return GiveShare(experts_->Forward(share, tokens, dropout), parallel_);
   LinearInput activated{at::Tensor()};
   at::Tensor shared;
   const auto up = [&] {
-    activated = mlp_->Up(EnterNormalised(attended.normalised, attended.sum, mlp_norm_));
+    activated = mlp_->Up(EnterNormalised(attended.normalised, attended.sum, mlp_norm_), batch);
   };
-  const auto down = [&] { shared = Shared(activated, share); };
-  const at::Tensor routed = experts_->Forward(share, tokens, {.on_the_way = up, .on_the_way_back = down});
+  const auto down = [&] { shared = Shared(activated, share, batch); };
+  const at::Tensor routed =
+      experts_->Forward(share, tokens, dropout, {.on_the_way = up, .on_the_way_back = down});
   return GiveShare(routed + shared, parallel_);
 }
 
-at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput& share) const {
-  const at::Tensor mine = TakeShare(mlp_->Down(activated), parallel_);
-  if (shared_gate_ == nullptr) return mine;
-  return mine * RouterLogits(share, *shared_gate_).sigmoid().to(mine.scalar_type());
+at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput& share,
+                                const MicroBatch& batch) const {
+  const at::Tensor mine = TakeShare(mlp_->Down(activated, batch), parallel_);
+  if (!shared_gate_.there()) return mine;
+  at::Tensor gate = RouterLogits(share, shared_gate_.weight());
+  if (const LowRankWeights* pairs = PairsOf(shared_gate_)) {
+    const at::Tensor rows = batch.dropout ? ShareOf(batch.identities, parallel_) : at::Tensor();
+    gate = AddLowRank(gate, {.x = share, .dropout = shared_gate_.DropoutOf(batch, rows)}, *pairs);
+  }
+  return mine * gate.sigmoid().to(mine.scalar_type());
+}
+
+// Of this rank's share of the tokens.
+ExpertDropout DecoderLayer::DropoutOf(const MicroBatch& batch) const {
+  if (!batch.dropout) return {};
+  const at::Tensor rows = ShareOf(batch.identities, parallel_);
+  return {.router = router_.DropoutOf(batch, rows),
+          .gate_up = expert_gate_up_.DropoutOf(batch, rows),
+          .down = expert_down_.DropoutOf(batch, rows)};
 }
 
 }  // namespace trireme

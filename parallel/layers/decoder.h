@@ -13,6 +13,7 @@
 #include "parallel/layers/latent_attention.h"
 #include "parallel/layers/layer.h"
 #include "parallel/layers/mlp.h"
+#include "parallel/layers/projection.h"
 
 namespace trireme {
 
@@ -28,7 +29,8 @@ class DecoderLayer : public RunningLayer {
   at::Tensor Attention(const LinearInput& x, const MicroBatch& batch) const;
   at::Tensor Experts(const AddedNorm& attended, const MicroBatch& batch) const;
   // What the shared experts' hidden units give to this rank's share of the tokens.
-  at::Tensor Shared(const LinearInput& activated, const LinearInput& share) const;
+  at::Tensor Shared(const LinearInput& activated, const LinearInput& share, const MicroBatch& batch) const;
+  ExpertDropout DropoutOf(const MicroBatch& batch) const;
   // `normalised` inside a block, with the way to make it again from `x` and `norm` where that is asked for.
   LinearInput EnterNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
   at::Tensor AttentionCore(const Heads& heads, const MicroBatch& batch) const;
@@ -39,17 +41,18 @@ class DecoderLayer : public RunningLayer {
   const bool recompute_;  // attention core, norms and activation are made again in the backward pass
   std::vector<double> frequencies_;
   const Weight& attention_norm_;
-  const Weight* qkv_;  // [(heads + 2 kv_heads) · head_dim of this rank, hidden]
+  const Projection qkv_;  // [(heads + 2 kv_heads) · head_dim of this rank, hidden]
   const Weight* qkv_bias_;
   const Weight* query_norm_;  // [head_dim]
   const Weight* key_norm_;
-  const Weight& output_;  // [hidden, heads · head_dim of this rank]
+  const Projection output_;  // [hidden, heads · head_dim of this rank]
   const Weight* output_bias_;
   const Weight& mlp_norm_;
   std::optional<MlpBlock> mlp_;  // of a dense layer, or what every token meets beside the experts
   std::optional<LatentAttention> latent_;
+  const Projection router_, expert_gate_up_, expert_down_;
   std::optional<ExpertsBlock> experts_;
-  const Weight* shared_gate_ = nullptr;  // [1, hidden]
+  const Projection shared_gate_;  // [1, hidden]
 };
 
 }  // namespace trireme

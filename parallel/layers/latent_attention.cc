@@ -7,25 +7,26 @@
 
 namespace trireme {
 
-LatentAttention::LatentAttention(const AttentionSpec& spec, const std::string& layer, const Weights& weights,
+LatentAttention::LatentAttention(const AttentionSpec& spec, const Projection::Place& place,
                                  const LayerParallel& parallel)
     : spec_(spec),
       latent_(*spec.latent),
       parallel_(parallel),
       heads_(spec.heads / parallel.tensor.size()),
       frequencies_(InverseFrequencies(spec.rope)),
-      query_(weights.FindOrNull(layer + ".attention.q.weight")),
-      query_a_(weights.FindOrNull(layer + ".attention.q_a.weight")),
-      query_a_norm_(weights.FindOrNull(layer + ".attention.q_a_norm.weight")),
-      query_b_(weights.FindOrNull(layer + ".attention.q_b.weight")),
-      kv_a_(weights.Find(layer + ".attention.kv_a.weight")),
-      kv_a_norm_(weights.Find(layer + ".attention.kv_a_norm.weight")),
-      kv_b_(weights.Find(layer + ".attention.kv_b.weight")) {}
+      query_(place, "attention.q"),
+      query_a_(place, "attention.q_a"),
+      query_a_norm_(place.weights.FindOrNull(place.layer.name + ".attention.q_a_norm.weight")),
+      query_b_(place, "attention.q_b"),
+      kv_a_(place, "attention.kv_a"),
+      kv_a_norm_(place.weights.Find(place.layer.name + ".attention.kv_a_norm.weight")),
+      kv_b_(place, "attention.kv_b") {}
 
-at::Tensor LatentAttention::Queries(const LinearInput& x) const {
-  const at::Tensor query =
-      query_ != nullptr ? Linear(x, *query_)
-                        : Linear(RmsNorm(Linear(x, *query_a_), *query_a_norm_, latent_.norm_eps), *query_b_);
+at::Tensor LatentAttention::Queries(const LinearInput& x, const MicroBatch& batch) const {
+  const auto by_way = [&] {
+    return query_b_.Forward(RmsNorm(query_a_.Forward(x, batch), *query_a_norm_, latent_.norm_eps), batch);
+  };
+  const at::Tensor query = query_.there() ? query_.Forward(x, batch) : by_way();
   return query.view({-1, heads_, latent_.head_dim()});
 }
 
@@ -37,11 +38,12 @@ at::Tensor LatentAttention::Turned(const at::Tensor& x, const MicroBatch& batch)
 }
 
 at::Tensor LatentAttention::Forward(const LinearInput& x, const MicroBatch& batch) const {
-  const auto parts = Queries(x).split_with_sizes({latent_.own_dim, latent_.turned_dim}, -1);
+  const auto parts = Queries(x, batch).split_with_sizes({latent_.own_dim, latent_.turned_dim}, -1);
   const at::Tensor query = at::cat({parts[0], Turned(parts[1], batch)}, -1);
-  const auto compressed = Linear(x, kv_a_).split_with_sizes({latent_.kv_rank, latent_.turned_dim}, -1);
-  const at::Tensor kv = Linear(RmsNorm(compressed[0].contiguous(), kv_a_norm_, latent_.norm_eps), kv_b_)
-                            .view({-1, heads_, latent_.own_dim + latent_.value_dim});
+  const auto compressed = kv_a_.Forward(x, batch).split_with_sizes({latent_.kv_rank, latent_.turned_dim}, -1);
+  const at::Tensor normalised = RmsNorm(compressed[0].contiguous(), kv_a_norm_, latent_.norm_eps);
+  const at::Tensor kv =
+      kv_b_.Forward(normalised, batch).view({-1, heads_, latent_.own_dim + latent_.value_dim});
   const auto own = kv.split_with_sizes({latent_.own_dim, latent_.value_dim}, -1);
   const at::Tensor shared = Turned(compressed[1].unsqueeze(1), batch);  // [tokens, 1, turned_dim]
   const at::Tensor key = at::cat({own[0], shared.expand({-1, heads_, -1})}, -1);

@@ -6,20 +6,19 @@
 #include <vector>
 
 #include "ops/linear.h"
-#include "parallel/layers/layer.h"
+#include "parallel/layers/projection.h"
 
 namespace trireme {
 
 class LatentAttention {
  public:
-  LatentAttention(const AttentionSpec& spec, const std::string& layer, const Weights& weights,
-                  const LayerParallel& parallel);
+  LatentAttention(const AttentionSpec& spec, const Projection::Place& place, const LayerParallel& parallel);
 
   // x: all tokens, inside a tensor-parallel block. Returns [tokens, heads · value_dim of this rank].
   at::Tensor Forward(const LinearInput& x, const MicroBatch& batch) const;
 
  private:
-  at::Tensor Queries(const LinearInput& x) const;  // [tokens, heads, own | turned]
+  at::Tensor Queries(const LinearInput& x, const MicroBatch& batch) const;  // [tokens, heads, own | turned]
   // x: [tokens, heads, turned_dim]
   at::Tensor Turned(const at::Tensor& x, const MicroBatch& batch) const;
 
@@ -28,13 +27,13 @@ class LatentAttention {
   const LayerParallel& parallel_;
   const int64_t heads_;  // of this rank
   const std::vector<double> frequencies_;
-  const Weight* query_;    // [heads · head_dim, hidden], or by way of
-  const Weight* query_a_;  // [query_rank, hidden]
+  const Projection query_;    // [heads · head_dim, hidden], or by way of
+  const Projection query_a_;  // [query_rank, hidden]
   const Weight* query_a_norm_;
-  const Weight* query_b_;    // [heads · head_dim, query_rank]
-  const Weight& kv_a_;       // [kv_rank + turned_dim, hidden]
-  const Weight& kv_a_norm_;  // [kv_rank]
-  const Weight& kv_b_;       // [heads · (own_dim + value_dim), kv_rank]
+  const Projection query_b_;  // [heads · head_dim, query_rank]
+  const Projection kv_a_;     // [kv_rank + turned_dim, hidden]
+  const Weight& kv_a_norm_;   // [kv_rank]
+  const Projection kv_b_;     // [heads · (own_dim + value_dim), kv_rank]
 };
 
 }  // namespace trireme

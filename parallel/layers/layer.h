@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ops/rotary.h"
@@ -34,6 +35,9 @@ struct MicroBatch {
   int64_t sequences = 0;     // documents of the micro batch
   at::Tensor order = {};     // [rows · length] int64: place among all tokens of the micro batch
   std::shared_ptr<const ContextPlan> context = {};  // which tokens see which, here and on other ranks
+  // Which tokens of the step these are, the same under any layout; in host memory: [rows · length] int64.
+  at::Tensor identities = {};
+  std::optional<uint64_t> dropout = {};  // the step's seed for dropout; nothing: inputs are not dropped
 
   // Made once for all layers with the same frequencies.
   const RotaryTable& TableFor(const std::vector<double>& frequencies, double magnitude) const;
@@ -65,7 +69,8 @@ struct LayerParallel {
 
 struct LayerOptions {
   bool recompute_selected =
-      false;  // what is large and cheap is made again: attention core, norms, activation
+      false;                   // what is large and cheap is made again: attention core, norms, activation
+  double adapter_dropout = 0;  // of the inputs of low-rank pairs
   RouterOptions router = {};
   RouterSums* sums = nullptr;  // of this layer; outlives it
 };

@@ -5,17 +5,17 @@
 
 namespace trireme {
 
-MlpBlock::MlpBlock(const std::string& role, const Weights& weights, const TensorParallel& parallel,
+MlpBlock::MlpBlock(const std::string& role, const Projection::Place& place, const TensorParallel& parallel,
                    bool recompute)
     : parallel_(parallel),
       recompute_(recompute),
-      gate_up_(weights.Find(role + ".gate_up.weight")),
-      gate_up_bias_(weights.FindOrNull(role + ".gate_up.bias")),
-      down_(weights.Find(role + ".down.weight")),
-      down_bias_(weights.FindOrNull(role + ".down.bias")) {}
+      gate_up_(place, role + ".gate_up", {role + ".gate", role + ".up"}),
+      gate_up_bias_(place.weights.FindOrNull(place.layer.name + "." + role + ".gate_up.bias")),
+      down_(place, role + ".down"),
+      down_bias_(place.weights.FindOrNull(place.layer.name + "." + role + ".down.bias")) {}
 
-LinearInput MlpBlock::Up(const LinearInput& x) const {
-  const at::Tensor gate_up = Linear(x, gate_up_, gate_up_bias_);
+LinearInput MlpBlock::Up(const LinearInput& x, const MicroBatch& batch) const {
+  const at::Tensor gate_up = gate_up_.Forward(x, batch, gate_up_bias_);
   LinearInput activated(SwiGlu(gate_up));
   if (recompute_) {
     activated.again = [gate_up = gate_up.detach()] {
@@ -26,8 +26,8 @@ LinearInput MlpBlock::Up(const LinearInput& x) const {
   return activated;
 }
 
-at::Tensor MlpBlock::Down(const LinearInput& activated) const {
-  return AddBias(Leave(Linear(activated, down_), parallel_), down_bias_);
+at::Tensor MlpBlock::Down(const LinearInput& activated, const MicroBatch& batch) const {
+  return AddBias(Leave(down_.Forward(activated, batch), parallel_), down_bias_);
 }
 
 }  // namespace trireme

@@ -14,7 +14,7 @@ Weights::Weights(const LayerGraph& graph, const std::vector<Layer>& layers, cons
       Weight weight{.name = parameter.declaration.name, .value = {}, .gradient = {}};
       entries_.push_back({std::move(parameter), std::move(placement), std::move(weight)});
       by_layer_[layer.name].push_back(&entries_.back());
-      by_name_[entries_.back().weight.name] = &entries_.back().weight;
+      by_name_[entries_.back().weight.name] = &entries_.back();
     }
   }
 }
@@ -25,9 +25,14 @@ std::vector<Weights::Entry*> Weights::EntriesOf(const std::string& layer) {
   return found->second;
 }
 
-const Weight* Weights::FindOrNull(const std::string& name) const {
+const Weights::Entry* Weights::FindEntry(const std::string& name) const {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : found->second;
+}
+
+const Weight* Weights::FindOrNull(const std::string& name) const {
+  const Entry* entry = FindEntry(name);
+  return entry == nullptr ? nullptr : &entry->weight;
 }
 
 const Weight& Weights::Find(const std::string& name) const {

@@ -31,11 +31,12 @@ class Weights {
   std::vector<Entry*> EntriesOf(const std::string& layer);
   const Weight& Find(const std::string& name) const;
   const Weight* FindOrNull(const std::string& name) const;
+  const Entry* FindEntry(const std::string& name) const;  // nullptr: no such weight on this rank
 
  private:
   std::deque<Entry> entries_;
   std::map<std::string, std::vector<Entry*>> by_layer_;
-  std::map<std::string, const Weight*> by_name_;
+  std::map<std::string, const Entry*> by_name_;
 };
 
 }  // namespace trireme

@@ -21,7 +21,13 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups
     : groups_(groups),
       job_(job),
       options_(options),
-      tensor_sums_(TrainedOnly(buckets), groups.tensor),
+      tensor_sums_(TrainedOnly(buckets),
+                   {.name = "tp", .size = groups.tensor.size(), .group = groups.tensor}),
+      expert_sums_(TrainedOnly(buckets),
+                   {.grid = GridKind::kExpert,
+                    .name = "etp",
+                    .size = groups.experts == nullptr ? 1 : groups.expert_tensor,
+                    .group = groups.experts == nullptr ? groups.tensor : *groups.experts}),
       norm_(Counted(TrainedOnly(buckets))) {
   for (Bucket* bucket : TrainedOnly(buckets)) {
     if (options_.offload) bucket->KeepMasterOnHost();
@@ -69,6 +75,7 @@ GradientReport ShardedOptimizer::FinishGradients() {
   TRIREME_CHECK(!finished_) << "gradients are finished twice in step " << step_ + 1;
   for (Trained& trained : trained_) trained.bucket->AwaitGradients();
   tensor_sums_.Run();
+  expert_sums_.Run();
   for (Trained& trained : trained_) {
     if (IsTied(*trained.bucket)) AllReduce(trained.bucket->share_gradient(), *groups_.embedding);
   }

@@ -28,6 +28,9 @@ struct OptimizerGroups {
   Communicator& world;
   // Joins the two stages that hold the tied embedding, the first one's rank first; nullptr elsewhere.
   Communicator* embedding = nullptr;
+  // Where each expert's matrices are shared by `expert_tensor` ranks: those and the ones of other experts.
+  Communicator* experts = nullptr;
+  int expert_tensor = 1;
 };
 
 struct AdamWOptions {
@@ -103,7 +106,7 @@ class ShardedOptimizer {
   Job& job_;
   AdamWOptions options_;
   std::vector<Trained> trained_;
-  TensorSums tensor_sums_;
+  TensorSums tensor_sums_, expert_sums_;
   GradientNorm norm_;
   GradientReport report_;
   struct HostCopy {

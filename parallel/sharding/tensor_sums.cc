@@ -9,24 +9,24 @@
 namespace trireme {
 namespace {
 
-constexpr char kTensorAxis[] = "tp";
-
-bool IsPartial(const Placement& placement) {
+bool IsPartial(const Placement& placement, const std::string& wanted) {
   const AxisNames& partial = placement.declaration().partial_gradient;
   for (const std::string& axis : partial) {
-    TRIREME_CHECK(axis == kTensorAxis || placement.mesh().Size(axis) == 1)
+    TRIREME_CHECK(axis == wanted || placement.mesh().Size(axis) == 1)
         << placement.name() << " is partial over " << axis << ", for which there is no group here";
   }
-  return std::find(partial.begin(), partial.end(), kTensorAxis) != partial.end();
+  return std::find(partial.begin(), partial.end(), wanted) != partial.end();
 }
 
 Box WholeBox(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
 
 }  // namespace
 
-TensorSums::TensorSums(std::vector<Bucket*> buckets, Communicator& tensor) : tensor_(tensor) {
-  if (tensor.size() == 1) return;
+TensorSums::TensorSums(const std::vector<Bucket*>& buckets, const SumAxis& axis)
+    : axis_(axis.name), axis_size_(axis.size), group_(axis.group) {
+  if (axis.size == 1) return;
   for (Bucket* bucket : buckets) {
+    if (bucket->entries().front()->placement.declaration().grid != axis.grid) continue;
     for (const FlatPart& part : bucket->parts()) AddPart(*bucket, part);
   }
 }
@@ -34,9 +34,9 @@ TensorSums::TensorSums(std::vector<Bucket*> buckets, Communicator& tensor) : ten
 void TensorSums::AddPart(Bucket& bucket, const FlatPart& part) {
   const Placement& placement = bucket.entries()[part.parameter]->placement;
   const Shape shape = placement.LocalShape();
-  if (IsPartial(placement)) Add(bucket, PiecesInBox(shape, part, WholeBox(shape)), tensor_.size());
+  if (IsPartial(placement, axis_)) Add(bucket, PiecesInBox(shape, part, WholeBox(shape)), axis_size_);
   for (const SharedBlock& block : placement.SharedBlocks()) {
-    TRIREME_CHECK(block.axis == kTensorAxis)
+    TRIREME_CHECK(block.axis == axis_)
         << placement.name() << " is shared over " << block.axis << ", for which there is no group here";
     Box box = WholeBox(shape);
     box.offset[block.dim] = block.local_offset;
@@ -48,7 +48,7 @@ void TensorSums::AddPart(Bucket& bucket, const FlatPart& part) {
 // `neighbours` consecutive ranks have a part of the same sum. Each adds to the place of its neighbourhood in
 // a message of all of them, which the whole group sums: no communicator of the neighbours is needed.
 void TensorSums::Add(Bucket& bucket, const std::vector<Piece>& pieces, int neighbours) {
-  const int places = tensor_.size() / neighbours, place = tensor_.rank() / neighbours;
+  const int places = group_.size() / neighbours, place = group_.rank() / neighbours;
   for (const Piece& piece : MergeRuns(pieces)) {
     sums_.push_back({&bucket, piece, places, place});
     elements_ += piece.elements() * places;
@@ -68,7 +68,7 @@ void TensorSums::Run() {
     }
   };
   visit([](const at::Tensor& in_message, const at::Tensor& gradient) { in_message.copy_(gradient); });
-  AllReduce(message, tensor_);
+  AllReduce(message, group_);
   visit([](const at::Tensor& in_message, const at::Tensor& gradient) { gradient.copy_(in_message); });
 }
 

@@ -1,7 +1,9 @@
 // TensorSums: sums what tensor-parallel ranks have only parts of, on the shares of all buckets at once:
-// gradients that are partial over tp, and rows that neighbours share. Packed into one all-reduce.
+// gradients that are partial over tp (of experts: over etp), and rows that neighbours share. Packed into one
+// all-reduce.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/comm/communicator.h"
@@ -9,12 +11,19 @@
 
 namespace trireme {
 
+struct SumAxis {
+  GridKind grid = GridKind::kDense;  // whose buckets are meant
+  std::string name;                  // "tp"
+  int size = 1;
+  Communicator& group;  // ranks that follow each other on the axis follow each other in it; it may join more
+};
+
 class TensorSums {
  public:
-  // Ranks of `tensor` have the same share of the data group, so their pieces are the same.
-  TensorSums(std::vector<Bucket*> buckets, Communicator& tensor);
+  // Ranks of the group have the same share of the data group, so their pieces are the same.
+  TensorSums(const std::vector<Bucket*>& buckets, const SumAxis& axis);
 
-  // Collective over `tensor`, on share_gradient().
+  // Collective over the group, on share_gradient().
   void Run();
 
  private:
@@ -28,7 +37,9 @@ class TensorSums {
   void AddPart(Bucket& bucket, const FlatPart& part);
   void Add(Bucket& bucket, const std::vector<Piece>& pieces, int neighbours);
 
-  Communicator& tensor_;
+  const std::string axis_;
+  const int axis_size_;
+  Communicator& group_;
   std::vector<Summed> sums_;
   int64_t elements_ = 0;  // of the message
 };

@@ -91,18 +91,29 @@ def trained_tokens(rows):
     return sum(label != -100 for row in rows for label in row["labels"][1:])
 
 
-def backward(model, rows):
-    """Adds up the gradients of the mean loss over the trained tokens of all rows; that loss, and those tokens."""
-    tokens, loss = trained_tokens(rows), 0.0
+def loss_parts(model, rows):
+    """What each row adds to the mean loss over the trained tokens of all rows."""
+    tokens = trained_tokens(rows)
     for row in rows:
         labels = torch.tensor(row["labels"][1:])
         if (labels == -100).all():
             continue
         logits = model(input_ids=torch.tensor([row["input_ids"]])).logits[0, :-1].float()
-        part = torch.nn.functional.cross_entropy(logits, labels, ignore_index=-100, reduction="sum") / tokens
+        yield torch.nn.functional.cross_entropy(logits, labels, ignore_index=-100, reduction="sum") / tokens
+
+
+def backward(model, rows):
+    """Adds up the gradients of the mean loss over the trained tokens of all rows; that loss, and those tokens."""
+    loss = 0.0
+    for part in loss_parts(model, rows):
         part.backward()
         loss += part.item()
-    return loss, tokens
+    return loss, trained_tokens(rows)
+
+
+def loss_of(model, rows):
+    with torch.no_grad():
+        return sum(part.item() for part in loss_parts(model, rows))
 
 
 def in_files(name, tensor, model_type):

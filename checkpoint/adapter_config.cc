@@ -1,0 +1,109 @@
+#include "checkpoint/adapter_config.h"
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+bool IsExpert(const std::string& module) { return module.find(".experts.") != std::string::npos; }
+
+// What most modules have; the patterns name the others.
+AdapterModule Commonest(const AdapterPlan& plan) {
+  std::map<std::pair<int64_t, double>, int> counts;
+  AdapterModule best;
+  int most = 0;
+  for (const auto& [name, module] : plan.modules) {
+    const int count = ++counts[{module.rank, module.alpha}];
+    if (count > most) most = count, best = module;
+  }
+  return best;
+}
+
+}  // namespace
+
+AdapterConfig::AdapterConfig(const std::string& text, const std::string& where)
+    : config_(ParseJson(text, where)) {
+  Check(where);
+}
+
+void AdapterConfig::Check(const std::string& where) const {
+  if (!config_.is_object()) throw InputError(where, ": is not a JSON object");
+  const auto is = [&](const char* key, const Json& value) {
+    return config_.contains(key) && config_[key] == value;
+  };
+  if (!is("peft_type", "LORA")) {
+    throw InputError(where, ": peft_type is ",
+                     config_.contains("peft_type") ? config_["peft_type"].dump() : "missing",
+                     "; only LORA adapters are read");
+  }
+  for (const char* key : {"use_dora", "lora_bias", "fan_in_fan_out", "use_qalora"}) {
+    if (is(key, true)) throw InputError(where, ": ", key, " is true, which is not supported");
+  }
+  if (config_.contains("bias") && config_["bias"] != "none") {
+    throw InputError(where, ": bias is ", config_["bias"].dump(),
+                     ", which is not supported; wanted \"none\"");
+  }
+  for (const char* key : {"lora_alpha", "r"}) {
+    if (!config_.contains(key) || !config_[key].is_number())
+      throw InputError(where, ": ", key, " is missing");
+  }
+}
+
+double AdapterConfig::Of(const char* patterns, const char* otherwise, const std::string& module) const {
+  if (config_.contains(patterns) && config_[patterns].is_object()) {
+    for (const auto& [pattern, value] : config_[patterns].items()) {
+      if (value.is_number() && std::regex_match(module, std::regex("(.*\\.)?(" + pattern + ")"))) {
+        return value.get<double>();
+      }
+    }
+  }
+  return config_[otherwise].get<double>();
+}
+
+bool AdapterConfig::rslora() const { return config_.contains("use_rslora") && config_["use_rslora"] == true; }
+
+bool AdapterConfig::TargetsParameter(const std::string& name) const {
+  if (!config_.contains("target_parameters") || !config_["target_parameters"].is_array()) return false;
+  const Json& targets = config_["target_parameters"];
+  return std::any_of(targets.begin(), targets.end(), [&](const Json& target) {
+    const std::string text = target.is_string() ? target.get<std::string>() : "";
+    return text == name || text.ends_with("." + name);
+  });
+}
+
+std::string AdapterConfigText(const AdapterPlan& plan, const std::string& base) {
+  const AdapterModule common = Commonest(plan);
+  Json rank_pattern = Json::object(), alpha_pattern = Json::object();
+  bool experts = false;
+  for (const auto& [name, module] : plan.modules) {
+    experts = experts || IsExpert(name);
+    if (module.rank != common.rank) rank_pattern[name] = module.rank;
+    if (module.alpha != common.alpha) alpha_pattern[name] = module.alpha;
+  }
+  Json config = {
+      {"peft_type", "LORA"},
+      {"task_type", "CAUSAL_LM"},
+      {"base_model_name_or_path", base},
+      {"r", common.rank},
+      {"lora_alpha", common.alpha},
+      // PEFT has no dropout before the experts' matrices and refuses to load an adapter that asks for it.
+      {"lora_dropout", experts ? 0.0 : plan.dropout},
+      {"use_rslora", plan.rslora},
+      {"target_modules", plan.targets},
+      {"rank_pattern", rank_pattern},
+      {"alpha_pattern", alpha_pattern},
+      {"modules_to_save", plan.saved.empty() ? Json() : Json(plan.saved)},
+      {"bias", "none"},
+      {"fan_in_fan_out", false},
+      {"inference_mode", true},
+      {"init_lora_weights", true},
+      {"use_dora", false}};
+  return config.dump(2) + "\n";
+}
+
+}  // namespace trireme

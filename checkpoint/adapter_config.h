@@ -1,0 +1,36 @@
+// adapter_config.json as PEFT writes and reads it. What is not understood is refused, never left out.
+#pragma once
+
+#include <string>
+
+#include "core/base/json.h"
+#include "core/plan/adapter.h"
+
+namespace trireme {
+
+inline constexpr char kAdapterConfigFile[] = "adapter_config.json";
+inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
+
+class AdapterConfig {
+ public:
+  // `where` stands before messages.
+  AdapterConfig(const std::string& text, const std::string& where);
+
+  // Patterns match the end of a module's name, as PEFT does.
+  double AlphaOf(const std::string& module) const { return Of("alpha_pattern", "lora_alpha", module); }
+  double RankOf(const std::string& module) const { return Of("rank_pattern", "r", module); }
+  bool rslora() const;
+  // Whether it adapts this one of the tensors that hold all experts of a layer.
+  bool TargetsParameter(const std::string& name) const;
+
+ private:
+  void Check(const std::string& where) const;
+  double Of(const char* patterns, const char* otherwise, const std::string& module) const;
+
+  Json config_;
+};
+
+// The plan's config; `base` is the model it is for.
+std::string AdapterConfigText(const AdapterPlan& plan, const std::string& base);
+
+}  // namespace trireme

@@ -1,0 +1,192 @@
+#include "checkpoint/adapter_directory.h"
+
+#include <regex>
+#include <tuple>
+#include <utility>
+
+#include "checkpoint/elements.h"
+#include "checkpoint/manifest.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/nearest.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kPrefix = kAdapterPrefix;
+constexpr std::string_view kFirst = ".lora_A.weight", kSecond = ".lora_B.weight";
+constexpr std::string_view kEmbeddingFirst = ".lora_embedding_A", kEmbeddingSecond = ".lora_embedding_B";
+
+// The name before `ending`; empty where the name ends otherwise.
+std::string Before(const std::string& name, std::string_view ending) {
+  return name.ends_with(ending) ? name.substr(0, name.size() - ending.size()) : "";
+}
+
+}  // namespace
+
+std::optional<PairNames> PairOf(const std::string& name) {
+  for (const auto& [a, b, embedding] :
+       {std::tuple{kFirst, kSecond, false}, std::tuple{kEmbeddingFirst, kEmbeddingSecond, true}}) {
+    const std::string module = name.ends_with(a) ? Before(name, a) : Before(name, b);
+    if (!module.empty())
+      return PairNames{module, module + std::string(a), module + std::string(b), embedding};
+  }
+  return std::nullopt;
+}
+
+// Both tensors of a layer's experts. Which of the two is inside the other is the order in which PEFT met
+// them.
+struct AdapterDirectory::FusedExperts {
+  std::map<bool, TensorView> a, b;  // by whether it is the inner one
+};
+
+AdapterDirectory::AdapterDirectory(const std::filesystem::path& directory, const ExpertNames& experts)
+    : directory_(directory), experts_(experts) {
+  if (IsCheckpoint(directory)) {
+    files_ = std::make_unique<HfDirectory>(directory);
+    const std::string& text = files_->store()->manifest().adapter_config();
+    if (text.empty()) throw InputError(directory.string(), ": is a model's checkpoint, not an adapter's");
+    config_ = std::make_unique<AdapterConfig>(text, directory.string());
+    return;
+  }
+  const std::string config = (directory / kAdapterConfigFile).string();
+  config_ = std::make_unique<AdapterConfig>(ReadTextFile(config), config);
+  file_ = std::make_unique<SafetensorsFile>(directory / kAdapterWeightsFile);
+  ReadFile();
+}
+
+void AdapterDirectory::ReadFile() {
+  static const std::regex of_experts(R"((.*\.experts)(\.base_layer)?\.lora_([AB])\.weight)");
+  std::map<std::string, FusedExperts> fused;
+  for (const auto& [name, view] : file_->tensors()) {
+    if (!name.starts_with(kPrefix)) {
+      throw InputError(file_->path().string(), ": '", name, "' does not begin with ", kPrefix);
+    }
+    if (!CanConvert(view.dtype, DType::kFp32)) {
+      throw InputError(file_->path().string(), ": '", name, "' is in ", Name(view.dtype));
+    }
+    std::string plain = name.substr(kPrefix.size());
+    const size_t block = plain.find(".mlp.");
+    if (block != std::string::npos) plain.replace(block + 1, 3, experts_.block);
+    std::smatch match;
+    if (std::regex_match(plain, match, of_experts)) {
+      FusedExperts& layer = fused[match[1].str()];
+      (match[3] == "A" ? layer.a : layer.b)[match[2].matched] = view;
+    } else {
+      Take(plain, view);
+    }
+  }
+  for (const auto& [stem, layer] : fused) Split(stem, layer);
+  if (views_.empty()) throw InputError(file_->path().string(), ": has no tensors");
+}
+
+void AdapterDirectory::Take(const std::string& name, const TensorView& view) {
+  // An adapted embedding comes with its own weight as PEFT wraps it.
+  constexpr std::string_view kWrapped = ".base_layer.weight";
+  const std::string wrapped = Before(name, kWrapped);
+  const bool unknown =
+      name.find("lora_") != std::string::npos || name.find("token_adapter") != std::string::npos;
+  if (!PairOf(name) && unknown) {
+    throw InputError(file_->path().string(), ": '", name,
+                     "' is of a kind that is not supported; only A and B of linear and embedding weights");
+  }
+  views_[wrapped.empty() ? name : wrapped + ".weight"] = view;
+}
+
+void AdapterDirectory::Split(const std::string& stem, const FusedExperts& fused) {
+  for (const auto& [inner, a] : fused.a) {
+    const auto b = fused.b.find(inner);
+    if (b == fused.b.end() || a.shape.size() != 2 || b->second.shape.size() != 2) {
+      throw InputError(file_->path().string(), ": '", stem,
+                       "': A or B of its experts is missing or no matrix");
+    }
+    // Up from the hidden size and down to it: what one reads, the other makes.
+    const auto other = fused.a.find(!inner);
+    const bool gate_up = other != fused.a.end() ? other->second.shape[1] * 2 == b->second.shape[0]
+                                                : config_->TargetsParameter("gate_up_proj");
+    SplitPair(stem, a, b->second, gate_up);
+  }
+}
+
+// A is [experts, rank, in] and B [out, rank, experts], each with two dims in one.
+void AdapterDirectory::SplitPair(const std::string& stem, const TensorView& a, const TensorView& b,
+                                 bool gate_up) {
+  const std::string module = stem + (gate_up ? ".gate_up_proj" : ".down_proj");
+  const auto rank = static_cast<int64_t>(config_->RankOf(module));
+  if (rank < 1 || a.shape[0] % rank != 0 || b.shape[1] != a.shape[0] || (gate_up && b.shape[0] % 2 != 0)) {
+    throw InputError(file_->path().string(), ": '", module, "': A ", ShapeText(a.shape), " and B ",
+                     ShapeText(b.shape), " are no experts of rank ", rank);
+  }
+  const int64_t experts = a.shape[0] / rank, in = a.shape[1];
+  const std::vector<std::string> words =
+      gate_up ? std::vector{experts_.gate, experts_.up} : std::vector{experts_.down};
+  const int64_t rows = b.shape[0] / static_cast<int64_t>(words.size());
+  const auto bytes = static_cast<size_t>(rank * in * ByteSize(a.dtype));
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    for (size_t i = 0; i < words.size(); ++i) {
+      const std::string name = Concat(stem, ".", expert, ".", words[i]);
+      views_[name + std::string(kFirst)] = {
+          a.dtype, {rank, in}, a.bytes.subspan(static_cast<size_t>(expert) * bytes, bytes)};
+      alphas_[name] = config_->AlphaOf(module);
+      TakeColumns(name + std::string(kSecond), b, static_cast<int64_t>(i) * rows, rows, experts, expert);
+    }
+  }
+}
+
+// B of one expert, whose columns lie `experts` apart.
+void AdapterDirectory::TakeColumns(const std::string& name, const TensorView& b, int64_t first_row,
+                                   int64_t rows, int64_t experts, int64_t expert) {
+  const int64_t rank = b.shape[1] / experts;
+  memory_.emplace_back(static_cast<size_t>(rows * rank * ByteSize(b.dtype)));
+  CopyBox({rows, rank},
+          {b.dtype, Advance(b.bytes.data(), b.dtype, first_row * b.shape[1] + expert), {b.shape[1], experts}},
+          {b.dtype, memory_.back().data(), {rank, 1}});
+  views_[name] = {b.dtype, {rows, rank}, memory_.back()};
+}
+
+AdapterPlan AdapterDirectory::Plan() const {
+  AdapterPlan plan{.modules = {}, .rslora = config_->rslora()};
+  for (const std::string& name : Names()) {
+    const std::optional<PairNames> pair = PairOf(name);
+    if (!pair) {
+      plan.saved.insert(name.substr(0, name.rfind('.')));
+      continue;
+    }
+    if (!Has(pair->a) || !Has(pair->b)) {
+      throw InputError(FileOf(name).string(), ": '", pair->module, ".weight': A or B of it is missing");
+    }
+    const auto alpha = alphas_.find(pair->module);
+    plan.modules[pair->module] = {
+        .rank = Describe(pair->a).shape.at(0),
+        .alpha = alpha == alphas_.end() ? config_->AlphaOf(pair->module) : alpha->second};
+    if (plan.modules[pair->module].rank < 1)
+      throw InputError(FileOf(name).string(), ": '", name, "' has rank 0");
+  }
+  return plan;
+}
+
+std::vector<std::string> AdapterDirectory::Names() const {
+  if (files_) return files_->Names();
+  std::vector<std::string> names;
+  for (const auto& [name, view] : views_) names.push_back(name);
+  return names;
+}
+
+const TensorView& AdapterDirectory::Find(const std::string& name) const {
+  if (files_) return files_->Find(name);
+  const auto found = views_.find(name);
+  if (found != views_.end()) return found->second;
+  const auto nearest = Nearest(name, Names());
+  throw InputError(file_->path().string(), ": tensor '", name, "' is missing",
+                   nearest ? Concat("; nearest: '", *nearest, "'") : "");
+}
+
+TensorView AdapterDirectory::Describe(const std::string& name) const {
+  return files_ ? files_->Describe(name) : Find(name);
+}
+
+std::filesystem::path AdapterDirectory::FileOf(const std::string& name) const {
+  return files_ ? files_->FileOf(name) : file_->path();
+}
+
+}  // namespace trireme

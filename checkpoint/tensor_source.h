@@ -1,0 +1,23 @@
+// TensorSource: named tensors that somebody can be asked for: a model's directory, an adapter's.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "checkpoint/safetensors.h"
+
+namespace trireme {
+
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+  virtual bool Has(const std::string& name) const = 0;
+  // The view stays valid until the next call. A name that is not there is refused.
+  virtual const TensorView& Find(const std::string& name) const = 0;
+  // Type and shape alone: `bytes` may be empty.
+  virtual TensorView Describe(const std::string& name) const = 0;
+  // The file that holds the tensor, for messages.
+  virtual std::filesystem::path FileOf(const std::string& name) const = 0;
+};
+
+}  // namespace trireme

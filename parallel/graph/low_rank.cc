@@ -1,0 +1,85 @@
+#include "parallel/graph/low_rank.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr char kWeight[] = ".weight";
+
+std::string WithoutWeight(const std::string& name) {
+  TRIREME_CHECK(name.ends_with(kWeight)) << name << " is no weight";
+  return name.substr(0, name.size() - (sizeof(kWeight) - 1));
+}
+
+int64_t SizeOf(const Dim& dim) {
+  int64_t size = 0;
+  for (const Block& block : dim.blocks) size += block.size;
+  return size;
+}
+
+// Like the base but for its last two dims; where the base is split over the axis of `other`, each rank has
+// only its part of the gradient.
+ParameterDeclaration Beside(const ParameterDeclaration& base, const std::string& ending, Dim rows,
+                            Dim columns, const Dim& other) {
+  ParameterDeclaration declaration = base;
+  declaration.name = WithoutWeight(base.name) + ending;
+  const size_t dims = base.dims.size();
+  declaration.dims[dims - 2] = std::move(rows);
+  declaration.dims[dims - 1] = std::move(columns);
+  if (!other.axis.empty()) declaration.partial_gradient.push_back(other.axis);
+  return declaration;
+}
+
+// The pair's tensor of one file tensor of the base: of one expert, of one block.
+HfTensor FileTensor(const HfTensor& base, const char* ending, int64_t first_row, int64_t rows,
+                    int64_t columns) {
+  HfTensor tensor{WithoutWeight(base.name) + ending, {rows, columns}, base.box};
+  const size_t dims = base.box.extent.size();
+  tensor.box.offset[dims - 2] = first_row;
+  tensor.box.extent[dims - 2] = rows;
+  tensor.box.extent[dims - 1] = columns;
+  return tensor;
+}
+
+}  // namespace
+
+std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<LowRank>& parts) {
+  const ParameterDeclaration& declaration = base.declaration;
+  const size_t dims = declaration.dims.size();
+  const Dim &outputs = declaration.dims[dims - 2], &inputs = declaration.dims[dims - 1];
+  TRIREME_CHECK(outputs.blocks.size() == parts.size() && base.hf.size() % parts.size() == 0)
+      << declaration.name << " has " << outputs.blocks.size() << " blocks and " << parts.size() << " parts";
+  const int64_t in = SizeOf(inputs);
+  int64_t all_ranks = 0;
+  for (const LowRank& part : parts) all_ranks += part.rank;
+  Parameter a{Beside(declaration, ".lora_a", WholeDim(all_ranks), inputs, outputs),
+              {},
+              {Initial::Kind::kUniform, 1.0 / std::sqrt(static_cast<double>(in))}};
+  a.added = true;
+  std::vector<Parameter> pairs;
+  int64_t first_rank = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int64_t rank = parts[i].rank, out = outputs.blocks[i].size;
+    if (rank == 0) continue;
+    Parameter b{Beside(declaration, Concat(".lora_b.", i), {outputs.axis, {outputs.blocks[i]}},
+                       WholeDim(rank), inputs),
+                {},
+                {Initial::Kind::kZeros}};
+    b.added = true;
+    for (size_t file = i; file < base.hf.size(); file += parts.size()) {  // one by one, or an expert's blocks
+      a.hf.push_back(FileTensor(base.hf[file], ".lora_A.weight", first_rank, rank, in));
+      b.hf.push_back(FileTensor(base.hf[file], ".lora_B.weight", 0, out, rank));
+    }
+    first_rank += rank;
+    pairs.push_back(std::move(b));
+  }
+  pairs.insert(pairs.begin(), std::move(a));
+  return pairs;
+}
+
+}  // namespace trireme

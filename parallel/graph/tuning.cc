@@ -1,0 +1,213 @@
+#include "parallel/graph/tuning.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "parallel/graph/parameters.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kExpertPlace = "{expert}";
+
+std::string WithoutLast(const std::string& name) { return name.substr(0, name.rfind('.')); }
+
+std::string LastWord(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+
+std::string OfExpert(std::string name, int64_t expert) {
+  const size_t place = name.find(kExpertPlace);
+  return place == std::string::npos ? name : name.replace(place, kExpertPlace.size(), std::to_string(expert));
+}
+
+// A module of the files: a projection, a norm, the embedding. Those of a layer's experts are one here.
+struct Module {
+  size_t layer = 0;
+  std::string role;      // "attention.q"
+  std::string name;      // "model.layers.0.self_attn.q_proj"; of experts with their place in it
+  bool linear = false;   // can have a low-rank pair
+  bool in_block = true;  // of attention, mlp or experts: not a router or a gate
+  int64_t experts = 0;   // 0: no expert's
+
+  // Whether `wanted` is the name's end, from a dot on.
+  bool Is(const std::string& wanted) const {
+    const std::string own = OfExpert(name, 0);
+    return own == wanted || own.ends_with("." + wanted);
+  }
+};
+
+int64_t ExpertsOf(const Layer& layer, const std::string& name) {
+  if (name.find(kExpertPlace) == std::string::npos) return 0;
+  return std::get<DecoderSpec>(layer.spec).experts->router.experts;
+}
+
+// Those of one layer, each once; hf_names also has names that the layer does not use.
+void AppendModules(const LayerGraph& graph, size_t index, std::vector<Module>& modules) {
+  const Layer& layer = graph.layers[index];
+  std::map<std::string, bool> is_matrix;  // by tensor
+  for (const Parameter& parameter : ParametersOf(graph, {layer.name, layer.spec, layer.hf_names}, {})) {
+    for (const HfTensor& tensor : parameter.hf)
+      is_matrix[tensor.name] = parameter.declaration.dims.size() > 1;
+  }
+  const bool decoder = std::holds_alternative<DecoderSpec>(layer.spec);
+  for (const auto& [role, name] : layer.hf_names) {
+    const auto found = is_matrix.find(OfExpert(name, 0));
+    if (found == is_matrix.end() || !role.ends_with(".weight")) continue;
+    const std::string stem = WithoutLast(role);
+    modules.push_back({.layer = index,
+                       .role = stem,
+                       .name = WithoutLast(name),
+                       .linear = decoder && found->second,
+                       .in_block = stem != "router" && stem != "shared_gate",
+                       .experts = ExpertsOf(layer, name)});
+  }
+}
+
+std::vector<Module> ModulesOf(const LayerGraph& graph) {
+  std::vector<Module> modules;
+  for (size_t i = 0; i < graph.layers.size(); ++i) AppendModules(graph, i, modules);
+  return modules;
+}
+
+[[noreturn]] void RefuseName(const std::string& key, const std::string& name,
+                             const std::vector<Module>& modules) {
+  std::vector<std::string> known = {kAllLinear};
+  for (const Module& module : modules) {
+    const std::string last = LastWord(module.name);
+    if (std::find(known.begin(), known.end(), last) == known.end()) known.push_back(last);
+  }
+  const auto nearest = Nearest(name, known);
+  throw InputError(key, ": '", name, "' is no module of the model; ",
+                   nearest ? Concat("nearest: '", *nearest, "'") : "known: " + Join(known));
+}
+
+// The modules that the names take; each name takes at least one.
+std::vector<const Module*> Chosen(const std::vector<Module>& modules, const TargetNames& targets) {
+  std::vector<const Module*> chosen;
+  for (const std::string& name : targets.names) {
+    const size_t before = chosen.size();
+    for (const Module& module : modules) {
+      const bool by_kind = name == kAllLinear ? module.linear && module.in_block : name == kAllWeights;
+      if (by_kind || module.Is(name)) chosen.push_back(&module);
+    }
+    if (chosen.size() == before) RefuseName(targets.key, name, modules);
+  }
+  return chosen;
+}
+
+// Every weight of the module: its matrix and its bias.
+void Train(LayerGraph& graph, const Module& module) {
+  Layer& layer = graph.layers[module.layer];
+  for (const auto& [role, name] : layer.hf_names) {
+    if (WithoutLast(role) == module.role) layer.trained->insert(role);
+  }
+}
+
+void TrainNothing(LayerGraph& graph) {
+  for (Layer& layer : graph.layers) layer.trained.emplace();
+}
+
+// What the plan has for a module, and that it has the same for each expert.
+std::optional<AdapterModule> Wanted(const AdapterPlan& plan, const Module& module,
+                                    std::set<std::string>& used) {
+  std::optional<AdapterModule> wanted;
+  for (int64_t expert = 0; expert < std::max<int64_t>(module.experts, 1); ++expert) {
+    const std::string name = OfExpert(module.name, expert);
+    const auto found = plan.modules.find(name);
+    const std::optional<AdapterModule> own =
+        found == plan.modules.end() ? std::nullopt : std::optional(found->second);
+    if (expert > 0 && own != wanted) {
+      throw InputError("adapter: ", name, " has ",
+                       own ? Concat("rank ", own->rank, ", alpha ", own->alpha) : "no pair",
+                       ", unlike expert 0 of its layer; wanted the same for all experts of a layer");
+    }
+    wanted = own;
+    if (own) used.insert(name);
+  }
+  return wanted;
+}
+
+// Last words of modules' names, where all modules with that word are adapted; otherwise whole names.
+std::set<std::string> ShortTargets(const AdapterPlan& plan, const std::vector<Module>& modules) {
+  std::set<std::string> ambiguous;
+  for (const Module& module : modules) {
+    if (!plan.modules.contains(OfExpert(module.name, 0))) ambiguous.insert(LastWord(module.name));
+  }
+  std::set<std::string> targets;
+  for (const auto& [name, module] : plan.modules) {
+    targets.insert(ambiguous.contains(LastWord(name)) ? name : LastWord(name));
+  }
+  return targets;
+}
+
+}  // namespace
+
+AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, const TargetNames& saved,
+                        const AdapterModule& each) {
+  const std::vector<Module> modules = ModulesOf(graph);
+  AdapterPlan plan;
+  for (const Module* module : Chosen(modules, targets)) {
+    if (!module->linear) {
+      throw InputError(targets.key, ": ", module->name,
+                       " cannot have a low-rank pair; write it in tuning.modules_to_save");
+    }
+    for (int64_t expert = 0; expert < std::max<int64_t>(module->experts, 1); ++expert) {
+      plan.modules[OfExpert(module->name, expert)] = each;
+    }
+  }
+  for (const Module* module : Chosen(modules, saved)) {
+    if (module->experts > 0 || plan.modules.contains(module->name)) {
+      throw InputError(saved.key, ": ", module->name,
+                       module->experts > 0 ? " is an expert's" : " has a low-rank pair",
+                       ", and cannot be trained whole beside it; leave it out");
+    }
+    plan.saved.insert(module->name);
+  }
+  return plan;
+}
+
+void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan) {
+  const std::vector<Module> modules = ModulesOf(graph);
+  TrainNothing(graph);
+  graph.adapter = plan;
+  graph.adapter->targets = ShortTargets(plan, modules);
+  std::set<std::string> used;
+  for (const Module& module : modules) {
+    if (plan.saved.contains(module.name)) {
+      Train(graph, module);
+      used.insert(module.name);
+    }
+    const auto wanted = Wanted(plan, module, used);
+    if (!wanted) continue;
+    if (!module.linear) {
+      throw InputError("adapter: ", module.name,
+                       " has a low-rank pair, which is for linear layers inside the model only");
+    }
+    graph.layers[module.layer].low_rank[module.role] = {wanted->rank, plan.ScaleOf(*wanted)};
+  }
+  for (const auto& [name, module] : plan.modules) {
+    if (!used.contains(name)) RefuseName("adapter", name, modules);
+  }
+  for (const std::string& name : plan.saved) {
+    if (!used.contains(name)) RefuseName("adapter", name, modules);
+  }
+}
+
+void Freeze(LayerGraph& graph, const TargetNames& targets, const TargetNames& saved, int64_t last_layers) {
+  const std::vector<Module> modules = ModulesOf(graph);
+  const auto decoders = static_cast<int64_t>(graph.layers.size()) - 2;
+  if (last_layers > decoders) {
+    throw InputError("tuning.last_layers = ", last_layers, "; the model has ", decoders, " layers");
+  }
+  TrainNothing(graph);
+  for (const Module* module : Chosen(modules, targets)) {
+    const auto layer = static_cast<int64_t>(module->layer);  // the embedding is layer 0, the head the last
+    const bool late = layer > decoders - last_layers && layer <= decoders;
+    if (last_layers == 0 || late) Train(graph, *module);
+  }
+  for (const Module* module : Chosen(modules, saved)) Train(graph, *module);
+}
+
+}  // namespace trireme

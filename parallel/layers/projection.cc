@@ -1,0 +1,59 @@
+#include "parallel/layers/projection.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace trireme {
+namespace {
+
+// Of this rank's matrix, for the pairs that are there.
+std::optional<LowRankWeights> FindPairs(const Projection::Place& place, const Weights::Entry& matrix,
+                                        const std::string& role, const std::vector<std::string>& parts) {
+  const std::string stem = place.layer.name + "." + role;
+  LowRankWeights pairs{.a = place.weights.FindOrNull(stem + ".lora_a"), .blocks = {}};
+  if (pairs.a == nullptr) return std::nullopt;
+  const std::vector<Dim>& dims = matrix.placement.declaration().dims;
+  const std::vector<Block>& blocks = dims[dims.size() - 2].blocks;
+  int64_t first_rank = 0, first_output = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int64_t outputs = (blocks[i].size + blocks[i].padding) / blocks[i].parts;
+    const auto pair = place.layer.low_rank.find(parts[i]);
+    if (pair != place.layer.low_rank.end()) {
+      pairs.blocks.push_back({.b = &place.weights.Find(stem + ".lora_b." + std::to_string(i)),
+                              .scale = pair->second.scale,
+                              .first_rank = first_rank,
+                              .first_output = first_output});
+      first_rank += pair->second.rank;
+    }
+    first_output += outputs;
+  }
+  return pairs;
+}
+
+}  // namespace
+
+Projection::Projection(const Place& place, const std::string& role, const std::vector<std::string>& parts)
+    : dropout_(place.dropout) {
+  const Weights::Entry* matrix = place.weights.FindEntry(place.layer.name + "." + role + ".weight");
+  if (matrix == nullptr) return;
+  weight_ = &matrix->weight;
+  pairs_ = FindPairs(place, *matrix, role, parts);
+  const bool split_inputs = !matrix->placement.declaration().dims.back().axis.empty();
+  if (split_inputs) first_input_ = place.tensor_rank * matrix->placement.LocalShape().back();
+}
+
+at::Tensor Projection::Forward(const LinearInput& x, const MicroBatch& batch, const Weight* bias) const {
+  const at::Tensor y = Linear(x, *weight_, bias);
+  return pairs_ ? AddLowRank(y, {.x = x, .dropout = DropoutOf(batch, batch.identities)}, *pairs_) : y;
+}
+
+std::shared_ptr<const InputDropout> Projection::DropoutOf(const MicroBatch& batch,
+                                                          const at::Tensor& rows) const {
+  if (!pairs_ || !batch.dropout || dropout_ == 0) return nullptr;
+  return std::make_shared<const InputDropout>(
+      InputDropout{.rate = dropout_,
+                   .random = RandomStream(*batch.dropout, weight_->name),
+                   .rows = rows,
+                   .first_input = first_input_});
+}
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+// Projection: a linear layer on this rank: its matrix, which may hold several projections of one input, and
+// the low-rank pairs beside them where the run has an adapter. Collectives are the caller's: a pair is split
+// as its matrix is, so that its product is a part of the same sum.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/low_rank.h"
+#include "parallel/layers/layer.h"
+
+namespace trireme {
+
+class Projection {
+ public:
+  // `role`: of the matrix in its layer ("attention.qkv"); `parts`: of the projections in it ("attention.q",
+  // …), in order. tensor_rank: which part of the inputs this rank has, where they are split. The layer's
+  // weights outlive the projection.
+  struct Place {
+    const Layer& layer;
+    const Weights& weights;
+    double dropout = 0;
+    int tensor_rank = 0;
+  };
+  Projection(const Place& place, const std::string& role, const std::vector<std::string>& parts);
+  Projection(const Place& place, const std::string& role) : Projection(place, role, {role}) {}
+
+  bool there() const { return weight_ != nullptr; }  // whether the layer has such a matrix
+  // x: [tokens, in]; the batch's tokens, in their order, where inputs are dropped.
+  at::Tensor Forward(const LinearInput& x, const MicroBatch& batch, const Weight* bias = nullptr) const;
+
+  const Weight& weight() const { return *weight_; }
+  const std::optional<LowRankWeights>& pairs() const { return pairs_; }
+  // What of the pairs' inputs is dropped in this batch, whose tokens are `rows`; nullptr: nothing.
+  std::shared_ptr<const InputDropout> DropoutOf(const MicroBatch& batch, const at::Tensor& rows) const;
+
+ private:
+  const Weight* weight_ = nullptr;
+  std::optional<LowRankWeights> pairs_;
+  double dropout_ = 0;
+  int64_t first_input_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,418 @@
+#!/usr/bin/env python3
+"""LoRA, judged by PEFT: gradients of every trained parameter under every kind of layout, ten steps of training, what a
+run leaves behind, and what goes on from it. PEFT's adapters are read in both of its namings of experts."""
+import collections
+import json
+import pathlib
+import sys
+import tempfile
+
+import peft
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+import grads_test
+import ten_steps_test
+import tiny_models
+from program import BUILD, failure_text, run, start
+
+ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
+LATENT = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
+LINEAR = [*ATTENTION, "gate_proj", "up_proj", "down_proj"]
+EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
+# Gate and up in one tensor: twice the rank keeps a pair for each.
+TWICE = dict(rank_pattern={r".*\.gate_up_proj": 6}, alpha_pattern={r".*\.gate_up_proj": 10})
+# name, family, changes of the model, what PEFT is told
+ADAPTERS = {
+    "all-linear": ("llama3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
+                                      modules_to_save=["lm_head", "input_layernorm"])),
+    "rslora": ("qwen2", {}, dict(r=6, lora_alpha=5, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=True)),
+    "patterns": ("qwen3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
+                                   rank_pattern={"q_proj": 2, "layers.1.mlp.up_proj": 7},
+                                   alpha_pattern={"q_proj": 3, "layers.1.mlp.up_proj": 20})),
+    "qwen3_moe": ("qwen3_moe", dict(mlp_only_layers=[]),
+                  dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=[*EXPERTS, "gate.weight"], **TWICE)),
+    "deepseek_v3": ("deepseek_v3", {}, dict(r=3, lora_alpha=5, target_modules=LATENT, target_parameters=EXPERTS, **TWICE)),
+    "qwen2_moe": ("qwen2_moe", {}, dict(
+        r=3, lora_alpha=5, target_parameters=EXPERTS, **TWICE,
+        target_modules=[*ATTENTION, *(f"shared_expert.{word}" for word in LINEAR[4:]), "shared_expert_gate"])),
+    "mixtral": ("mixtral", {}, dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
+}
+# adapter, ranks, settings; data parallel is what remains
+LAYOUTS = [
+    *((adapter, 1, []) for adapter in ADAPTERS),
+    ("all-linear", 1, ["memory.recompute=selective"]),
+    ("deepseek_v3", 1, ["memory.recompute=full"]),
+    ("qwen3_moe", 1, ["memory.recompute=selective"]),
+    ("all-linear", 2, ["parallel.tensor=2", "memory.recompute=selective"]),
+    ("patterns", 2, ["parallel.tensor=2", "parallel.sequence=false"]),
+    ("rslora", 2, ["parallel.pipeline=2", "parallel.schedule=zero_bubble"]),
+    ("rslora", 2, ["parallel.zero=3"]),
+    ("all-linear", 2, ["parallel.zero=2", "memory.recompute=full"]),
+    ("rslora", 2, ["parallel.context=2"]),
+    ("qwen3_moe", 2, ["parallel.expert=2", "parallel.zero=3"]),
+    ("qwen2_moe", 2, ["parallel.tensor=2", "parallel.expert_tensor=2"]),
+    ("deepseek_v3", 2, ["parallel.tensor=2", "parallel.expert=2"]),
+    ("qwen3_moe", 4, ["parallel.tensor=2", "parallel.expert=2", "parallel.expert_tensor=2", "parallel.sequence=false"]),
+    ("qwen2_moe", 4, ["parallel.context=2", "parallel.pipeline=2", "parallel.expert=2", "parallel.zero=2"]),
+    ("patterns", 4, ["parallel.tensor=4", "parallel.sequence=true"]),
+]
+failures = []
+
+
+def check(what, fine, detail=""):
+    print(f"{'ok' if fine else 'FAILED'}: {what} {'' if fine else detail}", flush=True)
+    if not fine:
+        failures.append(what)
+
+
+def make_model(folder, family, changes):
+    return tiny_models.write_model(tiny_models.config_of(family, **{"num_hidden_layers": 3, **changes}), folder)
+
+
+def randomise(tuned):
+    """A and B that matter both; B of gate and up as two blocks, for the program keeps a pair for each."""
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for name, parameter in tuned.named_parameters():
+            if parameter.requires_grad:
+                parameter.copy_(torch.randn_like(parameter) * 0.2)
+            if is_gate_up(name, parameter, tuned) and "lora_B" in name:
+                parameter.mul_(two_blocks(parameter, experts_of(tuned)))
+
+
+def experts_of(tuned):
+    config = tuned.config
+    return next(getattr(config, key) for key in ("num_local_experts", "num_experts", "n_routed_experts")
+                if hasattr(config, key))
+
+
+def is_gate_up(name, tensor, tuned):
+    """Whether it is of the experts' fused gate and up; the other one's A reads, its B makes another size."""
+    if ".experts." not in name:
+        return False
+    hidden = tuned.config.hidden_size
+    return tensor.shape[1] == hidden if "lora_A" in name else tensor.shape[0] != hidden
+
+
+def two_blocks(b, experts):
+    """1 where a half of the outputs meets its half of the ranks; B is [out, rank, experts]."""
+    mask = torch.zeros(b.shape[0], b.shape[1] // experts, experts)
+    rows, ranks = mask.shape[0] // 2, mask.shape[1] // 2
+    mask[:rows, :ranks] = mask[rows:, ranks:] = 1
+    return mask.reshape(b.shape)
+
+
+def in_adapter(name, tensor, tuned):
+    """A tensor of PEFT's as the program names it: experts one by one."""
+    for word in (".default", ".modules_to_save"):
+        name = name.replace(word, "")
+    kind = tuned.config.model_type
+    block, words = tiny_models.EXPERT_NAMES.get(kind, ("mlp", dict(gate="gate_proj", up="up_proj", down="down_proj")))
+    name = name.replace(".mlp.", f".{block}.")
+    if ".experts." not in name:
+        return {name: tensor}
+    stem, matrix = name.split(".experts.")[0] + ".experts", "lora_A" if "lora_A" in name else "lora_B"
+    experts, gate_up = experts_of(tuned), is_gate_up(name, tensor, tuned)
+    found = {}
+    for expert in range(experts):
+        own = (tensor.reshape(experts, -1, tensor.shape[1])[expert] if matrix == "lora_A"
+               else tensor.reshape(tensor.shape[0], -1, experts)[:, :, expert])
+        parts = {"down": own}
+        if gate_up:
+            halves = own.chunk(2)
+            parts = dict(zip(("gate", "up"), halves if matrix == "lora_A" else
+                             (half.chunk(2, dim=1)[index] for index, half in enumerate(halves))))
+        for part, value in parts.items():
+            found[f"{stem}.{expert}.{words[part]}.{matrix}.weight"] = value.contiguous()
+    return found
+
+
+def gradients(tuned):
+    found = {}
+    for name, parameter in tuned.named_parameters():
+        if parameter.requires_grad:
+            found |= in_adapter(name, parameter.grad, tuned)
+    return found
+
+
+def write_one_by_one(tuned, settings, folder):
+    """The adapter with each expert's pair by itself, as PEFT wrote it before transformers 5."""
+    folder.mkdir()
+    tensors = {}
+    for name, parameter in tuned.named_parameters():
+        if parameter.requires_grad:
+            tensors |= in_adapter(name, parameter.detach(), tuned)
+    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    words = sorted({name.split(".lora_")[0].rsplit(".", 1)[1] for name in tensors if ".lora_" in name})
+    config = dict(peft_type="LORA", task_type="CAUSAL_LM", target_modules=words, r=settings["r"],
+                  lora_alpha=settings["lora_alpha"], lora_dropout=0.0, bias="none")
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+
+
+Judged = collections.namedtuple("Judged", "model adapter fused judge")
+
+
+def make_judge(folder, rows, family, changes, settings):
+    folder.mkdir()
+    model = make_model(folder / "model", family, changes)
+    tuned = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **settings))
+    randomise(tuned)
+    tuned.save_pretrained(folder / "fused")
+    of_experts = "target_parameters" in settings
+    if of_experts:
+        write_one_by_one(tuned, settings, folder / "one-by-one")
+    loss, tokens = tiny_models.backward(tuned, rows)
+    wanted = gradients(tuned)
+    judge = grads_test.Judge(None, None, loss, tokens, tiny_models.norm_of(wanted.values()), wanted)
+    return Judged(folder / "model", folder / ("one-by-one" if of_experts else "fused"), folder / "fused", judge)
+
+
+def many(ranks, commands, folder):
+    """Lines of output of commands that one start of the program runs one after the other."""
+    file = folder / f"commands-{ranks}.jsonl"
+    file.write_text("".join(json.dumps([str(word) for word in words]) + "\n" for words in commands))
+    result = start(ranks, [BUILD / "tests/judges/many_commands", file])
+    return result.stdout.splitlines(), result
+
+
+def judge_gradients(folder, judges, rows):
+    for ranks in sorted({ranks for _, ranks, _ in LAYOUTS}):
+        cases = [(adapter, settings) for adapter, count, settings in LAYOUTS if count == ranks]
+        outs = [folder / f"{ranks}-{number}.safetensors" for number in range(len(cases))]
+        commands = []
+        for (adapter, settings), out in zip(cases, outs):
+            one = judges[adapter]
+            commands.append(["grads", "--model", one.model, "--rows", rows, "--out", out, "--adapters", one.adapter,
+                             *(word for setting in settings for word in ("--set", setting))])
+        lines, result = many(ranks, commands, folder)
+        for number, ((adapter, settings), out) in enumerate(zip(cases, outs)):
+            what = f"gradients of {adapter} on {ranks} ranks {' '.join(settings)}"
+            if number >= len(lines) or not out.exists():
+                check(what, False, failure_text(result))
+                break
+            errors, worst, wrong = grads_test.compare(json.loads(lines[number]), load_file(out), judges[adapter].judge)
+            numbers = " ".join(f"{kind} {error:.1e}" for kind, error in errors.items())
+            check(f"{what}: {numbers}", not wrong, f"{worst}: {wrong}")
+
+
+def judge_fused(folder, judges, rows):
+    """Experts in one tensor: gate and up then share A, which the program reads as one for each."""
+    names = [name for name, (_, _, settings) in ADAPTERS.items() if "target_parameters" in settings]
+    outs = [folder / f"fused-{name}.safetensors" for name in names]
+    lines, result = many(None, [["grads", "--model", judges[name].model, "--rows", rows, "--out", out,
+                                 "--adapters", judges[name].fused] for name, out in zip(names, outs)], folder)
+    for name, line, out in zip(names, lines, outs):
+        error = grads_test.relative(json.loads(line)["loss"], judges[name].judge.loss)
+        found = {key: value for key, value in load_file(out).items() if "lora_B" in key and "gate" not in key.split(".")[-3]}
+        own = {key for key in found if "down_proj" in key or "w2" in key or "self_attn" in key}
+        worst = max(grads_test.relative(found[key], judges[name].judge.gradients[key]) for key in own)
+        check(f"experts of {name} in one tensor: loss {error:.1e} gradient {worst:.1e}", error <= 1e-5 and worst <= 1e-4)
+    check("experts in one tensor are read", len(lines) == len(names) and result.returncode == 0, failure_text(result))
+
+
+# Ten steps. adapter (or "freeze"), ranks, settings
+STEPS = [
+    ("all-linear", 1, []),
+    ("qwen3_moe", 1, ["memory.recompute=selective"]),
+    ("freeze", 1, []),
+    ("all-linear", 2, ["parallel.tensor=2"]),
+    ("all-linear", 2, ["parallel.pipeline=2"]),
+    ("all-linear", 2, ["parallel.zero=3"]),
+    ("freeze", 2, ["parallel.pipeline=2"]),
+    ("freeze", 2, ["parallel.zero=3"]),
+    ("qwen3_moe", 2, ["parallel.expert=2"]),
+    ("qwen3_moe", 2, ["parallel.tensor=2", "parallel.expert_tensor=2"]),
+]
+FROZEN = ["tuning.kind=freeze", "tuning.last_layers=2", "tuning.targets=[all]", "tuning.modules_to_save=[lm_head]"]
+
+
+def load_tuned(judged, trainable=True):
+    base = transformers.AutoModelForCausalLM.from_pretrained(judged.model, dtype=torch.float32)
+    tuned = peft.PeftModel.from_pretrained(base, judged.adapter, is_trainable=trainable)
+    for name, parameter in tuned.named_parameters():
+        if is_gate_up(name, parameter, tuned) and "lora_B" in name and trainable:
+            mask = two_blocks(parameter, experts_of(tuned))
+            parameter.register_hook(lambda gradient, mask=mask: gradient * mask)
+    return tuned
+
+
+def load_frozen(judged):
+    model = transformers.AutoModelForCausalLM.from_pretrained(judged.model, dtype=torch.float32)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = name == "lm_head.weight" or "layers.1." in name or "layers.2." in name
+    return model
+
+
+def train_words(judged, rows, output, settings):
+    """A run from the adapter, ten steps in fp32."""
+    path = output.parent / f"{output.name}.yaml"
+    sections = {
+        "device": "cpu", "model": {"path": str(judged.model), "dtype": "fp32"},
+        "tuning": {"kind": "lora", "dropout": 0.0},
+        "data": {"train": [str(rows)], "shuffle": False, "packing": False, "max_length": 64},
+        "optimizer": {**ten_steps_test.COSINE, **ten_steps_test.ADAMW},
+        "run": {"steps": ten_steps_test.STEPS, "global_batch": ten_steps_test.BATCH, "micro_batch": 1, "log_every": 1,
+                "save_every": 0, "output": str(output)},
+    }
+    path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
+    return ["train", path, *(word for setting in settings for word in ("--set", setting))]
+
+
+def read_log(output):
+    return [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
+
+
+def judge_steps(folder, judges):
+    written = tiny_models.make_rows(ten_steps_test.EPOCH + 1, shortest=8, seed=ten_steps_test.SEED)
+    rows = [row for row in written if tiny_models.trained_tokens([row]) > 0]
+    tiny_models.write_rows(folder / "train.jsonl", written)
+    references, outputs = {}, {}
+    for ranks in (1, 2):
+        cases = [(adapter, settings) for adapter, count, settings in STEPS if count == ranks]
+        commands = []
+        for number, (adapter, settings) in enumerate(cases):
+            judged, output = judges["all-linear" if adapter == "freeze" else adapter], folder / f"steps-{ranks}-{number}"
+            tuning = FROZEN if adapter == "freeze" else [f"tuning.adapters={judged.adapter}"]
+            commands.append(train_words(judged, folder / "train.jsonl", output, [*tuning, *settings]))
+            outputs[adapter, ranks, number] = output
+        lines, result = many(ranks, commands, folder)
+        for number, (adapter, settings) in enumerate(cases):
+            if adapter not in references:
+                model = load_frozen(judges["all-linear"]) if adapter == "freeze" else load_tuned(judges[adapter])
+                references[adapter] = ten_steps_test.reference(model, rows, ten_steps_test.COSINE), model
+            output = outputs[adapter, ranks, number]
+            what = f"ten steps of {adapter} on {ranks} ranks {' '.join(settings)}"
+            if not (output / "final").exists():
+                check(what, False, failure_text(result))
+                break
+            errors, wrong = ten_steps_test.compare(read_log(output), references[adapter][0], ten_steps_test.LIMITS)
+            check(f"{what}: {' '.join(f'{field} {error:.1e}' for field, error in errors.items())}", not wrong, wrong)
+    return {adapter: (outputs[adapter, 1, number], references[adapter][1])
+            for number, (adapter, count, _) in enumerate(STEPS) if count == 1}
+
+
+def judge_final(folder, judges, finals, rows):
+    """PEFT reads what a run leaves: it has the loss that the program has from it, and the values PEFT would have got."""
+    adapters = [name for name in finals if name != "freeze"]
+    lines, result = many(None, [["grads", "--model", judges[name].model, "--rows", folder / "rows.jsonl", "--out",
+                                 folder / "final.safetensors", "--adapters", finals[name][0] / "final"]
+                                for name in adapters], folder)
+    for name, line in zip(adapters, lines):
+        tuned = load_tuned(judges[name]._replace(adapter=finals[name][0] / "final"), trainable=False)
+        error = grads_test.relative(json.loads(line)["loss"], tiny_models.loss_of(tuned, rows))
+        found = dict(tuned.named_parameters())
+        parts = {key: grads_test.relative(found[key].detach(), value.detach())
+                 for key, value in finals[name][1].named_parameters() if value.requires_grad}
+        worst = max(parts, key=parts.get)
+        check(f"PEFT reads final/ of {name}: loss {error:.1e}, values {parts[worst]:.1e}",
+              error <= 1e-5 and parts[worst] <= 1e-3, worst)
+    check("the program reads its own adapters", len(lines) == len(adapters), failure_text(result))
+    frozen = transformers.AutoModelForCausalLM.from_pretrained(finals["freeze"][0] / "final", dtype=torch.float32)
+    before = load_frozen(judges["all-linear"])
+    kept = all(torch.equal(a, b) for (name, a), (_, b) in zip(frozen.named_parameters(), before.named_parameters())
+               if not b.requires_grad)
+    error = grads_test.relative(tiny_models.loss_of(frozen, rows), tiny_models.loss_of(finals["freeze"][1], rows))
+    check(f"final/ of a frozen run is a model: loss {error:.1e}, the rest is the base's", kept and error <= 1e-4)
+
+
+# New adapters with dropout: any layout drops the same inputs. model, ranks, settings
+DROPOUT = [
+    ("all-linear", 1, []),
+    ("all-linear", 1, ["tuning.dropout=0"]),
+    ("qwen3_moe", 1, []),
+    ("all-linear", 1, ["memory.recompute=full", "run.micro_batch=4"]),
+    ("all-linear", 1, ["memory.recompute=selective", "run.micro_batch=2"]),
+    ("all-linear", 2, ["parallel.tensor=2"]),
+    ("all-linear", 2, ["parallel.pipeline=2", "parallel.schedule=zero_bubble", "memory.recompute=selective"]),
+    ("all-linear", 2, ["parallel.zero=3"]),
+    ("all-linear", 2, ["parallel.context=2"]),
+    ("qwen3_moe", 2, ["parallel.expert=2"]),
+    ("qwen3_moe", 2, ["parallel.tensor=2", "parallel.expert_tensor=2", "memory.recompute=full"]),
+]
+
+
+def judge_dropout(folder, judges):
+    wanted = {}
+    for ranks in (1, 2):
+        cases = [(model, settings) for model, count, settings in DROPOUT if count == ranks]
+        outputs = [folder / f"dropout-{ranks}-{number}" for number in range(len(cases))]
+        lines, result = many(ranks, [train_words(
+            judges[model], folder / "train.jsonl", output,
+            ["tuning.dropout=0.3", "run.steps=4", "optimizer.lr=0.02", "tuning.alpha=16", *settings])
+            for (model, settings), output in zip(cases, outputs)], folder)
+        for (model, settings), output in zip(cases, outputs):
+            what = f"dropout in {model} on {ranks} ranks {' '.join(settings)}"
+            if not (output / "final").exists():
+                check(what, False, failure_text(result))
+                break
+            losses = torch.tensor([line["loss"] for line in read_log(output)], dtype=torch.float64)
+            error = grads_test.relative(losses, wanted.setdefault(model, losses))
+            differs = "tuning.dropout=0" in settings
+            check(f"{what}: {error:.1e}", error > 1e-3 if differs else error <= 2e-5)
+    return folder / "dropout-1-0"
+
+
+def judge_resume(folder, judges, whole):
+    """A run that stops and goes on under another layout; its checkpoint has no base, and is an adapter like any other."""
+    judged, output = judges["all-linear"], folder / "resumed"
+    common = ["tuning.dropout=0.3", "optimizer.lr=0.02", "tuning.alpha=16", "optimizer.schedule=constant",
+              "run.save_every=2"]
+    words = train_words(judged, folder / "train.jsonl", output, [*common, "run.steps=4"])
+    other = train_words(judged, folder / "train.jsonl", folder / "never-stopped", [*common, "run.steps=4"])
+    saved = output / "checkpoint-2"
+    many(None, [other, [*words, "--set", "run.steps=2"]], folder)
+    base, kept = ((sum(file.stat().st_size for file in path.iterdir())) for path in (judged.model, saved))
+    check(f"a checkpoint of {kept} bytes beside a base of {base}", kept < base)
+    lines, result = many(2, [[*words, "--set", "parallel.tensor=2"]], folder)
+    log, wanted = (read_log(path) if (path / "log.jsonl").exists() else [] for path in (output, folder / "never-stopped"))
+    error = grads_test.relative(*(torch.tensor([line["loss"] for line in one]) for one in (log, wanted))) if len(log) == 4 else 1
+    check(f"goes on from a checkpoint under another layout: {error:.1e}", error <= 2e-5, failure_text(result))
+    grads = ["grads", "--model", judged.model, "--rows", folder / "rows.jsonl", "--out", folder / "x.safetensors", "--adapters"]
+    lines, result = many(None, [["convert", "--from", saved, "--to", folder / "exported"], [*grads, saved],
+                                [*grads, folder / "exported"]], folder)
+    same = len(lines) == 3 and lines[1] == lines[2]
+    check("a checkpoint serves as an adapter, exported or not", same, failure_text(result))
+    refused("another rank", ["was trained with rank 8", "this run has rank 4"], [*words, "--set", "tuning.rank=4"])
+    refused("an adapter's checkpoint as a model", ["is an adapter's checkpoint", "tuning.adapters"],
+            [*grads[:2], saved, *grads[3:7]])
+
+
+def refused(what, texts, words):
+    result = run(None, words)
+    fine = result.returncode == 2 and all(text in result.stderr for text in texts)
+    check(f"refused: {what}", fine, failure_text(result))
+
+
+def judge_refusals(folder, judges):
+    grads = ["grads", "--model", judges["rslora"].model, "--rows", folder / "rows.jsonl", "--out", folder / "x.safetensors"]
+    lora = [*grads, "--set", "tuning.kind=lora", "--set"]
+    refused("an unknown target", ["tuning.targets: 'q_porj'", "nearest: 'q_proj'"], [*lora, "tuning.targets=[q_porj]"])
+    refused("a target without a pair", ["embed_tokens", "modules_to_save"], [*lora, "tuning.targets=[embed_tokens]"])
+    refused("an adapter of another model", ["self_attn.kv_a_proj_with_mqa' is no module of the model"],
+            [*grads, "--adapters", judges["deepseek_v3"].adapter])
+    refused("an adapter of another size", ["q_proj.lora_B.weight' is [96, 2]", "wants [64, 2]"],
+            [*grads, "--adapters", judges["patterns"].adapter])
+    refused("a part of a fused matrix", ["q_proj.weight cannot be trained without", "k_proj.weight"],
+            [*grads, "--set", "tuning.kind=freeze", "--set", "tuning.targets=[q_proj]"])
+
+
+def main():
+    torch.set_num_threads(2)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        rows = tiny_models.make_rows()
+        tiny_models.write_rows(folder / "rows.jsonl", rows)
+        judges = {name: make_judge(folder / name, rows, *adapter) for name, adapter in ADAPTERS.items()}
+        judge_gradients(folder, judges, folder / "rows.jsonl")
+        judge_fused(folder, judges, folder / "rows.jsonl")
+        judge_refusals(folder, judges)
+        finals = judge_steps(folder, judges)
+        judge_final(folder, judges, finals, rows)
+        judge_resume(folder, judges, judge_dropout(folder, judges))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

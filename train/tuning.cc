@@ -1,0 +1,86 @@
+#include "train/tuning.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "parallel/graph/tuning.h"
+
+namespace trireme {
+namespace {
+
+TargetNames TargetsOf(const TuningConfig& tuning) {
+  return {"tuning.targets", {tuning.targets().begin(), tuning.targets().end()}};
+}
+
+TargetNames SavedOf(const TuningConfig& tuning) {
+  return {"tuning.modules_to_save", {tuning.modules_to_save().begin(), tuning.modules_to_save().end()}};
+}
+
+AdapterPlan AdapterPlanOf(const LayerGraph& graph, const TuningConfig& tuning) {
+  AdapterPlan plan;
+  if (const auto files = OpenAdapter(tuning, graph)) {
+    plan = files->Plan();
+  } else {
+    if (std::count(tuning.targets().begin(), tuning.targets().end(), kAllWeights) > 0) {
+      throw InputError("tuning.targets: '", kAllWeights, "' is for tuning.kind freeze; write all-linear");
+    }
+    plan = PlanAdapter(graph, TargetsOf(tuning), SavedOf(tuning),
+                       {.rank = tuning.rank(), .alpha = tuning.alpha()});
+    plan.rslora = tuning.rslora();
+  }
+  plan.dropout = tuning.dropout();
+  return plan;
+}
+
+void RefuseWrongKeys(const TuningConfig& tuning) {
+  if (tuning.kind() != TUNING_LORA && !tuning.adapters().empty()) {
+    throw InputError("tuning.adapters = ", tuning.adapters(), " is for tuning.kind lora; leave it out");
+  }
+  if (tuning.kind() != TUNING_FREEZE && tuning.last_layers() > 0) {
+    throw InputError("tuning.last_layers = ", tuning.last_layers(),
+                     " is for tuning.kind freeze; leave it out");
+  }
+}
+
+// The word at a place of a name with dots; negative: from its end.
+std::string Word(const std::string& name, int place) {
+  std::vector<std::string> words(1);
+  for (const char letter : name) {
+    if (letter == '.') {
+      words.emplace_back();
+    } else {
+      words.back() += letter;
+    }
+  }
+  return words.at(place < 0 ? words.size() - static_cast<size_t>(-place) : static_cast<size_t>(place));
+}
+
+}  // namespace
+
+ExpertNames ExpertNamesOf(const LayerGraph& graph) {
+  for (const Layer& layer : graph.layers) {
+    const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+    if (decoder == nullptr || !decoder->experts) continue;
+    const auto word = [&](const char* role, int place) { return Word(layer.hf_names.at(role), place); };
+    return {.block = word("experts.gate.weight", 3),  // model.layers.0.BLOCK
+            .gate = word("experts.gate.weight", -2),
+            .up = word("experts.up.weight", -2),
+            .down = word("experts.down.weight", -2)};
+  }
+  return {};
+}
+
+std::unique_ptr<AdapterDirectory> OpenAdapter(const TuningConfig& tuning, const LayerGraph& graph) {
+  if (tuning.kind() != TUNING_LORA || tuning.adapters().empty()) return nullptr;
+  return std::make_unique<AdapterDirectory>(tuning.adapters(), ExpertNamesOf(graph));
+}
+
+void ApplyTuning(LayerGraph& graph, const TuningConfig& tuning) {
+  RefuseWrongKeys(tuning);
+  if (tuning.kind() == TUNING_LORA) ApplyAdapter(graph, AdapterPlanOf(graph, tuning));
+  if (tuning.kind() == TUNING_FREEZE) Freeze(graph, TargetsOf(tuning), SavedOf(tuning), tuning.last_layers());
+}
+
+}  // namespace trireme
