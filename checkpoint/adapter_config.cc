@@ -33,16 +33,13 @@ AdapterConfig::AdapterConfig(const std::string& text, const std::string& where)
 
 void AdapterConfig::Check(const std::string& where) const {
   if (!config_.is_object()) throw InputError(where, ": is not a JSON object");
-  const auto is = [&](const char* key, const Json& value) {
-    return config_.contains(key) && config_[key] == value;
-  };
-  if (!is("peft_type", "LORA")) {
+  if (!config_.contains("peft_type") || config_["peft_type"] != "LORA") {
     throw InputError(where, ": peft_type is ",
                      config_.contains("peft_type") ? config_["peft_type"].dump() : "missing",
                      "; only LORA adapters are read");
   }
   for (const char* key : {"use_dora", "lora_bias", "fan_in_fan_out", "use_qalora"}) {
-    if (is(key, true)) throw InputError(where, ": ", key, " is true, which is not supported");
+    if (Is(key)) throw InputError(where, ": ", key, " is true, which is not supported");
   }
   if (config_.contains("bias") && config_["bias"] != "none") {
     throw InputError(where, ": bias is ", config_["bias"].dump(),
@@ -64,8 +61,6 @@ double AdapterConfig::Of(const char* patterns, const char* otherwise, const std:
   }
   return config_[otherwise].get<double>();
 }
-
-bool AdapterConfig::rslora() const { return config_.contains("use_rslora") && config_["use_rslora"] == true; }
 
 bool AdapterConfig::TargetsParameter(const std::string& name) const {
   if (!config_.contains("target_parameters") || !config_["target_parameters"].is_array()) return false;
@@ -98,6 +93,7 @@ std::string AdapterConfigText(const AdapterPlan& plan, const std::string& base) 
       {"rank_pattern", rank_pattern},
       {"alpha_pattern", alpha_pattern},
       {"modules_to_save", plan.saved.empty() ? Json() : Json(plan.saved)},
+      {"ensure_weight_tying", plan.tied},
       {"bias", "none"},
       {"fan_in_fan_out", false},
       {"inference_mode", true},

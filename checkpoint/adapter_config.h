@@ -11,6 +11,9 @@ namespace trireme {
 inline constexpr char kAdapterConfigFile[] = "adapter_config.json";
 inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
 
+// In an adapter that ties them PEFT wants both.
+inline constexpr char kTiedHead[] = "lm_head.weight", kTiedEmbedding[] = "model.embed_tokens.weight";
+
 class AdapterConfig {
  public:
   // `where` stands before messages.
@@ -19,11 +22,14 @@ class AdapterConfig {
   // Patterns match the end of a module's name, as PEFT does.
   double AlphaOf(const std::string& module) const { return Of("alpha_pattern", "lora_alpha", module); }
   double RankOf(const std::string& module) const { return Of("rank_pattern", "r", module); }
-  bool rslora() const;
+  bool rslora() const { return Is("use_rslora"); }
+  // Whether a trained embedding stays the head's weight, too.
+  bool ties() const { return Is("ensure_weight_tying"); }
   // Whether it adapts this one of the tensors that hold all experts of a layer.
   bool TargetsParameter(const std::string& name) const;
 
  private:
+  bool Is(const char* key) const { return config_.contains(key) && config_[key] == true; }
   void Check(const std::string& where) const;
   double Of(const char* patterns, const char* otherwise, const std::string& module) const;
 

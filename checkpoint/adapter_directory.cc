@@ -90,6 +90,7 @@ void AdapterDirectory::Take(const std::string& name, const TensorView& view) {
     throw InputError(file_->path().string(), ": '", name,
                      "' is of a kind that is not supported; only A and B of linear and embedding weights");
   }
+  if (config_->ties() && name == kTiedHead) return;  // a copy of the embedding
   views_[wrapped.empty() ? name : wrapped + ".weight"] = view;
 }
 
@@ -145,7 +146,7 @@ void AdapterDirectory::TakeColumns(const std::string& name, const TensorView& b,
 }
 
 AdapterPlan AdapterDirectory::Plan() const {
-  AdapterPlan plan{.modules = {}, .rslora = config_->rslora()};
+  AdapterPlan plan{.modules = {}, .rslora = config_->rslora(), .tied = config_->ties()};
   for (const std::string& name : Names()) {
     const std::optional<PairNames> pair = PairOf(name);
     if (!pair) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -163,15 +164,20 @@ void ExportAdapter(const HfDirectory& source, const std::filesystem::path& targe
                    const ConvertOptions& options, const Crew& crew) {
   Prepare(target, options, crew);
   if (crew.rank == 0) {
-    std::vector<std::vector<std::byte>> memory;
+    const std::string& config = source.store()->manifest().adapter_config();
+    const bool ties = AdapterConfig(config, source.path().string()).ties();
+    std::deque<std::vector<std::byte>> memory;
     std::vector<TensorToWrite> tensors;
     for (const PlannedTensor& tensor : TensorsOf(source, options)) {
-      const auto* data = static_cast<const std::byte*>(Prepared(options).Elements(source, tensor));
-      memory.emplace_back(data, data + tensor.bytes());
-      tensors.push_back({kAdapterPrefix + tensor.name, tensor.dtype, tensor.shape, memory.back().data()});
+      Prepared prepared(options);
+      const auto* data = static_cast<const std::byte*>(prepared.Elements(source, tensor));
+      const void* copy = memory.emplace_back(data, data + tensor.bytes()).data();
+      tensors.push_back({kAdapterPrefix + tensor.name, tensor.dtype, tensor.shape, copy});
+      if (!ties || tensor.name != kTiedEmbedding) continue;
+      tensors.push_back({Concat(kAdapterPrefix, kTiedHead), tensor.dtype, tensor.shape, copy});
     }
     WriteSafetensors(PartOf(target) / kAdapterWeightsFile, std::move(tensors));
-    WriteWhole(PartOf(target) / kAdapterConfigFile, source.store()->manifest().adapter_config());
+    WriteWhole(PartOf(target) / kAdapterConfigFile, config);
     Publish(target);
   }
   crew.barrier();

@@ -41,8 +41,9 @@ std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, in
 
 }  // namespace
 
-LoraAdapter::LoraAdapter(const std::filesystem::path& directory, const HfDirectory& base)
-    : files_(directory), plan_(files_.Plan()) {
+LoraAdapter::LoraAdapter(const std::filesystem::path& directory, const HfDirectory& base,
+                         const ExpertNames& experts)
+    : files_(directory, experts), plan_(files_.Plan()) {
   for (const std::string& name : files_.Names()) {
     const std::optional<PairNames> pair = PairOf(name);
     if (pair) {

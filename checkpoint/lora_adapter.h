@@ -18,7 +18,8 @@ namespace trireme {
 class LoraAdapter : public TensorChange {
  public:
   // Refuses an adapter whose tensors do not fit `base`, or that uses more than plain LoRA.
-  LoraAdapter(const std::filesystem::path& directory, const HfDirectory& base);
+  LoraAdapter(const std::filesystem::path& directory, const HfDirectory& base,
+              const ExpertNames& experts = {});
 
   bool Changes(const std::string& name) const override {
     return pairs_.contains(name) || replaced_.contains(name);

@@ -1,17 +1,30 @@
 // `trireme merge`: a PEFT LoRA adapter into its base model, as a Hugging Face directory.
+#include <algorithm>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "checkpoint/lora_adapter.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "launch/crew.h"
+#include "models/families.h"
+#include "train/tuning.h"
 
 namespace trireme {
 namespace {
 
+// Of a family that is known; an adapter of another is merged by the names it has.
+ExpertNames ExpertNamesIn(const std::filesystem::path& model) {
+  const HfConfig config = HfConfig::Read(model);
+  const std::vector<std::string> known = KnownFamilies();
+  const bool is_known = std::count(known.begin(), known.end(), config.Text("model_type")) > 0;
+  return is_known ? ExpertNamesOf(BuildGraph(config)) : ExpertNames{};
+}
+
 void Merge(const Arguments& arguments, Job& job) {
   const HfDirectory base(arguments.value("model"));
-  const LoraAdapter adapter(arguments.value("adapters"), base);
+  const LoraAdapter adapter(arguments.value("adapters"), base, ExpertNamesIn(arguments.value("model")));
   ConvertOptions options{.replace = arguments.has("force")};
   options.change = &adapter;
   ExportHuggingFace(base, arguments.value("to"), options, CrewOf(job));

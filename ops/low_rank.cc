@@ -102,7 +102,8 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
     at::Tensor input_gradient =
         Product(low_gradient, kept->pairs->a->value.transpose(-2, -1), kept->ends).to(kept->input_type);
     if (kept->dropout) {
-      input_gradient.mul_(DropoutMask(*kept->dropout, input_gradient.size(1), input_gradient.options()));
+      input_gradient =
+          input_gradient * DropoutMask(*kept->dropout, input_gradient.size(1), input_gradient.options());
     }
     const at::Tensor x = saved.empty() ? at::Tensor() : saved[0];
     WeightGradients::Add([kept, gradient, low_gradient, x] {

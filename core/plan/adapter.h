@@ -25,6 +25,7 @@ struct AdapterPlan {
   bool rslora = false;                           // alpha / √rank instead
   double dropout = 0;                            // of the pairs' inputs, while training
   std::set<std::string> targets = {};  // the modules by last words where those take no others, as PEFT does
+  bool tied = false;  // where the embedding is saved, the head's weight is the same one, as in the model
 
   double ScaleOf(const AdapterModule& module) const {
     const auto rank = static_cast<double>(module.rank);

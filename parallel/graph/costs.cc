@@ -53,9 +53,12 @@ double ForwardFlops(const Layer& layer, int64_t length) {
 }
 
 double ModelFlops(const LayerGraph& graph, int64_t rows, int64_t length) {
-  double forward = 0;
-  for (const Layer& layer : graph.layers) forward += ForwardFlops(layer, length);
-  return 3 * forward * static_cast<double>(rows);
+  double sum = 0;
+  for (const Layer& layer : graph.layers) {
+    const bool frozen = layer.trained && layer.trained->empty();
+    sum += (frozen ? 2 : 3) * ForwardFlops(layer, length);
+  }
+  return sum * static_cast<double>(rows);
 }
 
 }  // namespace trireme

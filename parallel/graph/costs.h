@@ -18,7 +18,8 @@ int64_t ProductParameters(const Layer& layer);
 // 2 products of 2 · heads · head_dim · length² / 2.
 double ForwardFlops(const Layer& layer, int64_t length);
 
-// Training over `rows` sequences: three times forward, for a backward pass makes two products of each.
+// Training over `rows` sequences: three times forward, for a backward pass makes two products of each; twice
+// where no weight of the layer is trained. Low-rank pairs are small beside the products.
 double ModelFlops(const LayerGraph& graph, int64_t rows, int64_t length);
 
 }  // namespace trireme

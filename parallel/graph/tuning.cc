@@ -147,7 +147,7 @@ std::set<std::string> ShortTargets(const AdapterPlan& plan, const std::vector<Mo
 AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, const TargetNames& saved,
                         const AdapterModule& each) {
   const std::vector<Module> modules = ModulesOf(graph);
-  AdapterPlan plan;
+  AdapterPlan plan{.modules = {}, .tied = HasTiedHead(graph)};
   for (const Module* module : Chosen(modules, targets)) {
     if (!module->linear) {
       throw InputError(targets.key, ": ", module->name,
@@ -176,6 +176,11 @@ void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan) {
   std::set<std::string> used;
   for (const Module& module : modules) {
     if (plan.saved.contains(module.name)) {
+      if (module.role == "embedding" && HasTiedHead(graph) && !plan.tied) {
+        throw InputError("adapter: ", module.name,
+                         " is trained apart from the head, whose weight it is in this "
+                         "model; wanted an adapter with ensure_weight_tying");
+      }
       Train(graph, module);
       used.insert(module.name);
     }
@@ -208,6 +213,11 @@ void Freeze(LayerGraph& graph, const TargetNames& targets, const TargetNames& sa
     if (last_layers == 0 || late) Train(graph, *module);
   }
   for (const Module* module : Chosen(modules, saved)) Train(graph, *module);
+  const auto frozen = [](const Layer& layer) { return layer.trained->empty(); };
+  if (std::all_of(graph.layers.begin(), graph.layers.end(), frozen)) {
+    throw InputError(targets.key, ": ", Join(targets.names), " in the last ", last_layers,
+                     " layers are no weights; nothing would be trained");
+  }
 }
 
 }  // namespace trireme

@@ -27,13 +27,15 @@ TWICE = dict(rank_pattern={r".*\.gate_up_proj": 6}, alpha_pattern={r".*\.gate_up
 ADAPTERS = {
     "all-linear": ("llama3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
                                       modules_to_save=["lm_head", "input_layernorm"])),
-    "rslora": ("qwen2", {}, dict(r=6, lora_alpha=5, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=True)),
+    "rslora": ("qwen2", {}, dict(r=6, lora_alpha=5, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=True,
+                                   modules_to_save=["embed_tokens"], ensure_weight_tying=True)),
     "patterns": ("qwen3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
                                    rank_pattern={"q_proj": 2, "layers.1.mlp.up_proj": 7},
                                    alpha_pattern={"q_proj": 3, "layers.1.mlp.up_proj": 20})),
-    "qwen3_moe": ("qwen3_moe", dict(mlp_only_layers=[]),
-                  dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=[*EXPERTS, "gate.weight"], **TWICE)),
-    "deepseek_v3": ("deepseek_v3", {}, dict(r=3, lora_alpha=5, target_modules=LATENT, target_parameters=EXPERTS, **TWICE)),
+    "qwen3_moe": ("qwen3_moe", dict(mlp_only_layers=[]), dict(
+        r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=[*EXPERTS, "gate.weight"], **TWICE)),
+    "deepseek_v3": ("deepseek_v3", {}, dict(
+        r=3, lora_alpha=5, target_modules=LATENT, target_parameters=EXPERTS, **TWICE)),
     "qwen2_moe": ("qwen2_moe", {}, dict(
         r=3, lora_alpha=5, target_parameters=EXPERTS, **TWICE,
         target_modules=[*ATTENTION, *(f"shared_expert.{word}" for word in LINEAR[4:]), "shared_expert_gate"])),
@@ -58,6 +60,7 @@ LAYOUTS = [
     ("qwen2_moe", 4, ["parallel.context=2", "parallel.pipeline=2", "parallel.expert=2", "parallel.zero=2"]),
     ("patterns", 4, ["parallel.tensor=4", "parallel.sequence=true"]),
 ]
+ROWS = tiny_models.make_rows()
 failures = []
 
 
@@ -154,7 +157,7 @@ def write_one_by_one(tuned, settings, folder):
 Judged = collections.namedtuple("Judged", "model adapter fused judge")
 
 
-def make_judge(folder, rows, family, changes, settings):
+def make_judge(folder, family, changes, settings):
     folder.mkdir()
     model = make_model(folder / "model", family, changes)
     tuned = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **settings))
@@ -163,7 +166,7 @@ def make_judge(folder, rows, family, changes, settings):
     of_experts = "target_parameters" in settings
     if of_experts:
         write_one_by_one(tuned, settings, folder / "one-by-one")
-    loss, tokens = tiny_models.backward(tuned, rows)
+    loss, tokens = tiny_models.backward(tuned, ROWS)
     wanted = gradients(tuned)
     judge = grads_test.Judge(None, None, loss, tokens, tiny_models.norm_of(wanted.values()), wanted)
     return Judged(folder / "model", folder / ("one-by-one" if of_experts else "fused"), folder / "fused", judge)
@@ -198,17 +201,21 @@ def judge_gradients(folder, judges, rows):
 
 
 def judge_fused(folder, judges, rows):
-    """Experts in one tensor: gate and up then share A, which the program reads as one for each."""
+    """Experts in one tensor: gate and up then share A, which the program reads as one for each. The other way, PEFT
+    makes one tensor of experts that are written one by one."""
     names = [name for name, (_, _, settings) in ADAPTERS.items() if "target_parameters" in settings]
     outs = [folder / f"fused-{name}.safetensors" for name in names]
     lines, result = many(None, [["grads", "--model", judges[name].model, "--rows", rows, "--out", out,
                                  "--adapters", judges[name].fused] for name, out in zip(names, outs)], folder)
     for name, line, out in zip(names, lines, outs):
-        error = grads_test.relative(json.loads(line)["loss"], judges[name].judge.loss)
-        found = {key: value for key, value in load_file(out).items() if "lora_B" in key and "gate" not in key.split(".")[-3]}
-        own = {key for key in found if "down_proj" in key or "w2" in key or "self_attn" in key}
-        worst = max(grads_test.relative(found[key], judges[name].judge.gradients[key]) for key in own)
-        check(f"experts of {name} in one tensor: loss {error:.1e} gradient {worst:.1e}", error <= 1e-5 and worst <= 1e-4)
+        judge, found = judges[name].judge, load_file(out)
+        error = grads_test.relative(json.loads(line)["loss"], judge.loss)
+        own = [key for key in found if "down_proj" in key or "w2" in key or "self_attn" in key]
+        worst = max(grads_test.relative(found[key], judge.gradients[key]) for key in own)
+        check(f"experts of {name} in one tensor: loss {error:.1e} gradient {worst:.1e}", max(error, worst / 10) <= 1e-5)
+    for name in ("mixtral", "deepseek_v3"):
+        error = grads_test.relative(tiny_models.loss_of(load_tuned(judges[name], False), ROWS), judges[name].judge.loss)
+        check(f"PEFT reads experts of {name} one by one: loss {error:.1e}", error <= 1e-6)
     check("experts in one tensor are read", len(lines) == len(names) and result.returncode == 0, failure_text(result))
 
 
@@ -217,6 +224,8 @@ STEPS = [
     ("all-linear", 1, []),
     ("qwen3_moe", 1, ["memory.recompute=selective"]),
     ("freeze", 1, []),
+    ("rslora", 1, []),
+    ("rslora", 2, ["parallel.pipeline=2"]),
     ("all-linear", 2, ["parallel.tensor=2"]),
     ("all-linear", 2, ["parallel.pipeline=2"]),
     ("all-linear", 2, ["parallel.zero=3"]),
@@ -273,7 +282,8 @@ def judge_steps(folder, judges):
         cases = [(adapter, settings) for adapter, count, settings in STEPS if count == ranks]
         commands = []
         for number, (adapter, settings) in enumerate(cases):
-            judged, output = judges["all-linear" if adapter == "freeze" else adapter], folder / f"steps-{ranks}-{number}"
+            judged = judges["all-linear" if adapter == "freeze" else adapter]
+            output = folder / f"steps-{ranks}-{number}"
             tuning = FROZEN if adapter == "freeze" else [f"tuning.adapters={judged.adapter}"]
             commands.append(train_words(judged, folder / "train.jsonl", output, [*tuning, *settings]))
             outputs[adapter, ranks, number] = output
@@ -293,15 +303,15 @@ def judge_steps(folder, judges):
             for number, (adapter, count, _) in enumerate(STEPS) if count == 1}
 
 
-def judge_final(folder, judges, finals, rows):
-    """PEFT reads what a run leaves: it has the loss that the program has from it, and the values PEFT would have got."""
+def judge_final(folder, judges, finals):
+    """PEFT reads what a run leaves: the loss is the program's, and the values are those that PEFT would have got."""
     adapters = [name for name in finals if name != "freeze"]
     lines, result = many(None, [["grads", "--model", judges[name].model, "--rows", folder / "rows.jsonl", "--out",
                                  folder / "final.safetensors", "--adapters", finals[name][0] / "final"]
                                 for name in adapters], folder)
     for name, line in zip(adapters, lines):
         tuned = load_tuned(judges[name]._replace(adapter=finals[name][0] / "final"), trainable=False)
-        error = grads_test.relative(json.loads(line)["loss"], tiny_models.loss_of(tuned, rows))
+        error = grads_test.relative(json.loads(line)["loss"], tiny_models.loss_of(tuned, ROWS))
         found = dict(tuned.named_parameters())
         parts = {key: grads_test.relative(found[key].detach(), value.detach())
                  for key, value in finals[name][1].named_parameters() if value.requires_grad}
@@ -313,7 +323,7 @@ def judge_final(folder, judges, finals, rows):
     before = load_frozen(judges["all-linear"])
     kept = all(torch.equal(a, b) for (name, a), (_, b) in zip(frozen.named_parameters(), before.named_parameters())
                if not b.requires_grad)
-    error = grads_test.relative(tiny_models.loss_of(frozen, rows), tiny_models.loss_of(finals["freeze"][1], rows))
+    error = grads_test.relative(tiny_models.loss_of(frozen, ROWS), tiny_models.loss_of(finals["freeze"][1], ROWS))
     check(f"final/ of a frozen run is a model: loss {error:.1e}, the rest is the base's", kept and error <= 1e-4)
 
 
@@ -351,25 +361,25 @@ def judge_dropout(folder, judges):
             error = grads_test.relative(losses, wanted.setdefault(model, losses))
             differs = "tuning.dropout=0" in settings
             check(f"{what}: {error:.1e}", error > 1e-3 if differs else error <= 2e-5)
-    return folder / "dropout-1-0"
 
 
-def judge_resume(folder, judges, whole):
-    """A run that stops and goes on under another layout; its checkpoint has no base, and is an adapter like any other."""
-    judged, output = judges["all-linear"], folder / "resumed"
+def judge_resume(folder, judges):
+    """A run that stops and goes on under another layout; its checkpoint has no base, and serves as an adapter."""
+    judged, output, never_stopped = judges["all-linear"], folder / "resumed", folder / "never-stopped"
     common = ["tuning.dropout=0.3", "optimizer.lr=0.02", "tuning.alpha=16", "optimizer.schedule=constant",
               "run.save_every=2"]
     words = train_words(judged, folder / "train.jsonl", output, [*common, "run.steps=4"])
-    other = train_words(judged, folder / "train.jsonl", folder / "never-stopped", [*common, "run.steps=4"])
+    other = train_words(judged, folder / "train.jsonl", never_stopped, [*common, "run.steps=4"])
     saved = output / "checkpoint-2"
     many(None, [other, [*words, "--set", "run.steps=2"]], folder)
     base, kept = ((sum(file.stat().st_size for file in path.iterdir())) for path in (judged.model, saved))
     check(f"a checkpoint of {kept} bytes beside a base of {base}", kept < base)
     lines, result = many(2, [[*words, "--set", "parallel.tensor=2"]], folder)
-    log, wanted = (read_log(path) if (path / "log.jsonl").exists() else [] for path in (output, folder / "never-stopped"))
-    error = grads_test.relative(*(torch.tensor([line["loss"] for line in one]) for one in (log, wanted))) if len(log) == 4 else 1
+    losses, wanted = (torch.tensor([line["loss"] for line in read_log(path)]) for path in (output, never_stopped))
+    error = grads_test.relative(losses, wanted) if len(losses) == len(wanted) else 1
     check(f"goes on from a checkpoint under another layout: {error:.1e}", error <= 2e-5, failure_text(result))
-    grads = ["grads", "--model", judged.model, "--rows", folder / "rows.jsonl", "--out", folder / "x.safetensors", "--adapters"]
+    grads = ["grads", "--model", judged.model, "--rows", folder / "rows.jsonl", "--out", folder / "x.safetensors",
+             "--adapters"]
     lines, result = many(None, [["convert", "--from", saved, "--to", folder / "exported"], [*grads, saved],
                                 [*grads, folder / "exported"]], folder)
     same = len(lines) == 3 and lines[1] == lines[2]
@@ -386,7 +396,8 @@ def refused(what, texts, words):
 
 
 def judge_refusals(folder, judges):
-    grads = ["grads", "--model", judges["rslora"].model, "--rows", folder / "rows.jsonl", "--out", folder / "x.safetensors"]
+    grads = ["grads", "--model", judges["rslora"].model, "--rows", folder / "rows.jsonl",
+             "--out", folder / "x.safetensors"]
     lora = [*grads, "--set", "tuning.kind=lora", "--set"]
     refused("an unknown target", ["tuning.targets: 'q_porj'", "nearest: 'q_proj'"], [*lora, "tuning.targets=[q_porj]"])
     refused("a target without a pair", ["embed_tokens", "modules_to_save"], [*lora, "tuning.targets=[embed_tokens]"])
@@ -402,15 +413,15 @@ def main():
     torch.set_num_threads(2)
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        rows = tiny_models.make_rows()
-        tiny_models.write_rows(folder / "rows.jsonl", rows)
-        judges = {name: make_judge(folder / name, rows, *adapter) for name, adapter in ADAPTERS.items()}
+        tiny_models.write_rows(folder / "rows.jsonl", ROWS)
+        judges = {name: make_judge(folder / name, *adapter) for name, adapter in ADAPTERS.items()}
         judge_gradients(folder, judges, folder / "rows.jsonl")
         judge_fused(folder, judges, folder / "rows.jsonl")
         judge_refusals(folder, judges)
         finals = judge_steps(folder, judges)
-        judge_final(folder, judges, finals, rows)
-        judge_resume(folder, judges, judge_dropout(folder, judges))
+        judge_final(folder, judges, finals)
+        judge_dropout(folder, judges)
+        judge_resume(folder, judges)
     return 1 if failures else 0
 
 

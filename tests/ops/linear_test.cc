@@ -1,8 +1,10 @@
-// Linear and the products under it: values, gradients, gradients put off, inputs made anew.
+// Linear, low-rank pairs beside it, and the products under it: values, gradients, gradients put off, inputs
+// made anew.
 #include "ops/linear.h"
 
 #include <limits>
 
+#include "ops/low_rank.h"
 #include "ops/product.h"
 #include "ops/weight_gradients.h"
 #include "tests/ops/compare.h"
@@ -107,6 +109,67 @@ TEST(Linear, NoTokens) {
     EXPECT_EQ(x.grad().sizes(), x.sizes());
     EXPECT_EQ(weight.gradient.abs().sum().item<float>(), 0.0f);
   }
+}
+
+// A fused weight of three blocks, of which the first and the last have pairs of different rank.
+TEST(LowRank, IsThePlainFormula) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    Weight weight = TrainedWeight({12, 7}, type), a = TrainedWeight({5, 7}, type);
+    Weight first = TrainedWeight({4, 2}, type), last = TrainedWeight({3, 3}, type);
+    const LowRankWeights pairs{.a = &a,
+                               .blocks = {{.b = &first, .scale = 2, .first_rank = 0, .first_output = 0},
+                                          {.b = &last, .scale = 0.5, .first_rank = 2, .first_output = 9}}};
+    Compare(
+        {.inputs = {Random({11, 7}, type)},
+         .weights = {&weight, &a, &first, &last},
+         .op =
+             [&](const Tensors& x) { return Tensors{AddLowRank(Linear(x[0], weight), {.x = x[0]}, pairs)}; },
+         .plain =
+             [](const Tensors& x, const Tensors& w) {
+               const at::Tensor low = at::linear(x[0], w[1]);
+               const at::Tensor added =
+                   at::cat({2 * at::linear(low.narrow(1, 0, 2), w[2]), at::zeros({11, 5}, low.options()),
+                            0.5 * at::linear(low.narrow(1, 2, 3), w[3])},
+                           1);
+               return Tensors{at::linear(x[0], w[0]) + added};
+             }},
+        context);
+  });
+}
+
+TEST(LowRank, OfExpertsWithSomeWithoutRows) {
+  Weight weight = TrainedWeight({3, 4, 6}), a = TrainedWeight({3, 2, 6}), b = TrainedWeight({3, 4, 2});
+  const LowRankWeights pairs{.a = &a, .blocks = {{.b = &b, .scale = 3}}};
+  const auto ends = std::make_shared<const std::vector<int64_t>>(std::vector<int64_t>{4, 4, 9});
+  Compare(
+      {.inputs = {Random({9, 6})},
+       .weights = {&weight, &a, &b},
+       .op =
+           [&](const Tensors& x) {
+             return Tensors{AddLowRank(GroupedLinear(x[0], weight, ends), {.x = x[0], .ends = ends}, pairs)};
+           },
+       .plain =
+           [](const Tensors& x, const Tensors& w) {
+             const auto of = [&](int64_t expert, int64_t begin, int64_t rows) {
+               const at::Tensor own = x[0].narrow(0, begin, rows);
+               return at::linear(own, w[0][expert]) +
+                      3 * at::linear(at::linear(own, w[1][expert]), w[2][expert]);
+             };
+             return Tensors{at::cat({of(0, 0, 4), of(2, 4, 5)})};
+           }},
+      "experts");
+}
+
+TEST(LowRank, DropsByIdentityAndNumberAlone) {
+  const InputDropout whole{
+      .rate = 0.25, .random = RandomStream(1, "x"), .rows = at::arange(400, at::kLong), .first_input = 0};
+  const at::Tensor mask = DropoutMask(whole, 50, at::kFloat);
+  EXPECT_NEAR(mask.ne(0).to(at::kFloat).mean().item<float>(), 0.75, 0.02);
+  EXPECT_NEAR(mask.max().item<float>(), 1 / 0.75, 1e-6);
+  InputDropout part = whole;
+  part.rows = whole.rows.narrow(0, 100, 20).flip(0);
+  part.first_input = 10;
+  EXPECT_TRUE(DropoutMask(part, 5, at::kFloat).equal(mask.narrow(0, 100, 20).flip(0).narrow(1, 10, 5)));
 }
 
 template <typename T>

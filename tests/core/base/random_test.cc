@@ -42,6 +42,15 @@ TEST(RandomStream, NormalHasItsMoments) {
   EXPECT_NEAR(neighbours / kCount, 0, 0.01);
 }
 
+TEST(RandomStream, BranchesAreStreamsOfTheirOwn) {
+  const RandomStream random(7, "branch");
+  EXPECT_EQ(random.Branch(3).Bits(5), random.Branch(3).Bits(5));
+  EXPECT_NE(random.Branch(3).Bits(5), random.Branch(5).Bits(3));
+  double sum = 0;  // of the same index in neighbouring branches
+  for (uint64_t i = 0; i < 10000; ++i) sum += random.Branch(i).Uniform(0);
+  EXPECT_NEAR(sum / 10000, 0.5, 0.02);
+}
+
 TEST(RandomStream, BelowReachesEveryValueEvenly) {
   const RandomStream random(7, "below");
   int counts[6] = {};

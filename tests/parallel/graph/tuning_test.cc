@@ -138,8 +138,8 @@ TEST(Tuning, FreezeTrainsTheLastLayers) {
 
 TEST(Tuning, Refusals) {
   EXPECT_EQ(Refusal([] { Adapted({"attention.p"}); }),
-            "tuning.targets: 'attention.p' is no module of the model; known: all-linear, embedding, q, k, "
-            "output, v, "
+            "tuning.targets: 'attention.p' is no module of the model; known: all-linear, embedding, k, "
+            "output, q, v, "
             "attention_norm, down, gate, up, mlp_norm, router, logits, norm");
   EXPECT_EQ(Refusal([] { Adapted({"embedding"}); }),
             "tuning.targets: model.embedding.embedding cannot have a low-rank pair; write it in "
