@@ -22,9 +22,9 @@
 #include "parallel/graph/costs.h"
 #include "train/data/dataset.h"
 #include "train/learning_rate.h"
+#include "train/report/run_report.h"
 #include "train/resume.h"
 #include "train/row_order.h"
-#include "train/run_log.h"
 #include "train/run_saver.h"
 #include "train/run_start.h"
 #include "train/trainer.h"
@@ -99,7 +99,8 @@ class Run {
     if (job.rank() == 0) {
       WriteConfig(config, directory_);
       CutLog(directory_ / "log.jsonl", start_at_.step);
-      log_.emplace(directory_, start_at_.same_run);
+      report_.emplace(ReportOptions{
+          .output = directory_, .go_on = start_at_.same_run, .screen = ScreenOf(job.under_mpi())});
     }
     peak_rate_ = MeasureMatrixRate(DTypeOf(config.model()), trainer_.tensors()) * job.world();
   }
@@ -110,11 +111,14 @@ class Run {
     const int64_t every = config_.run().save_every();
     for (int64_t step = first; step <= total_steps_; ++step) {
       saver_->ThrowIfFailed();
-      OneStep(step);
+      const LoggedStep logged = OneStep(step);
       if (trace_ && step == std::min(traced, total_steps_)) WriteTrace();
-      if (step == total_steps_ || (every > 0 && step % every == 0)) saver_->Save(ProgressAt(step));
+      if (step == total_steps_ || (every > 0 && step % every == 0)) {
+        saver_->Save(ProgressAt(step, logged.evaluation));
+      }
     }
     saver_->Finish();
+    if (report_) report_->Finish();
   }
 
   // The last checkpoint as a Hugging Face directory, or an adapter's.
@@ -155,11 +159,12 @@ class Run {
     }
   }
 
-  checkpoint::Progress ProgressAt(int64_t step) {
+  checkpoint::Progress ProgressAt(int64_t step, const std::optional<Evaluation>& evaluation = {}) {
     checkpoint::Progress progress;
     progress.set_step(step);
     progress.set_updates(trainer_.optimizer().step());
     progress.set_seed(static_cast<uint64_t>(config_.run().seed()));
+    if (evaluation) progress.set_validation_loss(evaluation->loss);
     checkpoint::DataPosition& data = *progress.mutable_data();
     data.set_rows(data_.train->size());
     data.set_global_batch(config_.run().global_batch());
@@ -168,7 +173,7 @@ class Run {
     return progress;
   }
 
-  void OneStep(int64_t step) {
+  LoggedStep OneStep(int64_t step) {
     const Clock::time_point start = Clock::now();
     const std::vector<int64_t> batch = order_.RowsOf(step);
     LoggedStep logged{.step = step,
@@ -198,9 +203,23 @@ class Run {
     logged.tokens_per_second = static_cast<double>(all_tokens) / logged.step_seconds;
     logged.mfu = flops / logged.step_seconds / peak_rate_;
     logged.memory_gib = static_cast<double>(trainer_.tensors().peak_bytes()) / (1 << 30);
+    if (IsDue(config_.run().eval_every(), step)) logged.evaluation = Evaluate();
     logged.elapsed_seconds = SecondsSince(start_);
     logged.steps_here = step - start_at_.step;
-    if (log_ && (step % config_.run().log_every() == 0 || step == total_steps_)) log_->Write(logged);
+    if (report_) report_->Step(logged, IsDue(config_.run().log_every(), step));
+    return logged;
+  }
+
+  // What happens every so many steps (0: never) and behind the last one.
+  bool IsDue(int64_t every, int64_t step) const {
+    return every > 0 && (step % every == 0 || step == total_steps_);
+  }
+
+  Evaluation Evaluate() {
+    const Span span(trace_.get(), "compute", "evaluate");
+    const Clock::time_point start = Clock::now();
+    const EvaluationSums sums = trainer_.Evaluate(*data_.valid);
+    return {.loss = sums.mean_loss(), .accuracy = sums.accuracy(), .seconds = SecondsSince(start)};
   }
 
   GradientReport FinishGradients() {
@@ -249,9 +268,9 @@ class Run {
   std::unique_ptr<Trace> trace_;
   Trainer trainer_;
   std::optional<RunSaver> saver_;
-  std::optional<RunLog> log_;  // on rank 0
-  ExpertBalance balance_;      // of all steps so far
-  double peak_rate_ = 0;       // of all ranks together
+  std::optional<RunReport> report_;  // on rank 0
+  ExpertBalance balance_;            // of all steps so far
+  double peak_rate_ = 0;             // of all ranks together
   Clock::time_point start_;
 };
 

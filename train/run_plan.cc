@@ -116,6 +116,10 @@ Schedule RunPlan::ScheduleFor(int micro_batches) const {
   return MakeSchedule(schedule, {placement.ranks, micro_batches, virtual_stages}, zero);
 }
 
+Schedule RunPlan::ForwardScheduleFor(int micro_batches) const {
+  return MakeForwardSchedule(placement, micro_batches, zero);
+}
+
 int RunPlan::MicroBatches(int64_t rows, int micro_batch) const {
   const int64_t a_round = int64_t{micro_batch} * grids.dense.Size("dp");
   return static_cast<int>((rows + a_round - 1) / a_round);

@@ -47,6 +47,8 @@ struct RunPlan {
 
   // The table of a step with that many micro batches a rank.
   Schedule ScheduleFor(int micro_batches) const;
+  // The same of an evaluation.
+  Schedule ForwardScheduleFor(int micro_batches) const;
   // Micro batches a rank for that many rows over all data-parallel ranks.
   int MicroBatches(int64_t rows, int micro_batch) const;
 };

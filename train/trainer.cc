@@ -4,6 +4,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "checkpoint/hf_directory.h"
@@ -105,6 +106,7 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
       job_(job),
       micro_batch_(config.run().micro_batch()),
       seed_(static_cast<uint64_t>(config.run().seed())),
+      global_batch_(config.run().global_batch()),
       trace_(trace),
       device_(Device::ForLocalRank(job.local_rank())),
       tensors_(TensorDeviceFor(config, device_)),
@@ -166,12 +168,19 @@ std::optional<uint64_t> Trainer::DropoutSeed() const {
   return RandomStream(seed_, "dropout").Bits(static_cast<uint64_t>(optimizer_->step()));
 }
 
+std::unique_ptr<Executor> Trainer::MakeExecutor(const Schedule& schedule) {
+  return std::make_unique<Executor>(schedule, model_->chunks(), groups_->Get("pp"), trace_);
+}
+
 Executor& Trainer::ExecutorFor(int micro_batches) {
   std::unique_ptr<Executor>& executor = executors_[micro_batches];
-  if (!executor) {
-    executor = std::make_unique<Executor>(plan_.ScheduleFor(micro_batches), model_->chunks(),
-                                          groups_->Get("pp"), trace_);
-  }
+  if (!executor) executor = MakeExecutor(plan_.ScheduleFor(micro_batches));
+  return *executor;
+}
+
+Executor& Trainer::EvaluatorFor(int micro_batches) {
+  std::unique_ptr<Executor>& executor = evaluators_[micro_batches];
+  if (!executor) executor = MakeExecutor(plan_.ForwardScheduleFor(micro_batches));
   return *executor;
 }
 
@@ -181,33 +190,59 @@ double Trainer::Pass(const std::vector<Row>& rows) {
   return Pass(RowList(rows), all);
 }
 
-double Trainer::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
+std::vector<MicroBatch> Trainer::BatchesOf(const RowSource& rows, std::span<const int64_t> chosen) const {
   const Mesh& dense = plan_.grids.dense;
-  const std::vector<MicroBatch> batches =
-      MakeMicroBatches(rows, chosen,
-                       {.micro_batch = micro_batch_,
-                        .data_rank = dense.Coordinate(job_.rank(), "dp"),
-                        .data_size = dense.Size("dp"),
-                        .multiple = plan_.row_multiple,
-                        .device = tensors_.torch(),
-                        .context = {.ring = dense.Size("cp") / plan_.ulysses,
-                                    .ulysses = plan_.ulysses,
-                                    .rank = dense.Coordinate(job_.rank(), "cp")},
-                        .dropout = DropoutSeed()});
+  return MakeMicroBatches(rows, chosen,
+                          {.micro_batch = micro_batch_,
+                           .data_rank = dense.Coordinate(job_.rank(), "dp"),
+                           .data_size = dense.Size("dp"),
+                           .multiple = plan_.row_multiple,
+                           .device = tensors_.torch(),
+                           .context = {.ring = dense.Size("cp") / plan_.ulysses,
+                                       .ulysses = plan_.ulysses,
+                                       .rank = dense.Coordinate(job_.rank(), "cp")},
+                           .dropout = DropoutSeed()});
+}
+
+double Trainer::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
+  const std::vector<MicroBatch> batches = BatchesOf(rows, chosen);
   model_->SetBatches(batches);
   ExecutorFor(static_cast<int>(batches.size())).Run();
-  return SumLoss();
+  const at::Tensor loss = HeadGave(1);
+  StartAllReduce(loss, world()).WaitOnHost();
+  return loss.item<double>();
+}
+
+EvaluationSums Trainer::Evaluate(const RowSource& rows) {
+  EvaluationSums sums;
+  for (int64_t first = 0; first < rows.size(); first += global_batch_) {
+    std::vector<int64_t> chosen(std::min(global_batch_, rows.size() - first));
+    std::iota(chosen.begin(), chosen.end(), first);
+    std::vector<MicroBatch> batches = BatchesOf(rows, chosen);
+    for (MicroBatch& batch : batches) {
+      batch.loss_scale = 1;
+      batch.evaluates = true;
+      batch.dropout.reset();
+    }
+    model_->SetBatches(batches);
+    EvaluatorFor(static_cast<int>(batches.size())).Run();
+    const at::Tensor gave = HeadGave(2);
+    StartAllReduce(gave, world()).WaitOnHost();
+    const at::Tensor host = gave.to(at::kCPU);
+    sums.loss += host[0].item<double>();
+    sums.right += host[1].item<int64_t>();
+    for (const int64_t row : chosen) sums.tokens += rows.Trained(row);
+  }
+  return sums;
 }
 
 // The head's ranks have the loss, each tensor-parallel one the same: one of them speaks for its tokens.
-double Trainer::SumLoss() {
+at::Tensor Trainer::HeadGave(int64_t numbers) {
   const at::Tensor mine = model_->loss();
-  const bool speaks = mine.defined() && groups_->Get("tp").rank() == 0;
-  const at::TensorOptions options = at::TensorOptions(at::kFloat).device(tensors_.torch());
-  const at::Tensor loss =
-      speaks ? mine.reshape({1}).to(at::kFloat, false, /*copy=*/true) : at::zeros({1}, options);
-  StartAllReduce(loss, world()).WaitOnHost();
-  return loss.item<double>();
+  if (mine.defined() && groups_->Get("tp").rank() == 0) {
+    return mine.reshape({numbers}).to(at::kFloat, false, /*copy=*/true);
+  }
+  return at::zeros({numbers}, at::TensorOptions(at::kFloat).device(tensors_.torch()));
 }
 
 // One row for each layer: what each expert got, then tokens, dropped, entropy, and the two losses; behind

@@ -26,6 +26,16 @@ namespace trireme {
 
 class Trace;
 
+// Sums over rows that were evaluated.
+struct EvaluationSums {
+  double loss = 0;
+  int64_t tokens = 0;  // that are trained
+  int64_t right = 0;   // of these, predicted: the label has the largest logit
+
+  double mean_loss() const { return loss / static_cast<double>(tokens); }
+  double accuracy() const { return static_cast<double>(right) / static_cast<double>(tokens); }
+};
+
 class Trainer {
  public:
   // Collective. `job` and `graph` outlive the trainer; `trace` may be null.
@@ -41,6 +51,8 @@ class Trainer {
   // all their trained tokens, the same on every rank.
   double Pass(const RowSource& rows, std::span<const int64_t> chosen);
   double Pass(const std::vector<Row>& rows);
+  // Forward over all rows, as many at a time as a global batch has; the same on every rank.
+  EvaluationSums Evaluate(const RowSource& rows);
   // Gradients are whole in their shares after it.
   GradientReport FinishGradients() { return optimizer_->FinishGradients(); }
   ShardedOptimizer& optimizer() { return *optimizer_; }
@@ -60,23 +72,29 @@ class Trainer {
   double other_wait_seconds() const;
 
  private:
+  std::vector<MicroBatch> BatchesOf(const RowSource& rows, std::span<const int64_t> chosen) const;
   Executor& ExecutorFor(int micro_batches);
   void LoadAdapter(Bucket& bucket, const TensorSource* adapter);
   std::optional<uint64_t> DropoutSeed() const;
-  double SumLoss();
+  Executor& EvaluatorFor(int micro_batches);
+  std::unique_ptr<Executor> MakeExecutor(const Schedule& schedule);
+  // This rank's part of a sum over all ranks: of what the head gave where it is here.
+  at::Tensor HeadGave(int64_t numbers);
 
   const LayerGraph& graph_;
   const RunPlan plan_;
   Job& job_;
   const int micro_batch_;
   const uint64_t seed_;
+  const int64_t global_batch_;
   Trace* trace_;
   Device device_;
   TensorDevice tensors_;
   std::unique_ptr<CommunicatorSet> groups_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
-  std::map<int, std::unique_ptr<Executor>> executors_;  // by micro batches a step
+  std::map<int, std::unique_ptr<Executor>> executors_;   // by micro batches a step
+  std::map<int, std::unique_ptr<Executor>> evaluators_;  // the same, forward only
 };
 
 }  // namespace trireme

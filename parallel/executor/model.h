@@ -57,7 +57,8 @@ class Model {
 
   // The micro batches of the next run.
   void SetBatches(const std::vector<MicroBatch>& batches);
-  // The sum of this rank's losses; nothing where the head is elsewhere.
+  // The sum of this rank's losses, in an evaluation [losses, right predictions]; nothing where the head is
+  // elsewhere.
   at::Tensor loss() const;
 
  private:

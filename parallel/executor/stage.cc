@@ -36,9 +36,25 @@ void RunningStage::Close(size_t layer) {
 
 at::Tensor RunningStage::Forward(int micro_batch, const at::Tensor& x) {
   const MicroBatch& batch = batches_->at(micro_batch);
-  std::vector<Passed>& passed = passed_[micro_batch];
-  passed.resize(layers_.size());
   at::Tensor value = x.defined() ? x : at::empty({0}, batch.tokens.options().dtype(options_.type));
+  value = batch.evaluates ? PassOnly(value, batch) : PassAndKeep(value, batch, passed_[micro_batch]);
+  if (!layers_.back().layer->gives_loss()) return value;
+  loss_ = loss_.defined() ? loss_ + value : value;
+  return {};
+}
+
+at::Tensor RunningStage::PassOnly(at::Tensor value, const MicroBatch& batch) {
+  const c10::AutoGradMode no_graph(false);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    Open(i, 1);
+    value = layers_[i].layer->Forward(value, batch);
+    Close(i);
+  }
+  return value;
+}
+
+at::Tensor RunningStage::PassAndKeep(at::Tensor value, const MicroBatch& batch, std::vector<Passed>& passed) {
+  passed.resize(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
     const StageLayer& layer = layers_[i];
     Open(i, 1);
@@ -55,9 +71,7 @@ at::Tensor RunningStage::Forward(int micro_batch, const at::Tensor& x) {
     }
     Close(i);
   }
-  if (!layers_.back().layer->gives_loss()) return value;
-  loss_ = loss_.defined() ? loss_ + value : value;
-  return {};
+  return value;
 }
 
 at::Tensor RunningStage::Backward(int micro_batch, const at::Tensor& gradient,

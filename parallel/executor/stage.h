@@ -34,7 +34,7 @@ class RunningStage : public StageWork {
 
   // The micro batches of the next run, the same on every stage.
   void SetBatches(const std::vector<MicroBatch>* batches);
-  // Sum of the losses since SetBatches; undefined where the head is elsewhere.
+  // Sum of what the head gave since SetBatches; undefined where the head is elsewhere.
   at::Tensor loss() const { return loss_; }
 
   at::Tensor Forward(int micro_batch, const at::Tensor& x) override;
@@ -54,6 +54,9 @@ class RunningStage : public StageWork {
     std::vector<std::function<void()>> put_off;
   };
 
+  // All layers forward: with what a backward pass needs, or, in an evaluation, with nothing left behind.
+  at::Tensor PassAndKeep(at::Tensor value, const MicroBatch& batch, std::vector<Passed>& passed);
+  at::Tensor PassOnly(at::Tensor value, const MicroBatch& batch);
   void Open(size_t layer, int direction);
   void Close(size_t layer);
   void StartReduction(const StageLayer& layer);

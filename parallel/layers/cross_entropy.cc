@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "ops/linear.h"
 #include "ops/softmax_cross_entropy.h"
@@ -22,7 +23,20 @@ struct Shard {
   LogitColumns columns;  // token ids of this rank, padding left out
 };
 
+// What is trained of a batch.
+struct Trained {
+  at::Tensor places;  // [trained tokens] among all tokens
+  at::Tensor inputs;  // [trained tokens, size]
+  at::Tensor labels;  // [trained tokens]
+
+  Trained(const at::Tensor& hidden, const at::Tensor& all_labels)
+      : places(all_labels.ne(kNotTrained).nonzero().squeeze(1)),
+        inputs(hidden.index_select(0, places)),
+        labels(all_labels.index_select(0, places)) {}
+};
+
 struct ChunkLoss {
+  at::Tensor largest;      // [tokens] logit, over all ranks
   at::Tensor log_sum_exp;  // [tokens], over all ranks
   at::Tensor loss;         // summed over the chunk's tokens
 };
@@ -35,7 +49,24 @@ ChunkLoss LossOf(const at::Tensor& logits, const at::Tensor& labels, const Shard
   const at::Tensor sums = at::stack({local.sum * (local.largest - largest).exp(), local.picked});
   AllReduce(sums, shard.group);
   const at::Tensor log_sum_exp = largest + sums[0].log();
-  return {log_sum_exp, (log_sum_exp - sums[1]).sum()};
+  return {largest, log_sum_exp, (log_sum_exp - sums[1]).sum()};
+}
+
+// How many tokens have their label's logit as the first of the largest ones.
+at::Tensor HitsOf(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& largest,
+                  const Shard& shard) {
+  constexpr double kNone = -std::numeric_limits<float>::infinity();
+  // Token ids, negative so that the largest is the first; fp32 counts that far.
+  at::Tensor first = at::full_like(largest, kNone);
+  if (shard.columns.count > 0) {
+    const at::Tensor columns = logits.narrow(1, 0, shard.columns.count);
+    const at::Tensor index = columns.argmax(1, /*keepdim=*/true);
+    const at::Tensor value = columns.gather(1, index).squeeze(1).to(at::kFloat);
+    first = (index.squeeze(1) + shard.columns.first).to(at::kFloat).neg_();
+    first.masked_fill_(largest.gt(value), kNone);
+  }
+  AllReduce(first, shard.group, ReduceOp::kMax);
+  return first.neg().eq(labels.to(at::kFloat)).sum().to(at::kFloat);
 }
 
 // Equal chunks, each of at least one token and at most as many bytes of logits as asked for.
@@ -46,33 +77,42 @@ int64_t TokensAChunk(int64_t tokens, const at::Tensor& weight, const CrossEntrop
   return std::max<int64_t>((tokens + chunks - 1) / chunks, 1);
 }
 
+// Calls work(place, inputs, labels, logits), each of one chunk; it may write into the logits.
+template <typename Work>
+void ForChunks(const Trained& trained, const at::Tensor& weight, const CrossEntropyOptions& options,
+               Work work) {
+  const int64_t tokens = trained.inputs.size(0), chunk = TokensAChunk(tokens, weight, options);
+  // One piece of memory for all chunks: fresh pages cost as much as a pass over them.
+  const at::Tensor room = at::empty({std::min(chunk, tokens), weight.size(0)}, weight.options());
+  for (int64_t begin = 0; begin < tokens; begin += chunk) {
+    const int64_t count = std::min(chunk, tokens - begin);
+    const at::Tensor x = trained.inputs.narrow(0, begin, count);
+    at::Tensor logits = room.narrow(0, 0, count);
+    at::mm_out(logits, x, weight.t());
+    work(begin, x, trained.labels.narrow(0, begin, count), logits);
+  }
+}
+
 struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& labels,
                             const Shard* shard, const CrossEntropyOptions* options) {
     const bool differentiate = hidden.requires_grad();
-    const at::Tensor trained = labels.ne(kNotTrained).nonzero().squeeze(1);
-    const at::Tensor inputs = hidden.index_select(0, trained), targets = labels.index_select(0, trained);
+    const Trained trained(hidden, labels);
     const at::Tensor& weight = shard->weight.value;
-    at::Tensor gradient = differentiate ? at::empty_like(inputs) : at::Tensor();
+    at::Tensor gradient = differentiate ? at::empty_like(trained.inputs) : at::Tensor();
     at::Tensor loss = at::zeros({}, hidden.options().dtype(at::kFloat));
-    const int64_t chunk = TokensAChunk(inputs.size(0), weight, *options);
-    // One piece of memory for all chunks: fresh pages cost as much as a pass over them.
-    const at::Tensor room = at::empty({std::min(chunk, inputs.size(0)), weight.size(0)}, weight.options());
-    for (int64_t begin = 0; begin < inputs.size(0); begin += chunk) {
-      const int64_t count = std::min(chunk, inputs.size(0) - begin);
-      const at::Tensor x = inputs.narrow(0, begin, count), chosen = targets.narrow(0, begin, count);
-      at::Tensor logits = room.narrow(0, 0, count);
-      at::mm_out(logits, x, weight.t());
-      const ChunkLoss chunk_loss = LossOf(logits, chosen, *shard);
-      loss += chunk_loss.loss;
-      if (!differentiate) continue;
-      LogitsToGradient(logits, chosen, shard->columns, chunk_loss.log_sum_exp, options->scale);
-      at::Tensor part = gradient.narrow(0, begin, count);
-      at::mm_out(part, logits, weight);
-      AddWeightGradient(shard->weight, logits, x);
-    }
+    ForChunks(trained, weight, *options,
+              [&](int64_t begin, const at::Tensor& x, const at::Tensor& chosen, const at::Tensor& logits) {
+                const ChunkLoss chunk_loss = LossOf(logits, chosen, *shard);
+                loss += chunk_loss.loss;
+                if (!differentiate) return;
+                LogitsToGradient(logits, chosen, shard->columns, chunk_loss.log_sum_exp, options->scale);
+                at::Tensor part = gradient.narrow(0, begin, x.size(0));
+                at::mm_out(part, logits, weight);
+                AddWeightGradient(shard->weight, logits, x);
+              });
     if (differentiate) {
-      context->save_for_backward({at::zeros_like(hidden).index_copy_(0, trained, gradient)});
+      context->save_for_backward({at::zeros_like(hidden).index_copy_(0, trained.places, gradient)});
     }
     return loss.mul_(options->scale);
   }
@@ -83,13 +123,30 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
   }
 };
 
+Shard ShardOf(const Weight& weight, Communicator& group, const CrossEntropyOptions& options) {
+  const int64_t rows = weight.value.size(0), begin = group.rank() * rows;
+  return {weight, group, {begin, std::clamp<int64_t>(options.vocabulary - begin, 0, rows)}};
+}
+
 }  // namespace
 
 at::Tensor ShardedCrossEntropy(const at::Tensor& hidden, const at::Tensor& labels, const Weight& weight,
                                Communicator& group, const CrossEntropyOptions& options) {
-  const int64_t rows = weight.value.size(0), begin = group.rank() * rows;
-  const Shard shard{weight, group, {begin, std::clamp<int64_t>(options.vocabulary - begin, 0, rows)}};
+  const Shard shard = ShardOf(weight, group, options);
   return CrossEntropyFunction::apply(hidden, labels, &shard, &options);
+}
+
+at::Tensor LossAndHits(const at::Tensor& hidden, const at::Tensor& labels, const Weight& weight,
+                       Communicator& group, const CrossEntropyOptions& options) {
+  const Shard shard = ShardOf(weight, group, options);
+  at::Tensor loss = at::zeros({}, hidden.options().dtype(at::kFloat)), hits = at::zeros_like(loss);
+  ForChunks(Trained(hidden, labels), weight.value, options,
+            [&](int64_t, const at::Tensor&, const at::Tensor& chosen, const at::Tensor& logits) {
+              const ChunkLoss chunk_loss = LossOf(logits, chosen, shard);
+              loss += chunk_loss.loss;
+              hits += HitsOf(logits, chosen, chunk_loss.largest, shard);
+            });
+  return at::stack({loss.mul_(options.scale), hits});
 }
 
 }  // namespace trireme

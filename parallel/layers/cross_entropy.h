@@ -24,4 +24,9 @@ struct CrossEntropyOptions {
 at::Tensor ShardedCrossEntropy(const at::Tensor& hidden, const at::Tensor& labels, const Weight& weight,
                                Communicator& group, const CrossEntropyOptions& options);
 
+// For evaluations: [loss, trained tokens whose label has the largest logit], fp32. Of equal logits the one
+// with the smallest token id counts, as in argmax over whole logits. Makes no gradient.
+at::Tensor LossAndHits(const at::Tensor& hidden, const at::Tensor& labels, const Weight& weight,
+                       Communicator& group, const CrossEntropyOptions& options);
+
 }  // namespace trireme

@@ -13,8 +13,9 @@ HeadLayer::HeadLayer(const Layer& layer, const Weights& weights, const TensorPar
 
 at::Tensor HeadLayer::Forward(const at::Tensor& x, const MicroBatch& batch) const {
   const at::Tensor hidden = Enter(RmsNorm(x, norm_, spec_.norm_eps), parallel_);
-  return ShardedCrossEntropy(hidden, batch.labels, logits_, parallel_.group,
-                             {.vocabulary = spec_.vocabulary, .scale = batch.loss_scale});
+  const CrossEntropyOptions options{.vocabulary = spec_.vocabulary, .scale = batch.loss_scale};
+  if (batch.evaluates) return LossAndHits(hidden, batch.labels, logits_, parallel_.group, options);
+  return ShardedCrossEntropy(hidden, batch.labels, logits_, parallel_.group, options);
 }
 
 }  // namespace trireme

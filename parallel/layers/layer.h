@@ -38,6 +38,7 @@ struct MicroBatch {
   // Which tokens of the step these are, the same under any layout; in host memory: [rows · length] int64.
   at::Tensor identities = {};
   std::optional<uint64_t> dropout = {};  // the step's seed for dropout; nothing: inputs are not dropped
+  bool evaluates = false;  // nothing is differentiated, nothing dropped; the head counts what it gets right
 
   // Made once for all layers with the same frequencies.
   const RotaryTable& TableFor(const std::vector<double>& frequencies, double magnitude) const;
@@ -50,7 +51,7 @@ class RunningLayer {
  public:
   virtual ~RunningLayer() = default;
   // x: [tokens (or this rank's share), hidden]. The first layer takes an empty tensor that requires a
-  // gradient, the last gives the loss, a scalar.
+  // gradient, the last gives the loss, a scalar; where the batch evaluates, [loss, right predictions].
   virtual at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const = 0;
 
   // Whether its forward pass may run a second time in the backward pass instead of keeping activations.

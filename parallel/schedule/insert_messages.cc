@@ -101,12 +101,12 @@ class Player {
     return true;
   }
 
-  // A quarter into its window: a message that stands at either edge makes the others of its rank wait as soon
-  // as real times differ a little from unit times.
+  // None for a gradient that the order does not make. A quarter into its window: a message that stands at
+  // either edge makes the others of its rank wait as soon as real times differ a little from unit times.
   void AddMessage(int from_stage, int to_stage, int micro_batch, const Span& producer, const Span& consumer) {
     const StageSite from = placement_.SiteOf(from_stage);
     const StageSite to = placement_.SiteOf(to_stage);
-    if (from.rank == to.rank) return;
+    if (from.rank == to.rank || producer.start == Span::kNever) return;
     const int time = producer.end + (consumer.start - producer.end) / 4;
     const bool forward = to_stage > from_stage;
     const ActionKind send = forward ? ActionKind::kSendForward : ActionKind::kSendBackward;
@@ -161,7 +161,11 @@ std::vector<Step> IntoSteps(const std::vector<Event>& events) {
 Schedule InsertMessages(const std::string& name, const ComputeOrder& order) {
   Player player(order);
   player.Play();
-  Schedule schedule{name, order.placement, order.micro_batches, std::nullopt, {}};
+  Schedule schedule{.name = name,
+                    .placement = order.placement,
+                    .micro_batches = order.micro_batches,
+                    .zero = std::nullopt,
+                    .ranks = {}};
   for (int rank = 0; rank < order.placement.ranks; ++rank) {
     schedule.ranks.push_back(IntoSteps(player.EventsOf(rank)));
   }

@@ -34,7 +34,8 @@ struct Schedule {
   std::string name;
   StagePlacement placement;
   int micro_batches = 1;
-  std::optional<int> zero;  // whose parameter actions the table holds; none: not inserted
+  std::optional<int> zero;    // whose parameter actions the table holds; none: not inserted
+  bool forward_only = false;  // an evaluation: nothing is differentiated
   std::vector<std::vector<Step>> ranks;
 
   // One line a rank: "rank 0: F0.0 {send F0.0 to 1} …".

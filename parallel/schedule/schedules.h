@@ -19,4 +19,8 @@ ComputeOrder MakeComputeOrder(std::string_view name, const PipelineShape& shape)
 // that FindFault refuses is never handed out.
 Schedule MakeSchedule(std::string_view name, const PipelineShape& shape, int zero);
 
+// The table of an evaluation, for stages placed as a schedule placed them: forward passes only. Verified,
+// too.
+Schedule MakeForwardSchedule(const StagePlacement& placement, int micro_batches, int zero);
+
 }  // namespace trireme

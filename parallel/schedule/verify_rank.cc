@@ -32,6 +32,7 @@ class RankReader {
       : placement_(schedule.placement),
         micro_batches_(schedule.micro_batches),
         zero_(schedule.zero),
+        forward_only_(schedule.forward_only),
         rank_(rank),
         passages_(placement_.chunks * micro_batches_),
         parameters_(placement_.chunks) {}
@@ -180,10 +181,11 @@ class RankReader {
     const Passage& passage = passages_[chunk * micro_batches_ + micro_batch];
     const int stage = placement_.StageAt(rank_, chunk);
     if (!passage.forward) return "has no forward";
-    if (!passage.input_gradient) return "has no input gradient";
-    if (!passage.weight_gradient) return "has no weight gradient";
     const bool sends_output = !placement_.IsLast(stage) && !IsHere(stage + 1);
     if (sends_output && !passage.output_sent) return "its output is never sent";
+    if (forward_only_) return If(passage.input_gradient, "has a gradient in a table that is forward only");
+    if (!passage.input_gradient) return "has no input gradient";
+    if (!passage.weight_gradient) return "has no weight gradient";
     const bool sends_gradient = !placement_.IsFirst(stage) && !IsHere(stage - 1);
     return If(sends_gradient && !passage.gradient_sent, "its gradient is never sent");
   }
@@ -191,6 +193,7 @@ class RankReader {
   const StagePlacement& placement_;
   const int micro_batches_;
   const std::optional<int> zero_;
+  const bool forward_only_;
   const int rank_;
   std::vector<Passage> passages_;  // [chunks, micro batches]
   std::vector<ChunkParameters> parameters_;

@@ -136,6 +136,22 @@ class Opener {
   int part_ = 0;
 };
 
+bool NamesValid(const DataConfig& data) {
+  return !data.valid().empty() || data.valid_ratio() > 0 || (data.split_size() > 1 && data.split(1) > 0);
+}
+
+// Evaluations want data, and data to evaluate on wants evaluations.
+void CheckEvaluation(const Config& config, bool reports) {
+  const int every = config.run().eval_every();
+  if (every > 0 && !NamesValid(config.data())) {
+    throw InputError("run.eval_every = ", every,
+                     " has nothing to evaluate on; write data.valid or data.valid_ratio, or eval_every: 0");
+  }
+  if (every == 0 && NamesValid(config.data()) && reports) {
+    TRIREME_LOG(WARNING) << "data to evaluate on is not used; write run.eval_every";
+  }
+}
+
 }  // namespace
 
 DataSets OpenDataSets(const Config& config, const DataPlace& place) {
@@ -146,6 +162,7 @@ DataSets OpenDataSets(const Config& config, const DataPlace& place) {
                      data.valid_ratio(), " and data.split has ", data.split_size(),
                      " parts; write one of the three");
   }
+  CheckEvaluation(config, place.reports);
   Opener opener(config, place);
   SplitRows split = SetAside(opener.OpenList(data.train(), "data.train"), data.valid_ratio(),
                              static_cast<uint64_t>(config.run().seed()));

@@ -47,6 +47,23 @@ TEST_P(AllSizes, VerifiedWithParameterActions) {
   }
 }
 
+TEST_P(AllSizes, ForwardOnlyIsVerified) {
+  for (int zero = 0; zero <= 3; ++zero) {
+    for (int ranks : {1, 2, 3, 8}) {
+      const StagePlacement placement =
+          MakeComputeOrder(GetParam().schedule, {ranks, 1, GetParam().virtual_stages}).placement;
+      for (int micro_batches : {1, 2, 5, 8, 17}) {
+        const Schedule schedule = MakeForwardSchedule(placement, micro_batches, zero);  // checks itself
+        for (const std::vector<Step>& steps : schedule.ranks) {
+          for (const Step& step : steps) {
+            for (const Action& action : step) EXPECT_FALSE(action.makes_input_gradient()) << action.ToText();
+          }
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Schedules, AllSizes,
                          testing::Values(Case{"1f1b", 1}, Case{"interleaved", 2}, Case{"interleaved", 3},
                                          Case{"interleaved", 4}, Case{"zero_bubble", 1},

@@ -1,0 +1,59 @@
+#include "train/report/log_file.h"
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+
+namespace trireme {
+
+LogFile::LogFile(const std::filesystem::path& directory, bool go_on) : path_(directory / "log.jsonl") {
+  if (!go_on && std::filesystem::exists(path_)) {
+    throw InputError(path_.string(), " is there already, from an earlier run; choose another run.output");
+  }
+  file_.open(path_, std::ios::app);
+  if (!file_) throw InputError(path_.string(), " cannot be written; does the directory allow it?");
+}
+
+void LogFile::Write(const LoggedStep& step) {
+  Json line = {{"step", step.step},
+               {"loss", step.loss},
+               {"grad_norm", step.grad_norm},
+               {"learning_rate", step.learning_rate},
+               {"tokens", step.tokens},
+               {"tokens_per_second", step.tokens_per_second},
+               {"step_seconds", step.step_seconds},
+               {"mfu", step.mfu},
+               {"memory_gib", step.memory_gib},
+               {"epoch", step.epoch},
+               {"elapsed_seconds", step.elapsed_seconds},
+               {"remaining_seconds", step.remaining_seconds()}};
+  if (!step.experts.is_null()) line["experts"] = step.experts;
+  if (!step.skipped.empty()) line["skipped"] = step.skipped;
+  if (step.evaluation) {
+    line["eval_loss"] = step.evaluation->loss;
+    line["eval_token_accuracy"] = step.evaluation->accuracy;
+    line["eval_seconds"] = step.evaluation->seconds;
+  }
+  if (!(file_ << JsonLine(line) << std::endl)) {
+    throw RuntimeError(path_.string(), " cannot be written any more; is the disk full?");
+  }
+}
+
+LogCurves ReadCurves(const std::filesystem::path& log) {
+  LogCurves curves;
+  std::ifstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object() || !object.contains("step")) continue;
+    const int64_t step = object["step"].get<int64_t>();
+    // A loss that was not finite stands there as null.
+    const auto add = [&](const char* key, std::vector<LogCurves::Point>& curve) {
+      const auto found = object.find(key);
+      if (found != object.end() && found->is_number()) curve.push_back({step, found->get<double>()});
+    };
+    add("loss", curves.train);
+    add("eval_loss", curves.eval);
+  }
+  return curves;
+}
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+// LogFile: log.jsonl of a run, one object a logged step.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "train/report/logged_step.h"
+
+namespace trireme {
+
+class LogFile {
+ public:
+  // DIRECTORY/log.jsonl: a new file, or one that is gone on with.
+  LogFile(const std::filesystem::path& directory, bool go_on);
+  void Write(const LoggedStep& step);
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+// The losses of a log, as far as it was written.
+struct LogCurves {
+  struct Point {
+    int64_t step = 0;
+    double loss = 0;
+  };
+  std::vector<Point> train, eval;
+};
+LogCurves ReadCurves(const std::filesystem::path& log);
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+// What is known of a step when it is done, for all who report on it. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/json.h"
+
+namespace trireme {
+
+// What the model makes of data that it is not trained on.
+struct Evaluation {
+  double loss = 0;      // mean over all trained tokens
+  double accuracy = 0;  // share of them that is predicted
+  double seconds = 0;
+};
+
+struct LoggedStep {
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  double loss = 0;
+  double grad_norm = 0;
+  double learning_rate = 0;
+  int64_t tokens = 0;            // trained in this step
+  double tokens_per_second = 0;  // trained or not, padding not counted
+  double step_seconds = 0;
+  double mfu = 0;
+  double memory_gib = 0;
+  double epoch = 0;
+  double elapsed_seconds = 0;
+  int64_t steps_here = 0;                     // since the run started or went on
+  Json experts = {};  // how routers used them; null where there are none
+  std::string skipped = {};                   // why the update was left out; empty: it was made
+  std::optional<Evaluation> evaluation = {};  // behind this step, where one was due
+
+  double remaining_seconds() const {
+    return elapsed_seconds / static_cast<double>(steps_here) * static_cast<double>(total_steps - step);
+  }
+};
+
+}  // namespace trireme

@@ -1,0 +1,104 @@
+#include "train/report/screen.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iomanip>
+#include <sstream>
+#include <string_view>
+
+namespace trireme {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenDrawings{100};
+
+int ColumnsOf(int terminal) {
+  winsize size = {};
+  if (ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* told = std::getenv("COLUMNS");
+  const int columns = told == nullptr ? 0 : std::atoi(told);
+  return columns > 0 ? columns : ScreenOptions().columns;
+}
+
+std::string Line(const LoggedStep& step) {
+  std::ostringstream line;
+  line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4) << "  loss "
+       << step.loss << "  norm " << std::setprecision(3) << step.grad_norm << std::scientific
+       << std::setprecision(2) << "  lr " << step.learning_rate << std::fixed << std::setprecision(0) << "  "
+       << step.tokens_per_second << " tokens/s" << std::setprecision(2) << "  " << step.step_seconds
+       << " s  mfu " << std::setprecision(1) << 100 * step.mfu << " %  " << std::setprecision(2)
+       << step.memory_gib << " GiB  left " << ClockText(step.remaining_seconds());
+  if (!step.skipped.empty()) line << "  update left out: " << step.skipped;
+  return line.str();
+}
+
+std::string EvaluationLine(const LoggedStep& step) {
+  std::ostringstream line;
+  line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4)
+       << "  eval loss " << step.evaluation->loss << "  token accuracy " << step.evaluation->accuracy
+       << std::setprecision(2) << "  " << step.evaluation->seconds << " s";
+  return line.str();
+}
+
+std::string Bar(const LoggedStep& step) {
+  constexpr int kWidth = 20;
+  const auto filled = static_cast<int>(kWidth * step.step / step.total_steps);
+  std::ostringstream bar;
+  bar << std::setw(3) << 100 * step.step / step.total_steps << " % [" << std::string(filled, '=')
+      << std::string(kWidth - filled, ' ') << "] " << step.step << "/" << step.total_steps << std::fixed
+      << std::setprecision(4) << "  loss " << step.loss << std::setprecision(0) << "  "
+      << step.tokens_per_second << " tokens/s  mfu " << std::setprecision(1) << 100 * step.mfu << " %  "
+      << step.memory_gib << " GiB  left " << ClockText(step.remaining_seconds());
+  return bar.str();
+}
+
+}  // namespace
+
+std::string ClockText(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(seconds, 0.0) + 0.5);
+  std::ostringstream text;
+  text << std::setfill('0');
+  if (whole >= 3600) text << whole / 3600 << ":" << std::setw(2);
+  text << whole / 60 % 60 << ":" << std::setw(2) << whole % 60;
+  return text.str();
+}
+
+ScreenOptions ScreenOf(bool under_mpi) {
+  const char* told = std::getenv("TRIREME_TERMINAL");
+  const bool is_terminal =
+      under_mpi ? told != nullptr && std::string_view(told) == "1" : isatty(STDOUT_FILENO) == 1;
+  return {.bar = is_terminal, .columns = ColumnsOf(STDOUT_FILENO)};
+}
+
+void Screen::Show(const LoggedStep& step, bool logged) {
+  if (!step.skipped.empty() && options_.bar) Say(Line(step));
+  if (step.evaluation && options_.bar) Say(EvaluationLine(step));
+  if (options_.bar) {
+    const Clock::time_point now = Clock::now();
+    if (now - drawn_at_ < kBetweenDrawings && step.step < step.total_steps) return;
+    drawn_at_ = now;
+    return Draw(Bar(step));
+  }
+  if (logged) Say(Line(step));
+  if (step.evaluation) Say(EvaluationLine(step));
+}
+
+void Screen::Draw(const std::string& text) {
+  out_ << '\r' << text.substr(0, static_cast<size_t>(options_.columns - 1)) << "\x1b[K" << std::flush;
+  drawn_ = true;
+}
+
+void Screen::Say(const std::string& text) {
+  if (drawn_) out_ << "\r\x1b[K";
+  drawn_ = false;
+  out_ << text << std::endl;
+}
+
+void Screen::Finish() {
+  if (drawn_) out_ << std::endl;
+  drawn_ = false;
+}
+
+}  // namespace trireme
