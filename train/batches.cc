@@ -70,6 +70,18 @@ at::Tensor Identities(const MicroBatch& batch, int64_t first_row, int64_t length
   return (at::floor_divide(mine, length) + first_row) * kMostPlaces + at::remainder(mine, length);
 }
 
+// Which of the chosen rows a rank takes in each of its micro batches; in the last ones there may be none.
+std::vector<std::span<const int64_t>> Shares(std::span<const int64_t> chosen, const BatchShape& shape) {
+  const auto total = static_cast<int64_t>(chosen.size());
+  const int64_t a_round = int64_t{shape.micro_batch} * shape.data_size;
+  std::vector<std::span<const int64_t>> shares;
+  for (int64_t first = 0; first < total; first += a_round) {
+    const int64_t begin = std::min(first + int64_t{shape.data_rank} * shape.micro_batch, total);
+    shares.push_back(chosen.subspan(begin, std::min<int64_t>(shape.micro_batch, total - begin)));
+  }
+  return shares;
+}
+
 // first_row: the number of the first one among those of the step.
 MicroBatch MakeMicroBatch(std::span<const Row> rows, int64_t first_row, const BatchShape& shape,
                           double loss_scale) {
@@ -85,10 +97,16 @@ MicroBatch MakeMicroBatch(std::span<const Row> rows, int64_t first_row, const Ba
 
 }  // namespace
 
+std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape) {
+  std::vector<int64_t> own;
+  for (const std::span<const int64_t> share : Shares(chosen, shape)) {
+    own.insert(own.end(), share.begin(), share.end());
+  }
+  return own;
+}
+
 std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const int64_t> chosen,
                                          const BatchShape& shape) {
-  const auto total = static_cast<int64_t>(chosen.size());
-  const int64_t a_round = int64_t{shape.micro_batch} * shape.data_size;
   int64_t trained = 0, tokens = 0;
   for (const int64_t row : chosen) {
     trained += rows.Trained(row);
@@ -96,12 +114,10 @@ std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const 
   }
   const double loss_scale = trained > 0 ? 1.0 / static_cast<double>(trained) : 0.0;
   std::vector<MicroBatch> batches;
-  for (int64_t first = 0; first < total; first += a_round) {
-    const int64_t begin = std::min(first + int64_t{shape.data_rank} * shape.micro_batch, total);
-    const int64_t count = std::min<int64_t>(shape.micro_batch, total - begin);
+  for (const std::span<const int64_t> share : Shares(chosen, shape)) {
     std::vector<Row> mine;
-    for (const int64_t row : chosen.subspan(begin, count)) mine.push_back(rows.Read(row));
-    batches.push_back(MakeMicroBatch(mine, begin, shape, loss_scale));
+    for (const int64_t row : share) mine.push_back(rows.Read(row));
+    batches.push_back(MakeMicroBatch(mine, share.data() - chosen.data(), shape, loss_scale));
     MicroBatch& batch = batches.back();
     batch.token_scale = 1.0 / static_cast<double>(std::max<int64_t>(tokens, 1));
     for (at::Tensor* tensor :

@@ -23,6 +23,9 @@ struct BatchShape {
   std::optional<uint64_t> dropout = {};  // the step's seed, as a micro batch has it
 };
 
+// Those of the `chosen` rows that the data-parallel rank reads, in the order of its micro batches.
+std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape);
+
 // Of the `chosen` rows micro batch i of rank r takes those from (i · data_size + r) · micro_batch on.
 std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const int64_t> chosen,
                                          const BatchShape& shape);

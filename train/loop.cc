@@ -14,6 +14,7 @@
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
+#include "core/base/stop_signals.h"
 #include "core/config/print.h"
 #include "core/tensor/matrix_rate.h"
 #include "core/tensor/torch_errors.h"
@@ -21,6 +22,7 @@
 #include "core/trace/trace.h"
 #include "parallel/graph/costs.h"
 #include "train/data/dataset.h"
+#include "train/data/read_ahead.h"
 #include "train/learning_rate.h"
 #include "train/report/run_report.h"
 #include "train/resume.h"
@@ -79,6 +81,7 @@ class Run {
         data_(OpenDataSets(
             config,
             {.vocabulary = VocabularyOf(graph), .works = job.local_rank() == 0, .reports = job.rank() == 0})),
+        rows_(data_.train),
         order_({.rows = data_.train->size(),
                 .batch = config.run().global_batch(),
                 .shuffle = config.data().shuffle(),
@@ -86,6 +89,7 @@ class Run {
         total_steps_(config.run().steps() > 0 ? config.run().steps()
                                               : config.run().epochs() * order_.steps_per_epoch()),
         start_at_(PrepareRun(config, job)),
+        done_(start_at_.step),
         directory_(start_at_.output),
         trace_(config.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
         trainer_(config, graph, plan, job, DTypeOf(config.model()), trace_.get()) {
@@ -99,26 +103,38 @@ class Run {
     if (job.rank() == 0) {
       WriteConfig(config, directory_);
       CutLog(directory_ / "log.jsonl", start_at_.step);
-      report_.emplace(ReportOptions{
-          .output = directory_, .go_on = start_at_.same_run, .screen = ScreenOf(job.under_mpi())});
+      report_.emplace(ReportOptions{.output = directory_,
+                                    .go_on = start_at_.same_run,
+                                    .first_step = start_at_.step + 1,
+                                    .screen = ScreenOf(job.under_mpi())});
     }
     peak_rate_ = MeasureMatrixRate(DTypeOf(config.model()), trainer_.tensors()) * job.world();
   }
 
   void AllSteps() {
+    const StopSignals signals(/*speaks=*/job_.rank() == 0);
     start_ = Clock::now();
-    const int64_t first = start_at_.step + 1, traced = start_at_.step + config_.run().trace();
-    const int64_t every = config_.run().save_every();
-    for (int64_t step = first; step <= total_steps_; ++step) {
+    if (done_ < total_steps_) ReadRowsOf(done_ + 1);
+    bool stops = false;
+    while (done_ < total_steps_ && !stops) {
       saver_->ThrowIfFailed();
-      const LoggedStep logged = OneStep(step);
-      if (trace_ && step == std::min(traced, total_steps_)) WriteTrace();
-      if (step == total_steps_ || (every > 0 && step % every == 0)) {
-        saver_->Save(ProgressAt(step, logged.evaluation));
-      }
+      const LoggedStep logged = OneStep(++done_);
+      stops = trainer_.stop_agreed();
+      const bool last = stops || done_ == total_steps_;
+      const int64_t steps_here = done_ - start_at_.step;
+      if (steps_here == config_.run().trace() || (last && steps_here < config_.run().trace())) WriteTrace();
+      if (last || IsDue(config_.run().save_every(), done_))
+        saver_->Save(ProgressAt(done_, logged.evaluation));
     }
     saver_->Finish();
-    if (report_) report_->Finish();
+  }
+
+  bool stopped() const { return done_ < total_steps_; }
+
+  // Behind everything else.
+  void Report() {
+    if (!report_) return;
+    report_->Finish(config_, {.step = done_, .total_steps = total_steps_, .seconds = SecondsSince(start_)});
   }
 
   // The last checkpoint as a Hugging Face directory, or an adapter's.
@@ -175,10 +191,11 @@ class Run {
 
   LoggedStep OneStep(int64_t step) {
     const Clock::time_point start = Clock::now();
-    const std::vector<int64_t> batch = order_.RowsOf(step);
+    const double waited_before = rows_.waited_seconds();
+    const std::vector<int64_t> batch = TakeRowsOf(step);
     LoggedStep logged{.step = step,
                       .total_steps = total_steps_,
-                      .loss = trainer_.Pass(*data_.train, batch),
+                      .loss = trainer_.Pass(rows_, batch),
                       .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
                       .epoch = order_.EpochAt(step)};
     const GradientReport report = FinishGradients();
@@ -200,6 +217,7 @@ class Run {
       flops += ModelFlops(graph_, 1, length);
     }
     logged.step_seconds = SecondsSince(start);
+    logged.data_seconds = rows_.waited_seconds() - waited_before;
     logged.tokens_per_second = static_cast<double>(all_tokens) / logged.step_seconds;
     logged.mfu = flops / logged.step_seconds / peak_rate_;
     logged.memory_gib = static_cast<double>(trainer_.tensors().peak_bytes()) / (1 << 30);
@@ -208,6 +226,22 @@ class Run {
     logged.steps_here = step - start_at_.step;
     if (report_) report_->Step(logged, IsDue(config_.run().log_every(), step));
     return logged;
+  }
+
+  // Of a step that comes; they are read meanwhile.
+  void ReadRowsOf(int64_t step) {
+    next_rows_ = order_.RowsOf(step);
+    rows_.Start(trainer_.OwnRows(next_rows_));
+  }
+
+  std::vector<int64_t> TakeRowsOf(int64_t step) {
+    std::vector<int64_t> rows = std::move(next_rows_);
+    if (step < total_steps_) {
+      ReadRowsOf(step + 1);
+    } else {
+      rows_.Start({});
+    }
+    return rows;
   }
 
   // What happens every so many steps (0: never) and behind the last one.
@@ -261,9 +295,12 @@ class Run {
   const LayerGraph& graph_;
   Job& job_;
   const DataSets data_;
+  ReadAhead rows_;  // of data_.train
   RowOrder order_;
+  std::vector<int64_t> next_rows_;  // of the step that comes
   const int64_t total_steps_;
   const RunStart start_at_;
+  int64_t done_;  // steps
   const std::filesystem::path directory_;
   std::unique_ptr<Trace> trace_;
   Trainer trainer_;
@@ -288,7 +325,8 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
   WithTorchErrors([&] {
     Run run(config, graph, plan, job);
     run.AllSteps();
-    run.WriteFinal();
+    if (!run.stopped()) run.WriteFinal();
+    run.Report();
   });
 }
 

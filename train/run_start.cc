@@ -13,6 +13,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/config/print.h"
 
 namespace trireme {
 namespace {
@@ -32,13 +33,23 @@ void RefuseFile(const std::filesystem::path& output, const std::string& file) {
   throw InputError("run.output ", output.string(), " has a ", file, " already; choose another directory");
 }
 
+// Whether this very run began there and was cut off before its first checkpoint. One that has come to its end
+// is not begun anew, even where its checkpoints are gone.
+bool WasBegun(const Config& config) {
+  const std::filesystem::path output = config.run().output(), written = output / "run.yaml";
+  return !Exists(output / "final") && Exists(written) && ReadTextFile(written.string()) == ToYaml(config);
+}
+
 RunStart FindStart(const Config& config, std::vector<std::string>* passed_over) {
   RunStart start{.output = config.run().output(), .checkpoint = std::nullopt};
   const std::string& resume = config.run().resume();
   if (resume == "never") return start;
   if (resume == "auto") {
     const auto newest = NewestComplete(start.output, passed_over);
-    if (!newest) return start;
+    if (!newest) {
+      start.same_run = WasBegun(config);
+      return start;
+    }
     start.checkpoint = newest->path;
   } else {
     if (!IsCheckpoint(resume)) {
@@ -70,7 +81,8 @@ RunStart PrepareRun(const Config& config, Job& job) {
   std::vector<std::string> passed_over;
   const RunStart start = FindStart(config, &passed_over);
   if (!start.same_run) {
-    for (const char* file : {"log.jsonl", "run.yaml", "final"}) RefuseFile(start.output, file);
+    for (const char* file : {"log.jsonl", "run.yaml", "final", "events", "loss.svg"})
+      RefuseFile(start.output, file);
   }
   if (!start.same_run || config.run().trace() > 0) RefuseFile(start.output, "trace.json");
   std::vector<RunCheckpoint> damaged;

@@ -16,7 +16,7 @@ struct RunStart {
   std::filesystem::path output;
   std::optional<std::filesystem::path> checkpoint;  // to go on from
   int64_t step = 0;                                 // done already
-  bool same_run = false;                            // the checkpoint is one of this output directory
+  bool same_run = false;  // the output directory is this run's own, from an earlier start
 };
 
 // Collective. Makes the output directory. Under run.resume: auto a damaged checkpoint is passed over with a

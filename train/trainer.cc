@@ -10,11 +10,11 @@
 #include "checkpoint/hf_directory.h"
 #include "core/base/process.h"
 #include "core/base/random.h"
+#include "core/base/stop_signals.h"
 #include "core/device/cann_info.h"
 #include "core/tensor/dtype.h"
 #include "ops/switches.h"
 #include "parallel/tensor/collectives.h"
-#include "train/batches.h"
 #include "train/load_weights.h"
 #include "train/random_weights.h"
 
@@ -190,27 +190,33 @@ double Trainer::Pass(const std::vector<Row>& rows) {
   return Pass(RowList(rows), all);
 }
 
-std::vector<MicroBatch> Trainer::BatchesOf(const RowSource& rows, std::span<const int64_t> chosen) const {
+BatchShape Trainer::Shape() const {
   const Mesh& dense = plan_.grids.dense;
-  return MakeMicroBatches(rows, chosen,
-                          {.micro_batch = micro_batch_,
-                           .data_rank = dense.Coordinate(job_.rank(), "dp"),
-                           .data_size = dense.Size("dp"),
-                           .multiple = plan_.row_multiple,
-                           .device = tensors_.torch(),
-                           .context = {.ring = dense.Size("cp") / plan_.ulysses,
-                                       .ulysses = plan_.ulysses,
-                                       .rank = dense.Coordinate(job_.rank(), "cp")},
-                           .dropout = DropoutSeed()});
+  return {.micro_batch = micro_batch_,
+          .data_rank = dense.Coordinate(job_.rank(), "dp"),
+          .data_size = dense.Size("dp"),
+          .multiple = plan_.row_multiple,
+          .device = tensors_.torch(),
+          .context = {.ring = dense.Size("cp") / plan_.ulysses,
+                      .ulysses = plan_.ulysses,
+                      .rank = dense.Coordinate(job_.rank(), "cp")},
+          .dropout = DropoutSeed()};
+}
+
+std::vector<int64_t> Trainer::OwnRows(std::span<const int64_t> chosen) const {
+  return trireme::OwnRows(chosen, Shape());
 }
 
 double Trainer::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
-  const std::vector<MicroBatch> batches = BatchesOf(rows, chosen);
+  const std::vector<MicroBatch> batches = MakeMicroBatches(rows, chosen, Shape());
   model_->SetBatches(batches);
   ExecutorFor(static_cast<int>(batches.size())).Run();
-  const at::Tensor loss = HeadGave(1);
-  StartAllReduce(loss, world()).WaitOnHost();
-  return loss.item<double>();
+  const at::Tensor sums = HeadGave();
+  if (StopRequested()) sums[1].fill_(1);
+  StartAllReduce(sums, world()).WaitOnHost();
+  const at::Tensor host = sums.to(at::kCPU);
+  stop_agreed_ = host[1].item<double>() > 0;
+  return host[0].item<double>();
 }
 
 EvaluationSums Trainer::Evaluate(const RowSource& rows) {
@@ -218,7 +224,7 @@ EvaluationSums Trainer::Evaluate(const RowSource& rows) {
   for (int64_t first = 0; first < rows.size(); first += global_batch_) {
     std::vector<int64_t> chosen(std::min(global_batch_, rows.size() - first));
     std::iota(chosen.begin(), chosen.end(), first);
-    std::vector<MicroBatch> batches = BatchesOf(rows, chosen);
+    std::vector<MicroBatch> batches = MakeMicroBatches(rows, chosen, Shape());
     for (MicroBatch& batch : batches) {
       batch.loss_scale = 1;
       batch.evaluates = true;
@@ -226,7 +232,7 @@ EvaluationSums Trainer::Evaluate(const RowSource& rows) {
     }
     model_->SetBatches(batches);
     EvaluatorFor(static_cast<int>(batches.size())).Run();
-    const at::Tensor gave = HeadGave(2);
+    const at::Tensor gave = HeadGave();
     StartAllReduce(gave, world()).WaitOnHost();
     const at::Tensor host = gave.to(at::kCPU);
     sums.loss += host[0].item<double>();
@@ -237,12 +243,13 @@ EvaluationSums Trainer::Evaluate(const RowSource& rows) {
 }
 
 // The head's ranks have the loss, each tensor-parallel one the same: one of them speaks for its tokens.
-at::Tensor Trainer::HeadGave(int64_t numbers) {
+at::Tensor Trainer::HeadGave() {
+  const at::Tensor gave = at::zeros({2}, at::TensorOptions(at::kFloat).device(tensors_.torch()));
   const at::Tensor mine = model_->loss();
   if (mine.defined() && groups_->Get("tp").rank() == 0) {
-    return mine.reshape({numbers}).to(at::kFloat, false, /*copy=*/true);
+    gave.narrow(0, 0, mine.numel()).copy_(mine.reshape({-1}));
   }
-  return at::zeros({numbers}, at::TensorOptions(at::kFloat).device(tensors_.torch()));
+  return gave;
 }
 
 // One row for each layer: what each expert got, then tokens, dropped, entropy, and the two losses; behind

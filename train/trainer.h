@@ -18,6 +18,7 @@
 #include "parallel/executor/executor.h"
 #include "parallel/executor/model.h"
 #include "parallel/sharding/optimizer.h"
+#include "train/batches.h"
 #include "train/data/rows.h"
 #include "train/expert_balance.h"
 #include "train/run_plan.h"
@@ -51,6 +52,11 @@ class Trainer {
   // all their trained tokens, the same on every rank.
   double Pass(const RowSource& rows, std::span<const int64_t> chosen);
   double Pass(const std::vector<Row>& rows);
+  // Whether some rank was asked to stop (core/base/stop_signals.h) before the last pass was done: the same
+  // answer on every rank, which the loss brings along.
+  bool stop_agreed() const { return stop_agreed_; }
+  // Those of the rows that Pass reads on this rank.
+  std::vector<int64_t> OwnRows(std::span<const int64_t> chosen) const;
   // Forward over all rows, as many at a time as a global batch has; the same on every rank.
   EvaluationSums Evaluate(const RowSource& rows);
   // Gradients are whole in their shares after it.
@@ -72,14 +78,14 @@ class Trainer {
   double other_wait_seconds() const;
 
  private:
-  std::vector<MicroBatch> BatchesOf(const RowSource& rows, std::span<const int64_t> chosen) const;
+  BatchShape Shape() const;
   Executor& ExecutorFor(int micro_batches);
   void LoadAdapter(Bucket& bucket, const TensorSource* adapter);
   std::optional<uint64_t> DropoutSeed() const;
   Executor& EvaluatorFor(int micro_batches);
   std::unique_ptr<Executor> MakeExecutor(const Schedule& schedule);
-  // This rank's part of a sum over all ranks: of what the head gave where it is here.
-  at::Tensor HeadGave(int64_t numbers);
+  // [2]: this rank's part of a sum over all ranks: of what the head gave where it is here, then zeros.
+  at::Tensor HeadGave();
 
   const LayerGraph& graph_;
   const RunPlan plan_;
@@ -93,6 +99,7 @@ class Trainer {
   std::unique_ptr<CommunicatorSet> groups_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
+  bool stop_agreed_ = false;
   std::map<int, std::unique_ptr<Executor>> executors_;   // by micro batches a step
   std::map<int, std::unique_ptr<Executor>> evaluators_;  // the same, forward only
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace trireme {
 
@@ -11,5 +12,11 @@ int64_t PeakResidentBytes();
 // Lets the C library keep what was freed instead of handing it back: a training step allocates the same large
 // blocks again and again, and every page that comes anew costs a fault.
 void KeepFreedMemory();
+
+// The path of this program, from the working directory where it is below that.
+std::string ProgramPath();
+
+// As a shell takes it for one word.
+std::string ShellWord(const std::string& text);
 
 }  // namespace trireme

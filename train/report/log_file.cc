@@ -21,6 +21,7 @@ void LogFile::Write(const LoggedStep& step) {
                {"tokens", step.tokens},
                {"tokens_per_second", step.tokens_per_second},
                {"step_seconds", step.step_seconds},
+               {"data_seconds", step.data_seconds},
                {"mfu", step.mfu},
                {"memory_gib", step.memory_gib},
                {"epoch", step.epoch},

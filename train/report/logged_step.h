@@ -25,6 +25,7 @@ struct LoggedStep {
   int64_t tokens = 0;            // trained in this step
   double tokens_per_second = 0;  // trained or not, padding not counted
   double step_seconds = 0;
+  double data_seconds = 0;  // of these, waited until the rows were read
   double mfu = 0;
   double memory_gib = 0;
   double epoch = 0;

@@ -2,17 +2,35 @@
 
 #include <iostream>
 
+#include "checkpoint/whole_file.h"
+#include "core/base/process.h"
+#include "train/report/loss_chart.h"
+
 namespace trireme {
 
 RunReport::RunReport(const ReportOptions& options)
-    : log_(options.output, options.go_on), screen_(std::cout, options.screen) {}
+    : output_(options.output),
+      log_(options.output, options.go_on),
+      events_(options.output / "events", options.first_step),
+      screen_(std::cout, options.screen) {}
 
 void RunReport::Step(const LoggedStep& step, bool logged) {
   logged = logged || step.evaluation.has_value();
-  if (logged) log_.Write(step);
+  if (logged) {
+    log_.Write(step);
+    events_.Write(step);
+  }
   screen_.Show(step, logged);
 }
 
-void RunReport::Finish() { screen_.Finish(); }
+void RunReport::Finish(const Config& config, const RunEnd& end) {
+  const LogCurves curves = ReadCurves(output_ / "log.jsonl");
+  const std::string chart = DrawLossChart(curves);
+  WholeFile file(output_ / "loss.svg");
+  file.Write(chart.data(), chart.size());
+  file.Commit();
+  screen_.Finish();
+  std::cout << EndSummary(config, end, curves, ShellWord(ProgramPath())) << std::flush;
+}
 
 }  // namespace trireme

@@ -1,0 +1,73 @@
+// What people see: a bar that fits the terminal, or plain lines.
+#include "train/report/screen.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace trireme {
+namespace {
+
+LoggedStep StepOf(int64_t step) {
+  return {.step = step,
+          .total_steps = 200,
+          .loss = 1.25,
+          .grad_norm = 0.5,
+          .learning_rate = 1e-4,
+          .tokens = 90,
+          .tokens_per_second = 1234.4,
+          .step_seconds = 0.5,
+          .mfu = 0.413,
+          .memory_gib = 38.13,
+          .epoch = 0.1,
+          .elapsed_seconds = 50,
+          .steps_here = step};
+}
+
+std::string Shown(const ScreenOptions& options, const std::vector<std::pair<LoggedStep, bool>>& steps) {
+  std::ostringstream out;
+  Screen screen(out, options);
+  for (const auto& [step, logged] : steps) screen.Show(step, logged);
+  screen.Finish();
+  return out.str();
+}
+
+TEST(Screen, PlainLinesAreOfLoggedStepsAndEvaluations) {
+  LoggedStep evaluated = StepOf(100);
+  evaluated.evaluation = Evaluation{.loss = 1.5, .accuracy = 0.75, .seconds = 2};
+  EXPECT_EQ(Shown({}, {{StepOf(99), false}, {evaluated, true}}),
+            "step 100/200  loss 1.2500  norm 0.500  lr 1.00e-04  1234 tokens/s  0.50 s  mfu 41.3 %  38.13 "
+            "GiB  left "
+            "0:50\nstep 100/200  eval loss 1.5000  token accuracy 0.7500  2.00 s\n");
+}
+
+TEST(Screen, BarStaysInItsLine) {
+  const std::string shown = Shown({.bar = true, .columns = 60}, {{StepOf(50), false}});
+  EXPECT_EQ(shown, "\r 25 % [=====               ] 50/200  loss 1.2500  1234 toke\x1b[K\n");
+}
+
+TEST(Screen, BarIsNotDrawnFasterThanPeopleSeeButAlwaysAtTheEnd) {
+  const std::string shown =
+      Shown({.bar = true, .columns = 200}, {{StepOf(1), true}, {StepOf(2), true}, {StepOf(200), true}});
+  EXPECT_EQ(shown.find(" 2/200"), std::string::npos) << shown;
+  EXPECT_NE(shown.find(" 200/200"), std::string::npos) << shown;
+}
+
+TEST(Screen, EvaluationStaysAboveTheBar) {
+  LoggedStep evaluated = StepOf(100);
+  evaluated.evaluation = Evaluation{.loss = 1.5, .accuracy = 0.75, .seconds = 2};
+  const std::string shown = Shown({.bar = true, .columns = 200}, {{StepOf(1), true}, {evaluated, true}});
+  EXPECT_NE(shown.find("\r\x1b[Kstep 100/200  eval loss 1.5000  token accuracy 0.7500  2.00 s\n"),
+            std::string::npos)
+      << shown;
+}
+
+TEST(Screen, Clock) {
+  EXPECT_EQ(ClockText(3), "0:03");
+  EXPECT_EQ(ClockText(59.6), "1:00");
+  EXPECT_EQ(ClockText(3723), "1:02:03");
+  EXPECT_EQ(ClockText(360000), "100:00:00");
+}
+
+}  // namespace
+}  // namespace trireme

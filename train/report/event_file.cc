@@ -1,0 +1,97 @@
+#include "train/report/event_file.h"
+
+#include <bit>
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "checkpoint/crc32c.h"
+#include "checkpoint/file_system.h"
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "TFRecord's numbers are little-endian");
+
+int64_t MicrosecondsNow() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// TensorBoard reads the files of a folder in the order of their names.
+std::filesystem::path FreshName(const std::filesystem::path& directory) {
+  const int64_t now = MicrosecondsNow();
+  char name[64];
+  std::snprintf(name, sizeof(name), "events.out.tfevents.%010lld.%06lld",
+                static_cast<long long>(now / 1'000'000), static_cast<long long>(now % 1'000'000));
+  return directory / name;
+}
+
+// A checksum of data that holds checksums is masked, so that it is none of them.
+uint32_t MaskedCrc(const void* data, size_t bytes) {
+  constexpr uint32_t kMask = 0xa282ead8;
+  return std::rotr(Crc32c(data, bytes), 15) + kMask;
+}
+
+std::string Record(const std::string& data) {
+  std::string record;
+  const auto put = [&](const auto& number) {
+    record.append(reinterpret_cast<const char*>(&number), sizeof(number));
+  };
+  const uint64_t length = data.size();
+  put(length);
+  put(MaskedCrc(&length, sizeof(length)));
+  record += data;
+  put(MaskedCrc(data.data(), data.size()));
+  return record;
+}
+
+}  // namespace
+
+EventFile::EventFile(const std::filesystem::path& directory, int64_t first_step)
+    : path_(FreshName(directory)) {
+  CreateFolder(directory);
+  file_.open(path_, std::ios::binary | std::ios::app);
+  if (!file_) throw InputError(path_.string(), " cannot be written; does the directory allow it?");
+  events::Event version;
+  version.set_file_version("brain.Event:2");
+  Append(std::move(version));
+  events::Event start;
+  start.set_step(first_step);
+  start.mutable_session_log()->set_status(events::SessionLog::START);
+  Append(std::move(start));
+}
+
+void EventFile::Write(const LoggedStep& step) {
+  events::Event event;
+  event.set_step(step.step);
+  const auto add = [&](const char* tag, double number) {
+    events::Summary::Value& value = *event.mutable_summary()->add_value();
+    value.set_tag(tag);
+    value.set_simple_value(static_cast<float>(number));
+  };
+  add("train/loss", step.loss);
+  add("train/grad_norm", step.grad_norm);
+  add("train/learning_rate", step.learning_rate);
+  add("train/epoch", step.epoch);
+  add("speed/tokens_per_second", step.tokens_per_second);
+  add("speed/step_seconds", step.step_seconds);
+  add("speed/mfu", step.mfu);
+  add("speed/memory_gib", step.memory_gib);
+  if (step.evaluation) {
+    add("eval/loss", step.evaluation->loss);
+    add("eval/token_accuracy", step.evaluation->accuracy);
+  }
+  Append(std::move(event));
+}
+
+void EventFile::Append(events::Event event) {
+  event.set_wall_time(static_cast<double>(MicrosecondsNow()) / 1e6);
+  const std::string record = Record(event.SerializeAsString());
+  file_.write(record.data(), static_cast<std::streamsize>(record.size()));
+  if (!file_.flush()) throw RuntimeError(path_.string(), " cannot be written any more; is the disk full?");
+}
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+// EventFile: the curves of a run for TensorBoard, in a file of their own for each start of the run. Records
+// are framed as TFRecord frames them. Written through at once: TensorBoard may look while the run goes on.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+
+#include "train/report/events.pb.h"
+#include "train/report/logged_step.h"
+
+namespace trireme {
+
+class EventFile {
+ public:
+  // A new file in `directory`, which is made where it is missing. Of earlier files only the steps before
+  // `first_step` count from now on.
+  EventFile(const std::filesystem::path& directory, int64_t first_step);
+  void Write(const LoggedStep& step);
+
+ private:
+  void Append(events::Event event);
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+// The words at the end of a run: what came out, where it lies, and what to type next.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "core/config.pb.h"
+#include "train/report/log_file.h"
+
+namespace trireme {
+
+struct RunEnd {
+  int64_t step = 0;         // the last one that was made
+  int64_t total_steps = 0;  // more than `step` where the run was asked to stop
+  double seconds = 0;       // of this start
+
+  bool stopped() const { return step < total_steps; }
+};
+
+// `program`: how it was started, for the commands to type.
+std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves& curves,
+                       const std::string& program);
+
+}  // namespace trireme
