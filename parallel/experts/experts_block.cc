@@ -53,8 +53,8 @@ at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& token
 WithinCapacity ExpertsBlock::Limited(const at::Tensor& chosen, const at::Tensor& weights,
                                      const RouterTokens& tokens) const {
   if (options_.router.overflow == ExpertOverflow::kKeep) return {chosen, 0};
-  WithinCapacity within = DropOverflow(chosen, weights, tokens, options_.router, spec_.router.experts,
-                                       *parallel_.routers.batch);
+  WithinCapacity within =
+      DropOverflow(chosen, weights, tokens, options_.router, spec_.router.experts, *parallel_.routers.batch);
   if (options_.router.overflow != ExpertOverflow::kPad) within.capacity = 0;
   return within;
 }

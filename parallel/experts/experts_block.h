@@ -58,7 +58,8 @@ class ExpertsBlock {
  private:
   at::Tensor Logits(const LinearInput& x, const ExpertDropout& dropout) const;
   // What of `chosen` experts have room for, and the room to fill up; 0: no need to.
-  WithinCapacity Limited(const at::Tensor& chosen, const at::Tensor& weights, const RouterTokens& tokens) const;
+  WithinCapacity Limited(const at::Tensor& chosen, const at::Tensor& weights,
+                         const RouterTokens& tokens) const;
   void Count(const Dispatch& way, int64_t choices, const RouterTokens& tokens) const;
   // `dropout` here by the identities of the rows.
   at::Tensor Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,

@@ -18,7 +18,9 @@ class MlpBlock {
            bool recompute);
 
   // x: all tokens, inside the block; the result is outside it.
-  at::Tensor Forward(const LinearInput& x, const MicroBatch& batch) const { return Down(Up(x, batch), batch); }
+  at::Tensor Forward(const LinearInput& x, const MicroBatch& batch) const {
+    return Down(Up(x, batch), batch);
+  }
   // The same in two parts, with the hidden units of this rank between them.
   LinearInput Up(const LinearInput& x, const MicroBatch& batch) const;
   at::Tensor Down(const LinearInput& activated, const MicroBatch& batch) const;

@@ -31,7 +31,7 @@ struct LoggedStep {
   double epoch = 0;
   double elapsed_seconds = 0;
   int64_t steps_here = 0;                     // since the run started or went on
-  Json experts = {};  // how routers used them; null where there are none
+  Json experts = {};                          // how routers used them; null where there are none
   std::string skipped = {};                   // why the update was left out; empty: it was made
   std::optional<Evaluation> evaluation = {};  // behind this step, where one was due
 

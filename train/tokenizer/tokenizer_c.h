@@ -32,7 +32,8 @@ void trireme_encoding_free(TriremeEncoding* encoding);
 
 /* json: the text of a tokenizer.json. */
 char* trireme_tokenizer_open(const char* json, size_t size, TriremeTokenizer** out);
-/* A byte-level BPE out of texts, one line a sample; special: a JSON list of tokens. The text of a tokenizer.json. */
+/* A byte-level BPE out of texts, one line a sample; special: a JSON list of tokens. The text of a
+ * tokenizer.json. */
 char* trireme_tokenizer_train(const char* texts, size_t size, size_t vocabulary, const char* special,
                               size_t special_size, TriremeText* out);
 void trireme_tokenizer_close(TriremeTokenizer* tokenizer);
