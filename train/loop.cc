@@ -208,19 +208,9 @@ class Run {
       trainer_.optimizer().SkipUpdate();
     }
     logged.experts = Balance(logged.skipped.empty());
-    double flops = 0;
-    int64_t all_tokens = 0;
-    for (const int64_t row : batch) {
-      const int64_t length = data_.train->Length(row);
-      logged.tokens += data_.train->Trained(row);
-      all_tokens += length;
-      flops += ModelFlops(graph_, 1, length);
-    }
     logged.step_seconds = SecondsSince(start);
     logged.data_seconds = rows_.waited_seconds() - waited_before;
-    logged.tokens_per_second = static_cast<double>(all_tokens) / logged.step_seconds;
-    logged.mfu = flops / logged.step_seconds / peak_rate_;
-    logged.memory_gib = static_cast<double>(trainer_.tensors().peak_bytes()) / (1 << 30);
+    AddSpeed(batch, logged);
     if (IsDue(config_.run().eval_every(), step)) logged.evaluation = Evaluate();
     logged.elapsed_seconds = SecondsSince(start_);
     logged.steps_here = step - start_at_.step;
@@ -254,6 +244,20 @@ class Run {
     const Clock::time_point start = Clock::now();
     const EvaluationSums sums = trainer_.Evaluate(*data_.valid);
     return {.loss = sums.mean_loss(), .accuracy = sums.accuracy(), .seconds = SecondsSince(start)};
+  }
+
+  void AddSpeed(const std::vector<int64_t>& batch, LoggedStep& logged) const {
+    double flops = 0;
+    int64_t all_tokens = 0;
+    for (const int64_t row : batch) {
+      const int64_t length = rows_.Length(row);
+      logged.tokens += rows_.Trained(row);
+      all_tokens += length;
+      flops += ModelFlops(graph_, 1, length);
+    }
+    logged.tokens_per_second = static_cast<double>(all_tokens) / logged.step_seconds;
+    logged.mfu = flops / logged.step_seconds / peak_rate_;
+    logged.memory_gib = static_cast<double>(trainer_.tensors().peak_bytes()) / (1 << 30);
   }
 
   GradientReport FinishGradients() {

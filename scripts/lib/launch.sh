@@ -15,6 +15,14 @@ count_devices() {
   if [ -e "${found[0]}" ]; then echo ${#found[@]}; else echo $((($(nproc) + 1) / 2)); fi
 }
 
+# Cores that this process may use; mpirun counts none twice for its threads.
+count_cores() {
+  local all physical
+  all=$(nproc)
+  physical=$(lscpu -p=core,socket 2>/dev/null | grep -v '^#' | sort -u | wc -l)
+  echo $((physical > 0 && physical < all ? physical : all))
+}
+
 # NPROC_PER_NODE, or as many ranks as devices.
 ranks_a_host() {
   local ranks=${NPROC_PER_NODE:-$(count_devices)}
@@ -33,7 +41,7 @@ find_program() {
 mpirun_options() {
   local ranks=$1 cores name
   command -v mpirun >/dev/null || die "mpirun was not found on PATH; scripts/setup installs Open MPI"
-  cores=$(($(nproc) / ranks))
+  cores=$(($(count_cores) / ranks))
   MPIRUN=(mpirun --allow-run-as-root --quiet)
   if [ "$cores" -ge 1 ] && [ "$ranks" -gt 1 ]; then
     MPIRUN+=(--map-by "ppr:$ranks:node:pe=$cores" --bind-to core)

@@ -42,16 +42,18 @@ std::string EvaluationLine(const LoggedStep& step) {
   return line.str();
 }
 
-std::string Bar(const LoggedStep& step) {
-  constexpr int kWidth = 20;
-  const auto filled = static_cast<int>(kWidth * step.step / step.total_steps);
-  std::ostringstream bar;
-  bar << std::setw(3) << 100 * step.step / step.total_steps << " % [" << std::string(filled, '=')
-      << std::string(kWidth - filled, ' ') << "] " << step.step << "/" << step.total_steps << std::fixed
-      << std::setprecision(4) << "  loss " << step.loss << std::setprecision(0) << "  "
-      << step.tokens_per_second << " tokens/s  mfu " << std::setprecision(1) << 100 * step.mfu << " %  "
-      << step.memory_gib << " GiB  left " << ClockText(step.remaining_seconds());
-  return bar.str();
+// The numbers come first: the bar takes what they leave of the line.
+std::string Bar(const LoggedStep& step, int columns) {
+  constexpr int kWidest = 30, kNarrowest = 5;
+  std::ostringstream text;
+  text << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4) << "  loss " << step.loss
+       << std::setprecision(0) << "  " << step.tokens_per_second << " tokens/s  mfu " << std::setprecision(1)
+       << 100 * step.mfu << " %  " << step.memory_gib << " GiB  left " << ClockText(step.remaining_seconds());
+  const std::string brackets = "[] ";
+  const int room = columns - 1 - static_cast<int>(text.str().size() + brackets.size());
+  if (room < kNarrowest) return text.str();
+  const int width = std::min(room, kWidest), filled = static_cast<int>(width * step.step / step.total_steps);
+  return "[" + std::string(filled, '=') + std::string(width - filled, ' ') + "] " + text.str();
 }
 
 }  // namespace
@@ -79,7 +81,7 @@ void Screen::Show(const LoggedStep& step, bool logged) {
     const Clock::time_point now = Clock::now();
     if (now - drawn_at_ < kBetweenDrawings && step.step < step.total_steps) return;
     drawn_at_ = now;
-    return Draw(Bar(step));
+    return Draw(Bar(step, options_.columns));
   }
   if (logged) Say(Line(step));
   if (step.evaluation) Say(EvaluationLine(step));

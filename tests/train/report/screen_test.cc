@@ -41,9 +41,13 @@ TEST(Screen, PlainLinesAreOfLoggedStepsAndEvaluations) {
             "0:50\nstep 100/200  eval loss 1.5000  token accuracy 0.7500  2.00 s\n");
 }
 
-TEST(Screen, BarStaysInItsLine) {
-  const std::string shown = Shown({.bar = true, .columns = 60}, {{StepOf(50), false}});
-  EXPECT_EQ(shown, "\r 25 % [=====               ] 50/200  loss 1.2500  1234 toke\x1b[K\n");
+TEST(Screen, BarTakesWhatTheNumbersLeave) {
+  const std::string numbers = "50/200  loss 1.2500  1234 tokens/s  mfu 41.3 %  38.1 GiB  left 2:30";
+  EXPECT_EQ(Shown({.bar = true, .columns = 80}, {{StepOf(50), false}}),
+            "\r[==       ] " + numbers + "\x1b[K\n");
+  EXPECT_EQ(Shown({.bar = true, .columns = 72}, {{StepOf(50), false}}), "\r" + numbers + "\x1b[K\n");
+  EXPECT_EQ(Shown({.bar = true, .columns = 30}, {{StepOf(50), false}}),
+            "\r" + numbers.substr(0, 29) + "\x1b[K\n");
 }
 
 TEST(Screen, BarIsNotDrawnFasterThanPeopleSeeButAlwaysAtTheEnd) {
