@@ -35,7 +35,8 @@ if [ -n "$hosts" ]; then
   run_and_pass_signals "${MPIRUN[@]}" --hostfile "$hosts" -n $((nodes * ranks)) "$program" train "$@"
   exit
 fi
-[ -n "${NNODES:-}" ] || die "write --hostfile HOSTS, or set NNODES, NODE_RANK, MASTER_ADDR and TRIREME_TOKEN on every node"
+[ -n "${NNODES:-}" ] ||
+  die "write --hostfile HOSTS, or set NNODES, NODE_RANK, MASTER_ADDR and TRIREME_TOKEN on every node"
 number NNODES
 number NODE_RANK
 MASTER_PORT=${MASTER_PORT:-29500}

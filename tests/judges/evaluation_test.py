@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Evaluations of `trireme train`, judged by transformers: loss and token accuracy of the model that the run left, on the
-same rows, under several layouts and uneven rows; and the best checkpoint stays. One start a number of ranks."""
+"""Evaluations of `trireme train`, judged by transformers: loss and token accuracy of the model that the run left, on
+the same rows, under several layouts and uneven rows; and the best checkpoint stays. One start a number of ranks."""
 import json
 import pathlib
 import sys
@@ -21,7 +21,8 @@ BF16_LIMITS = 1e-2, 2e-2
 V_SHAPE = ["parallel.pipeline=2", "parallel.schedule=dualpipev", "parallel.virtual_stages=2"]
 # ranks: model, dtype, settings; 7 rows, so that no number of ranks shares them evenly
 RUNS = {
-    1: [("qwen2", "fp32", []), ("qwen2", "fp32", ["run.micro_batch=4", "memory.recompute=full"]), ("qwen2", "bf16", [])],
+    1: [("qwen2", "fp32", []), ("qwen2", "fp32", ["run.micro_batch=4", "memory.recompute=full"]),
+        ("qwen2", "bf16", [])],
     2: [("qwen2", "fp32", ["parallel.tensor=2"]), ("qwen2", "fp32", ["parallel.pipeline=2", "run.global_batch=5"]),
         ("qwen2", "fp32", V_SHAPE), ("qwen2", "fp32", ["parallel.zero=3", "run.micro_batch=2"]),
         ("qwen2", "fp32", ["parallel.zero=1", "run.global_batch=3"]), ("qwen2", "fp32", ["parallel.context=2"]),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The event files of a run, read by TensorBoard itself: every number of log.jsonl, also where a run was cut off and went
-on, so that some steps were written twice; and a file whose bytes were changed is refused, so that its checksums count."""
+"""The event files of a run, read by TensorBoard itself: every number of log.jsonl, also where a run was cut off and
+went on, so that some steps were written twice; and a file whose bytes were changed is refused, so that its checksums
+count."""
 import json
 import pathlib
 import shutil
