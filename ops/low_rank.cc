@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cmath>
+
 #include "ops/choose.h"
 #include "ops/weight_gradients.h"
 
@@ -86,7 +88,8 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
     kept->low = Product(Dropped(x, base.scalar_type(), input.dropout.get()), pairs->a->value, input.ends);
     at::Tensor y = base;
     for (const LowRankBlock& block : pairs->blocks) {
-      const at::Tensor low = RanksOf(kept->low, block).mul_(block.scale);
+      const at::Tensor low = RanksOf(kept->low, block) * block.scale;
+      RanksOf(kept->low, block).copy_(low);
       AddProduct(OutputsOf(y, block), low, block.b->value, input.ends);
     }
     context->saved_data["kept"] = c10::IValue::make_capsule(holder);
@@ -126,14 +129,18 @@ at::Tensor DropoutMask(const InputDropout& dropout, int64_t columns, const at::T
   const int64_t rows = dropout.rows.numel();
   at::Tensor mask = at::empty({rows, columns}, at::kFloat);
   const auto kept = static_cast<float>(1.0 / (1.0 - dropout.rate));
+  const auto dropped = static_cast<uint64_t>(std::lround(dropout.rate * 0x1p16));
   const auto* ids = dropout.rows.data_ptr<int64_t>();
   auto* first = mask.data_ptr<float>();
   at::parallel_for(0, rows, GrainOfRows(columns), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const RandomStream random = dropout.random.Branch(static_cast<uint64_t>(ids[row]));
+      uint64_t bits = 0;  // for four inputs
       for (int64_t i = 0; i < columns; ++i) {
-        const double drawn = random.Uniform(static_cast<uint64_t>(dropout.first_input + i));
-        first[row * columns + i] = drawn < dropout.rate ? 0.0f : kept;
+        const auto input = static_cast<uint64_t>(dropout.first_input + i);
+        if (i == 0 || input % 4 == 0) bits = random.Bits(input / 4);
+        const uint64_t drawn = bits >> (16 * (input % 4)) & 0xffff;
+        first[row * columns + i] = drawn < dropped ? 0.0f : kept;
       }
     }
   });

@@ -24,6 +24,8 @@ ADAPTERS = [
                                alpha_pattern={"q_proj": 3, "layers.1.mlp.up_proj": 20})),
     ("a replaced head", "llama3", dict(r=3, lora_alpha=8, target_modules=["v_proj"], modules_to_save=["lm_head"])),
     ("an embedding", "llama", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "o_proj"])),
+    ("experts in one tensor", "mixtral", dict(r=3, lora_alpha=4, target_modules=["o_proj"], target_parameters=[
+        "mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
 ]
 TOKENS = torch.arange(24).unsqueeze(0)
 failures = []

@@ -41,12 +41,14 @@ ADAPTERS = {
         target_modules=[*ATTENTION, *(f"shared_expert.{word}" for word in LINEAR[4:]), "shared_expert_gate"])),
     "mixtral": ("mixtral", {}, dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
 }
+NPU = "device=npu"  # in a process of its own: torch sets its threads up for the devices it finds first
 # adapter, ranks, settings; data parallel is what remains
 LAYOUTS = [
     *((adapter, 1, []) for adapter in ADAPTERS),
     ("all-linear", 1, ["memory.recompute=selective"]),
     ("deepseek_v3", 1, ["memory.recompute=full"]),
     ("qwen3_moe", 1, ["memory.recompute=selective"]),
+    ("qwen3_moe", 1, [NPU]),
     ("all-linear", 2, ["parallel.tensor=2", "memory.recompute=selective"]),
     ("patterns", 2, ["parallel.tensor=2", "parallel.sequence=false"]),
     ("rslora", 2, ["parallel.pipeline=2", "parallel.schedule=zero_bubble"]),
@@ -181,8 +183,8 @@ def many(ranks, commands, folder):
 
 
 def judge_gradients(folder, judges, rows):
-    for ranks in sorted({ranks for _, ranks, _ in LAYOUTS}):
-        cases = [(adapter, settings) for adapter, count, settings in LAYOUTS if count == ranks]
+    for ranks, npu in sorted({(ranks, NPU in settings) for _, ranks, settings in LAYOUTS}):
+        cases = [(adapter, settings) for adapter, count, settings in LAYOUTS if (count, NPU in settings) == (ranks, npu)]
         outs = [folder / f"{ranks}-{number}.safetensors" for number in range(len(cases))]
         commands = []
         for (adapter, settings), out in zip(cases, outs):

@@ -99,7 +99,9 @@ TEST_F(TrainPlanTest, ShowsStagesOfAVAndUnevenBatches) {
       {" 0 0 0 0-1 39.0 % embedding, layers.0-1 1 1 0 2-3 19.5 % layers.2 2 1 1 2-3 19.5 % layers.3 "
        "3 0 1 0-1 22.0 % layers.4, head",
        "4 micro batches of 1 on each of 2 data-parallel ranks, 1 of 8 places stay empty",
-       "as many as run.epochs = 2 makes of the data", "as if every parameter were trained"});
+       "as many as run.epochs = 2 makes of the data",
+       // Pairs of rank 8 in 5 layers: (64 + 64) + 2 · (64 + 32) + (64 + 64) of attention, 3 · (64 + 96) of the mlp.
+       "model: qwen3, 195680 parameters, 5 decoder layers trained: 37120 of them"});
 }
 
 TEST_F(TrainPlanTest, DrawsAtMostSixteenMicroBatchesAndSaysSo) {
