@@ -3,12 +3,14 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <regex>
 #include <set>
 
 #include "checkpoint/convert.h"
 #include "core/base/error.h"
 #include "core/tensor/dtype.h"
+#include "train/random_weights.h"
 
 namespace trireme {
 namespace {
@@ -82,6 +84,18 @@ void CopySlice(const TensorSource& directory, const SliceCopy& copy, const at::T
   local.as_strided(copy.extent, copy.local_strides, local.storage_offset() + copy.local_offset).copy_(slice);
 }
 
+bool IsAdded(const Weights::Entry& entry) { return entry.parameter.added; }
+bool IsOwn(const Weights::Entry& entry) { return !entry.parameter.added; }
+bool IsTrained(const Weights::Entry& entry) { return entry.parameter.trained; }
+
+std::vector<Weights::Entry*> EntriesOf(const Bucket& bucket, bool (*wanted)(const Weights::Entry&)) {
+  std::vector<Weights::Entry*> entries;
+  for (Weights::Entry* entry : bucket.entries()) {
+    if (wanted(*entry)) entries.push_back(entry);
+  }
+  return entries;
+}
+
 }  // namespace
 
 void LoadWeights(const TensorSource& directory, const std::vector<Weights::Entry*>& entries, int rank) {
@@ -114,6 +128,29 @@ void RefuseExtraTensors(const HfDirectory& directory, const LayerGraph& graph) {
     if (repeated || name.ends_with(".rotary_emb.inv_freq") || known.contains(name)) continue;
     throw InputError(directory.FileOf(name).string(), ": tensor '", name, "' belongs to no layer of a ",
                      graph.family, " model with this config");
+  }
+}
+
+void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, int rank,
+                 const ValueSources& sources) {
+  std::optional<HfDirectory> files;
+  if (!sources.directory.empty()) {
+    files.emplace(sources.directory);
+    RefuseExtraTensors(*files, graph);
+  }
+  for (Bucket* bucket : buckets) {
+    const std::vector<Weights::Entry*> own = EntriesOf(*bucket, &IsOwn);
+    if (files) {
+      LoadWeights(*files, own, rank);
+    } else {
+      FillRandomWeights(own, rank, sources.seed);
+    }
+    if (graph.adapter && sources.adapter != nullptr) {
+      LoadWeights(*sources.adapter, EntriesOf(*bucket, &IsTrained), rank);
+    } else if (graph.adapter) {
+      FillRandomWeights(EntriesOf(*bucket, &IsAdded), rank, sources.seed);
+    }
+    bucket->SealValues();
   }
 }
 

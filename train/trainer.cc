@@ -1,22 +1,16 @@
 #include "train/trainer.h"
 
-#include <ATen/Context.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "checkpoint/hf_directory.h"
-#include "core/base/process.h"
 #include "core/base/random.h"
 #include "core/base/stop_signals.h"
-#include "core/device/cann_info.h"
 #include "core/tensor/dtype.h"
-#include "ops/switches.h"
 #include "parallel/tensor/collectives.h"
 #include "train/load_weights.h"
-#include "train/random_weights.h"
 
 namespace trireme {
 namespace {
@@ -72,31 +66,6 @@ RouterOptions RouterOf(const ExpertsConfig& experts, const LayerGraph& graph) {
           .layers = static_cast<int64_t>(ExpertLayers(graph).size())};
 }
 
-CommOptions CommOptionsFor(const TensorDevice& tensors, const Config& config, Trace* trace) {
-  CommOptions options = CommOptionsOf(config);
-  options.host_memory = tensors.is_cpu();
-  options.compute = tensors.compute();
-  options.trace = trace;
-  return options;
-}
-
-TensorDevice TensorDeviceFor(const Config& config, Device& device) {
-  if (ResolveDevice(config.device(), QueryCann().twin) == DEVICE_CPU) return TensorDevice::Cpu();
-  device.LeaveSet();  // torch_npu's from now on
-  return TensorDevice::OfNpu(device.index());
-}
-
-bool IsAdded(const Weights::Entry& entry) { return entry.parameter.added; }
-bool IsOwn(const Weights::Entry& entry) { return !entry.parameter.added; }
-
-std::vector<Weights::Entry*> EntriesOf(const Bucket& bucket, bool (*wanted)(const Weights::Entry&)) {
-  std::vector<Weights::Entry*> entries;
-  for (Weights::Entry* entry : bucket.entries()) {
-    if (wanted(*entry)) entries.push_back(entry);
-  }
-  return entries;
-}
-
 }  // namespace
 
 Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job, DType dtype,
@@ -108,17 +77,11 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
       seed_(static_cast<uint64_t>(config.run().seed())),
       global_batch_(config.run().global_batch()),
       trace_(trace),
-      device_(Device::ForLocalRank(job.local_rank())),
-      tensors_(TensorDeviceFor(config, device_)),
-      groups_(std::make_unique<CommunicatorSet>(job, device_, plan.groups,
-                                                CommOptionsFor(tensors_, config, trace))) {
-  KeepFreedMemory();
-  TurnOperatorsOff({config.ops().off().begin(), config.ops().off().end()});
-  at::globalContext().setDeterministicAlgorithms(config.run().deterministic(), /*warn_only=*/true);
+      site_(config, plan, job, trace) {
   model_ = std::make_unique<Model>(graph, ModelLayout{plan_.grids, job.rank(), plan_.placement, plan_.stages},
-                                   *groups_,
+                                   *site_.groups,
                                    ModelOptions{.type = ToTorch(dtype),
-                                                .device = tensors_.torch(),
+                                                .device = site_.tensors.torch(),
                                                 .zero = config.parallel().zero(),
                                                 .sequence = config.parallel().sequence(),
                                                 .keep = KeepOf(config.memory().recompute()),
@@ -126,40 +89,21 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
                                                 .router = RouterOf(config.experts(), graph)});
   optimizer_ = std::make_unique<ShardedOptimizer>(
       model_->buckets(),
-      OptimizerGroups{.tensor = groups_->Get("tp"),
-                      .world = groups_->Get("world"),
+      OptimizerGroups{.tensor = site_.groups->Get("tp"),
+                      .world = site_.groups->Get("world"),
                       .embedding = model_->tied_embedding(),
-                      .experts = HasExperts(graph) ? &groups_->Get("etp-ep") : nullptr,
+                      .experts = HasExperts(graph) ? &site_.groups->Get("etp-ep") : nullptr,
                       .expert_tensor = plan_.grids.expert.Size("etp")},
-      job, AdamWOf(config, tensors_));
+      job, AdamWOf(config, site_.tensors));
 }
 
-// One bucket at a time, so that under zero 3 only one is whole.
 void Trainer::LoadWeights(const std::string& directory, const TensorSource* adapter) {
-  const HfDirectory files(directory);
-  RefuseExtraTensors(files, graph_);
-  for (Bucket* bucket : model_->buckets()) {
-    trireme::LoadWeights(files, EntriesOf(*bucket, &IsOwn), job_.rank());
-    LoadAdapter(*bucket, adapter);
-    bucket->SealValues();
-  }
+  FillBuckets(model_->buckets(), graph_, job_.rank(),
+              {.directory = directory, .seed = seed_, .adapter = adapter});
 }
 
 void Trainer::DrawWeights(uint64_t seed, const TensorSource* adapter) {
-  for (Bucket* bucket : model_->buckets()) {
-    FillRandomWeights(EntriesOf(*bucket, &IsOwn), job_.rank(), seed);
-    LoadAdapter(*bucket, adapter);
-    bucket->SealValues();
-  }
-}
-
-void Trainer::LoadAdapter(Bucket& bucket, const TensorSource* adapter) {
-  if (!graph_.adapter || !bucket.trained()) return;
-  if (adapter == nullptr) {
-    FillRandomWeights(EntriesOf(bucket, &IsAdded), job_.rank(), seed_);
-  } else {
-    trireme::LoadWeights(*adapter, bucket.entries(), job_.rank());
-  }
+  FillBuckets(model_->buckets(), graph_, job_.rank(), {.seed = seed, .adapter = adapter});
 }
 
 // A seed for each update: inputs are dropped anew, and again in the same way where a run is repeated.
@@ -169,7 +113,7 @@ std::optional<uint64_t> Trainer::DropoutSeed() const {
 }
 
 std::unique_ptr<Executor> Trainer::MakeExecutor(const Schedule& schedule) {
-  return std::make_unique<Executor>(schedule, model_->chunks(), groups_->Get("pp"), trace_);
+  return std::make_unique<Executor>(schedule, model_->chunks(), site_.groups->Get("pp"), trace_);
 }
 
 Executor& Trainer::ExecutorFor(int micro_batches) {
@@ -196,7 +140,7 @@ BatchShape Trainer::Shape() const {
           .data_rank = dense.Coordinate(job_.rank(), "dp"),
           .data_size = dense.Size("dp"),
           .multiple = plan_.row_multiple,
-          .device = tensors_.torch(),
+          .device = site_.tensors.torch(),
           .context = {.ring = dense.Size("cp") / plan_.ulysses,
                       .ulysses = plan_.ulysses,
                       .rank = dense.Coordinate(job_.rank(), "cp")},
@@ -244,9 +188,9 @@ EvaluationSums Trainer::Evaluate(const RowSource& rows) {
 
 // The head's ranks have the loss, each tensor-parallel one the same: one of them speaks for its tokens.
 at::Tensor Trainer::HeadGave() {
-  const at::Tensor gave = at::zeros({2}, at::TensorOptions(at::kFloat).device(tensors_.torch()));
+  const at::Tensor gave = at::zeros({2}, at::TensorOptions(at::kFloat).device(site_.tensors.torch()));
   const at::Tensor mine = model_->loss();
-  if (mine.defined() && groups_->Get("tp").rank() == 0) {
+  if (mine.defined() && site_.groups->Get("tp").rank() == 0) {
     gave.narrow(0, 0, mine.numel()).copy_(mine.reshape({-1}));
   }
   return gave;
@@ -275,7 +219,7 @@ ExpertBalance Trainer::TakeBalance() {
   if (!sums.empty()) {
     balance.SetReceived(job_.rank(), static_cast<double>(received) / static_cast<double>(sums.size()));
   }
-  const at::Tensor all = at::tensor(balance.flat()).to(tensors_.torch());
+  const at::Tensor all = at::tensor(balance.flat()).to(site_.tensors.torch());
   AllReduce(all, world());
   const at::Tensor whole = all.to(at::kCPU);
   balance.SetFlat({whole.data_ptr<float>(), static_cast<size_t>(whole.numel())});
@@ -292,8 +236,10 @@ void Trainer::MoveBiases(const ExpertBalance& balance, double speed) {
   }
 }
 
-double Trainer::pipeline_wait_seconds() const { return groups_->Get("pp").waited_seconds(); }
+double Trainer::pipeline_wait_seconds() const { return site_.groups->Get("pp").waited_seconds(); }
 
-double Trainer::other_wait_seconds() const { return groups_->waited_seconds() - pipeline_wait_seconds(); }
+double Trainer::other_wait_seconds() const {
+  return site_.groups->waited_seconds() - pipeline_wait_seconds();
+}
 
 }  // namespace trireme

@@ -10,11 +10,8 @@
 #include <vector>
 
 #include "checkpoint/tensor_source.h"
-#include "core/comm/communicator_set.h"
 #include "core/comm/job.h"
 #include "core/config.pb.h"
-#include "core/device/device.h"
-#include "core/tensor/tensor_device.h"
 #include "parallel/executor/executor.h"
 #include "parallel/executor/model.h"
 #include "parallel/sharding/optimizer.h"
@@ -22,6 +19,7 @@
 #include "train/data/rows.h"
 #include "train/expert_balance.h"
 #include "train/run_plan.h"
+#include "train/run_site.h"
 
 namespace trireme {
 
@@ -70,8 +68,8 @@ class Trainer {
   void MoveBiases(const ExpertBalance& balance, double speed);
 
   Model& model() { return *model_; }
-  Communicator& world() { return groups_->Get("world"); }
-  const TensorDevice& tensors() const { return tensors_; }
+  Communicator& world() { return site_.groups->Get("world"); }
+  const TensorDevice& tensors() const { return site_.tensors; }
   const RunPlan& plan() const { return plan_; }
   // How long this rank has waited for others so far: in the pipeline, and in all other groups.
   double pipeline_wait_seconds() const;
@@ -80,7 +78,6 @@ class Trainer {
  private:
   BatchShape Shape() const;
   Executor& ExecutorFor(int micro_batches);
-  void LoadAdapter(Bucket& bucket, const TensorSource* adapter);
   std::optional<uint64_t> DropoutSeed() const;
   Executor& EvaluatorFor(int micro_batches);
   std::unique_ptr<Executor> MakeExecutor(const Schedule& schedule);
@@ -94,9 +91,7 @@ class Trainer {
   const uint64_t seed_;
   const int64_t global_batch_;
   Trace* trace_;
-  Device device_;
-  TensorDevice tensors_;
-  std::unique_ptr<CommunicatorSet> groups_;
+  RunSite site_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
   bool stop_agreed_ = false;

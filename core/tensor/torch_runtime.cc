@@ -1,5 +1,6 @@
 #include "core/tensor/torch_runtime.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <torch/version.h>
@@ -11,6 +12,10 @@ std::string TorchHeaderVersion() { return TORCH_VERSION; }
 int TorchThreads() { return at::get_num_threads(); }
 
 void SetTorchThreads(int threads) { at::set_num_threads(threads); }
+
+void SetTorchDeterministic(bool on) {
+  at::globalContext().setDeterministicAlgorithms(on, /*warn_only=*/true);
+}
 
 std::string TorchCpuCapability() { return at::get_cpu_capability(); }
 

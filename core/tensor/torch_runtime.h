@@ -13,6 +13,9 @@ std::string TorchHeaderVersion();
 int TorchThreads();
 void SetTorchThreads(int threads);
 
+// The same bits on every run; an operator that cannot warns.
+void SetTorchDeterministic(bool on);
+
 // The widest vector instructions that ATen chose on this machine, for example "AVX512".
 std::string TorchCpuCapability();
 
