@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "parallel/tensor/collectives.h"
 
 namespace trireme {
 namespace {
@@ -28,7 +29,8 @@ bool TiedEmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placeme
 
 Model::Model(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups,
              const ModelOptions& options)
-    : parallel_{.tensor = {groups.Get("tp"), options.sequence},
+    : placement_(layout.placement),
+      parallel_{.tensor = {groups.Get("tp"), options.sequence},
                 .experts = ExpertsOf(graph, layout, groups, options.router.balance == BalanceOver::kGlobal),
                 .context = {.group = groups.Get("cp"),
                             .ring = groups.Get("cp").size() / options.ulysses,
@@ -89,8 +91,8 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
       for (Weights::Entry* entry : weights_->EntriesOf(layer.name)) {
         const bool same_grid = entry->placement.declaration().grid == grid;
         const Parameter& parameter = entry->parameter;
-        if (same_grid && parameter.trained == bucket.trained && parameter.steers == steers)
-          entries.push_back(entry);
+        const bool is_trained = parameter.trained && options.trained;
+        if (same_grid && is_trained == bucket.trained && parameter.steers == steers) entries.push_back(entry);
       }
       if (entries.empty()) return;
       Communicator& data = groups.Get(grid == GridKind::kDense ? "dp-cp" : "edp");
@@ -141,6 +143,25 @@ std::vector<StageWork*> Model::chunks() {
 
 void Model::SetBatches(const std::vector<MicroBatch>& batches) {
   for (const auto& stage : stages_) stage->SetBatches(&batches);
+}
+
+at::Tensor Model::Infer(const MicroBatch& batch, Communicator& pipeline) {
+  at::Tensor value;
+  for (int stage = 0; stage < placement_.stages(); ++stage) {
+    const StageSite site = placement_.SiteOf(stage);
+    if (site.rank != pipeline.rank()) continue;
+    RunningStage& running = *stages_[site.chunk];
+    const int before = stage == 0 ? site.rank : placement_.SiteOf(stage - 1).rank;
+    if (before != site.rank) {
+      value = running.EmptyInput(batch);
+      Receive(value, pipeline, before);
+    }
+    value = running.Infer(batch, value);
+    if (placement_.IsLast(stage)) return value;
+    const int next = placement_.SiteOf(stage + 1).rank;
+    if (next != site.rank) Send(value, pipeline, next);
+  }
+  return {};
 }
 
 at::Tensor Model::loss() const {

@@ -35,7 +35,8 @@ struct ModelOptions {
   int zero = 1;
   bool sequence = true;
   Keep keep = Keep::kAll;
-  int ulysses = 1;  // of the context ranks; the rest is a ring
+  int ulysses = 1;      // of the context ranks; the rest is a ring
+  bool trained = true;  // false: values only, for inference
   RouterOptions router = {};
 };
 
@@ -57,6 +58,9 @@ class Model {
 
   // The micro batches of the next run.
   void SetBatches(const std::vector<MicroBatch>& batches);
+  // One forward pass of a batch with a cache, stage after stage, with messages between them. Collective over
+  // `pipeline`. The logits of the batch's wanted tokens on the head's ranks; undefined on others.
+  at::Tensor Infer(const MicroBatch& batch, Communicator& pipeline);
   // The sum of this rank's losses, in an evaluation [losses, right predictions]; nothing where the head is
   // elsewhere.
   at::Tensor loss() const;
@@ -68,6 +72,7 @@ class Model {
   StageLayer MakeStageLayer(const LayerGraph& graph, const Layer& layer, LayerOptions options);
   std::vector<Bucket*> BucketsOf(const std::string& layer);
 
+  const StagePlacement placement_;
   bool head_has_copy_ = false;  // the tied head is here and the embedding is not: its weight is a copy
   LayerParallel parallel_;
   Communicator* tied_embedding_ = nullptr;

@@ -34,6 +34,17 @@ void RunningStage::Close(size_t layer) {
   for (Bucket* bucket : layers_[layer].uses) bucket->FreeValues();
 }
 
+at::Tensor RunningStage::Infer(const MicroBatch& batch, const at::Tensor& x) {
+  const c10::AutoGradMode no_graph(false);
+  at::Tensor value = x.defined() ? x : at::empty({0}, batch.tokens.options().dtype(options_.type));
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    Open(i, 1);
+    value = layers_[i].layer->Forward(value, batch);
+    Close(i);
+  }
+  return value;
+}
+
 at::Tensor RunningStage::Forward(int micro_batch, const at::Tensor& x) {
   const MicroBatch& batch = batches_->at(micro_batch);
   at::Tensor value = x.defined() ? x : at::empty({0}, batch.tokens.options().dtype(options_.type));
@@ -143,8 +154,7 @@ void RunningStage::ReduceGradients() {
   for (const StageLayer& layer : layers_) StartReduction(layer);
 }
 
-at::Tensor RunningStage::EmptyInput(int micro_batch) {
-  const MicroBatch& batch = batches_->at(micro_batch);
+at::Tensor RunningStage::EmptyInput(const MicroBatch& batch) const {
   return at::empty({batch.rows * batch.length / options_.token_parts, options_.hidden},
                    batch.tokens.options().dtype(options_.type));
 }

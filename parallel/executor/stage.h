@@ -37,13 +37,18 @@ class RunningStage : public StageWork {
   // Sum of what the head gave since SetBatches; undefined where the head is elsewhere.
   at::Tensor loss() const { return loss_; }
 
+  // A forward pass of its own, of which nothing is kept but what the batch's cache keeps. x as Forward's; the
+  // last stage gives what its head gives.
+  at::Tensor Infer(const MicroBatch& batch, const at::Tensor& x);
+  at::Tensor EmptyInput(const MicroBatch& batch) const;
+
   at::Tensor Forward(int micro_batch, const at::Tensor& x) override;
   at::Tensor Backward(int micro_batch, const at::Tensor& gradient, const BackwardOptions& options) override;
   void BackwardWeight(int micro_batch, bool reduce) override;
   void GatherParameters() override;
   void FreeParameters() override;
   void ReduceGradients() override;
-  at::Tensor EmptyInput(int micro_batch) override;
+  at::Tensor EmptyInput(int micro_batch) override { return EmptyInput(batches_->at(micro_batch)); }
   at::Tensor EmptyGradient(int micro_batch) override { return EmptyInput(micro_batch); }
 
  private:

@@ -15,7 +15,7 @@ at::Tensor TakeShare(const at::Tensor& x, const TensorParallel& parallel);
 // The way back. x: [share, size].
 at::Tensor GiveShare(const at::Tensor& x, const TensorParallel& parallel);
 
-// The share of a tensor that needs no gradient, such as a mask: [tokens].
+// The share of a tensor that needs no gradient, such as a mask: [tokens]. Nothing of nothing.
 at::Tensor ShareOf(const at::Tensor& all, const TensorParallel& parallel);
 
 }  // namespace trireme

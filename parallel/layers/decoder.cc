@@ -27,7 +27,8 @@ int ExpertTensorRank(const ExpertParallel& parallel) {
 
 DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel,
                            const LayerOptions& options)
-    : spec_(std::get<DecoderSpec>(layer.spec)),
+    : name_(layer.name),
+      spec_(std::get<DecoderSpec>(layer.spec)),
       parallel_(parallel.tensor),
       context_(parallel.context),
       recompute_(options.recompute_selected),
@@ -102,8 +103,9 @@ at::Tensor DecoderLayer::Attention(const LinearInput& x, const MicroBatch& batch
 // Over several ranks or documents the result is kept whatever `recompute` says: making it again would cost a
 // second round of messages.
 at::Tensor DecoderLayer::AttentionCore(const Heads& heads, const MicroBatch& batch) const {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.attention.head_dim));
+  if (batch.cache != nullptr) return output_.Forward(batch.cache->Attend(name_, heads, scale), batch);
   if (!batch.context->plain()) {
-    const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.attention.head_dim));
     return output_.Forward(ContextAttention(heads, scale, batch.context, context_), batch);
   }
   if (!recompute_) return output_.Forward(CausalAttention(heads), batch);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <optional>
-
+#include <string>
 #include <vector>
 
 #include "ops/attention.h"
@@ -35,6 +35,7 @@ class DecoderLayer : public RunningLayer {
   LinearInput EnterNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
   at::Tensor AttentionCore(const Heads& heads, const MicroBatch& batch) const;
 
+  const std::string name_;
   DecoderSpec spec_;
   const TensorParallel& parallel_;
   const ContextParallel& context_;

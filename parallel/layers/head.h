@@ -1,5 +1,6 @@
 // The head: normalise, logits, cross-entropy over a shard of the vocabulary. The logits exist for one chunk
-// of tokens at a time, on each rank for its own part of the vocabulary; their gradient is used up at once.
+// of tokens at a time, on each rank for its own part of the vocabulary; their gradient is used up at once. In
+// generation it gives the whole logits of a few tokens instead.
 #pragma once
 
 #include "parallel/layers/layer.h"
@@ -10,12 +11,15 @@ class HeadLayer : public RunningLayer {
  public:
   HeadLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel);
   // The mean loss of the trained tokens times their share of the batch: a scalar. Its backward pass begins
-  // with 1.
+  // with 1. Where the batch has a cache, logits: [wanted, vocabulary].
   at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const override;
   bool makes_gradients_forward() const override { return true; }
   bool gives_loss() const override { return true; }
 
  private:
+  // [wanted, vocabulary], the same on every rank of the group.
+  at::Tensor Logits(const at::Tensor& x, const at::Tensor& wanted) const;
+
   HeadSpec spec_;
   const TensorParallel& parallel_;
   const Weight& norm_;

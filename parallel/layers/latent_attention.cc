@@ -9,7 +9,8 @@ namespace trireme {
 
 LatentAttention::LatentAttention(const AttentionSpec& spec, const Projection::Place& place,
                                  const LayerParallel& parallel)
-    : spec_(spec),
+    : layer_(layer),
+      spec_(spec),
       latent_(*spec.latent),
       parallel_(parallel),
       heads_(spec.heads / parallel.tensor.size()),
@@ -51,6 +52,7 @@ at::Tensor LatentAttention::Forward(const LinearInput& x, const MicroBatch& batc
     return t.view({batch.rows, batch.length, heads_, t.size(2)}).transpose(1, 2).contiguous();
   };
   const Heads heads{by_row(query).unsqueeze(3), by_row(key), by_row(own[1].contiguous())};
+  if (batch.cache != nullptr) return batch.cache->Attend(layer_, heads, latent_.scale);
   return ContextAttention(heads, latent_.scale, batch.context, parallel_.context);
 }
 

@@ -22,6 +22,7 @@ class LatentAttention {
   // x: [tokens, heads, turned_dim]
   at::Tensor Turned(const at::Tensor& x, const MicroBatch& batch) const;
 
+  const std::string layer_;
   const AttentionSpec spec_;
   const LatentSpec latent_;
   const LayerParallel& parallel_;

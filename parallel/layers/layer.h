@@ -15,6 +15,7 @@
 #include "parallel/experts/dispatch.h"
 #include "parallel/experts/router_losses.h"
 #include "parallel/graph/graph.h"
+#include "parallel/layers/key_value_cache.h"
 #include "parallel/layers/weights.h"
 #include "parallel/tensor/regions.h"
 
@@ -39,6 +40,9 @@ struct MicroBatch {
   at::Tensor identities = {};
   std::optional<uint64_t> dropout = {};  // the step's seed for dropout; nothing: inputs are not dropped
   bool evaluates = false;  // nothing is differentiated, nothing dropped; the head counts what it gets right
+  // Generation: tokens see what the cache keeps of their rows, and the head gives logits in place of a loss.
+  KeyValueCache* cache = nullptr;
+  at::Tensor wanted = {};  // [any] int64: the tokens whose logits are wanted
 
   // Made once for all layers with the same frequencies.
   const RotaryTable& TableFor(const std::vector<double>& frequencies, double magnitude) const;
@@ -51,7 +55,8 @@ class RunningLayer {
  public:
   virtual ~RunningLayer() = default;
   // x: [tokens (or this rank's share), hidden]. The first layer takes an empty tensor that requires a
-  // gradient, the last gives the loss, a scalar; where the batch evaluates, [loss, right predictions].
+  // gradient, the last gives the loss, a scalar, or logits; where the batch evaluates, [loss, right
+  // predictions].
   virtual at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const = 0;
 
   // Whether its forward pass may run a second time in the backward pass instead of keeping activations.

@@ -75,6 +75,22 @@ void AllReduce(const at::Tensor& tensor, Communicator& group, ReduceOp op) {
   StartAllReduce(tensor, group, op).Wait();
 }
 
+void Send(const at::Tensor& tensor, Communicator& group, int peer) {
+  const at::Tensor source = tensor.contiguous();
+  Pending(group.Send(source.data_ptr(), static_cast<size_t>(source.numel()), FromTorch(source.scalar_type()),
+                     peer),
+          {source})
+      .Wait();
+}
+
+void Receive(const at::Tensor& tensor, Communicator& group, int peer) {
+  TRIREME_CHECK(tensor.is_contiguous()) << "receive into a tensor with gaps";
+  Pending(group.Receive(tensor.data_ptr(), static_cast<size_t>(tensor.numel()),
+                        FromTorch(tensor.scalar_type()), peer),
+          {tensor})
+      .Wait();
+}
+
 at::Tensor AllGatherRows(const at::Tensor& rows, Communicator& group) {
   const at::Tensor source = rows.contiguous();
   std::vector<int64_t> shape = source.sizes().vec();

@@ -19,6 +19,10 @@ void AllReduce(const at::Tensor& tensor, Communicator& group, ReduceOp op = Redu
 // Dim 0 of all ranks, one after the other in the group's order.
 at::Tensor AllGatherRows(const at::Tensor& rows, Communicator& group);
 
+// One tensor to, or from, one rank of the group; contiguous. A send ends only when its receive is posted.
+void Send(const at::Tensor& tensor, Communicator& group, int peer);
+void Receive(const at::Tensor& tensor, Communicator& group, int peer);
+
 // A collective under way. Keeps its tensors alive, which nobody touches until Wait(); a destructor waits,
 // too.
 class [[nodiscard]] Pending {

@@ -4,6 +4,9 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+
+#include "ops/cached_attention.h"
 #include "tests/ops/compare.h"
 
 namespace trireme {
@@ -41,9 +44,7 @@ TEST(Attention, IsThePlainFormula) {
     for (const Shape& s : {Shape{2, 5, 2, 2, 8}, Shape{1, 1, 1, 1, 16}, Shape{3, 129, 1, 3, 20},
                            Shape{1, 300, 2, 1, 64}, Shape{1, 130, 1, 8, 32}}) {
       Compare(Against(RandomHeads(s, type),
-                      [](const Tensors& x) {
-                        return Tensors{CausalAttention(Heads{x[0], x[1], x[2]})};
-                      }),
+                      [](const Tensors& x) { return Tensors{CausalAttention(Heads{x[0], x[1], x[2]})}; }),
               context + Concat(" length ", s.length, " group ", s.group));
     }
   });
@@ -124,6 +125,41 @@ TEST(Attention, ThreadsDoNotChangeTheBits) {
   };
   const Tensors one = run(1), three = run(3);
   for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(one[i].equal(three[i])) << i;
+}
+
+// Rows of different length, each in steps of its own, give what they give whole: the first tokens at once,
+// then some more, with rows that rest and padding behind the shorter ones.
+TEST(Attention, OfKeptKeysIsThatOfWholeRows) {
+  const Shape s{3, 50, 2, 3, 16};
+  const int64_t value_dim = 24;
+  const std::vector<std::vector<int64_t>> steps = {{7, 1, 30}, {1, 1, 1}, {0, 1, 1}, {4, 40, 0}, {1, 1, 1}};
+  ForEveryVersion([&](at::ScalarType type, const std::string& context) {
+    Tensors x = RandomHeads(s, type);
+    x[2] = Random({s.rows, s.kv_heads, s.length, value_dim}, type);
+    Tensors wide = {x[0].to(at::kDouble), x[1].to(at::kDouble), x[2].to(at::kDouble)};
+    const at::Tensor wanted = Plain(wide).view({s.rows, s.length, -1});
+    KeyValues kept;
+    std::vector<int64_t> past(s.rows, 0);
+    for (const std::vector<int64_t>& fresh : steps) {
+      const int64_t length = *std::max_element(fresh.begin(), fresh.end());
+      Heads heads{at::full({s.rows, s.kv_heads, length, s.group, s.dim}, 7.0, x[0].options()),
+                  at::full({s.rows, s.kv_heads, length, s.dim}, 7.0, x[0].options()),
+                  at::full({s.rows, s.kv_heads, length, value_dim}, 7.0, x[0].options())};
+      for (int64_t row = 0; row < s.rows; ++row) {
+        heads.query[row].narrow(1, 0, fresh[row]).copy_(x[0][row].narrow(1, past[row], fresh[row]));
+        heads.key[row].narrow(1, 0, fresh[row]).copy_(x[1][row].narrow(1, past[row], fresh[row]));
+        heads.value[row].narrow(1, 0, fresh[row]).copy_(x[2][row].narrow(1, past[row], fresh[row]));
+      }
+      const at::Tensor found = CachedAttention(heads, 1 / std::sqrt(double(s.dim)), {past, fresh}, kept)
+                                   .view({s.rows, length, -1});
+      for (int64_t row = 0; row < s.rows; ++row) {
+        const at::Tensor mine = found[row].narrow(0, 0, fresh[row]);
+        EXPECT_LT(RelativeError(mine, wanted[row].narrow(0, past[row], fresh[row])), Tolerance(type))
+            << context << " row " << row << " from " << past[row];
+        past[row] += fresh[row];
+      }
+    }
+  });
 }
 
 }  // namespace

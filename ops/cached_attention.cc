@@ -1,0 +1,85 @@
+#include "ops/cached_attention.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/base/error.h"
+#include "ops/attention_tiles.h"
+#include "ops/choose.h"
+
+namespace trireme {
+namespace {
+
+// Room for a quarter more than is needed, so that a row which grows token by token is rarely copied. Zeroed:
+// what padding sees must be finite.
+void Grow(at::Tensor& kept, const at::Tensor& fresh, int64_t needed) {
+  const int64_t capacity = kept.defined() ? kept.size(2) : 0;
+  if (capacity >= needed) return;
+  at::Tensor larger =
+      at::zeros({fresh.size(0), fresh.size(1), needed + needed / 4 + 32, fresh.size(3)}, fresh.options());
+  if (capacity > 0) larger.narrow(2, 0, capacity).copy_(kept);
+  kept = larger;
+}
+
+void Append(at::Tensor& kept, const at::Tensor& fresh, const CachedRows& rows) {
+  Grow(kept, fresh, rows.longest());
+  for (int64_t row = 0; row < fresh.size(0); ++row) {
+    const int64_t count = rows.fresh[row];
+    if (count > 0) kept[row].narrow(1, rows.past[row], count).copy_(fresh[row].narrow(1, 0, count));
+  }
+}
+
+// In pieces of each row, as CPU memory lies.
+at::Tensor Tiled(const Heads& heads, double scale, const CachedRows& rows) {
+  RowTiles tiles(rows.past.size());
+  for (size_t row = 0; row < tiles.size(); ++row) {
+    const int64_t past = rows.past[row], fresh = rows.fresh[row];
+    if (fresh > 0) tiles[row].push_back({.queries = fresh, .keys = past + fresh, .first = past});
+  }
+  SeenAttention seen = NothingSeen(heads.query, heads.value.size(3));
+  AttendTiles(heads, scale, tiles, seen);
+  return seen.output;
+}
+
+// All rows in one product, with what a token does not see masked.
+at::Tensor Masked(const Heads& heads, double scale, const CachedRows& rows) {
+  const auto size = heads.query.sizes();  // [rows, kv_heads, length, group, head_dim]
+  const int64_t length = size[2], group = size[3], keys = std::max<int64_t>(rows.longest(), 1);
+  const at::TensorOptions places = at::TensorOptions(at::kLong).device(heads.query.device());
+  const at::Tensor past = at::tensor(rows.past, at::kLong).to(heads.query.device());
+  const at::Tensor last = past.unsqueeze(1) + at::arange(length, places).repeat_interleave(group);
+  const at::Tensor unseen = at::arange(keys, places) > last.unsqueeze(2);  // [rows, length · group, keys]
+  const auto every = [](const at::Tensor& t) {
+    return t.to(at::kFloat).flatten(0, 1);
+  };  // [rows · kv_heads, …]
+  const at::Tensor key = every(heads.key.narrow(2, 0, keys)), value = every(heads.value.narrow(2, 0, keys));
+  const at::Tensor scores = at::bmm(every(heads.query.flatten(2, 3)), key.transpose(1, 2)) * scale;
+  const at::Tensor seen = scores.unflatten(0, {size[0], size[1]})
+                              .masked_fill(unseen.unsqueeze(1), -std::numeric_limits<float>::infinity());
+  const at::Tensor mixed = at::bmm(at::softmax(seen, -1).flatten(0, 1), value);
+  return mixed.view({size[0], size[1], length, group, -1});
+}
+
+}  // namespace
+
+int64_t CachedRows::longest() const {
+  int64_t most = 0;
+  for (size_t row = 0; row < past.size(); ++row) most = std::max(most, past[row] + fresh[row]);
+  return most;
+}
+
+at::Tensor CachedAttention(const Heads& heads, double scale, const CachedRows& rows, KeyValues& kept) {
+  TRIREME_CHECK(static_cast<int64_t>(rows.past.size()) == heads.query.size(0) &&
+                rows.past.size() == rows.fresh.size());
+  Append(kept.key, heads.key, rows);
+  Append(kept.value, heads.value, rows);
+  const Heads all{heads.query.contiguous(), kept.key, kept.value};
+  const at::Tensor output = FastOnCpu(all.query) ? Tiled(all, scale, rows) : Masked(all, scale, rows);
+  return output.to(heads.query.scalar_type())
+      .transpose(1, 2)
+      .reshape({heads.query.size(0) * heads.query.size(2), -1});
+}
+
+}  // namespace trireme
