@@ -2,6 +2,7 @@
 #include "core/cli/arguments.h"
 
 #include <charconv>
+#include <cmath>
 
 #include "core/base/error.h"
 
@@ -29,6 +30,18 @@ int64_t Arguments::integer(const std::string& name, int64_t fallback, int64_t le
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failure != std::errc() || end != text.data() + text.size() || number < least) {
     throw InputError("--", name, " ", text, ": wanted a whole number of at least ", least);
+  }
+  return number;
+}
+
+double Arguments::number(const std::string& name, double fallback, double least) const {
+  if (!has(name)) return fallback;
+  const std::string text = value(name);
+  double number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc() || end != text.data() + text.size() || !std::isfinite(number) ||
+      number < least) {
+    throw InputError("--", name, " ", text, ": wanted a number of at least ", least);
   }
   return number;
 }

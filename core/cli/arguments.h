@@ -22,6 +22,8 @@ class Arguments {
   std::string value(const std::string& name, const std::string& fallback = "") const;
   // As value(), as a whole number of at least `least`; anything else is the user's error.
   int64_t integer(const std::string& name, int64_t fallback, int64_t least = 0) const;
+  // As value(), as a finite number of at least `least`; anything else is the user's error.
+  double number(const std::string& name, double fallback, double least = 0) const;
   // The values of --set, in order.
   const std::vector<std::string>& overrides() const { return values("set"); }
 

@@ -156,6 +156,23 @@ TEST(ArgumentsTest, IntegersAreStrict) {
   }
 }
 
+TEST(ArgumentsTest, NumbersAreStrict) {
+  const auto parse = [](const char* text) {
+    return Parse({"train", "r.yaml", Concat("--world=", text)}).arguments.number("world", 1, 0.5);
+  };
+  EXPECT_EQ(parse("0.5"), 0.5);
+  EXPECT_EQ(parse("1e2"), 100);
+  EXPECT_EQ(Parse({"train", "r.yaml"}).arguments.number("world", 7), 7);
+  for (const char* text : {"", "x", "8x", "0.4", "-3", "nan", "inf"}) {
+    try {
+      parse(text);
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), Concat("--world ", text, ": wanted a number of at least 0.5"));
+    }
+  }
+}
+
 TEST(ArgumentsDeathTest, UndescribedNameIsABug) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(Parse({"check"}).arguments.value("wrold"), "check failed: .*'wrold'");
