@@ -5,6 +5,7 @@
 #ifdef TRIREME_TORCH_VERSION
 #define TRIREME_TORCH_COMMANDS(COMMAND) \
   COMMAND(GradsCommand)           \
+  COMMAND(GenerateCommand)        \
   COMMAND(BenchCheckpointCommand) \
   COMMAND(BenchStepCommand)       \
   COMMAND(BenchOpsCommand)

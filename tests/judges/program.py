@@ -17,15 +17,15 @@ def run(ranks, words, settings=(), threads=1, hang_seconds=HANG_SECONDS):
     return start(ranks, command, threads, hang_seconds)
 
 
-def start(ranks, command, threads=1, hang_seconds=HANG_SECONDS, variables=None):
-    """The same for any program, with more environment variables."""
+def start(ranks, command, threads=1, hang_seconds=HANG_SECONDS, variables=None, stdin=""):
+    """The same for any program, with more environment variables and what stands on its standard input."""
     command = [str(word) for word in command]
     launch = command if ranks is None else [*MPIRUN, "-n", str(ranks), *command]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **(variables or {})}
-    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with subprocess.Popen(launch, env=environment, **pipes) as process:
         try:
-            out, err = process.communicate(timeout=hang_seconds)
+            out, err = process.communicate(stdin, timeout=hang_seconds)
         except subprocess.TimeoutExpired:
             process.terminate()  # mpirun then ends its ranks, which a kill would leave behind
             out, err = process.communicate()

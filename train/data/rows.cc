@@ -20,17 +20,22 @@ std::vector<int64_t> ReadIds(const Json& object, const char* key, const std::str
   return ids;
 }
 
+void CheckIds(const std::vector<int64_t>& ids, int64_t vocabulary, const std::string& where) {
+  if (ids.empty()) throw InputError(where, ": the row is empty");
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocabulary) continue;
+    throw InputError(where, ": input_ids[", i, "] = ", ids[i], " is outside the vocabulary of ", vocabulary);
+  }
+}
+
 void CheckRow(const Row& row, int64_t vocabulary, const std::string& where) {
-  if (row.input_ids.empty()) throw InputError(where, ": the row is empty");
+  CheckIds(row.input_ids, vocabulary, where);
   if (row.input_ids.size() != row.labels.size()) {
     throw InputError(where, ": ", row.input_ids.size(), " input_ids and ", row.labels.size(),
                      " labels; wanted as many");
   }
   for (size_t i = 0; i < row.input_ids.size(); ++i) {
-    const int64_t id = row.input_ids[i], label = row.labels[i];
-    if (id < 0 || id >= vocabulary) {
-      throw InputError(where, ": input_ids[", i, "] = ", id, " is outside the vocabulary of ", vocabulary);
-    }
+    const int64_t label = row.labels[i];
     if (label != kNotTrained && (label < 0 || label >= vocabulary)) {
       throw InputError(where, ": labels[", i, "] = ", label, " is neither -100 nor in the vocabulary of ",
                        vocabulary);
@@ -48,26 +53,45 @@ void CheckStarts(const Row& row, const std::string& where) {
   }
 }
 
-}  // namespace
-
-std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary) {
+// Calls take(object, where) for every line that is not blank; a file without any is refused.
+template <typename Take>
+void ForEachObject(const std::string& path, const Take& take) {
   std::ifstream file(path);
   if (!file) throw InputError(path, ": cannot be read");
-  std::vector<Row> rows;
+  bool found = false;
   std::string line;
   for (int64_t number = 1; std::getline(file, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = Concat(path, ":", number);
     const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object()) throw InputError(where, ": is no JSON object: ", line.substr(0, 60));
+    take(object, where);
+    found = true;
+  }
+  if (!found) throw InputError(path, ": has no rows");
+}
+
+}  // namespace
+
+std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary) {
+  std::vector<Row> rows;
+  ForEachObject(path, [&](const Json& object, const std::string& where) {
     Row row{ReadIds(object, "input_ids", where), ReadIds(object, "labels", where)};
     if (object.contains("starts")) row.starts = ReadIds(object, "starts", where);
     CheckRow(row, vocabulary, where);
     CheckStarts(row, where);
     rows.push_back(std::move(row));
-  }
-  if (rows.empty()) throw InputError(path, ": has no rows");
+  });
   return rows;
+}
+
+std::vector<std::vector<int64_t>> ReadPrompts(const std::string& path, int64_t vocabulary) {
+  std::vector<std::vector<int64_t>> prompts;
+  ForEachObject(path, [&](const Json& object, const std::string& where) {
+    prompts.push_back(ReadIds(object, "input_ids", where));
+    CheckIds(prompts.back(), vocabulary, where);
+  });
+  return prompts;
 }
 
 int64_t TrainedTokens(const Row& row) {

@@ -46,6 +46,9 @@ class RowList : public RowSource {
 // and an id outside [0, vocabulary).
 std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary);
 
+// One {"input_ids": […]} a line, whatever else stands there; refused as above.
+std::vector<std::vector<int64_t>> ReadPrompts(const std::string& path, int64_t vocabulary);
+
 int64_t TrainedTokens(const Row& row);
 int64_t TrainedTokens(const std::vector<Row>& rows);
 

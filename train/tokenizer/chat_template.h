@@ -45,6 +45,8 @@ class ChatTemplate {
   RenderedChat RenderTurns(const Json& messages, const RenderOptions& options = {}) const;
 
   const std::string& source() const { return source_; }
+  // The words that end an assistant's turn; empty where the template hides them.
+  const std::string& ending() const { return ending_; }
 
  private:
   void LearnTurn();

@@ -1,0 +1,281 @@
+// `trireme generate`: a model goes on from text, conversations or rows of tokens, alone or over many ranks.
+#include <algorithm>
+#include <iomanip>
+#include <iostream>
+#include <optional>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/log.h"
+#include "core/base/nearest.h"
+#include "core/cli/command.h"
+#include "core/tensor/torch_errors.h"
+#include "launch/generate_chat.h"
+#include "launch/layout.h"
+#include "models/families.h"
+#include "train/data/rows.h"
+#include "train/generation/answer.h"
+#include "train/generation/generator.h"
+#include "train/generation/prompts.h"
+#include "train/tuning.h"
+
+namespace trireme {
+namespace {
+
+// What the command line asks for, read and checked before any weight is.
+struct Request {
+  std::optional<Tokenizer> tokenizer = {};
+  std::optional<ChatTemplate> chat = {};
+  std::vector<Tokens> prompts = {};
+  bool talks = false;  // a chat: no prompts yet
+  bool lines = false;  // one JSON line a prompt
+  bool stream = false;
+  AnswerRules rules = {};
+  GenerationOptions options = {};
+  int64_t most = 256;  // new tokens
+  std::optional<int64_t> positions = {};
+
+  const Tokenizer* text() const { return tokenizer ? &*tokenizer : nullptr; }
+};
+
+// The adapter beside the weights; nothing where none is asked for.
+TuningConfig TuningOf(const Arguments& arguments) {
+  TuningConfig tuning;
+  tuning.set_kind(arguments.has("adapters") ? TUNING_LORA : TUNING_FULL);
+  if (arguments.has("adapters")) tuning.set_adapters(arguments.value("adapters"));
+  tuning.add_targets("all-linear");
+  return tuning;
+}
+
+GenerationOptions OptionsOf(const Arguments& arguments) {
+  const double top_p = arguments.number("top-p", 1);
+  if (top_p == 0 || top_p > 1)
+    throw InputError("--top-p ", arguments.value("top-p"), ": wanted a share above 0 and up to 1");
+  return {.sampling = {.temperature = arguments.number("temperature", 0),
+                       .top_k = arguments.integer("top-k", 0),
+                       .top_p = top_p,
+                       .seed = static_cast<uint64_t>(arguments.integer("seed", 42))},
+          .batch = arguments.integer("batch", 8, 1)};
+}
+
+void RefuseSeveralPrompts(const Arguments& arguments) {
+  std::vector<std::string> given;
+  for (const char* name : {"prompt", "messages", "rows", "chat"}) {
+    if (arguments.has(name)) given.push_back(Concat("--", name));
+  }
+  if (given.size() > 1) throw InputError(Join(given), " were given; keep one of them");
+}
+
+void ReadStops(const Arguments& arguments, Request& request) {
+  request.rules.stops = arguments.values("stop");
+  for (const std::string& stop : request.rules.stops) {
+    if (stop.empty()) throw InputError("--stop: an empty text is everywhere; write the words to stop at");
+  }
+}
+
+// As data.system says for training: of conversations that bring none.
+Json WithSystem(Json messages, const std::string& system) {
+  if (system.empty() || messages.front().value("role", "") == "system") return messages;
+  messages.insert(messages.begin(), Json{{"role", "system"}, {"content", system}});
+  return messages;
+}
+
+void UseChat(const Config& config, Request& request) {
+  request.chat.emplace(ChatTemplate::Of(*request.tokenizer, config.data().template_()));
+  if (const auto end = TurnEnd(*request.tokenizer, *request.chat)) request.rules.ends.insert(*end);
+}
+
+void ReadMessages(const std::string& path, const Config& config, Request& request) {
+  UseChat(config, request);
+  const Conversations conversations = ReadConversations(path);
+  for (const Json& messages : conversations.each) {
+    request.prompts.push_back(
+        ChatPrompt(*request.tokenizer, *request.chat, WithSystem(messages, config.data().system())));
+  }
+  request.lines = conversations.several;
+}
+
+void ReadText(const Arguments& arguments, const Config& config, Job& job, Request& request) {
+  StandardInput input{.terminal = arguments.has("chat"), .text = arguments.value("prompt")};
+  if (!arguments.has("chat") && !arguments.has("prompt")) input = ReadStandardInput(job);
+  request.talks = input.terminal;
+  if (request.talks) return UseChat(config, request);
+  if (input.text.empty()) {
+    throw InputError(
+        "no prompt; write --prompt TEXT, --messages FILE.json, --rows ROWS.jsonl or --chat, or give a text "
+        "on standard input");
+  }
+  request.prompts.push_back(TextPrompt(*request.tokenizer, input.text));
+}
+
+std::string PromptFile(const Arguments& arguments) {
+  return arguments.value(arguments.has("rows") ? "rows" : "messages");
+}
+
+Request RequestOf(const Arguments& arguments, const Config& config, int64_t vocabulary, Job& job) {
+  RefuseSeveralPrompts(arguments);
+  Request request{.stream = arguments.has("stream"),
+                  .options = OptionsOf(arguments),
+                  .most = arguments.integer("max-new-tokens", 256, 1)};
+  ReadStops(arguments, request);
+  const std::string model = arguments.value("model");
+  const bool rows = arguments.has("rows");
+  if (!rows || !request.rules.stops.empty()) request.tokenizer.emplace(model);
+  request.rules.ends = EndTokens(model, request.text());
+  request.positions = MostPositions(model);
+  if (rows) {
+    request.lines = true;
+    request.prompts = ReadPrompts(arguments.value("rows"), vocabulary);
+  } else if (arguments.has("messages")) {
+    ReadMessages(arguments.value("messages"), config, request);
+  } else {
+    ReadText(arguments, config, job, request);
+  }
+  for (size_t i = 0; i < request.prompts.size(); ++i) {
+    CheckPrompt(request.prompts[i], request.positions,
+                request.lines ? Concat(PromptFile(arguments), ": row ", i + 1) : "the prompt");
+  }
+  return request;
+}
+
+std::string LineOf(const Answer& answer, bool text) {
+  Json line = Json::object();
+  if (text) line["text"] = answer.text();
+  line["output_ids"] = answer.ids();
+  line["finish_reason"] = answer.reason();
+  return JsonLine(line);
+}
+
+std::vector<Answer> EmptyAnswers(const Request& request) {
+  std::vector<Answer> answers;
+  for (const Tokens& prompt : request.prompts) {
+    const int64_t room = request.positions ? *request.positions - std::ssize(prompt) : request.most;
+    answers.emplace_back(request.rules, std::min(request.most, room), request.text());
+  }
+  return answers;
+}
+
+// Lines come in the order of the prompts, each as soon as it and those before it are done.
+void Write(Generator& generator, const Request& request, bool speaks) {
+  std::vector<Answer> answers = EmptyAnswers(request);
+  size_t printed = 0;
+  generator.Run(request.prompts, request.options, [&](size_t row, int64_t token) {
+    const bool goes_on = answers[row].Take(token);
+    if (!speaks) return goes_on;
+    if (!request.lines) {
+      if (request.stream || !goes_on) std::cout << answers[row].NewText() << std::flush;
+      return goes_on;
+    }
+    for (; printed < answers.size() && answers[printed].ended(); ++printed) {
+      std::cout << LineOf(answers[printed], request.tokenizer.has_value()) << "\n" << std::flush;
+    }
+    return goes_on;
+  });
+  if (speaks && !request.lines) std::cout << "\n";
+}
+
+std::string Rate(int64_t tokens, double seconds) {
+  std::ostringstream text;
+  text << std::fixed << tokens << " tokens in " << std::setprecision(2) << seconds << " s";
+  if (tokens > 0 && seconds > 0) {
+    text << " (" << std::setprecision(1) << static_cast<double>(tokens) / seconds << " a second)";
+  }
+  return text.str();
+}
+
+void Generate(const Arguments& arguments, Job& job) {
+  const Config config = ConfigOf(arguments);
+  RefuseUnsupported(config);
+  RefuseUngeneratable(config);
+  const TuningConfig tuning = TuningOf(arguments);
+  const std::string model = arguments.value("model");
+  LayerGraph graph = BuildGraph(HfConfig::Read(model));
+  const auto adapter = OpenAdapter(tuning, graph);
+  ApplyTuning(graph, tuning);
+  const RunPlan plan = PlanRun(config, graph, job.world());
+  DTypeOf(config.model());
+  Request request = RequestOf(arguments, config, VocabularyOf(graph), job);
+
+  Generator generator(config, graph, plan, job, {.directory = model, .adapter = adapter.get()});
+  if (request.talks) {
+    request.options.keep_cache = true;
+    Chat(generator,
+         {.tokenizer = *request.tokenizer,
+          .chat = *request.chat,
+          .rules = request.rules,
+          .options = request.options,
+          .most = request.most,
+          .positions = request.positions,
+          .system = config.data().system()},
+         job);
+  } else {
+    Write(generator, request, job.rank() == 0);
+  }
+  const GenerationTimes& times = generator.times();
+  TRIREME_LOG(INFO) << "read " << Rate(times.prompt_tokens, times.prompt_seconds) << ", wrote "
+                    << Rate(times.new_tokens, times.new_seconds);
+}
+
+constexpr const char* kSummary =
+    "Lets a model write: goes on from a text, answers conversations, or completes rows of tokens. Alone or "
+    "under\n"
+    "mpirun; the layout is that of RUN.yaml or --set, data-parallel ranks share the rows out. Without any "
+    "prompt it\n"
+    "chats on a terminal, and elsewhere takes standard input as the text. Only new text is printed; --rows, "
+    "and a\n"
+    "--messages file of several conversations, give one JSON line each, with output_ids: the new tokens.";
+
+std::vector<Option> GenerateOptions() {
+  return {
+      {.name = "model",
+       .value_name = "DIR",
+       .help = "a Hugging Face model directory, or a checkpoint-N",
+       .required = true},
+      {.name = "adapters", .value_name = "DIR", .help = "a PEFT LoRA adapter, or a checkpoint-N of one, applied beside the model's weights"},
+      {.name = "prompt",
+       .value_name = "TEXT",
+       .help = "a text to go on from, as it stands: no chat template is applied"},
+      {.name = "messages",
+       .value_name = "FILE.json",
+       .help = "a list of {\"role\", \"content\"} to answer by the chat template, or a list of such lists"},
+      {.name = "rows", .value_name = "ROWS.jsonl", .help = "one {\"input_ids\": […]} a line to go on from"},
+      {.name = "chat", .help = "a chat on standard input and output, also where these are no terminal"},
+      {.name = "max-new-tokens", .value_name = "N", .help = "most new tokens of a row; by default 256"},
+      {.name = "temperature",
+       .value_name = "T",
+       .help = "draw tokens from the probabilities at this temperature; by default 0: always the likeliest"},
+      {.name = "top-k",
+       .value_name = "K",
+       .help = "draw from the K likeliest tokens only; by default 0: from all"},
+      {.name = "top-p",
+       .value_name = "P",
+       .help = "draw from the likeliest tokens that together reach this probability; by default 1: from all"},
+      {.name = "seed", .value_name = "N", .help = "of what is drawn; by default 42"},
+      {.name = "stop",
+       .value_name = "TEXT",
+       .help =
+           "end where this text comes up, which is not printed; the model's own end tokens end in any case",
+       .repeatable = true},
+      {.name = "stream", .help = "print text as it is written; lines come as rows end in any case"},
+      {.name = "batch",
+       .value_name = "N",
+       .help = "rows decoded together on each data-parallel rank; by default 8"}};
+}
+
+}  // namespace
+
+Command GenerateCommand() {
+  return {.name = "generate",
+          .summary = kSummary,
+          .options = GenerateOptions(),
+          .positionals = {{.name = kRunFile,
+                           .help = "the run whose layout is used; by default all keys have their defaults",
+                           .required = false}},
+          .takes_config = true,
+          .run = [](const Arguments& arguments, Job& job) {
+            WithTorchErrors([&] { Generate(arguments, job); });
+          }};
+}
+
+}  // namespace trireme

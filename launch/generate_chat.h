@@ -1,0 +1,37 @@
+// A chat of `trireme generate`: a line from the user, an answer as it is written, and so on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/json.h"
+#include "core/comm/job.h"
+#include "train/generation/answer.h"
+#include "train/generation/generator.h"
+#include "train/tokenizer/chat_template.h"
+
+namespace trireme {
+
+struct ChatSettings {
+  const Tokenizer& tokenizer;
+  const ChatTemplate& chat;
+  const AnswerRules& rules;
+  GenerationOptions options;
+  int64_t most = 256;                // new tokens an answer
+  std::optional<int64_t> positions;  // that the model takes
+  std::string system;                // first message; empty: none
+};
+
+// Collective. Lines are rank 0's standard input, answers its standard output. Ends at /quit and at the
+// input's end.
+void Chat(Generator& generator, const ChatSettings& settings, Job& job);
+
+// Whether rank 0's standard input is a terminal, and if not, all that stands there: the same on every rank.
+struct StandardInput {
+  bool terminal = false;
+  std::string text = {};
+};
+StandardInput ReadStandardInput(Job& job);
+
+}  // namespace trireme

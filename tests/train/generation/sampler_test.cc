@@ -1,0 +1,88 @@
+// What is drawn from, by the rules alone, and that draws follow it. Against transformers' filters it is
+// judged in tests/judges/generate_test.py.
+#include "train/generation/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+namespace trireme {
+namespace {
+
+// Probabilities 0.1, 0.4, 0.2, 0.3 at temperature 1.
+const std::vector<float> kLogits = {std::log(0.1f), std::log(0.4f), std::log(0.2f), std::log(0.3f)};
+
+std::vector<int64_t> TokensOf(const std::vector<Candidate>& candidates) {
+  std::vector<int64_t> tokens;
+  for (const Candidate& candidate : candidates) tokens.push_back(candidate.token);
+  return tokens;
+}
+
+TEST(Sampler, TakesTheLikeliestAtTemperatureZero) {
+  EXPECT_EQ(ChooseToken(kLogits, {}, 0, 0), 1);
+  EXPECT_EQ(ChooseToken(std::vector<float>{2, 5, 5, 1}, {}, 0, 0), 1) << "of equals the first";
+}
+
+TEST(Sampler, DrawsFromAllByTheirProbability) {
+  const auto candidates = Candidates(kLogits, {.temperature = 1});
+  EXPECT_EQ(TokensOf(candidates), (std::vector<int64_t>{1, 3, 2, 0}));
+  EXPECT_NEAR(candidates[0].probability, 0.4, 1e-6);
+  EXPECT_NEAR(candidates[3].probability, 0.1, 1e-6);
+}
+
+TEST(Sampler, FlattensAndSharpensByTheTemperature) {
+  const auto sharp = Candidates(kLogits, {.temperature = 0.5});  // squares: 0.16, 0.09, 0.04, 0.01 of 0.30
+  EXPECT_NEAR(sharp[0].probability, 0.16 / 0.30, 1e-6);
+  EXPECT_NEAR(sharp[2].probability, 0.04 / 0.30, 1e-6);
+}
+
+TEST(Sampler, KeepsTheKLikeliest) {
+  const auto two = Candidates(kLogits, {.temperature = 1, .top_k = 2});
+  EXPECT_EQ(TokensOf(two), (std::vector<int64_t>{1, 3}));
+  EXPECT_NEAR(two[0].probability, 0.4 / 0.7, 1e-6);
+  EXPECT_EQ(Candidates(kLogits, {.temperature = 1, .top_k = 9}).size(), 4u) << "more than there are";
+}
+
+TEST(Sampler, KeepsTheLikeliestThatReachAShare) {
+  const auto kept = [](double top_p, int64_t top_k = 0) {
+    return TokensOf(Candidates(kLogits, {.temperature = 1, .top_k = top_k, .top_p = top_p}));
+  };
+  EXPECT_EQ(kept(0.39), (std::vector<int64_t>{1}));
+  EXPECT_EQ(kept(0.41), (std::vector<int64_t>{1, 3})) << "the one that crosses the border is kept";
+  EXPECT_EQ(kept(0.89), (std::vector<int64_t>{1, 3, 2}));
+  EXPECT_EQ(kept(1e-9), (std::vector<int64_t>{1})) << "at least one";
+  EXPECT_EQ(kept(0.56, 2), (std::vector<int64_t>{1})) << "the share is of what top-k left: 0.4 of 0.7";
+}
+
+TEST(Sampler, TheTemperatureComesFirst) {
+  // At temperature 0.5 the likeliest alone has 0.533.
+  EXPECT_EQ(TokensOf(Candidates(kLogits, {.temperature = 0.5, .top_p = 0.53})), (std::vector<int64_t>{1}));
+}
+
+TEST(Sampler, DrawsAsOftenAsIsLikely) {
+  constexpr int kDraws = 20000;
+  std::map<int64_t, int> counts;
+  for (int i = 0; i < kDraws; ++i)
+    ++counts[ChooseToken(kLogits, {.temperature = 1, .top_k = 3}, i % 100, i / 100)];
+  EXPECT_EQ(counts.size(), 3u);
+  for (const auto& [token, share] :
+       std::map<int64_t, double>{{1, 0.4 / 0.9}, {3, 0.3 / 0.9}, {2, 0.2 / 0.9}}) {
+    EXPECT_NEAR(counts[token], kDraws * share, 5 * std::sqrt(kDraws * share * (1 - share))) << token;
+  }
+}
+
+TEST(Sampler, RowPositionAndSeedDecideAlone) {
+  const auto drawn = [](uint64_t seed, int64_t row) {
+    std::vector<int64_t> tokens;
+    for (int64_t i = 0; i < 50; ++i)
+      tokens.push_back(ChooseToken(kLogits, {.temperature = 1, .seed = seed}, row, i));
+    return tokens;
+  };
+  EXPECT_EQ(drawn(1, 0), drawn(1, 0));
+  EXPECT_NE(drawn(1, 0), drawn(2, 0));
+  EXPECT_NE(drawn(1, 0), drawn(1, 1));
+}
+
+}  // namespace
+}  // namespace trireme

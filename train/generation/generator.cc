@@ -1,0 +1,242 @@
+#include "train/generation/generator.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/base/error.h"
+#include "core/tensor/dtype.h"
+#include "parallel/executor/model.h"
+#include "parallel/tensor/collectives.h"
+#include "train/load_weights.h"
+#include "train/run_site.h"
+
+namespace trireme {
+namespace {
+
+using Tokens = std::vector<int64_t>;
+
+struct RowState {
+  size_t prompt = 0;  // which of all
+  int replica = 0;    // the data-parallel rank that decodes it
+  int64_t slot = 0;   // its row in that rank's batch
+  int64_t past = 0;   // tokens in the cache
+  Tokens next = {};   // tokens that pass the model next
+  bool alive = true;
+};
+
+bool AnyAlive(const std::vector<RowState>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const RowState& row) { return row.alive; });
+}
+
+int64_t RoundUp(int64_t number, int64_t multiple) { return (number + multiple - 1) / multiple * multiple; }
+
+int64_t CommonLength(const Tokens& a, const Tokens& b) {
+  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+}
+
+// One pass over the living rows: each row's next tokens, padded at their end.
+struct Pass {
+  MicroBatch batch;
+  CachedRows cached;
+
+  Pass(const std::vector<const RowState*>& rows, int64_t slots) {
+    batch.rows = slots;
+    batch.length = 1;
+    for (const RowState* row : rows) {
+      batch.length = std::max(batch.length, static_cast<int64_t>(row->next.size()));
+    }
+    cached = {Tokens(slots, 0), Tokens(slots, 0)};
+    Tokens tokens(slots * batch.length, 0), positions(tokens), wanted(slots, 0);
+    std::vector<uint8_t> real(tokens.size(), 0);
+    for (const RowState* row : rows) {
+      const auto count = static_cast<int64_t>(row->next.size()), begin = row->slot * batch.length;
+      cached.past[row->slot] = row->past;
+      cached.fresh[row->slot] = count;
+      wanted[row->slot] = begin + count - 1;
+      for (int64_t i = 0; i < count; ++i) {
+        tokens[begin + i] = row->next[i];
+        positions[begin + i] = row->past + i;
+        real[begin + i] = 1;
+      }
+    }
+    batch.tokens = at::tensor(tokens, at::kLong);
+    batch.positions = at::tensor(positions, at::kLong);
+    batch.wanted = at::tensor(wanted, at::kLong);
+    batch.real = at::tensor(real, at::kByte).to(at::kBool);
+  }
+
+  void MoveTo(const at::Device& device) {
+    for (at::Tensor* tensor : {&batch.tokens, &batch.positions, &batch.wanted, &batch.real}) {
+      *tensor = tensor->to(device);
+    }
+  }
+};
+
+}  // namespace
+
+void RefuseUngeneratable(const Config& config) {
+  if (config.parallel().context() == 1) return;
+  throw InputError("parallel.context = ", config.parallel().context(),
+                   ": generation does not split a sequence over ranks; write 1, or share the model by "
+                   "parallel.tensor and parallel.pipeline");
+}
+
+class Generator::Parts {
+ public:
+  Parts(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job)
+      : site_(config, plan, job),
+        tensor_(site_.groups->Get("tp")),
+        replica_(plan.grids.dense.Coordinate(job.rank(), "dp")),
+        replicas_(plan.grids.dense.Size("dp")),
+        row_multiple_(HasExperts(graph) ? tensor_.size() : 1),  // experts share tokens out over these ranks
+        // Values that other data-parallel ranks hold, or experts, are there only where all work at once.
+        together_(HasExperts(graph) || config.parallel().zero() == 3),
+        model_(graph, {plan.grids, job.rank(), plan.placement, plan.stages}, *site_.groups,
+               {.type = ToTorch(DTypeOf(config.model())),
+                .device = site_.tensors.torch(),
+                .zero = config.parallel().zero() == 3 ? 3 : 0,
+                .sequence = false,  // one token a row does not divide
+                .trained = false}) {}
+
+  Model& model() { return model_; }
+  const GenerationTimes& times() const { return times_; }
+
+  // The rows from `first` on, as many as all replicas take at once.
+  void Round(const std::vector<Tokens>& prompts, size_t first, const GenerationOptions& options,
+             const TakeToken& take) {
+    std::vector<RowState> rows = Deal(prompts.size(), first, options.batch);
+    BeginRows(rows, prompts, options.keep_cache);
+    for (bool prompt = true; AnyAlive(rows); prompt = false) {
+      const auto start = std::chrono::steady_clock::now();
+      const Tokens chosen = Step(rows, options.sampling);
+      Count(rows, prompt, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      for (size_t i = 0; i < rows.size(); ++i) {
+        if (!rows[i].alive) continue;
+        Passed(rows[i]);
+        rows[i].next = {chosen[i]};
+        rows[i].alive = take(rows[i].prompt, chosen[i]);
+      }
+    }
+  }
+
+  size_t rows_a_round(int64_t batch) const {
+    return static_cast<size_t>(batch) * static_cast<size_t>(replicas_);
+  }
+
+ private:
+  std::vector<RowState> Deal(size_t total, size_t first, int64_t batch) const {
+    std::vector<RowState> rows(std::min(total - first, rows_a_round(batch)));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows[i].prompt = first + i;
+      rows[i].replica = static_cast<int>(i) % replicas_;
+      rows[i].slot = static_cast<int64_t>(i) / replicas_;
+    }
+    return rows;
+  }
+
+  bool Mine(const RowState& row) const { return row.replica == replica_; }
+
+  void BeginRows(std::vector<RowState>& rows, const std::vector<Tokens>& prompts, bool keep_cache) {
+    const auto mine = std::count_if(rows.begin(), rows.end(), [&](const RowState& row) { return Mine(row); });
+    const int64_t slots = RoundUp(std::max<int64_t>(mine, 1), row_multiple_);
+    if (!keep_cache || slots != static_cast<int64_t>(held_.size())) {
+      cache_ = {};
+      held_.assign(slots, {});
+    }
+    for (RowState& row : rows) {
+      const Tokens& prompt = prompts[row.prompt];
+      // The last token passes in any case: its logits are wanted.
+      if (Mine(row))
+        row.past = std::min<int64_t>(CommonLength(held_[row.slot], prompt), std::ssize(prompt) - 1);
+      row.next.assign(prompt.begin() + row.past, prompt.end());
+      if (Mine(row)) held_[row.slot].resize(row.past);
+    }
+  }
+
+  void Passed(RowState& row) {
+    row.past += std::ssize(row.next);
+    if (Mine(row)) held_[row.slot].insert(held_[row.slot].end(), row.next.begin(), row.next.end());
+  }
+
+  // The next token of every living row, the same on every rank; 0 for others.
+  Tokens Step(const std::vector<RowState>& rows, const Sampling& sampling) {
+    std::vector<const RowState*> mine;
+    for (const RowState& row : rows) {
+      if (Mine(row) && row.alive) mine.push_back(&row);
+    }
+    at::Tensor chosen = at::zeros({std::ssize(rows)}, at::kLong);
+    if (together_ || !mine.empty()) {
+      const at::Tensor logits = Logits(mine);
+      if (logits.defined() && tensor_.rank() == 0) Sample(rows, logits, sampling, chosen.data_ptr<int64_t>());
+    }
+    chosen = chosen.to(site_.tensors.torch());
+    StartAllReduce(chosen, site_.groups->Get("world")).WaitOnHost();
+    chosen = chosen.to(at::kCPU);
+    return Tokens(chosen.data_ptr<int64_t>(), chosen.data_ptr<int64_t>() + chosen.numel());
+  }
+
+  at::Tensor Logits(const std::vector<const RowState*>& mine) {
+    const at::NoGradGuard no_graph;
+    Pass pass(mine, std::ssize(held_));
+    pass.MoveTo(site_.tensors.torch());
+    cache_.Begin(pass.cached);
+    pass.batch.cache = &cache_;
+    return model_.Infer(pass.batch, site_.groups->Get("pp"));
+  }
+
+  // One rank of each replica draws; the sum over all ranks hands it to them.
+  void Sample(const std::vector<RowState>& rows, const at::Tensor& logits, const Sampling& sampling,
+              int64_t* chosen) const {
+    const at::Tensor on_host = logits.to(at::kFloat).to(at::kCPU).contiguous();
+    const auto vocabulary = static_cast<size_t>(on_host.size(1));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const RowState& row = rows[i];
+      if (!Mine(row) || !row.alive) continue;
+      const float* first = on_host.data_ptr<float>() + row.slot * on_host.size(1);
+      chosen[i] = ChooseToken({first, vocabulary}, sampling, static_cast<int64_t>(row.prompt),
+                              row.past + std::ssize(row.next));
+    }
+  }
+
+  void Count(const std::vector<RowState>& rows, bool prompt, double seconds) {
+    int64_t tokens = 0;
+    for (const RowState& row : rows) tokens += row.alive ? std::ssize(row.next) : 0;
+    (prompt ? times_.prompt_tokens : times_.new_tokens) += tokens;
+    (prompt ? times_.prompt_seconds : times_.new_seconds) += seconds;
+  }
+
+  RunSite site_;
+  Communicator& tensor_;
+  const int replica_, replicas_;
+  const int64_t row_multiple_;
+  const bool together_;
+  Model model_;
+  KeyValueCache cache_;
+  std::vector<Tokens> held_;  // [slots] tokens whose keys and values the cache has
+  GenerationTimes times_;
+};
+
+Generator::Generator(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job,
+                     const ModelFiles& files)
+    : parts_(std::make_unique<Parts>(config, graph, plan, job)) {
+  const bool random = config.model().init() == MODEL_INIT_RANDOM;
+  FillBuckets(parts_->model().buckets(), graph, job.rank(),
+              {.directory = random ? "" : files.directory,
+               .seed = static_cast<uint64_t>(config.run().seed()),
+               .adapter = files.adapter});
+}
+
+Generator::~Generator() = default;
+
+void Generator::Run(const std::vector<std::vector<int64_t>>& prompts, const GenerationOptions& options,
+                    const TakeToken& take) {
+  for (size_t first = 0; first < prompts.size(); first += parts_->rows_a_round(options.batch)) {
+    parts_->Round(prompts, first, options, take);
+  }
+}
+
+const GenerationTimes& Generator::times() const { return parts_->times(); }
+
+}  // namespace trireme
