@@ -9,7 +9,7 @@ namespace trireme {
 
 LatentAttention::LatentAttention(const AttentionSpec& spec, const Projection::Place& place,
                                  const LayerParallel& parallel)
-    : layer_(layer),
+    : layer_(place.layer.name),
       spec_(spec),
       latent_(*spec.latent),
       parallel_(parallel),

@@ -272,7 +272,7 @@ def refusals(writer, folder):
              ([*rows, "--top-p", "0"], ["--top-p 0", "above 0"]),
              ([*rows, "--max-new-tokens", "0"], ["--max-new-tokens 0", "at least 1"]),
              ([*rows, "--stop", ""], ["--stop", "empty"]),
-             ([*rows, "--adapters", "a"], ["--adapters a", "trireme merge"]),
+             ([*rows, "--adapters", "a"], ["adapter_config.json"]),
              ([*rows, "--set", "parallel.context=2"], ["parallel.context = 2", "write 1"]),
              ([*rows, "--model", bare], ["given twice"])]
     for words, wanted in cases:

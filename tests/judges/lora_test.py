@@ -12,6 +12,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+import generate_test
 import grads_test
 import ten_steps_test
 import tiny_models
@@ -391,6 +392,36 @@ def judge_resume(folder, judges):
             [*grads[:2], saved, *grads[3:7]])
 
 
+# Unmerged adapters that write. adapter, ranks, settings
+WRITERS = [("patterns", 1, []), ("qwen3_moe", 1, []), ("patterns", 2, ["parallel.tensor=2"]),
+           ("rslora", 2, ["parallel.pipeline=2"]), ("qwen3_moe", 2, ["parallel.expert=2"]),
+           ("deepseek_v3", 2, ["parallel.tensor=2", "parallel.expert_tensor=2"])]
+
+
+def clear_rows(tuned):
+    """Rows whose next tokens PEFT is sure of, with those tokens: what rounding may turn over proves nothing."""
+    written = [(row, *generate_test.likeliest(tuned, row["input_ids"])) for row in ROWS]
+    return [(row, tokens) for row, tokens, margin in written if margin > generate_test.CLEAR]
+
+
+def judge_writing(folder, judges):
+    wanted = {name: clear_rows(load_tuned(judges[name], False)) for name in {name for name, _, _ in WRITERS}}
+    for name, rows in wanted.items():
+        check(f"{name} has rows to write from", len(rows) > 2)
+        tiny_models.write_rows(folder / f"{name}.jsonl", [row for row, _ in rows])
+    for ranks in (1, 2):
+        cases = [(name, settings) for name, count, settings in WRITERS if count == ranks]
+        lines, result = many(ranks, [
+            ["generate", "--model", judges[name].model, "--adapters", judges[name].adapter, "--rows",
+             folder / f"{name}.jsonl", "--max-new-tokens", generate_test.NEW, "--set", "model.dtype=fp32",
+             *(word for setting in settings for word in ("--set", setting))] for name, settings in cases], folder)
+        found = [json.loads(line)["output_ids"] for line in lines]
+        for name, settings in cases:
+            tokens, found = found[:len(wanted[name])], found[len(wanted[name]):]
+            check(f"{name} writes as PEFT does, {ranks} ranks {' '.join(settings)}",
+                  tokens == [tokens for _, tokens in wanted[name]], failure_text(result)[-2000:])
+
+
 def refused(what, texts, words):
     result = run(None, words)
     fine = result.returncode == 2 and all(text in result.stderr for text in texts)
@@ -424,6 +455,7 @@ def main():
         judge_final(folder, judges, finals)
         judge_dropout(folder, judges)
         judge_resume(folder, judges)
+        judge_writing(folder, judges)
     return 1 if failures else 0
 
 
