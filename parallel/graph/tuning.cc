@@ -147,7 +147,7 @@ std::set<std::string> ShortTargets(const AdapterPlan& plan, const std::vector<Mo
 AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, const TargetNames& saved,
                         const AdapterModule& each) {
   const std::vector<Module> modules = ModulesOf(graph);
-  AdapterPlan plan{.modules = {}, .tied = HasTiedHead(graph)};
+  AdapterPlan plan;
   for (const Module* module : Chosen(modules, targets)) {
     if (!module->linear) {
       throw InputError(targets.key, ": ", module->name,
@@ -164,6 +164,7 @@ AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, con
                        ", and cannot be trained whole beside it; leave it out");
     }
     plan.saved.insert(module->name);
+    if (module->role == "embedding") plan.tied = HasTiedHead(graph);
   }
   return plan;
 }
