@@ -185,7 +185,8 @@ def many(ranks, commands, folder):
 
 def judge_gradients(folder, judges, rows):
     for ranks, npu in sorted({(ranks, NPU in settings) for _, ranks, settings in LAYOUTS}):
-        cases = [(adapter, settings) for adapter, count, settings in LAYOUTS if (count, NPU in settings) == (ranks, npu)]
+        cases = [(adapter, settings) for adapter, count, settings in LAYOUTS
+                 if count == ranks and (NPU in settings) == npu]
         outs = [folder / f"{ranks}-{number}.safetensors" for number in range(len(cases))]
         commands = []
         for (adapter, settings), out in zip(cases, outs):
@@ -443,7 +444,7 @@ def judge_refusals(folder, judges):
 
 
 def main():
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         tiny_models.write_rows(folder / "rows.jsonl", ROWS)
