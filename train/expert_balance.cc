@@ -139,16 +139,15 @@ std::string ExpertBalance::HeatMap() const {
   int64_t widest = 1;
   for (const ExpertLayer& layer : layers_) widest = std::max(widest, layer.experts);
   const double cell = std::clamp(kMost / static_cast<double>(widest), 3.0, 24.0);
-  const double width = std::max(kLeft + cell * static_cast<double>(widest) + 20, 560.0);
+  const double width = std::max(kLeft + cell * static_cast<double>(widest) + 20, 760.0);
   std::ostringstream svg;
   svg << std::setprecision(4) << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width
       << "\" height=\"" << kTop + kRow * static_cast<double>(layers_.size()) + 16
       << "\" font-family=\"sans-serif\" font-size=\"11\">\n"
       << "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
       << "<text x=\"12\" y=\"20\" font-size=\"14\">Tokens of each expert</text>\n"
-      << "<text x=\"12\" y=\"38\">white: an even share; red: up to four times as many; blue: down to a "
-         "quarter. "
-      << "Layers down, experts across</text>\n";
+      << "<text x=\"12\" y=\"38\">a row for each layer, a cell for each expert; white: an even share, red: up to "
+         "four times as many, blue: down to a quarter</text>\n";
   double y = kTop;
   for (const ExpertLayer& layer : layers_) {
     const std::vector<float> rows = RowsOf(layer.name);
