@@ -146,7 +146,8 @@ std::string ExpertBalance::HeatMap() const {
       << "\" font-family=\"sans-serif\" font-size=\"11\">\n"
       << "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
       << "<text x=\"12\" y=\"20\" font-size=\"14\">Tokens of each expert</text>\n"
-      << "<text x=\"12\" y=\"38\">a row for each layer, a cell for each expert; white: an even share, red: up to "
+      << "<text x=\"12\" y=\"38\">a row for each layer, a cell for each expert; white: an even share, red: "
+         "up to "
          "four times as many, blue: down to a quarter</text>\n";
   double y = kTop;
   for (const ExpertLayer& layer : layers_) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs that stop and go on. Under the same layout the next ten steps have the same bits as a run that never stopped;
-under any other layout the same losses and norms. Here: one run that changes its layout at every checkpoint, through all
-of them, and some that do not. `--full`: every layout to every layout, with a table."""
+under any other layout the same losses and norms. Here: one run of a dense model and one with experts that change their
+layout at every checkpoint, through all of them, and some that do not. `--full`: every layout to every layout."""
 import errno
 import json
 import os
@@ -26,6 +26,15 @@ LAYOUTS = [
     Layout("tp2-pp2-v-dp2-z2", 8, ["parallel.tensor=2", "parallel.pipeline=2", "parallel.schedule=dualpipev",
                                    "parallel.virtual_stages=2", "parallel.zero=2"]),
 ]
+EXPERT_LAYOUTS = [
+    Layout("one", 1, []),
+    Layout("ep2-z1", 2, ["parallel.expert=2", "parallel.zero=1"]),
+    Layout("tp2-etp2", 2, ["parallel.tensor=2", "parallel.expert_tensor=2"]),
+    Layout("cp2-ep2", 2, ["parallel.context=2", "parallel.expert=2"]),
+    Layout("tp2-ep2-etp2", 4, ["parallel.tensor=2", "parallel.expert=2", "parallel.expert_tensor=2"]),
+    Layout("ep4-z3", 4, ["parallel.expert=4", "parallel.zero=3"]),
+    Layout("pp2-ep2-z2", 4, ["parallel.pipeline=2", "parallel.expert=2", "parallel.zero=2"]),
+]
 SHIM = BUILD / "tests" / "checkpoint" / "libfault_shim.so"
 SAVED, AFTER, BATCH = 3, 10, 6
 # As a change of the layout without a checkpoint in between; moments that are lost or mixed up are 1e-2 and more.
@@ -35,9 +44,10 @@ LIMITS = {"loss": 2e-5, "grad_norm": 2e-4}
 class Runs:
     """A model with rows, and runs of the program on it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, family="qwen2"):
+        folder.mkdir()
         self.folder, self.count = folder, 0
-        tiny_models.write_model(tiny_models.config_of("qwen2"), folder / "model")
+        tiny_models.write_model(tiny_models.config_of(family), folder / "model")
         tiny_models.write_rows(folder / "rows.jsonl", tiny_models.make_rows(14, shortest=8))
 
     def train(self, layout, steps, output, dtype="fp32", more=()):
@@ -122,10 +132,9 @@ def failed_save(runs):
     return failed
 
 
-def chain(runs):
-    """One run whose layout changes at every checkpoint."""
-    order = [LAYOUTS[i] for i in (0, 7, 1, 5, 2, 4, 3, 6, 7, 0)]
-    wanted, why = runs.train(LAYOUTS[0], SAVED * len(order), runs.fresh())
+def chain(runs, order):
+    """One run whose layout changes at every checkpoint; the first layout is one rank."""
+    wanted, why = runs.train(order[0], SAVED * len(order), runs.fresh())
     if wanted is None:
         return report("the run that never stops", {}, "no run", why)
     output, failed = runs.fresh(), 0
@@ -138,17 +147,17 @@ def chain(runs):
     return failed
 
 
-def matrix(runs):
+def matrix(runs, layouts):
     """Every layout to every layout."""
     failed = 0
-    for source in LAYOUTS:
+    for source in layouts:
         output = runs.fresh()
         whole, why = runs.train(source, SAVED + AFTER, output)
         if whole is None:
             failed += report(f"{source.name}", {}, "no run", why)
             continue
         resume = [f"run.resume={output / f'checkpoint-{SAVED}'}", "run.save_every=0"]
-        for target in LAYOUTS:
+        for target in layouts:
             log, why = runs.train(target, SAVED + AFTER, runs.fresh(), more=resume)
             errors, wrong = compare(log, whole[SAVED:], exact=source is target)
             failed += report(f"{source.name:17} to {target.name:17}", errors, wrong, why)
@@ -157,11 +166,12 @@ def matrix(runs):
 
 def main():
     with tempfile.TemporaryDirectory() as scratch:
-        runs = Runs(pathlib.Path(scratch))
+        runs, experts = Runs(pathlib.Path(scratch) / "dense"), Runs(pathlib.Path(scratch) / "experts", "deepseek_v3")
         if "--full" in sys.argv:
-            failed = matrix(runs)
+            failed = matrix(runs, LAYOUTS) + matrix(experts, EXPERT_LAYOUTS)
         else:
-            failed = chain(runs)
+            failed = chain(runs, [LAYOUTS[i] for i in (0, 7, 1, 5, 2, 4, 3, 6, 7, 0)])
+            failed += chain(experts, [EXPERT_LAYOUTS[i] for i in (0, 5, 2, 6, 3, 4, 1, 0)])
             failed += failed_save(runs)
             failed += same_bits(runs, LAYOUTS[1], "bf16")
             failed += same_bits(runs, Layout("dp2-z3", 2, ["parallel.zero=3"]), "bf16")

@@ -78,7 +78,8 @@ class Opener {
                                     .shuffle = data.shuffle(),
                                     .seed = static_cast<uint64_t>(config_.run().seed()),
                                     .split = {data.split().begin(), data.split().end()},
-                                    .part = part_});
+                                    .part = part_,
+                                    .vocabulary = place_.vocabulary});
   }
 
   Rows OpenPrepared(const std::filesystem::path& path) {

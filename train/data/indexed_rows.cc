@@ -13,16 +13,18 @@ namespace {
 class IndexedRows : public RowSource {
  public:
   IndexedRows(const std::filesystem::path& prefix, const IndexedOptions& options)
-      : file_(prefix), options_(options) {
+      : name_(prefix.string() + ".bin"), file_(prefix), options_(options) {
     const DocumentRange range = PartOfDocuments(file_.documents(), options.split, options.part);
     order_.resize(range.last - range.first);
     std::iota(order_.begin(), order_.end(), range.first);
     if (options.shuffle) Shuffle();
     begins_.push_back(0);
     for (const int64_t document : order_) begins_.push_back(begins_.back() + file_.DocumentLength(document));
-    if (size() > 0) return;
-    throw InputError(prefix.string(), ".bin: its part of ", order_.size(), " documents has ", begins_.back(),
-                     " tokens, which fill no row of data.max_length = ", options.length);
+    if (size() == 0) {
+      throw InputError(prefix.string(), ".bin: its part of ", order_.size(), " documents has ",
+                       begins_.back(), " tokens, which fill no row of data.max_length = ", options.length);
+    }
+    Read(0);
   }
 
   int64_t size() const override { return std::max<int64_t>(begins_.back() - 1, 0) / (options_.length - 1); }
@@ -38,6 +40,7 @@ class IndexedRows : public RowSource {
       const int64_t from = std::max(begin, begins_[i]), to = std::min(end, begins_[i + 1]);
       file_.Append(order_[i], from - begins_[i], to - from, result.input_ids);
     }
+    CheckIds(result.input_ids);
     result.labels = result.input_ids;
     if (!options_.isolate) return result;
     result.starts = Starts(row);
@@ -49,6 +52,13 @@ class IndexedRows : public RowSource {
   void Shuffle() {
     const RandomStream random(options_.seed, "order of documents");
     for (size_t i = order_.size(); i-- > 1;) std::swap(order_[i], order_[random.Below(i + 1, i)]);
+  }
+
+  void CheckIds(const std::vector<int64_t>& ids) const {
+    const int64_t highest = *std::max_element(ids.begin(), ids.end());
+    if (options_.vocabulary == 0 || highest < options_.vocabulary) return;
+    throw InputError(name_, ": has the token ", highest, "; the model's vocabulary of ", options_.vocabulary,
+                     " ends before it. Was it tokenised for another model?");
   }
 
   // Which of the ordered documents the token of that place belongs to; empty documents have none.
@@ -65,6 +75,7 @@ class IndexedRows : public RowSource {
     return starts;
   }
 
+  const std::string name_;
   const IndexedFile file_;
   const IndexedOptions options_;
   std::vector<int64_t> order_;

@@ -19,6 +19,7 @@ struct IndexedOptions {
   uint64_t seed = 0;
   std::vector<int> split = {};  // parts of the documents, such as 969, 30, 1; empty: one
   int part = 0;                 // which of them
+  int64_t vocabulary = 0;       // of the model; a row with an id beyond it is refused, the first one at once
 };
 
 Rows OpenIndexedRows(const std::filesystem::path& prefix, const IndexedOptions& options);

@@ -112,6 +112,10 @@ TEST_F(Indexed, RefusesWhatIsBroken) {
   Damage("d.idx", 34 + 12 * 2 + 8, 9);
   EXPECT_EQ(refused(), "d.idx: document 1 begins at sequence 9; wanted 0 to 2");
   WriteDocuments({3, 4});
+  EXPECT_EQ(
+      RefusalOf([&] { OpenIndexedRows(folder_ / "d", {.length = 2, .shuffle = false, .vocabulary = 1}); }),
+      "d.bin: has the token 1; the model's vocabulary of 1 ends before it. Was it tokenised for another "
+      "model?");
   EXPECT_EQ(RefusalOf([&] { OpenIndexedRows(folder_ / "d", {.length = 9}); }),
             "d.bin: its part of 2 documents has 7 tokens, which fill no row of data.max_length = 9");
 }
