@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "core/base/error.h"
+#include "ops/npu_fused.h"
 #include "ops/weight_gradients.h"
 
 namespace trireme {
@@ -59,6 +60,7 @@ struct GroupedLinearFunction : torch::autograd::Function<GroupedLinearFunction> 
 }  // namespace
 
 at::Tensor GroupedProducts(const at::Tensor& x, const at::Tensor& factors, const std::vector<int64_t>& ends) {
+  if (npu::Takes(x) && x.size(0) > 0) return npu::GroupedProducts(x.contiguous(), factors, ends);
   at::Tensor y = at::empty({x.size(0), factors.size(2)}, x.options());
   ForEachGroup(ends, [&](int64_t expert, int64_t begin, int64_t rows) {
     if (rows == 0) return;

@@ -3,9 +3,15 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <limits>
+#include <vector>
+
 #include "core/base/error.h"
+#include "ops/ascendc/rows.h"
 #include "ops/choose.h"
 #include "ops/cpu/permute.h"
+#include "ops/kernel_place.h"
 
 namespace trireme {
 namespace {
@@ -36,11 +42,54 @@ at::Tensor ReferenceSum(const at::Tensor& rows, const at::Tensor& places, int64_
   return sum.to(rows.scalar_type());
 }
 
+// The kernel takes for each row where it comes from. A choice that goes nowhere comes to stand behind the
+// last row.
+at::Tensor KernelSpread(const at::Tensor& x, const at::Tensor& places, int64_t rows) {
+  const at::Tensor flat = places.flatten();
+  const at::Tensor tokens = at::floor_divide(at::arange(flat.numel(), flat.options()), places.size(1));
+  const at::Tensor source = at::full({rows + 1}, -1, flat.options())
+                                .scatter_(0, flat.masked_fill(flat.lt(0), rows), tokens)
+                                .to(at::kInt);
+  const at::Tensor out = at::empty({rows, x.size(1)}, x.options());
+  ascendc::GatherRows(PlaceOf(x), ElementOf(x), x.data_ptr(), source.data_ptr<int32_t>(), nullptr,
+                      {.from_rows = static_cast<uint64_t>(x.size(0)),
+                       .rows = static_cast<uint64_t>(rows),
+                       .columns = static_cast<uint64_t>(x.size(1))},
+                      out.data_ptr());
+  return out;
+}
+
+at::Tensor KernelSum(const at::Tensor& rows, const at::Tensor& places, int64_t copies) {
+  const at::Tensor nowhere = places.lt(0);
+  std::vector<at::Tensor> terms;
+  for (int64_t copy = 0; copy < copies; ++copy) {
+    terms.push_back((places + copy * (rows.size(0) / copies)).masked_fill(nowhere, -1));
+  }
+  const at::Tensor index = at::cat(terms, 1).to(at::kInt).contiguous();
+  const at::Tensor out = at::empty({places.size(0), rows.size(1)}, rows.options());
+  ascendc::CombineRows(PlaceOf(rows), ElementOf(rows), rows.data_ptr(), index.data_ptr<int32_t>(), nullptr,
+                       {.from_rows = static_cast<uint64_t>(rows.size(0)),
+                        .rows = static_cast<uint64_t>(out.size(0)),
+                        .columns = static_cast<uint64_t>(out.size(1)),
+                        .terms = static_cast<uint64_t>(index.size(1))},
+                       out.data_ptr());
+  return out;
+}
+
+// Kernels count rows in 32 bits.
+Version VersionFor(const at::Tensor& x, int64_t rows) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const bool large = std::max(rows, x.size(0)) > kMost;
+  return Choose("moe_permute", x, {.kernel = large ? "more rows than 32 bits count" : ""}).version;
+}
+
 }  // namespace
 
 at::Tensor SpreadRows(const at::Tensor& x, const at::Tensor& places, int64_t rows, bool gaps) {
   TRIREME_CHECK(x.dim() == 2 && places.size(0) == x.size(0));
-  if (!FastOnCpu(x)) return ReferenceSpread(x, places, rows);
+  const Version version = VersionFor(x, rows);
+  if (version == Version::kKernel) return KernelSpread(x.contiguous(), places, rows);
+  if (version != Version::kLoops) return ReferenceSpread(x, places, rows);
   const at::Tensor from = x.contiguous(), at_rows = places.contiguous();
   const at::Tensor out =
       gaps ? at::zeros({rows, x.size(1)}, x.options()) : at::empty({rows, x.size(1)}, x.options());
@@ -54,7 +103,9 @@ at::Tensor SpreadRows(const at::Tensor& x, const at::Tensor& places, int64_t row
 
 at::Tensor SumRows(const at::Tensor& rows, const at::Tensor& places, int64_t copies) {
   TRIREME_CHECK(rows.dim() == 2 && rows.size(0) % copies == 0);
-  if (!FastOnCpu(rows)) return ReferenceSum(rows, places, copies);
+  const Version version = VersionFor(rows, rows.size(0));
+  if (version == Version::kKernel) return KernelSum(rows.contiguous(), places, copies);
+  if (version != Version::kLoops) return ReferenceSum(rows, places, copies);
   const at::Tensor from = rows.contiguous(), at_rows = places.contiguous();
   const at::Tensor out = at::empty({places.size(0), rows.size(1)}, rows.options());
   const cpu::Places where{.rows = Data<int64_t>(at_rows),

@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 
 #include "ops/choose.h"
 
@@ -78,6 +79,30 @@ at::Tensor CausalAttention(const at::Tensor& query, const at::Tensor& key, const
                                                            /*sync=*/false,
                                                            /*softmax_layout=*/std::string()});
   return results[0].toTensor();
+}
+
+at::Tensor GroupedProducts(const at::Tensor& x, const at::Tensor& factors, const std::vector<int64_t>& ends) {
+  constexpr int64_t kOneResult = 3, kByRows = 0, kEnds = 0, kNoActivation = 0;
+  const c10::IValue none;
+  const at::Tensor groups = at::tensor(ends, at::kLong).to(x.device());
+  const Stack results =
+      Call("npu::npu_grouped_matmul", {c10::List<at::Tensor>({x}), c10::List<at::Tensor>({factors}),
+                                       /*bias=*/none,
+                                       /*scale=*/none,
+                                       /*offset=*/none,
+                                       /*antiquant_scale=*/none,
+                                       /*antiquant_offset=*/none,
+                                       /*per_token_scale=*/none, groups,
+                                       /*activation_input=*/none,
+                                       /*activation_quant_scale=*/none,
+                                       /*activation_quant_offset=*/none,
+                                       /*split_item=*/kOneResult,
+                                       /*group_type=*/kByRows,
+                                       /*group_list_type=*/kEnds,
+                                       /*act_type=*/kNoActivation,
+                                       /*tuning_config=*/none,
+                                       /*output_dtype=*/none});
+  return results[0].toTensorVector()[0];
 }
 
 }  // namespace trireme::npu

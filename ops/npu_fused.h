@@ -4,7 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace trireme::npu {
 
@@ -27,5 +29,9 @@ at::Tensor Rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tenso
 // Causal; query [rows, heads, length, dim], key and value with as many heads or fewer. Differentiable.
 at::Tensor CausalAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                            double scale);
+
+// Rows up to ends[0] times factors[0], those up to ends[1] times factors[1], …: [rows, columns] of
+// [rows, inputs] and [groups, inputs, columns].
+at::Tensor GroupedProducts(const at::Tensor& x, const at::Tensor& factors, const std::vector<int64_t>& ends);
 
 }  // namespace trireme::npu

@@ -16,8 +16,8 @@ std::set<std::string>& Off() {
 }  // namespace
 
 const std::vector<std::string>& OperatorNames() {
-  static const std::vector<std::string> names = {"rms_norm", "swiglu",     "heads",        "cross_entropy",
-                                                 "adamw",    "accumulate", "gradient_norm"};
+  static const std::vector<std::string> names = {"rms_norm", "swiglu",     "heads",         "cross_entropy",
+                                                 "adamw",    "accumulate", "gradient_norm", "moe_permute"};
   return names;
 }
 
