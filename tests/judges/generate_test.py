@@ -15,7 +15,8 @@ import torch
 import transformers
 
 import tiny_models
-from program import BUILD, failure_text, start
+from expectations import expect, failures
+from program import BUILD, failure_text, start, words_of
 
 NEW, ROWS, CLEAR = 10, 6, 2e-3
 FP32 = ["model.dtype=fp32"]
@@ -24,17 +25,6 @@ Case = collections.namedtuple("Case", "family settings batch")
 NPU_CASES = [Case(family, ["parallel.tensor=2"], 4) for family in ("qwen2", "deepseek_v3")]
 NPU_CASES += [Case("llama3", ["parallel.pipeline=2"], 4), Case("mixtral", ["parallel.expert=2"], 2)]
 Judge = collections.namedtuple("Judge", "model rows wanted")
-failures = []
-
-
-def expect(condition, name, text=""):
-    print(f"{'ok' if condition else 'FAILED'}: {name} {'' if condition else text}", flush=True)
-    if not condition:
-        failures.append(name)
-
-
-def words_of(settings):
-    return [word for setting in settings for word in ("--set", setting)]
 
 
 def likeliest(model, ids, count=NEW, ends=None):

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-from program import BUILD, failure_text, run, start
+from expectations import expect, failures
+from program import BUILD, failure_text, run, start, words_of
 
 STEPS, LIMIT = 10, 1e-5
 RUN = "examples/bytes/run.yaml"
@@ -21,17 +22,6 @@ RUNS = {
     4: [["parallel.tensor=2", "parallel.pipeline=2", "parallel.schedule=dualpipev"],
         ["parallel.tensor=2", "parallel.zero=3"]],
 }
-failures = []
-
-
-def expect(condition, name, text=""):
-    print(f"{'ok' if condition else 'FAILED'}: {name} {'' if condition else text}", flush=True)
-    if not condition:
-        failures.append(name)
-
-
-def words_of(settings):
-    return [word for setting in settings for word in ("--set", setting)]
 
 
 def read_log(folder):

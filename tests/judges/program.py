@@ -9,12 +9,14 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
 HANG_SECONDS = 300  # nothing here works for a tenth of that: longer is a hang
 
 
+def words_of(settings):
+    """As a command line says them."""
+    return [word for setting in settings for word in ("--set", setting)]
+
+
 def run(ranks, words, settings=(), threads=1, hang_seconds=HANG_SECONDS):
     """Status, stdout and stderr of `trireme WORDS --set SETTING…`; under mpirun where ranks is not None."""
-    command = [BUILD / "trireme", *words]
-    for setting in settings:
-        command += ["--set", setting]
-    return start(ranks, command, threads, hang_seconds)
+    return start(ranks, [BUILD / "trireme", *words, *words_of(settings)], threads, hang_seconds)
 
 
 def start(ranks, command, threads=1, hang_seconds=HANG_SECONDS, variables=None, stdin=""):

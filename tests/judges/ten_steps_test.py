@@ -14,7 +14,7 @@ from program import failure_text, run
 
 STEPS, BATCH, EPOCH = 10, 4, 12  # EPOCH: rows that train something; steps take them in turn and begin anew
 # Seed 5 has an embedding element whose gradient is all rounding: AdamW turns its sign into a whole step, and norms part
-# by 2e-4 under another order of sums. With seed 7 fp32 stays within 1e-6 of fp64 for all three families.
+# by 2e-4 under another order of sums. With seed 7 fp32 stays within 2e-6 of fp64 for all three families.
 SEED = 7
 # Measured on transformers: fp32 strays from fp64 by 1e-7 (loss) and 8e-7 (norm). What is to be caught: decay of norms
 # and biases 2.4e-4, an eps of 1e-6 1.9e-4, a beta2 of 0.951 2.5e-5.
