@@ -24,7 +24,21 @@ AdapterModule Commonest(const AdapterPlan& plan) {
   return best;
 }
 
+bool Matches(const std::string& module, const std::string& pattern) {
+  const std::regex named("(.*\\.)?(" + pattern + ")");
+  for (const std::string& name : {module, NameInTransformers(module)}) {
+    if (std::regex_match(name, named) || std::regex_match(name + ".weight", named)) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::string NameInTransformers(std::string name) {
+  const std::string other = Concat(".", kMixtralBlock, ".");
+  const size_t place = name.find(other);
+  return place == std::string::npos ? name : name.replace(place, other.size(), ".mlp.");
+}
 
 AdapterConfig::AdapterConfig(const std::string& text, const std::string& where)
     : config_(ParseJson(text, where)) {
@@ -54,9 +68,7 @@ void AdapterConfig::Check(const std::string& where) const {
 double AdapterConfig::Of(const char* patterns, const char* otherwise, const std::string& module) const {
   if (config_.contains(patterns) && config_[patterns].is_object()) {
     for (const auto& [pattern, value] : config_[patterns].items()) {
-      if (value.is_number() && std::regex_match(module, std::regex("(.*\\.)?(" + pattern + ")"))) {
-        return value.get<double>();
-      }
+      if (value.is_number() && Matches(module, pattern)) return value.get<double>();
     }
   }
   return config_[otherwise].get<double>();

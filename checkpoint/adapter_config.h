@@ -14,12 +14,18 @@ inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
 // In an adapter that ties them PEFT wants both.
 inline constexpr char kTiedHead[] = "lm_head.weight", kTiedEmbedding[] = "model.embed_tokens.weight";
 
+// What Mixtral's files call the mlp that has the experts. transformers 5, and PEFT with it, calls it mlp.
+inline constexpr char kMixtralBlock[] = "block_sparse_moe";
+std::string NameInTransformers(std::string name);
+
 class AdapterConfig {
  public:
   // `where` stands before messages.
   AdapterConfig(const std::string& text, const std::string& where);
 
-  // Patterns match the end of a module's name, as PEFT does.
+  const Json& json() const { return config_; }
+  // Patterns match the end of a module's name, as PEFT does, or of its weight's; in the files or in
+  // transformers.
   double AlphaOf(const std::string& module) const { return Of("alpha_pattern", "lora_alpha", module); }
   double RankOf(const std::string& module) const { return Of("rank_pattern", "r", module); }
   bool rslora() const { return Is("use_rslora"); }

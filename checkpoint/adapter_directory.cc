@@ -1,5 +1,7 @@
 #include "checkpoint/adapter_directory.h"
 
+#include <algorithm>
+#include <cmath>
 #include <regex>
 #include <tuple>
 #include <utility>
@@ -109,40 +111,76 @@ void AdapterDirectory::Split(const std::string& stem, const FusedExperts& fused)
   }
 }
 
-// A is [experts, rank, in] and B [out, rank, experts], each with two dims in one.
+// One expert's share of both tensors.
+struct AdapterDirectory::Part {
+  int64_t experts = 0, expert = 0;
+  int64_t ranks = 0, first_rank = 0, rank = 0;  // of an expert in the tensors, and those of the part
+  int64_t first_row = 0, rows = 0;              // of B
+};
+
+// A is [experts, rank, in] and B [out, rank, experts], each with two dims in one. Gate and up read all ranks,
+// or half of them each where the file says so.
 void AdapterDirectory::SplitPair(const std::string& stem, const TensorView& a, const TensorView& b,
                                  bool gate_up) {
   const std::string module = stem + (gate_up ? ".gate_up_proj" : ".down_proj");
   const auto rank = static_cast<int64_t>(config_->RankOf(module));
-  if (rank < 1 || a.shape[0] % rank != 0 || b.shape[1] != a.shape[0] || (gate_up && b.shape[0] % 2 != 0)) {
+  const auto said = file_->metadata().find(kGateUpKey);
+  const bool blocks = gate_up && said != file_->metadata().end() && said->second == kGateUpBlocks;
+  if (rank < 1 || a.shape[0] % rank != 0 || b.shape[1] != a.shape[0] || (gate_up && b.shape[0] % 2 != 0) ||
+      (blocks && rank % 2 != 0)) {
     throw InputError(file_->path().string(), ": '", module, "': A ", ShapeText(a.shape), " and B ",
                      ShapeText(b.shape), " are no experts of rank ", rank);
   }
-  const int64_t experts = a.shape[0] / rank, in = a.shape[1];
   const std::vector<std::string> words =
       gate_up ? std::vector{experts_.gate, experts_.up} : std::vector{experts_.down};
-  const int64_t rows = b.shape[0] / static_cast<int64_t>(words.size());
-  const auto bytes = static_cast<size_t>(rank * in * ByteSize(a.dtype));
-  for (int64_t expert = 0; expert < experts; ++expert) {
-    for (size_t i = 0; i < words.size(); ++i) {
-      const std::string name = Concat(stem, ".", expert, ".", words[i]);
-      views_[name + std::string(kFirst)] = {
-          a.dtype, {rank, in}, a.bytes.subspan(static_cast<size_t>(expert) * bytes, bytes)};
-      alphas_[name] = config_->AlphaOf(module);
-      TakeColumns(name + std::string(kSecond), b, static_cast<int64_t>(i) * rows, rows, experts, expert);
+  const auto count = static_cast<int64_t>(words.size());
+  Part part{.experts = a.shape[0] / rank, .ranks = rank, .rank = blocks ? rank / 2 : rank};
+  part.rows = b.shape[0] / count;
+  // The scale stays what it was.
+  const double share = config_->rslora() ? std::sqrt(0.5) : 0.5;
+  const double alpha = config_->AlphaOf(module) * (blocks ? share : 1);
+  for (; part.expert < part.experts; ++part.expert) {
+    for (int64_t i = 0; i < count; ++i) {
+      const std::string name = Concat(stem, ".", part.expert, ".", words[static_cast<size_t>(i)]);
+      part.first_row = i * part.rows;
+      part.first_rank = blocks ? i * part.rank : 0;
+      alphas_[name] = std::round(alpha * 1e6) / 1e6;  // 16 comes back as 16 where a root went in between
+      TakePart(name, a, b, part);
     }
+  }
+  if (blocks) {
+    for (const std::string& word : words) DropEmptyBlock(stem, word, part.experts);
   }
 }
 
-// B of one expert, whose columns lie `experts` apart.
-void AdapterDirectory::TakeColumns(const std::string& name, const TensorView& b, int64_t first_row,
-                                   int64_t rows, int64_t experts, int64_t expert) {
-  const int64_t rank = b.shape[1] / experts;
-  memory_.emplace_back(static_cast<size_t>(rows * rank * ByteSize(b.dtype)));
-  CopyBox({rows, rank},
-          {b.dtype, Advance(b.bytes.data(), b.dtype, first_row * b.shape[1] + expert), {b.shape[1], experts}},
-          {b.dtype, memory_.back().data(), {rank, 1}});
-  views_[name] = {b.dtype, {rows, rank}, memory_.back()};
+// A projection that had no pair when the file was written left zeros behind in both matrices.
+void AdapterDirectory::DropEmptyBlock(const std::string& stem, const std::string& word, int64_t experts) {
+  std::vector<std::string> names;
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    for (const std::string_view matrix : {kFirst, kSecond}) {
+      names.push_back(Concat(stem, ".", expert, ".", word, matrix));
+      const std::span<const std::byte> bytes = views_.at(names.back()).bytes;
+      if (std::any_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte != std::byte{}; })) return;
+    }
+  }
+  for (const std::string& name : names) views_.erase(name);
+}
+
+// B's columns of one expert lie `experts` apart.
+void AdapterDirectory::TakePart(const std::string& name, const TensorView& a, const TensorView& b,
+                                const Part& part) {
+  const int64_t in = a.shape[1], first = part.expert * part.ranks + part.first_rank;
+  const auto row_bytes = static_cast<size_t>(in * ByteSize(a.dtype));
+  views_[name + std::string(kFirst)] = {
+      a.dtype,
+      {part.rank, in},
+      a.bytes.subspan(static_cast<size_t>(first) * row_bytes, static_cast<size_t>(part.rank) * row_bytes)};
+  memory_.emplace_back(static_cast<size_t>(part.rows * part.rank * ByteSize(b.dtype)));
+  const int64_t place = part.first_row * b.shape[1] + part.first_rank * part.experts + part.expert;
+  CopyBox({part.rows, part.rank},
+          {b.dtype, Advance(b.bytes.data(), b.dtype, place), {b.shape[1], part.experts}},
+          {b.dtype, memory_.back().data(), {part.rank, 1}});
+  views_[name + std::string(kSecond)] = {b.dtype, {part.rows, part.rank}, memory_.back()};
 }
 
 AdapterPlan AdapterDirectory::Plan() const {

@@ -21,6 +21,10 @@ struct ExpertNames {
   std::string block = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
 };
 
+// In the metadata of a file whose gate and up of all experts are blocks of twice the rank, so that they are
+// read as two pairs again.
+inline constexpr char kGateUpKey[] = "experts.gate_up", kGateUpBlocks[] = "blocks";
+
 // The tensors of a low-rank pair.
 struct PairNames {
   std::string module, a, b;
@@ -52,8 +56,9 @@ class AdapterDirectory : public TensorSource {
   void Take(const std::string& name, const TensorView& view);
   void Split(const std::string& stem, const FusedExperts& fused);
   void SplitPair(const std::string& stem, const TensorView& a, const TensorView& b, bool gate_up);
-  void TakeColumns(const std::string& name, const TensorView& b, int64_t first_row, int64_t rows,
-                   int64_t experts, int64_t expert);
+  struct Part;
+  void TakePart(const std::string& name, const TensorView& a, const TensorView& b, const Part& part);
+  void DropEmptyBlock(const std::string& stem, const std::string& word, int64_t experts);
 
   std::filesystem::path directory_;
   ExpertNames experts_;

@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <set>
 #include <string>
 #include <system_error>
 #include <utility>
 
-#include "checkpoint/adapter_config.h"
+#include "checkpoint/adapter_directory.h"
+#include "checkpoint/adapter_writer.h"
 #include "checkpoint/carried_files.h"
 #include "checkpoint/elements.h"
 #include "checkpoint/file_system.h"
@@ -159,25 +159,20 @@ void Prepare(const std::filesystem::path& target, const ConvertOptions& options,
   crew.barrier();
 }
 
+bool HasExperts(const std::string& model_config, const std::string& where) {
+  const Json config = ParseJson(model_config, where);
+  return config.contains("num_experts") || config.contains("num_local_experts") ||
+         config.contains("n_routed_experts");
+}
+
 // An adapter is small: rank 0 writes it alone, from memory.
 void ExportAdapter(const HfDirectory& source, const std::filesystem::path& target,
                    const ConvertOptions& options, const Crew& crew) {
   Prepare(target, options, crew);
   if (crew.rank == 0) {
-    const std::string& config = source.store()->manifest().adapter_config();
-    const bool ties = AdapterConfig(config, source.path().string()).ties();
-    std::deque<std::vector<std::byte>> memory;
-    std::vector<TensorToWrite> tensors;
-    for (const PlannedTensor& tensor : TensorsOf(source, options)) {
-      Prepared prepared(options);
-      const auto* data = static_cast<const std::byte*>(prepared.Elements(source, tensor));
-      const void* copy = memory.emplace_back(data, data + tensor.bytes()).data();
-      tensors.push_back({kAdapterPrefix + tensor.name, tensor.dtype, tensor.shape, copy});
-      if (!ties || tensor.name != kTiedEmbedding) continue;
-      tensors.push_back({Concat(kAdapterPrefix, kTiedHead), tensor.dtype, tensor.shape, copy});
-    }
-    WriteSafetensors(PartOf(target) / kAdapterWeightsFile, std::move(tensors));
-    WriteWhole(PartOf(target) / kAdapterConfigFile, config);
+    const bool experts = HasExperts(source.store()->manifest().model_config(), source.path().string());
+    WriteAdapter(AdapterDirectory(source.path()), PartOf(target),
+                 {.dtype = options.dtype, .fuse_experts = experts && !options.experts_apart});
     Publish(target);
   }
   crew.barrier();

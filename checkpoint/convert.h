@@ -28,6 +28,7 @@ struct ConvertOptions {
   int64_t shard_bytes = 5'000'000'000;  // largest weights file; a larger tensor has one alone
   const TensorChange* change = nullptr;
   bool replace = false;            // a target that is there
+  bool experts_apart = false;      // of an adapter: one by one
   std::string writer = "trireme";  // the program, for a checkpoint's manifest
 };
 

@@ -9,6 +9,7 @@
 #include "core/base/process.h"
 #include "core/base/random.h"
 #include "core/cli/command.h"
+#include "core/tensor/counted_memory.h"
 #include "core/tensor/matrix_rate.h"
 #include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
@@ -34,35 +35,45 @@ std::vector<Row> RandomRows(int64_t count, int64_t length, int64_t vocabulary, u
   return rows;
 }
 
-struct StepTimes {  // seconds
+struct StepCosts {  // seconds
   double step = 0;
   double compute = 0;
   double exposed_comm = 0;  // waiting for others, the pipeline aside
   double bubble = 0;        // waiting for the pipeline
   double optimizer = 0;     // norm, clipping, update
+  // Bytes: what tensors had before, and the most beyond it while passing forward and backward.
+  int64_t states = 0, activations = 0;
 };
 
-StepTimes TimeStep(Trainer& trainer, const std::vector<Row>& rows, double learning_rate) {
+StepCosts TimeStep(Trainer& trainer, const std::vector<Row>& rows, double learning_rate) {
   const auto seconds = [](Clock::time_point a, Clock::time_point b) {
     return std::chrono::duration<double>(b - a).count();
   };
   const double pipeline = trainer.pipeline_wait_seconds(), other = trainer.other_wait_seconds();
+  const int64_t states = trainer.tensors().tensor_bytes();
+  trainer.tensors().ResetTensorPeak();
   const Clock::time_point start = Clock::now();
   trainer.Pass(rows);
   trainer.tensors().Synchronize();
   const Clock::time_point passed = Clock::now();
+  const int64_t most = trainer.tensors().tensor_peak_bytes();
   const double other_in_pass = trainer.other_wait_seconds() - other;
   trainer.FinishGradients();
   trainer.optimizer().Update(learning_rate);
   trainer.tensors().Synchronize();
   const Clock::time_point end = Clock::now();
-  StepTimes times{.step = seconds(start, end),
+  StepCosts times{.step = seconds(start, end),
                   .exposed_comm = trainer.other_wait_seconds() - other,
-                  .bubble = trainer.pipeline_wait_seconds() - pipeline};
+                  .bubble = trainer.pipeline_wait_seconds() - pipeline,
+                  .states = states,
+                  .activations = most - states};
   times.compute = seconds(start, passed) - other_in_pass - times.bubble;
   times.optimizer = seconds(passed, end) - (times.exposed_comm - other_in_pass);
   return times;
 }
+
+// Of the rank that has the most, in GiB.
+double Largest(Job& job, int64_t bytes) { return job.Max(static_cast<double>(bytes) / (1 << 30)); }
 
 void BenchStep(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
@@ -73,18 +84,20 @@ void BenchStep(const Arguments& arguments, Job& job) {
   const int64_t length = config.data().max_length(), batch = config.run().global_batch();
   const int64_t steps = arguments.integer("steps", 5, 1);
 
+  CountedMemory::Begin();
   Trainer trainer(config, graph, plan, job, dtype);
   trainer.DrawWeights(static_cast<uint64_t>(config.run().seed()));
   const std::vector<Row> rows =
       RandomRows(batch, length, VocabularyOf(graph), static_cast<uint64_t>(config.run().seed()));
-  StepTimes best;
+  StepCosts best;
   for (int64_t i = 0; i <= steps; ++i) {  // the first warms up
     job.Barrier();
-    StepTimes times = TimeStep(trainer, rows, config.optimizer().lr());
+    StepCosts times = TimeStep(trainer, rows, config.optimizer().lr());
     times.step = job.Max(times.step);
     if (i == 1 || (i > 1 && times.step < best.step)) best = times;
   }
-  const double memory = job.Max(static_cast<double>(trainer.tensors().peak_bytes()) / (1 << 30));
+  const double memory = Largest(job, trainer.tensors().peak_bytes());
+  const double states_gib = Largest(job, best.states), activations_gib = Largest(job, best.activations);
   job.Barrier();
   const double rate = MeasureMatrixRate(dtype, trainer.tensors()) * job.world();
   const double flops = ModelFlops(graph, batch, length) / best.step;
@@ -94,6 +107,8 @@ void BenchStep(const Arguments& arguments, Job& job) {
                          {"tflops", flops / 1e12},
                          {"mfu", flops / rate},
                          {"peak_memory_gib", memory},
+                         {"states_gib", states_gib},
+                         {"activations_gib", activations_gib},
                          {"compute_seconds", best.compute},
                          {"exposed_comm_seconds", best.exposed_comm},
                          {"bubble_seconds", best.bubble},
@@ -108,7 +123,9 @@ constexpr const char* kSummary =
     "run.global_batch rows of data.max_length tokens in micro batches of run.micro_batch; of DIR only\n"
     "config.json is read. Step time is the slowest rank's, its parts are rank 0's; mfu compares with the\n"
     "matrix products that all ranks can make, measured in the same run; peak_memory_gib is the largest "
-    "rank's.";
+    "rank's,\n"
+    "states_gib what its tensors have between steps, activations_gib the most that they have beyond it in a "
+    "pass forward and backward.";
 
 }  // namespace
 

@@ -52,7 +52,8 @@ void ConvertModel(const Arguments& arguments, Job& job) {
   const std::filesystem::path from = arguments.value("from"), to = arguments.value("to");
   const ConvertOptions options{.dtype = WantedType(arguments),
                                .shard_bytes = arguments.integer("shard-bytes", 5'000'000'000, 1),
-                               .replace = arguments.has("force")};
+                               .replace = arguments.has("force"),
+                               .experts_apart = arguments.has("experts-apart")};
   const bool exporting = IsCheckpoint(from);
   if (arguments.has("verify")) RefuseUnverifiable(from);
   const HfDirectory source(from);
@@ -108,6 +109,8 @@ Command ConvertCommand() {
                {.name = "shard-bytes",
                 .value_name = "N",
                 .help = "most bytes of one weights file of a Hugging Face directory; by default 5000000000"},
+               {.name = "experts-apart",
+                .help = "in an adapter: experts one by one, not all of a layer in one tensor"},
                {.name = "force", .help = "replace a directory that is there already"},
                {.name = "verify",
                 .help = "compare every tensor afterwards, and what both models make of the same tokens"}},

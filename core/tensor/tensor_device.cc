@@ -2,6 +2,7 @@
 
 #include "core/base/process.h"
 #include "core/npu/npu.h"
+#include "core/tensor/counted_memory.h"
 
 namespace trireme {
 
@@ -20,6 +21,19 @@ void TensorDevice::Synchronize() const {
 
 int64_t TensorDevice::peak_bytes() const {
   return is_cpu() ? PeakResidentBytes() : npu_->bridge().Memory(npu_->device()).peak_allocated;
+}
+
+int64_t TensorDevice::tensor_bytes() const {
+  return is_cpu() ? CountedMemory::bytes() : npu_->bridge().Memory(npu_->device()).allocated;
+}
+
+int64_t TensorDevice::tensor_peak_bytes() const {
+  return is_cpu() ? CountedMemory::peak() : npu_->bridge().Memory(npu_->device()).peak_allocated;
+}
+
+void TensorDevice::ResetTensorPeak() const {
+  if (is_cpu()) return CountedMemory::ResetPeak();
+  npu_->bridge().ResetPeak(npu_->device());
 }
 
 }  // namespace trireme

@@ -25,8 +25,13 @@ class TensorDevice {
   // The host waits for all that was computed; on the cpu nothing.
   void Synchronize() const;
 
-  // The most memory at one time since the start: resident on the cpu, the allocator's elsewhere.
+  // The most memory at one time: resident on the cpu since the start, elsewhere the allocator's since
+  // ResetTensorPeak.
   int64_t peak_bytes() const;
+  // What tensors have now, and the most since ResetTensorPeak. On the cpu CountedMemory must have begun.
+  int64_t tensor_bytes() const;
+  int64_t tensor_peak_bytes() const;
+  void ResetTensorPeak() const;
 
  private:
   explicit TensorDevice(Npu* npu) : npu_(npu) {}

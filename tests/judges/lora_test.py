@@ -6,6 +6,7 @@ import json
 import pathlib
 import sys
 import tempfile
+import warnings
 
 import peft
 import torch
@@ -367,6 +368,53 @@ def judge_dropout(folder, judges):
             check(f"{what}: {error:.1e}", error > 1e-3 if differs else error <= 2e-5)
 
 
+# Runs that adapt every projection of a model with experts. family, changes of the model, settings
+WHOLE = [
+    ("deepseek_v3", {}, ["tuning.targets=[all-linear, gate]"]),
+    ("deepseek_v2", {}, ["tuning.rslora=true"]),
+    ("qwen2_moe", {}, ["tuning.targets=[all-linear, shared_expert_gate]"]),
+    ("qwen3_moe", {}, ["tuning.rank=3"]),
+    ("mixtral", {}, ["tuning.targets=[all-linear, gate]", "tuning.rslora=true"]),
+    ("qwen3_moe", {}, ["tuning.targets=[up_proj, q_proj]"]),
+    ("deepseek_v3", {}, ["tuning.targets=[shared_experts.gate_proj, layers.0.mlp.up_proj]"]),
+]
+
+
+def judge_whole(folder, judges):
+    """What such runs leave, PEFT loads as it is: routed experts beside shared ones, dense layers and routers. The same
+    adapter as a checkpoint, or with its experts written one by one, gives the program the same gradients."""
+    runs, commands = [], []
+    for number, (family, changes, settings) in enumerate(WHOLE):
+        model, output = folder / f"whole-model-{number}", folder / f"whole-{number}"
+        make_model(model, family, changes)
+        judged = Judged(model, output / "final", None, None)
+        commands.append(train_words(judged, folder / "train.jsonl", output, [
+            "run.steps=3", "optimizer.lr=0.05", "tuning.rank=4", "tuning.alpha=12", "run.save_every=3", *settings]))
+        saved, apart = output / "checkpoint-3", folder / f"apart-{number}"
+        commands.append(["convert", "--from", saved, "--to", apart, "--experts-apart"])
+        commands += [["grads", "--model", model, "--rows", folder / "rows.jsonl", "--out", folder / f"{name}-{number}",
+                      "--adapters", path] for name, path in (("f", output / "final"), ("c", saved), ("a", apart))]
+        runs.append((family, settings, judged))
+    lines, result = many(None, commands, folder)
+    printed = [json.loads(line) for line in lines if line.startswith("{") and "grad_norm" in line]
+    check("runs of every projection end", len(printed) == 3 * len(WHOLE), failure_text(result))
+    for number, (family, settings, judged) in enumerate(runs[:len(printed) // 3]):
+        final, checkpoint, apart = printed[3 * number:3 * number + 3]
+        grads = [load_file(folder / f"{name}-{number}") for name in "fca"]
+        same = all(one.keys() == grads[0].keys() and all(torch.equal(one[key], grads[0][key]) for key in one)
+                   for one in grads)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            tuned = load_tuned(judged, trainable=False)
+            plain = transformers.AutoModelForCausalLM.from_pretrained(judged.model, dtype=torch.float32)
+        wanted = tiny_models.loss_of(tuned, ROWS)
+        error, effect = (grads_test.relative(wanted, other) for other in (final["loss"], tiny_models.loss_of(plain, ROWS)))
+        missing = [str(warning.message)[:300] for warning in warned if "missing" in str(warning.message)]
+        check(f"PEFT reads what a run of {family} {' '.join(settings)} leaves: loss {error:.1e}, moved by {effect:.1e}",
+              error <= 1e-5 and effect > 1e-3 and not missing, missing)
+        check(f"{len(grads[0])} gradients of it, of its checkpoint and with experts apart are the same", same)
+
+
 def judge_resume(folder, judges):
     """A run that stops and goes on under another layout; its checkpoint has no base, and serves as an adapter."""
     judged, output, never_stopped = judges["all-linear"], folder / "resumed", folder / "never-stopped"
@@ -454,6 +502,7 @@ def main():
         judge_refusals(folder, judges)
         finals = judge_steps(folder, judges)
         judge_final(folder, judges, finals)
+        judge_whole(folder, judges)
         judge_dropout(folder, judges)
         judge_resume(folder, judges)
         judge_writing(folder, judges)

@@ -1,0 +1,30 @@
+// Low-rank pairs of experts, from one by one to the two tensors a layer in which PEFT keeps them with
+// transformers 5: gate|up and down of all experts. Gate and up keep a pair each, as blocks of twice the rank.
+// Reading such tensors is adapter_directory.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/adapter_directory.h"
+
+namespace trireme {
+
+// One of the two, with its rank and alpha.
+struct FusedPair {
+  std::string parameter;  // "model.layers.0.mlp.experts.gate_up_proj", as transformers names it
+  std::string a_name, b_name;
+  AdapterModule module = {};
+  Shape a_shape = {}, b_shape = {};  // [experts · rank, in] and [out, rank · experts]
+  std::vector<float> a = {}, b = {};
+};
+
+struct FusedAdapter {
+  std::vector<FusedPair> pairs;
+  std::string config;  // adapter_config.json
+};
+
+// Of an adapter whose experts are named one by one.
+FusedAdapter FuseExperts(const AdapterDirectory& adapter);
+
+}  // namespace trireme

@@ -1,0 +1,91 @@
+#include "checkpoint/adapter_writer.h"
+
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/adapter_fusion.h"
+#include "checkpoint/elements.h"
+#include "checkpoint/safetensors_writer.h"
+#include "checkpoint/whole_file.h"
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+// Tensors with the memory they lie in.
+class Tensors {
+ public:
+  explicit Tensors(const AdapterOptions& options) : options_(options) {}
+
+  // Written in the options' type or else in `own`.
+  void Add(const std::string& name, DType dtype, const Shape& shape, const void* data, DType own) {
+    const DType wanted = options_.dtype.value_or(own);
+    const auto count = static_cast<size_t>(Elements(shape));
+    std::vector<std::byte>& memory = memory_.emplace_back(count * static_cast<size_t>(ByteSize(wanted)));
+    Convert(dtype, data, wanted, memory.data(), count);
+    tensors_.push_back({kAdapterPrefix + name, wanted, shape, memory.data()});
+  }
+  std::vector<TensorToWrite> Take() { return std::move(tensors_); }
+
+ private:
+  AdapterOptions options_;
+  std::deque<std::vector<std::byte>> memory_;
+  std::vector<TensorToWrite> tensors_;
+};
+
+bool IsExperts(const std::string& name) {
+  return PairOf(name) && name.find(".experts.") != std::string::npos;
+}
+
+// The type that the experts' tensors have.
+DType TypeOfExperts(const AdapterDirectory& adapter) {
+  for (const std::string& name : adapter.Names()) {
+    if (IsExperts(name)) return adapter.Describe(name).dtype;
+  }
+  return DType::kFp32;
+}
+
+void AddFused(const FusedAdapter& fused, DType dtype, Tensors& tensors) {
+  for (const FusedPair& pair : fused.pairs) {
+    tensors.Add(pair.a_name, DType::kFp32, pair.a_shape, pair.a.data(), dtype);
+    tensors.Add(pair.b_name, DType::kFp32, pair.b_shape, pair.b.data(), dtype);
+  }
+}
+
+void WriteText(const std::filesystem::path& path, const std::string& text) {
+  WholeFile file(path);
+  file.Write(text.data(), text.size());
+  file.Commit();
+}
+
+}  // namespace
+
+void WriteAdapter(const AdapterDirectory& adapter, const std::filesystem::path& directory,
+                  const AdapterOptions& options) {
+  Tensors tensors(options);
+  const bool fuse = options.fuse_experts;
+  for (const std::string& name : adapter.Names()) {
+    if (fuse && IsExperts(name)) continue;
+    const TensorView& view = adapter.Find(name);
+    tensors.Add(fuse ? NameInTransformers(name) : name, view.dtype, view.shape, view.bytes.data(),
+                view.dtype);
+    if (adapter.config().ties() && name == kTiedEmbedding) {
+      tensors.Add(kTiedHead, view.dtype, view.shape, view.bytes.data(), view.dtype);
+    }
+  }
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  std::string config = adapter.config().json().dump(2) + "\n";
+  if (fuse) {
+    const FusedAdapter fused = FuseExperts(adapter);
+    AddFused(fused, TypeOfExperts(adapter), tensors);
+    metadata[kGateUpKey] = kGateUpBlocks;
+    config = fused.config;
+  }
+  WriteSafetensors(directory / kAdapterWeightsFile, tensors.Take(), metadata);
+  WriteText(directory / kAdapterConfigFile, config);
+}
+
+}  // namespace trireme
