@@ -16,34 +16,17 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "core/tensor/torch_errors.h"
-#include "ops/accumulate.h"
-#include "ops/adamw.h"
-#include "ops/choose.h"
-#include "ops/gradient_norm.h"
-#include "ops/heads.h"
-#include "ops/rms_norm.h"
-#include "ops/softmax_cross_entropy.h"
-#include "ops/swiglu.h"
+#include "launch/bench_ops_cases.h"
 
 namespace trireme {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Tensors = std::vector<at::Tensor>;
+using Tensors = OperatorCase::Tensors;
 
 struct Settings {
   int64_t rows = 0, columns = 0, repeats = 0;
   std::string only, impl;
-};
-
-// What is timed: the operator, the same by ATen, and how many bytes each direction must move at least.
-struct Case {
-  std::string op;
-  double forward_bytes = 0, backward_bytes = 0;
-  at::Tensor typed;                 // says which version would run
-  std::function<Tensors()> run;     // results that have a backward pass, or none
-  std::function<Tensors()> aten{};  // the same as `run` where empty, by the reference
-  Against against{};
 };
 
 struct Best {
@@ -56,119 +39,15 @@ double Seconds(const std::function<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-void RunOnce(const std::function<Tensors()>& run, Best& best) {
+// A gradient left by an earlier run would be added to, which no run of a model does with activations.
+void RunOnce(const std::function<Tensors()>& run, at::Tensor input, Best& best) {
   Tensors results;
+  input.mutable_grad().reset();
   best.forward = std::min(best.forward, Seconds([&] { results = run(); }));
   if (results.empty() || !results[0].requires_grad()) return;
   Tensors gradients;
   for (const at::Tensor& result : results) gradients.push_back(at::ones_like(result));
   best.backward = std::min(best.backward, Seconds([&] { torch::autograd::backward(results, gradients); }));
-}
-
-at::Tensor Random(at::IntArrayRef shape, at::ScalarType type) {
-  return at::randn(shape, at::kFloat).to(type);
-}
-at::Tensor Leaf(at::IntArrayRef shape, at::ScalarType type) {
-  return Random(shape, type).set_requires_grad(true);
-}
-std::shared_ptr<Weight> MakeWeight(int64_t size, at::ScalarType type) {
-  return std::make_shared<Weight>(Weight{"weight", Random({size}, type), at::zeros({size}, at::kFloat)});
-}
-
-Case RmsNormCase(const Settings& s, at::ScalarType type) {
-  const at::Tensor x = Leaf({s.rows, s.columns}, type);
-  const auto weight = MakeWeight(s.columns, type);
-  const double bytes = static_cast<double>(x.nbytes());
-  return {"rms_norm", 2 * bytes, 3 * bytes, x, [=] { return Tensors{RmsNorm(x, *weight, 1e-6)}; }};
-}
-
-Case SwigluCase(const Settings& s, at::ScalarType type) {
-  const at::Tensor x = Leaf({s.rows, 2 * s.columns}, type);
-  const double bytes = static_cast<double>(x.nbytes());
-  return {"swiglu", 1.5 * bytes, 2.5 * bytes, x, [=] { return Tensors{SwiGlu(x)}; }};
-}
-
-// Heads of 128, four queries to a key, with norms.
-Case RotaryCase(const Settings& s, at::ScalarType type) {
-  constexpr int64_t kDim = 128;
-  const int64_t groups = std::max<int64_t>(s.columns / kDim / 6, 1);
-  const HeadShape shape{
-      .rows = 1, .length = s.rows, .heads = 4 * groups, .kv_heads = groups, .head_dim = kDim};
-  const at::Tensor qkv = Leaf({s.rows, shape.width()}, type);
-  const auto query_norm = MakeWeight(kDim, type), key_norm = MakeWeight(kDim, type);
-  std::vector<double> frequencies(kDim / 2);
-  for (size_t i = 0; i < frequencies.size(); ++i) frequencies[i] = 1.0 / static_cast<double>(i + 1);
-  const RotaryTable table = MakeRotaryTable(at::arange(s.rows, at::kLong), frequencies);
-  const double bytes = static_cast<double>(qkv.nbytes());
-  return {"heads", 2 * bytes, 3 * bytes, qkv, [=] {
-            const Heads heads = SplitHeads(qkv, shape, query_norm.get(), key_norm.get(), table);
-            return Tensors{heads.query, heads.key, heads.value};
-          }};
-}
-
-std::vector<Case> CrossEntropyCases(const Settings& s, at::ScalarType type) {
-  const at::Tensor logits = Random({s.rows, s.columns}, type);
-  const at::Tensor labels = at::randint(s.columns, {s.rows}, at::kLong), lse = at::full({s.rows}, 11.0f);
-  const double bytes = static_cast<double>(logits.nbytes());
-  const LogitColumns columns{0, s.columns};
-  const auto statistics = [=] {
-    StatisticsOfLogits(logits, labels, columns);
-    return Tensors{};
-  };
-  const auto gradient = [=] {
-    LogitsToGradient(logits, labels, columns, lse, 1e-3);
-    return Tensors{};
-  };
-  return {{"cross_entropy", bytes, 0, logits, statistics},
-          {"cross_entropy gradient", 2 * bytes, 0, logits, gradient}};
-}
-
-Case AdamWCase(const Settings& s, at::ScalarType type) {
-  const int64_t n = s.rows * s.columns;
-  const AdamWTensors t{Random({n}, at::kFloat), at::zeros({n}), at::zeros({n}), Random({n}, at::kFloat),
-                       Random({n}, type)};
-  const auto ours = [=] {
-    AdamW(t, {});
-    return Tensors{};
-  };
-  const auto fused = [=] {
-    Tensors master{t.master}, gradient{t.gradient}, m{t.exp_avg}, v{t.exp_avg_sq};
-    at::_fused_adamw_(master, gradient, m, v, {}, {at::tensor(1.0f)}, 1e-3, 0.9, 0.999, 0.01, 1e-8,
-                      /*amsgrad=*/false, /*maximize=*/false);
-    t.parameter.copy_(t.master);
-    return Tensors{};
-  };
-  const bool loops = type == at::kFloat || type == at::kBFloat16;
-  return {"adamw",
-          static_cast<double>(n) * (28.0 + static_cast<double>(t.parameter.element_size())),
-          0,
-          t.master,
-          ours,
-          fused,
-          {.loops = loops ? "" : "loops write fp32 and bf16 parameters only"}};
-}
-
-std::vector<Case> SumCases(const Settings& s, at::ScalarType type) {
-  const int64_t n = s.rows * s.columns;
-  const at::Tensor sum = Random({n}, at::kFloat), addend = Random({n}, type);
-  const bool loops = type == at::kFloat || type == at::kBFloat16;
-  std::vector<Case> cases = {{"accumulate",
-                              static_cast<double>(n) * (8.0 + static_cast<double>(addend.element_size())),
-                              0,
-                              sum,
-                              [=] {
-                                AddInto(sum, addend);
-                                return Tensors{};
-                              },
-                              {},
-                              {.loops = loops ? "" : "loops add fp32 and bf16 only"}}};
-  if (type == at::kFloat) {
-    cases.push_back({"gradient_norm", static_cast<double>(n) * 4, 0, sum, [=] {
-                       SumOfSquares(sum);
-                       return Tensors{};
-                     }});
-  }
-  return cases;
 }
 
 // Bytes read and written by a plain copy, a second.
@@ -179,29 +58,25 @@ double CopyRate(const Settings& s, at::ScalarType type) {
   return 2 * static_cast<double>(from.nbytes()) / best;
 }
 
-void Measure(const Case& c, const Settings& s, const char* dtype, double copy_rate) {
+void Measure(const OperatorCase& c, const Settings& s, const char* dtype, double copy_rate) {
   if (!s.only.empty() && c.op.find(s.only) == std::string::npos) return;
   std::unique_ptr<KernelsFirst> kernels;
   const auto first = [&] {
     if (s.impl == "ascendc") kernels = std::make_unique<KernelsFirst>();
   };
   first();
-  const Version version = Choose(c.op.substr(0, c.op.find(' ')), c.typed.detach(),
-                                 {.loops = c.against.loops,
-                                  .kernel = c.against.kernel,
-                                  .vendor = c.op == "rms_norm" || c.op == "swiglu"})
-                              .version;
+  const Version version = Choose(c.op.substr(0, c.op.find(' ')), c.typed.detach(), c.against).version;
   Best ours, aten;
   for (int64_t i = 0; i <= s.repeats; ++i) {  // in turns: the machine may be shared
-    RunOnce(c.run, ours);
+    RunOnce(c.run, c.typed, ours);
     const ReferenceOnly guard;
-    RunOnce(c.aten ? c.aten : c.run, aten);
+    RunOnce(c.aten ? c.aten : c.run, c.typed, aten);
   }
   if (version == Version::kReference && !c.aten) aten = ours;
   const auto line = [&](const char* direction, double us, double aten_us, double bytes) {
     std::cout << JsonLine({{"op", c.op},
                            {"dtype", dtype},
-                           {"shape", {s.rows, s.columns}},
+                           {"shape", c.shape.empty() ? std::vector<int64_t>{s.rows, s.columns} : c.shape},
                            {"direction", direction},
                            {"us", us * 1e6},
                            {"aten_us", aten_us * 1e6},
@@ -220,13 +95,8 @@ void Measure(const Case& c, const Settings& s, const char* dtype, double copy_ra
 
 void MeasureType(const Settings& s, at::ScalarType type, const char* dtype) {
   const double copy_rate = CopyRate(s, type);
-  const auto measure = [&](const Case& c) { Measure(c, s, dtype, copy_rate); };
-  measure(RmsNormCase(s, type));
-  measure(SwigluCase(s, type));
-  measure(RotaryCase(s, type));
-  for (const Case& c : CrossEntropyCases(s, type)) measure(c);
-  measure(AdamWCase(s, type));
-  for (const Case& c : SumCases(s, type)) measure(c);
+  ForEachOperatorCase(s.rows, s.columns, type,
+                      [&](const OperatorCase& c) { Measure(c, s, dtype, copy_rate); });
 }
 
 void BenchOps(const Arguments& arguments, Job& job) {

@@ -8,8 +8,10 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "ops/ascendc/attention_merge.h"
 #include "ops/choose.h"
 #include "ops/cpu/attention.h"
+#include "ops/kernel_place.h"
 #include "ops/product.h"
 
 namespace trireme {
@@ -167,6 +169,39 @@ void FastBackward(const Heads& heads, const Sizes& s, const RowTiles& tiles, con
   });
 }
 
+// Of one head after the other.
+void LoopsMerge(const SeenAttention& seen, const SeenAttention& part) {
+  const int64_t dim = seen.output.size(-1), rows = part.log_sum_exp.numel() / seen.output.size(0);
+  const at::Tensor ones = at::ones({rows}, at::kFloat);
+  at::parallel_for(0, seen.output.size(0), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t head = begin; head < end; ++head) {
+      cpu::MergeSeen({.rows = Data<float>(part.output) + head * rows * dim,
+                      .factor = Data<float>(ones),
+                      .log_sum_exp = Data<float>(part.log_sum_exp) + head * rows},
+                     rows, dim, Data<float>(seen.output) + head * seen.output.stride(0),
+                     Data<float>(seen.log_sum_exp) + head * seen.log_sum_exp.stride(0));
+    }
+  });
+}
+
+void KernelMerge(const SeenAttention& seen, const SeenAttention& part) {
+  const int64_t rows = part.log_sum_exp.numel();
+  ascendc::AttentionMerge(PlaceOf(part.output), ElementOf(part.output), Data<float>(seen.output),
+                          Data<float>(seen.log_sum_exp), part.output.data_ptr(),
+                          Data<float>(part.log_sum_exp),
+                          {.rows = static_cast<uint64_t>(rows),
+                           .columns = static_cast<uint64_t>(seen.output.size(-1)),
+                           .run_rows = static_cast<uint64_t>(rows / seen.output.size(0)),
+                           .run_stride = static_cast<uint64_t>(seen.log_sum_exp.stride(0))});
+}
+
+void ReferenceMerge(const SeenAttention& seen, const SeenAttention& part) {
+  const at::Tensor merged = at::logaddexp(seen.log_sum_exp, part.log_sum_exp);
+  seen.output.copy_(seen.output * (seen.log_sum_exp - merged).exp().unsqueeze(-1) +
+                    part.output * (part.log_sum_exp - merged).exp().unsqueeze(-1));
+  seen.log_sum_exp.copy_(merged);
+}
+
 // One tile of one row in fp32: all heads' queries, keys and values, and the scores, unseen ones at minus
 // infinity.
 struct PlainTile {
@@ -189,13 +224,10 @@ void ReferenceAttend(const Heads& heads, const Sizes& s, int64_t row, const Atte
                      SeenAttention& seen) {
   const PlainTile plain(heads, s, row, tile);
   const auto part = [&](const at::Tensor& whole) { return whole[row].narrow(1, tile.query, tile.queries); };
+  const SeenAttention own{part(seen.output), part(seen.log_sum_exp)};
   const at::Tensor sum = at::logsumexp(plain.scores, -1);  // [kv_heads, queries · group]
-  at::Tensor output = part(seen.output), total = part(seen.log_sum_exp);
-  const at::Tensor fresh = sum.view(total.sizes()), merged = at::logaddexp(total, fresh);
-  const at::Tensor mixed =
-      at::bmm((plain.scores - sum.unsqueeze(-1)).exp(), plain.value).view(output.sizes());
-  output.copy_(output * (total - merged).exp().unsqueeze(-1) + mixed * (fresh - merged).exp().unsqueeze(-1));
-  total.copy_(merged);
+  const at::Tensor mixed = at::bmm((plain.scores - sum.unsqueeze(-1)).exp(), plain.value);
+  MergeSeen(own, {mixed.view(own.output.sizes()), sum.view(own.log_sum_exp.sizes())});
 }
 
 void ReferenceBackward(const Heads& heads, const Sizes& s, int64_t row, const AttentionTile& tile,
@@ -214,9 +246,10 @@ void ReferenceBackward(const Heads& heads, const Sizes& s, int64_t row, const At
   sums.value[row].narrow(1, tile.key, tile.keys) += at::bmm(p.transpose(1, 2), gradient);
 }
 
+// Where the loops merge, they also attend.
 bool IsFast(const Heads& heads) {
-  return FastOnCpu(heads.query) && heads.query.is_contiguous() && heads.key.is_contiguous() &&
-         heads.value.is_contiguous();
+  return Choose("attention_merge", heads.query).version == Version::kLoops && heads.query.is_contiguous() &&
+         heads.key.is_contiguous() && heads.value.is_contiguous();
 }
 
 }  // namespace
@@ -228,6 +261,20 @@ SeenAttention NothingSeen(const at::Tensor& query, int64_t value_dim) {
   const at::Tensor output = at::zeros(shape, options);
   shape.pop_back();
   return {output, at::full(shape, -std::numeric_limits<double>::infinity(), options)};
+}
+
+void MergeSeen(const SeenAttention& seen, const SeenAttention& given) {
+  if (seen.log_sum_exp.numel() == 0) return;
+  const SeenAttention part{given.output.contiguous(), given.log_sum_exp.contiguous()};
+  TRIREME_CHECK(seen.output[0].is_contiguous() && seen.log_sum_exp[0].is_contiguous());
+  switch (Choose("attention_merge", part.output).version) {
+    case Version::kLoops:
+      return LoopsMerge(seen, part);
+    case Version::kKernel:
+      return KernelMerge(seen, part);
+    default:
+      return ReferenceMerge(seen, part);
+  }
 }
 
 void AttendTiles(const Heads& heads, double scale, const RowTiles& tiles, SeenAttention& seen) {

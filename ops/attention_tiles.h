@@ -1,6 +1,7 @@
 // Attention piece by piece: queries against some of the keys they see, merged by log-sum-exp with what they
 // have seen before. For packed documents, for sequences that lie on several ranks, and for heads whose values
-// are of another size than their keys. No autograd here, no communication: parallel/context has both.
+// are of another size than their keys. No autograd here, no communication: parallel/context has both. The
+// merge needs no gradient of its own: with the final log-sum-exp each piece is differentiated for itself.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,6 +22,10 @@ SeenAttention NothingSeen(const at::Tensor& query, int64_t value_dim);
 
 // heads: as ops/heads.h lays them out; keys may have another length than queries.
 void AttendTiles(const Heads& heads, double scale, const RowTiles& tiles, SeenAttention& seen);
+
+// Queries that have seen some keys have also seen those of `part`: the mean of both, by their log-sum-exps.
+// Either is laid out as above; of `seen` the first dim may be strided. Lines of one head lie together.
+void MergeSeen(const SeenAttention& seen, const SeenAttention& part);
 
 // What the backward pass knows of the queries: the final log-sum-exp, the gradient of the output (laid out as
 // SeenAttention::output, in the heads' type) and its product with the output.

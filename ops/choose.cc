@@ -33,6 +33,7 @@ std::string WhyNot(Version version, const at::Tensor& tensor, const Against& aga
     case Version::kVendor:
       return WhyNoVendor(tensor, against);
     case Version::kKernel: {
+      if (!kernels_first && !against.aten.empty()) return against.aten;
       const std::string why = WhyNoKernel(tensor);
       return why.empty() ? against.kernel : why;
     }

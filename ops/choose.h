@@ -25,6 +25,7 @@ const char* NameOf(Version version);
 struct Against {
   std::string loops{};   // why the loops of ops/cpu decline; empty: they do not
   std::string kernel{};  // why the AscendC kernel declines
+  std::string aten{};    // why the reference goes before the kernel, where kernels do not come first
   bool vendor = false;   // whether torch_npu has the operator
 };
 

@@ -171,10 +171,10 @@ Heads SplitHeads(const at::Tensor& qkv, const HeadShape& shape, const Weight* qu
   const auto readable = [&](const Weight* norm) { return norm == nullptr || SameKind(qkv, norm->value); };
   if (!readable(query_norm) || !readable(key_norm)) return Reference(qkv, shape, query_norm, key_norm, table);
   Recipe recipe{shape, query_norm, key_norm};
-  const char* too_large = ascendc::WhyNotHeads(recipe.KernelShape(table.cosine));
-  const Against against{
-      .loops = shape.head_dim > cpu::kLargestHead ? "heads are larger than 512 elements" : "",
-      .kernel = too_large == nullptr ? "" : too_large};
+  const char* no_loops = cpu::WhyNotHeads(shape.head_dim, table.cosine.size(1));
+  const char* no_kernel = ascendc::WhyNotHeads(recipe.KernelShape(table.cosine));
+  const Against against{.loops = no_loops == nullptr ? "" : no_loops,
+                        .kernel = no_kernel == nullptr ? "" : no_kernel};
   const Version version = Choose("heads", qkv, against).version;
   if (version == Version::kReference) return Reference(qkv, shape, query_norm, key_norm, table);
   recipe.kernel = version == Version::kKernel;

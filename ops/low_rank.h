@@ -8,8 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/random.h"
 #include "core/tensor/weight.h"
+#include "ops/choose.h"
+#include "ops/dropout.h"
 #include "ops/grouped_linear.h"
 #include "ops/linear.h"
 
@@ -27,26 +28,17 @@ struct LowRankWeights {
   std::vector<LowRankBlock> blocks;
 };
 
-// Which inputs of the pairs are dropped: by the row's identity and the input's number alone, so that any
-// layout and a second forward pass drop the same. The others are scaled by 1 / (1 - rate).
-struct InputDropout {
-  double rate = 0;
-  RandomStream random;
-  at::Tensor rows;          // [rows] int64, in host memory: who they are
-  int64_t first_input = 0;  // number of x's first column, where x has only some
-};
-
 struct LowRankInput {
-  LinearInput x;                                     // [rows, in]
-  GroupEnds ends = {};                               // of a stack: the rows of each expert
-  std::shared_ptr<const InputDropout> dropout = {};  // nothing: none
+  LinearInput x;                                // [rows, in]
+  GroupEnds ends = {};                          // of a stack: the rows of each expert
+  std::shared_ptr<const Dropout> dropout = {};  // of what A reads; nothing: none
 };
 
 // base: [rows, out], fresh from a product: its memory becomes the result's. `pairs` and its weights outlive
 // the backward pass.
 at::Tensor AddLowRank(const at::Tensor& base, const LowRankInput& input, const LowRankWeights& pairs);
 
-// [rows, columns] of 0 and 1 / (1 - rate), in the given type.
-at::Tensor DropoutMask(const InputDropout& dropout, int64_t columns, const at::TensorOptions& options);
+// What speaks against versions of the operator, for so many ranks of all pairs beside y.
+Against AgainstLowRank(const at::Tensor& y, int64_t ranks, bool of_experts);
 
 }  // namespace trireme

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "ops/ascendc/router.h"
+#include "ops/kernel_place.h"
 #include "ops/weight_gradients.h"
 
 namespace trireme {
@@ -58,14 +60,7 @@ at::Tensor WithinBestGroups(const at::Tensor& scores, const RouterRule& rule) {
       .view(scores.sizes());
 }
 
-}  // namespace
-
-at::Tensor RouterLogits(const LinearInput& x, const Weight& weight) {
-  return RouterLogitsFunction::apply(x.value, x, &weight);
-}
-
-Routing ChooseExperts(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {
-  TRIREME_CHECK(logits.size(1) == rule.experts && rule.correction_bias == bias.defined());
+Routing ReferenceChoice(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {
   const at::Tensor scores =
       rule.scores == RouterRule::Scores::kSoftmax ? at::softmax(logits, -1) : at::sigmoid(logits);
   at::Tensor choice = scores.detach();
@@ -76,6 +71,86 @@ Routing ChooseExperts(const at::Tensor& logits, const RouterRule& rule, const at
   if (rule.normalise) weights = weights / (weights.sum(-1, /*keepdim=*/true) + rule.normalise_eps);
   if (rule.scale != 1) weights = weights * rule.scale;
   return {experts, weights, scores};
+}
+
+ascendc::RouterShape ShapeOf(int64_t tokens, const RouterRule& rule) {
+  return {.tokens = static_cast<uint64_t>(tokens),
+          .experts = static_cast<uint64_t>(rule.experts),
+          .top = static_cast<uint64_t>(rule.top_k),
+          .sigmoid = rule.scores == RouterRule::Scores::kSigmoid,
+          .normalise = rule.normalise,
+          .scale = static_cast<float>(rule.scale),
+          .eps = static_cast<float>(rule.normalise_eps),
+          .groups = static_cast<uint64_t>(rule.groups),
+          .top_groups = static_cast<uint64_t>(rule.top_groups),
+          .two_of_group = rule.group_score == RouterRule::GroupScore::kSumOfTwo};
+}
+
+struct KeptRule : torch::CustomClassHolder {
+  RouterRule rule;
+};
+
+// From logits to weights, scores and the experts chosen, by the kernels.
+struct RouterFunction : torch::autograd::Function<RouterFunction> {
+  static variable_list forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor* bias,
+                               const RouterRule* rule) {
+    const int64_t tokens = logits.size(0);
+    const auto options = logits.options().dtype(at::kFloat);
+    const at::Tensor scores = at::empty({tokens, rule->experts}, options),
+                     weights = at::empty({tokens, rule->top_k}, options),
+                     index = at::empty({tokens, rule->top_k}, options.dtype(at::kInt));
+    const at::Tensor wide_bias = bias->defined() ? bias->to(at::kFloat).contiguous() : at::Tensor();
+    ascendc::RouterForward(PlaceOf(logits), ElementOf(logits), logits.data_ptr(),
+                           wide_bias.defined() ? Data<float>(wide_bias) : nullptr, ShapeOf(tokens, *rule),
+                           Data<float>(scores), Data<int32_t>(index), Data<float>(weights));
+    auto kept = c10::make_intrusive<KeptRule>();
+    kept->rule = *rule;
+    context->saved_data["rule"] = c10::IValue::make_capsule(kept);
+    context->saved_data["type"] = static_cast<int64_t>(logits.scalar_type());
+    context->save_for_backward({scores, index});
+    const at::Tensor experts = index.to(at::kLong);
+    context->mark_non_differentiable({experts});
+    context->set_materialize_grads(false);
+    return {weights, scores, experts};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &scores = saved[0], &index = saved[1];
+    const auto holder = context->saved_data["rule"].toCapsule();
+    const RouterRule& rule = static_cast<KeptRule*>(holder.get())->rule;
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    const at::Tensor of_weights =
+        gradients[0].defined() ? gradients[0].contiguous() : at::zeros(index.sizes(), scores.options());
+    const at::Tensor of_scores = gradients[1].defined() ? gradients[1].contiguous() : at::Tensor();
+    const at::Tensor result = at::empty(scores.sizes(), scores.options().dtype(type));
+    ascendc::RouterBackward(PlaceOf(result), ElementOf(result), Data<float>(scores), Data<int32_t>(index),
+                            Data<float>(of_weights), of_scores.defined() ? Data<float>(of_scores) : nullptr,
+                            ShapeOf(scores.size(0), rule), result.data_ptr());
+    return {result, at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor RouterLogits(const LinearInput& x, const Weight& weight) {
+  return RouterLogitsFunction::apply(x.value, x, &weight);
+}
+
+Against AgainstRouter(const at::Tensor& logits, const RouterRule& rule) {
+  const char* why = ascendc::WhyNotRouter(ShapeOf(logits.size(0), rule));
+  return {.loops = "there are none for routers",
+          .kernel = why == nullptr ? "" : why,
+          .aten = logits.is_cpu() ? "ATen was measured faster on the cpu" : ""};
+}
+
+Routing ChooseExperts(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {
+  TRIREME_CHECK(logits.size(1) == rule.experts && rule.correction_bias == bias.defined());
+  const at::Tensor dense = logits.contiguous();
+  if (Choose("router", dense, AgainstRouter(dense, rule)).version != Version::kKernel)
+    return ReferenceChoice(dense, rule, bias);
+  const variable_list out = RouterFunction::apply(dense, &bias, &rule);
+  return {.experts = out[2], .weights = out[0], .scores = out[1]};
 }
 
 }  // namespace trireme

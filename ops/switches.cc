@@ -16,8 +16,9 @@ std::set<std::string>& Off() {
 }  // namespace
 
 const std::vector<std::string>& OperatorNames() {
-  static const std::vector<std::string> names = {"rms_norm", "swiglu",     "heads",         "cross_entropy",
-                                                 "adamw",    "accumulate", "gradient_norm", "moe_permute"};
+  static const std::vector<std::string> names = {
+      "rms_norm",      "swiglu",      "heads",  "cross_entropy", "adamw",       "accumulate",
+      "gradient_norm", "moe_permute", "router", "low_rank",      "dropout_add", "attention_merge"};
   return names;
 }
 

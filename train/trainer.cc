@@ -76,6 +76,7 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
       micro_batch_(config.run().micro_batch()),
       seed_(static_cast<uint64_t>(config.run().seed())),
       global_batch_(config.run().global_batch()),
+      hidden_dropout_(config.tuning().hidden_dropout()),
       trace_(trace),
       site_(config, plan, job, trace) {
   model_ = std::make_unique<Model>(graph, ModelLayout{plan_.grids, job.rank(), plan_.placement, plan_.stages},
@@ -86,6 +87,7 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
                                                 .sequence = config.parallel().sequence(),
                                                 .keep = KeepOf(config.memory().recompute()),
                                                 .ulysses = plan_.ulysses,
+                                                .hidden_dropout = config.tuning().hidden_dropout(),
                                                 .router = RouterOf(config.experts(), graph)});
   optimizer_ = std::make_unique<ShardedOptimizer>(
       model_->buckets(),
@@ -106,9 +108,10 @@ void Trainer::DrawWeights(uint64_t seed, const TensorSource* adapter) {
   FillBuckets(model_->buckets(), graph_, job_.rank(), {.seed = seed, .adapter = adapter});
 }
 
-// A seed for each update: inputs are dropped anew, and again in the same way where a run is repeated.
+// A seed for each update: others are dropped than before, and again in the same way where a run is repeated.
 std::optional<uint64_t> Trainer::DropoutSeed() const {
-  if (!graph_.adapter || graph_.adapter->dropout == 0) return std::nullopt;
+  const bool adapter = graph_.adapter && graph_.adapter->dropout > 0;
+  if (!adapter && hidden_dropout_ == 0) return std::nullopt;
   return RandomStream(seed_, "dropout").Bits(static_cast<uint64_t>(optimizer_->step()));
 }
 

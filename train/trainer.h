@@ -90,6 +90,7 @@ class Trainer {
   const int micro_batch_;
   const uint64_t seed_;
   const int64_t global_batch_;
+  const double hidden_dropout_;
   Trace* trace_;
   RunSite site_;
   std::unique_ptr<Model> model_;

@@ -1,16 +1,19 @@
-// The host side of the dropout kernel. The mask follows from seed and place alone.
+// The host side of the dropout kernel, which follows ops/cpu/dropout_rule.h.
 #pragma once
 
 #include "ops/ascendc/tiling.h"
 
 namespace trireme::ascendc {
 
-// y = residual + x · [kept] / (1 - probability); a null residual: the dropout alone, which is its own
-// gradient.
-void DropoutAdd(const KernelPlace& place, Element element, const void* x, const void* residual, uint64_t size,
-                uint32_t seed, float probability, void* y);
+struct DropoutShape {
+  const int32_t* keys;  // [rows, 2]
+  uint64_t rows, columns;
+  uint32_t first_column = 0;  // the number of the first
+  float rate = 0;
+};
 
-// Whether the element at `place` is kept: what the kernel draws, for who wants to know.
-bool DropoutKeeps(uint64_t place, uint32_t seed, float probability);
+// y = residual + x · [kept] / (1 - rate); a null residual: the dropout alone, which is its own gradient.
+void DropoutAdd(const KernelPlace& place, Element element, const void* x, const void* residual,
+                const DropoutShape& shape, void* y);
 
 }  // namespace trireme::ascendc

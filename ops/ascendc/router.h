@@ -10,9 +10,12 @@ struct RouterShape {
   bool sigmoid = false;    // softmax otherwise
   bool normalise = false;  // the chosen weights sum to `scale`
   float scale = 1;
+  float eps = 0;                        // added to the sum that normalises
+  uint64_t groups = 1, top_groups = 1;  // of experts, those to choose from
+  bool two_of_group = false;            // a group is worth its largest two, not its largest
 };
 
-// Why the kernel does not take so many experts; null where it does.
+// Why the kernel does not take this router; null where it does.
 const char* WhyNotRouter(const RouterShape& shape);
 
 // logits: [tokens, experts]; bias: [experts] fp32 or null, in the choice only; probabilities: [tokens,

@@ -10,6 +10,12 @@ namespace trireme::cpu {
 
 constexpr int64_t kLargestHead = 512;  // elements; scratch for one head is on the stack
 
+// Why the loops do not take such heads; null where they do. half: turned pairs.
+inline const char* WhyNotHeads(int64_t dim, int64_t half) {
+  if (dim > kLargestHead) return "heads are larger than 512 elements";
+  return dim % 2 != 0 || half % 2 != 0 ? "a head has an odd number of elements or of turned pairs" : nullptr;
+}
+
 struct HeadLayout {
   int64_t length = 0;  // tokens a row
   int64_t heads = 0;

@@ -56,6 +56,7 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
       running.push_back(MakeStageLayer(graph, graph.layers[i],
                                        {.recompute_selected = options.keep == Keep::kSelected,
                                         .adapter_dropout = graph.adapter ? graph.adapter->dropout : 0,
+                                        .hidden_dropout = options.hidden_dropout,
                                         .router = options.router}));
     }
     stages_.push_back(std::make_unique<RunningStage>(

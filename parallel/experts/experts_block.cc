@@ -6,17 +6,20 @@
 namespace trireme {
 namespace {
 
-using Dropped = std::shared_ptr<const InputDropout>;
+using RowDropout = std::shared_ptr<const Dropout>;
 
 // From tokens to the rows that stand for them at their experts; each expert drops others.
-Dropped AtExperts(const Dropped& dropout, const at::Tensor& chosen, int64_t experts, const Dispatch& way) {
+RowDropout AtExperts(const RowDropout& dropout, const at::Tensor& chosen, int64_t experts,
+                     const Dispatch& way) {
   if (!dropout) return nullptr;
   const at::Tensor identities = dropout->rows.unsqueeze(1) * experts + chosen.to(at::kCPU);
   const at::Tensor places = way.places().view({-1, 1});
   Flight flight = way.StartSpread(identities.view({-1, 1}).to(chosen.device()), places);
-  InputDropout rows = *dropout;
-  rows.rows = way.FinishSpread(flight, places).flatten().to(at::kCPU);
-  return std::make_shared<const InputDropout>(std::move(rows));
+  return std::make_shared<const Dropout>(
+      Dropout{.rate = dropout->rate,
+              .random = dropout->random,
+              .rows = way.FinishSpread(flight, places).flatten().to(at::kCPU),
+              .first_column = dropout->first_column});
 }
 
 at::Tensor WithPairs(const at::Tensor& y, const LowRankInput& input, const LowRankWeights* pairs) {

@@ -29,7 +29,7 @@ struct ExpertWeights {           // of this rank
 };
 
 struct ExpertDropout {  // of the pairs' inputs, by the identities of the block's tokens; nullptr: none
-  std::shared_ptr<const InputDropout> router = {}, gate_up = {}, down = {};
+  std::shared_ptr<const Dropout> router = {}, gate_up = {}, down = {};
 };
 
 struct ExpertsOptions {

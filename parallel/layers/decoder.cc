@@ -31,6 +31,7 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
       spec_(std::get<DecoderSpec>(layer.spec)),
       parallel_(parallel.tensor),
       context_(parallel.context),
+      dropout_(options.hidden_dropout),
       recompute_(options.recompute_selected),
       frequencies_(InverseFrequencies(spec_.attention.rope)),
       attention_norm_(weights.Find(layer.name + ".attention_norm.weight")),
@@ -67,9 +68,23 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
 at::Tensor DecoderLayer::Forward(const at::Tensor& x, const MicroBatch& batch) const {
   const at::Tensor normalised = RmsNorm(x, attention_norm_, spec_.norm_eps);
   const at::Tensor branch = Attention(EnterNormalised(normalised, x, attention_norm_), batch);
-  const AddedNorm attended = AddRmsNorm(x, branch, mlp_norm_, spec_.norm_eps);
-  if (experts_) return attended.sum + Experts(attended, batch);
-  return attended.sum + mlp_->Forward(EnterNormalised(attended.normalised, attended.sum, mlp_norm_), batch);
+  const AddedNorm attended = AddAttention(x, branch, batch);
+  if (experts_) return Add(attended.sum, Experts(attended, batch), ".mlp", batch);
+  const LinearInput entered = EnterNormalised(attended.normalised, attended.sum, mlp_norm_);
+  return Add(attended.sum, mlp_->Forward(entered, batch), ".mlp", batch);
+}
+
+at::Tensor DecoderLayer::Add(const at::Tensor& x, const at::Tensor& branch, const char* part,
+                             const MicroBatch& batch) const {
+  const auto dropout = HiddenDropout(name_ + part, dropout_, batch, parallel_);
+  return dropout ? DropoutAdd(x, branch, dropout) : x + branch;
+}
+
+AddedNorm DecoderLayer::AddAttention(const at::Tensor& x, const at::Tensor& branch,
+                                     const MicroBatch& batch) const {
+  if (dropout_ == 0 || !batch.dropout) return AddRmsNorm(x, branch, mlp_norm_, spec_.norm_eps);
+  const at::Tensor sum = Add(x, branch, ".attention", batch);
+  return {.sum = sum, .normalised = RmsNorm(sum, mlp_norm_, spec_.norm_eps)};
 }
 
 LinearInput DecoderLayer::EnterNormalised(const at::Tensor& normalised, const at::Tensor& x,

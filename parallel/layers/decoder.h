@@ -31,6 +31,10 @@ class DecoderLayer : public RunningLayer {
   // What the shared experts' hidden units give to this rank's share of the tokens.
   at::Tensor Shared(const LinearInput& activated, const LinearInput& share, const MicroBatch& batch) const;
   ExpertDropout DropoutOf(const MicroBatch& batch) const;
+  // x + branch, of which some is dropped while training, and that normalised for the mlp.
+  at::Tensor Add(const at::Tensor& x, const at::Tensor& branch, const char* part,
+                 const MicroBatch& batch) const;
+  AddedNorm AddAttention(const at::Tensor& x, const at::Tensor& branch, const MicroBatch& batch) const;
   // `normalised` inside a block, with the way to make it again from `x` and `norm` where that is asked for.
   LinearInput EnterNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
   at::Tensor AttentionCore(const Heads& heads, const MicroBatch& batch) const;
@@ -39,6 +43,7 @@ class DecoderLayer : public RunningLayer {
   DecoderSpec spec_;
   const TensorParallel& parallel_;
   const ContextParallel& context_;
+  const double dropout_;  // of what attention and mlp add
   const bool recompute_;  // attention core, norms and activation are made again in the backward pass
   std::vector<double> frequencies_;
   const Weight& attention_norm_;

@@ -8,12 +8,13 @@ namespace trireme {
 
 class EmbeddingLayer : public RunningLayer {
  public:
-  EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel);
+  EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel, double dropout);
   at::Tensor Forward(const at::Tensor& anchor, const MicroBatch& batch) const override;
 
  private:
   const Weight& weight_;  // [vocabulary / tp, hidden]
   const TensorParallel& parallel_;
+  const double dropout_;
 };
 
 }  // namespace trireme

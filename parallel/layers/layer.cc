@@ -1,5 +1,6 @@
 #include "parallel/layers/layer.h"
 
+#include "parallel/experts/token_share.h"
 #include "parallel/layers/decoder.h"
 #include "parallel/layers/embedding.h"
 #include "parallel/layers/head.h"
@@ -14,7 +15,7 @@ struct Make {
   const LayerOptions& options;
 
   std::unique_ptr<RunningLayer> operator()(const EmbeddingSpec&) const {
-    return std::make_unique<EmbeddingLayer>(layer, weights, parallel.tensor);
+    return std::make_unique<EmbeddingLayer>(layer, weights, parallel.tensor, options.hidden_dropout);
   }
   std::unique_ptr<RunningLayer> operator()(const DecoderSpec&) const {
     return std::make_unique<DecoderLayer>(layer, weights, parallel, options);
@@ -34,6 +35,14 @@ const RotaryTable& MicroBatch::TableFor(const std::vector<double>& frequencies, 
   table = MakeRotaryTable(positions, frequencies);
   if (magnitude != 1) table = {table.cosine * magnitude, table.sine * magnitude};
   return table;
+}
+
+std::shared_ptr<const Dropout> HiddenDropout(const std::string& place, double rate, const MicroBatch& batch,
+                                             const TensorParallel& parallel) {
+  if (rate == 0 || !batch.dropout) return nullptr;
+  const at::Tensor rows = parallel.sequence ? ShareOf(batch.identities, parallel) : batch.identities;
+  return std::make_shared<const Dropout>(
+      Dropout{.rate = rate, .random = RandomStream(*batch.dropout, place), .rows = rows});
 }
 
 std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights,

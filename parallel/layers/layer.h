@@ -8,8 +8,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "ops/dropout.h"
 #include "ops/rotary.h"
 #include "parallel/context/ulysses.h"
 #include "parallel/experts/dispatch.h"
@@ -38,7 +40,7 @@ struct MicroBatch {
   std::shared_ptr<const ContextPlan> context = {};  // which tokens see which, here and on other ranks
   // Which tokens of the step these are, the same under any layout; in host memory: [rows · length] int64.
   at::Tensor identities = {};
-  std::optional<uint64_t> dropout = {};  // the step's seed for dropout; nothing: inputs are not dropped
+  std::optional<uint64_t> dropout = {};  // the step's seed for dropout; nothing: nothing is dropped
   bool evaluates = false;  // nothing is differentiated, nothing dropped; the head counts what it gets right
   // Generation: tokens see what the cache keeps of their rows, and the head gives logits in place of a loss.
   KeyValueCache* cache = nullptr;
@@ -77,9 +79,15 @@ struct LayerOptions {
   bool recompute_selected =
       false;                   // what is large and cheap is made again: attention core, norms, activation
   double adapter_dropout = 0;  // of the inputs of low-rank pairs
+  double hidden_dropout = 0;   // of the embedding and of what attention and mlp add
   RouterOptions router = {};
   RouterSums* sums = nullptr;  // of this layer; outlives it
 };
+
+// What is dropped of the hidden values at `place` (a layer's name and a part of it), between tensor-parallel
+// blocks; nullptr: nothing.
+std::shared_ptr<const Dropout> HiddenDropout(const std::string& place, double rate, const MicroBatch& batch,
+                                             const TensorParallel& parallel);
 
 // Weights and `parallel` outlive the layer.
 std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights,

@@ -46,14 +46,12 @@ at::Tensor Projection::Forward(const LinearInput& x, const MicroBatch& batch, co
   return pairs_ ? AddLowRank(y, {.x = x, .dropout = DropoutOf(batch, batch.identities)}, *pairs_) : y;
 }
 
-std::shared_ptr<const InputDropout> Projection::DropoutOf(const MicroBatch& batch,
-                                                          const at::Tensor& rows) const {
+std::shared_ptr<const Dropout> Projection::DropoutOf(const MicroBatch& batch, const at::Tensor& rows) const {
   if (!pairs_ || !batch.dropout || dropout_ == 0) return nullptr;
-  return std::make_shared<const InputDropout>(
-      InputDropout{.rate = dropout_,
-                   .random = RandomStream(*batch.dropout, weight_->name),
-                   .rows = rows,
-                   .first_input = first_input_});
+  return std::make_shared<const Dropout>(Dropout{.rate = dropout_,
+                                                 .random = RandomStream(*batch.dropout, weight_->name),
+                                                 .rows = rows,
+                                                 .first_column = first_input_});
 }
 
 }  // namespace trireme

@@ -33,7 +33,7 @@ class Projection {
   const Weight& weight() const { return *weight_; }
   const std::optional<LowRankWeights>& pairs() const { return pairs_; }
   // What of the pairs' inputs is dropped in this batch, whose tokens are `rows`; nullptr: nothing.
-  std::shared_ptr<const InputDropout> DropoutOf(const MicroBatch& batch, const at::Tensor& rows) const;
+  std::shared_ptr<const Dropout> DropoutOf(const MicroBatch& batch, const at::Tensor& rows) const;
 
  private:
   const Weight* weight_ = nullptr;

@@ -17,7 +17,7 @@ import generate_test
 import grads_test
 import ten_steps_test
 import tiny_models
-from program import BUILD, failure_text, run, start
+from program import BUILD, failure_text, run, start, words_of
 
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 LATENT = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
@@ -348,15 +348,56 @@ DROPOUT = [
 ]
 
 
+# Hidden values dropped in one pass: the gradient of every parameter is that of one rank. model, ranks, settings
+HIDDEN = [
+    ("all-linear", 1, []),
+    ("qwen3_moe", 1, []),
+    ("all-linear", 1, ["tuning.hidden_dropout=0"]),
+    ("all-linear", 1, ["memory.recompute=full", "run.micro_batch=4"]),
+    ("all-linear", 1, ["memory.recompute=selective"]),
+    ("all-linear", 1, ["ops.off=[dropout_add]"]),
+    ("all-linear", 2, ["parallel.tensor=2"]),
+    ("all-linear", 2, ["parallel.tensor=2", "parallel.sequence=false", "memory.recompute=full"]),
+    ("all-linear", 2, ["parallel.pipeline=2", "memory.recompute=selective"]),
+    ("all-linear", 2, ["parallel.context=2"]),
+    ("qwen3_moe", 2, ["parallel.tensor=2", "parallel.expert=2"]),
+    ("qwen3_moe", 2, ["parallel.tensor=2", "parallel.expert=2", "parallel.sequence=false"]),
+    ("qwen3_moe", 2, []),
+]
+
+
+def hidden_words(folder, judges, ranks):
+    """What is run, and what of it is compared: the model, its settings and where the gradients are."""
+    cases = [(model, settings, folder / f"hidden-{ranks}-{number}.safetensors")
+             for number, (model, count, settings) in enumerate(HIDDEN) if count == ranks]
+    return [["grads", "--model", judges[model].model, "--rows", folder / "rows.jsonl", "--out", out,
+             *words_of(["tuning.hidden_dropout=0.2", *settings])] for model, settings, out in cases], cases
+
+
+def judge_hidden(cases, ranks, wanted, result):
+    for model, settings, out in cases:
+        what = f"hidden dropout in {model} on {ranks} ranks {' '.join(settings)}"
+        if not out.exists():
+            check(what, False, failure_text(result))
+            break
+        found = load_file(out)
+        one = wanted.setdefault(model, found)
+        error = max(grads_test.relative(found[name], one[name]) for name in one)
+        differs = "tuning.hidden_dropout=0" in settings
+        check(f"{what}: {error:.1e}", error > 1e-2 if differs else error <= 1e-4)
+
+
 def judge_dropout(folder, judges):
-    wanted = {}
+    wanted, hidden = {}, {}
     for ranks in (1, 2):
         cases = [(model, settings) for model, count, settings in DROPOUT if count == ranks]
         outputs = [folder / f"dropout-{ranks}-{number}" for number in range(len(cases))]
+        passes, hidden_cases = hidden_words(folder, judges, ranks)
         lines, result = many(ranks, [train_words(
             judges[model], folder / "train.jsonl", output,
             ["tuning.dropout=0.3", "run.steps=4", "optimizer.lr=0.02", "tuning.alpha=16", *settings])
-            for (model, settings), output in zip(cases, outputs)], folder)
+            for (model, settings), output in zip(cases, outputs)] + passes, folder)
+        judge_hidden(hidden_cases, ranks, hidden, result)
         for (model, settings), output in zip(cases, outputs):
             what = f"dropout in {model} on {ranks} ranks {' '.join(settings)}"
             if not (output / "final").exists():
@@ -413,6 +454,22 @@ def judge_whole(folder, judges):
         check(f"PEFT reads what a run of {family} {' '.join(settings)} leaves: loss {error:.1e}, moved by {effect:.1e}",
               error <= 1e-5 and effect > 1e-3 and not missing, missing)
         check(f"{len(grads[0])} gradients of it, of its checkpoint and with experts apart are the same", same)
+
+
+def judge_npu_dropout(folder, judges):
+    """The npu's kernels drop what the cpu's loops drop: of the pairs' inputs, at experts too, and of hidden values."""
+    judged, found = judges["qwen3_moe"], {}
+    for device in ("cpu", "npu"):
+        out = folder / f"dropout-{device}.safetensors"
+        result = run(None, ["grads", "--model", judged.model, "--adapters", judged.adapter, "--rows",
+                            folder / "rows.jsonl", "--out", out],
+                     [f"device={device}", "tuning.dropout=0.3", "tuning.hidden_dropout=0.2"])
+        if not out.exists():
+            check(f"dropout on {device}", False, failure_text(result))
+            return
+        found[device] = load_file(out)
+    error = max(grads_test.relative(found["npu"][name], wanted) for name, wanted in found["cpu"].items())
+    check(f"dropout on npu is that on cpu: {error:.1e}", error <= 1e-4)
 
 
 def judge_resume(folder, judges):
@@ -504,6 +561,7 @@ def main():
         judge_final(folder, judges, finals)
         judge_whole(folder, judges)
         judge_dropout(folder, judges)
+        judge_npu_dropout(folder, judges)
         judge_resume(folder, judges)
         judge_writing(folder, judges)
     return 1 if failures else 0

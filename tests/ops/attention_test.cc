@@ -5,7 +5,9 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "ops/attention_tiles.h"
 #include "ops/cached_attention.h"
 #include "tests/ops/compare.h"
 
@@ -159,6 +161,44 @@ TEST(Attention, OfKeptKeysIsThatOfWholeRows) {
         past[row] += fresh[row];
       }
     }
+  });
+}
+
+// Half of the queries of each head, which lie among others that are left alone; some have seen nothing yet.
+TEST(Attention, PartsMergeByTheirLogSumExps) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    if (type != at::kFloat) return;
+    const at::Tensor output = Random({3, 8, 2, 5}), lse = Random({3, 8, 2}), before = output.clone();
+    lse.select(1, 0).fill_(-std::numeric_limits<double>::infinity());
+    const SeenAttention seen{output.narrow(1, 0, 4), lse.narrow(1, 0, 4)};
+    const SeenAttention part{Random({3, 4, 2, 5}), Random({3, 4, 2})};
+    const at::Tensor a = seen.log_sum_exp.to(at::kDouble).exp(), b = part.log_sum_exp.to(at::kDouble).exp();
+    const at::Tensor wanted =
+        (seen.output * a.unsqueeze(-1) + part.output * b.unsqueeze(-1)) / (a + b).unsqueeze(-1);
+    MergeSeen(seen, part);
+    EXPECT_LT(RelativeError(seen.output, wanted), 1e-6) << context;
+    EXPECT_LT(RelativeError(seen.log_sum_exp, (a + b).log()), 1e-6) << context;
+    EXPECT_TRUE(output.narrow(1, 4, 4).equal(before.narrow(1, 4, 4))) << context;
+  });
+}
+
+// Tiles of one row against plain attention, by the loops, by the kernel's merge and by the reference.
+TEST(Attention, OfTilesIsThatOfWholeRows) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    const Heads heads{Random({1, 2, 6, 2, 4}, type), Random({1, 2, 6, 4}, type), Random({1, 2, 6, 4}, type)};
+    SeenAttention seen = NothingSeen(heads.query, 4);
+    // All see the first three keys that they may; the last three see the others in a second tile.
+    AttendTiles(heads, 0.5,
+                {{{.query = 0, .queries = 6, .key = 0, .keys = 3, .first = 0},
+                  {.query = 3, .queries = 3, .key = 3, .keys = 3, .first = 0}}},
+                seen);
+    const at::Tensor scores =
+        at::einsum("bhqgd,bhkd->bhqgk", {heads.query.to(at::kDouble), heads.key.to(at::kDouble)});
+    const at::Tensor unseen = at::ones({6, 6}, at::kBool).triu(1).view({1, 1, 6, 1, 6});
+    const at::Tensor p =
+        (scores * 0.5).masked_fill(unseen, -std::numeric_limits<double>::infinity()).softmax(-1);
+    const at::Tensor wanted = at::einsum("bhqgk,bhkd->bhqgd", {p, heads.value.to(at::kDouble)});
+    EXPECT_LT(RelativeError(seen.output, wanted), Tolerance(type)) << context;
   });
 }
 

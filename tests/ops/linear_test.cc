@@ -160,16 +160,71 @@ TEST(LowRank, OfExpertsWithSomeWithoutRows) {
       "experts");
 }
 
-TEST(LowRank, DropsByIdentityAndNumberAlone) {
-  const InputDropout whole{
-      .rate = 0.25, .random = RandomStream(1, "x"), .rows = at::arange(400, at::kLong), .first_input = 0};
-  const at::Tensor mask = DropoutMask(whole, 50, at::kFloat);
-  EXPECT_NEAR(mask.ne(0).to(at::kFloat).mean().item<float>(), 0.75, 0.02);
-  EXPECT_NEAR(mask.max().item<float>(), 1 / 0.75, 1e-6);
-  InputDropout part = whole;
-  part.rows = whole.rows.narrow(0, 100, 20).flip(0);
-  part.first_input = 10;
-  EXPECT_TRUE(DropoutMask(part, 5, at::kFloat).equal(mask.narrow(0, 100, 20).flip(0).narrow(1, 10, 5)));
+TEST(LowRank, DropsWhatAReadsAndNothingElse) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    Weight weight = TrainedWeight({6, 9}, type), a = TrainedWeight({3, 9}, type),
+           b = TrainedWeight({6, 3}, type);
+    const LowRankWeights pairs{.a = &a, .blocks = {{.b = &b, .scale = 2}}};
+    const auto dropout = std::make_shared<const Dropout>(
+        Dropout{.rate = 0.5, .random = RandomStream(1, "x"), .rows = at::arange(8, at::kLong)});
+    const at::Tensor mask = DropoutMask(*dropout, 9).to(at::kDouble);
+    Compare(
+        {.inputs = {Random({8, 9}, type)},
+         .weights = {&weight, &a, &b},
+         .op =
+             [&](const Tensors& x) {
+               return Tensors{AddLowRank(Linear(x[0], weight), {.x = x[0], .dropout = dropout}, pairs)};
+             },
+         .plain =
+             [&](const Tensors& x, const Tensors& w) {
+               return Tensors{at::linear(x[0], w[0]) + 2 * at::linear(at::linear(x[0] * mask, w[1]), w[2])};
+             }},
+        context);
+  });
+}
+
+TEST(Dropout, DropsByIdentityAndNumberAlone) {
+  const Dropout whole{.rate = 0.25, .random = RandomStream(1, "x"), .rows = at::arange(400, at::kLong)};
+  const at::Tensor mask = DropoutMask(whole, 500), kept = mask.ne(0).to(at::kFloat);
+  EXPECT_NEAR(kept.mean().item<float>(), 0.75, 0.004);
+  EXPECT_TRUE(mask.eq(0).logical_or(mask.eq(1 / 0.75f)).all().item<bool>());
+  // Neighbours, in a row or in a column, know nothing of each other.
+  for (const int64_t dim : {0, 1}) {
+    const int64_t size = mask.size(dim) - 1;
+    const at::Tensor both = kept.narrow(dim, 0, size) * kept.narrow(dim, 1, size);
+    EXPECT_NEAR(both.mean().item<float>(), 0.5625, 0.005) << dim;
+  }
+  // A part of the rows in another order, and a part of the columns.
+  const Dropout part{.rate = 0.25,
+                     .random = RandomStream(1, "x"),
+                     .rows = whole.rows.narrow(0, 100, 20).flip(0),
+                     .first_column = 10};
+  EXPECT_TRUE(DropoutMask(part, 5).equal(mask.narrow(0, 100, 20).flip(0).narrow(1, 10, 5)));
+  const Dropout other{.rate = 0.25, .random = RandomStream(2, "x"), .rows = whole.rows};
+  EXPECT_NEAR((DropoutMask(other, 500).ne(0) * kept).mean().item<float>(), 0.5625, 0.005);
+}
+
+TEST(Dropout, IsThePlainFormulaAndItsOwnAdjoint) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    for (const int64_t columns : {1, 67, 1500}) {
+      const auto dropout = std::make_shared<const Dropout>(Dropout{.rate = 0.3,
+                                                                   .random = RandomStream(5, "y"),
+                                                                   .rows = at::arange(7, at::kLong) * 1000,
+                                                                   .first_column = 3});
+      const at::Tensor mask = DropoutMask(*dropout, columns).to(at::kDouble);
+      Compare({.inputs = {Random({7, columns}, type), Random({7, columns}, type)},
+               .weights = {},
+               .op =
+                   [&](const Tensors& in) {
+                     return Tensors{DropoutAdd(in[0], in[1], dropout), WithDropout(in[1], dropout)};
+                   },
+               .plain = [&](const Tensors& in,
+                            const Tensors&) { return Tensors{in[0] + in[1] * mask, in[1] * mask}; }},
+              context);
+      const at::Tensor ones = Dropped(at::ones({7, columns}, type), *dropout);
+      EXPECT_TRUE(ones.ne(0).equal(mask.ne(0))) << context;
+    }
+  });
 }
 
 template <typename T>

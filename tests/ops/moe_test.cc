@@ -94,7 +94,7 @@ TEST(MoePermute, SumIsTheAdjointOfSpread) {
 }
 
 // The rule of each family, by hand for one token.
-TEST(Router, ChoosesAsTheRuleSays) {
+void CheckTheRules() {
   const at::Tensor logits = at::tensor({0.1, 2.0, 1.0, 1.5, -1.0, 3.0, 0.0, 0.5}, at::kFloat).view({1, 8});
   const auto chosen = [&](const RouterRule& rule, const at::Tensor& bias = {}) {
     const Routing routing = ChooseExperts(logits, rule, bias);
@@ -117,6 +117,69 @@ TEST(Router, ChoosesAsTheRuleSays) {
   const Routing routing = ChooseExperts(logits, rule, bias);
   const at::Tensor scores = logits.sigmoid().gather(1, routing.experts);  // without the bias
   EXPECT_TRUE(routing.weights.allclose(2.5 * scores / scores.sum()));
+}
+
+TEST(Router, ChoosesAsTheRuleSays) {
+  CheckTheRules();
+  const KernelsFirst guard;
+  CheckTheRules();
+}
+
+struct RouterCase {
+  RouterRule rule;
+  const char* name;
+};
+
+// Weights and scores, and what both give to the logits, by the reference and by the kernel.
+void CompareRouter(const RouterCase& given, const std::string& context) {
+  at::manual_seed(7);
+  const RouterRule& rule = given.rule;
+  const at::Tensor bias = rule.correction_bias ? at::rand({rule.experts}) : at::Tensor();
+  Compare({.inputs = {Random({9, rule.experts})},
+           .weights = {},
+           .op =
+               [&](const Tensors& in) {
+                 const Routing routing = ChooseExperts(in[0], rule, bias);
+                 return Tensors{routing.weights, routing.scores};
+               },
+           .plain =
+               [&](const Tensors& in, const Tensors&) {
+                 const at::Tensor experts = ChooseExperts(in[0].detach().to(at::kFloat), rule, bias).experts;
+                 const at::Tensor scores = rule.scores == RouterRule::Scores::kSoftmax
+                                               ? at::softmax(in[0], -1)
+                                               : at::sigmoid(in[0]);
+                 at::Tensor weights = scores.gather(1, experts);
+                 if (rule.normalise) weights = weights / (weights.sum(-1, true) + rule.normalise_eps);
+                 return Tensors{weights * rule.scale, scores};
+               }},
+          context + " " + given.name);
+}
+
+TEST(Router, GradientsOfWeightsAndScoresAreThePlainOnes) {
+  using Scores = RouterRule::Scores;
+  const RouterCase cases[] = {
+      {{.experts = 12, .top_k = 4, .normalise = true}, "softmax"},
+      {{.experts = 12, .top_k = 1, .scale = 0.5}, "one of softmax"},
+      {{.experts = 12, .top_k = 3, .groups = 4, .top_groups = 2, .normalise_eps = 1e-3, .scale = 16},
+       "groups"},
+      {{.experts = 12,
+        .top_k = 4,
+        .scores = Scores::kSigmoid,
+        .groups = 3,
+        .top_groups = 2,
+        .group_score = RouterRule::GroupScore::kSumOfTwo,
+        .correction_bias = true,
+        .normalise = true,
+        .normalise_eps = 0.25,
+        .scale = 2.5},
+       "sigmoid, bias, groups"}};
+  for (const RouterCase& one : cases) {
+    CompareRouter(one, "aten");
+    const KernelsFirst guard;
+    const at::Tensor logits = at::zeros({1, 12});
+    EXPECT_EQ(Choose("router", logits, AgainstRouter(logits, one.rule)).version, Version::kKernel);
+    CompareRouter(one, "kernel");
+  }
 }
 
 TEST(Router, GradientsReachTokensAndWeight) {

@@ -1,17 +1,18 @@
 // The experts' router: scores of each token's logits (softmax or sigmoid) in fp32, the largest k of them, and
-// the gradient. A bias, where given, takes part in the choice and not in the weights. Of equals the first is
-// chosen.
+// the gradient. A bias, where given, takes part in the choice and not in the weights; where experts stand in
+// groups, only those of a token's best groups are chosen. Of equals the first is chosen.
 #include "ops/ascendc/kernels/tile.h"
 
 namespace trireme_kernels {
 namespace {
 
-constexpr uint32_t kSigmoid = 1, kBias = 2, kNormalise = 4;  // bits of `mode`
+constexpr uint32_t kSigmoid = 1, kBias = 2, kNormalise = 4, kTwoOfGroup = 8;  // bits of `mode`
 constexpr float kNever = -3.0e38f;
 
 struct RouterNumbers {
   uint32_t tokens, experts, top, mode;
-  float scale;  // of the weights
+  float scale, eps;             // of the weights; added to the sum that divides
+  uint32_t groups, top_groups;  // of experts; 1 of 1 where all may be chosen
 };
 
 __aicore__ inline uint32_t Padded(uint32_t count) { return (count + 63) / 64 * 64; }
@@ -31,6 +32,7 @@ class RouterForward {
     pipe.InitBuffer(out, 1, bytes);
     pipe.InitBuffer(chosen_weights_, 1, Padded(n_.top) * sizeof(float));
     pipe.InitBuffer(chosen_index_, 1, Padded(n_.top) * sizeof(float));
+    pipe.InitBuffer(worths_, Padded(n_.groups) * sizeof(float));
     for (TBuf<>* buffer : {&scores_, &biases_, &scratch_}) pipe.InitBuffer(*buffer, bytes);
     const Share share = MyShare(n_.tokens);
     if (share.begin == share.end) return;
@@ -54,6 +56,7 @@ class RouterForward {
     } else {
       Muls(score, probability, 1.0f, n);
     }
+    if (n_.top_groups < n_.groups) CloseGroups(score);
     Choose(probability, score, token);
     Store(out, probability, probabilities_[static_cast<uint64_t>(token) * n_.experts], n_.experts);
   }
@@ -77,6 +80,42 @@ class RouterForward {
     Div(x, scratch, x, n);
   }
 
+  // Puts the experts of all but the best groups out of the way. By the scalar unit: groups are small and do
+  // not begin where the vector unit could.
+  __aicore__ inline void CloseGroups(const LocalTensor<float>& score) {
+    const uint32_t size = n_.experts / n_.groups;
+    LocalTensor<float> worth = worths_.Get<float>();
+    Wait<HardEvent::V_S>();
+    for (uint32_t group = 0; group < n_.groups; ++group)
+      worth.SetValue(group, Worth(score, group * size, size));
+    for (uint32_t i = 0; i < n_.top_groups; ++i) worth.SetValue(BestGroup(worth), kNever);
+    for (uint32_t group = 0; group < n_.groups; ++group) {
+      if (worth.GetValue(group) == kNever) continue;  // one of the best
+      for (uint32_t i = 0; i < size; ++i) score.SetValue(group * size + i, kNever);
+    }
+    Wait<HardEvent::S_V>();
+  }
+  // The largest score of a group, or the sum of the largest two.
+  __aicore__ inline float Worth(const LocalTensor<float>& score, uint32_t begin, uint32_t size) {
+    float first = kNever, second = kNever;
+    for (uint32_t i = 0; i < size; ++i) {
+      const float value = score.GetValue(begin + i);
+      if (value > first) {
+        second = first, first = value;
+      } else if (value > second) {
+        second = value;
+      }
+    }
+    return (n_.mode & kTwoOfGroup) != 0 && size > 1 ? first + second : first;
+  }
+  __aicore__ inline uint32_t BestGroup(const LocalTensor<float>& worth) {
+    uint32_t best = 0;
+    for (uint32_t group = 1; group < n_.groups; ++group) {
+      if (worth.GetValue(group) > worth.GetValue(best)) best = group;
+    }
+    return best;
+  }
+
   // The largest score, k times; each is then put out of the way.
   __aicore__ inline void Choose(const LocalTensor<float>& probability, const LocalTensor<float>& score,
                                 uint32_t token) {
@@ -88,7 +127,8 @@ class RouterForward {
     for (uint32_t i = 0; i < n_.top; ++i) {
       ReduceMax(best, score, best, n, true);
       Wait<HardEvent::V_S>();
-      const uint32_t expert = best.ReinterpretCast<uint32_t>().GetValue(1);
+      const uint32_t found = best.ReinterpretCast<uint32_t>().GetValue(1);
+      const uint32_t expert = Least(found, n_.experts - 1);  // of nothing but NaN there is no largest
       const float value = probability.GetValue(expert);
       score.SetValue(expert, kNever);
       weight.SetValue(i, value);
@@ -96,7 +136,7 @@ class RouterForward {
       sum += value;
       Wait<HardEvent::S_V>();
     }
-    Muls(weight, weight, (n_.mode & kNormalise) != 0 ? n_.scale / sum : n_.scale, k);
+    Muls(weight, weight, (n_.mode & kNormalise) != 0 ? n_.scale / (sum + n_.eps) : n_.scale, k);
     const uint64_t place = static_cast<uint64_t>(token) * n_.top;
     Store(chosen_weights_, weight, weights_[place], n_.top);
     Store(chosen_index_, index, index_[place], n_.top);
@@ -105,7 +145,7 @@ class RouterForward {
   TPipe pipe;
   InQueue in;
   OutQueue out, chosen_weights_, chosen_index_;
-  TBuf<> scores_, biases_, scratch_;
+  TBuf<> scores_, biases_, scratch_, worths_;
   GlobalTensor<T> logits_;
   GlobalTensor<float> probabilities_, weights_;
   GlobalTensor<int32_t> index_;
@@ -170,7 +210,7 @@ class RouterBackward {
                                    const LocalTensor<float>& gradient) {
     const uint64_t place = static_cast<uint64_t>(token) * n_.top;
     Wait<HardEvent::V_S>();
-    float sum = 0, product = 0;
+    float sum = n_.eps, product = 0;
     for (uint32_t i = 0; i < n_.top; ++i) {
       const float value = p.GetValue(static_cast<uint32_t>(index_.GetValue(place + i)));
       sum += value;
@@ -202,18 +242,20 @@ class RouterBackward {
 extern "C" __global__ __aicore__ void router_forward(GM_ADDR logits, GM_ADDR bias, GM_ADDR probabilities,
                                                      GM_ADDR index, GM_ADDR weights, uint32_t type,
                                                      uint32_t tokens, uint32_t experts, uint32_t top,
-                                                     uint32_t mode, float scale) {
+                                                     uint32_t mode, float scale, float eps, uint32_t groups,
+                                                     uint32_t top_groups) {
   trireme_kernels::ByType<trireme_kernels::RouterForward>(
       type, logits, bias, probabilities, index, weights,
-      trireme_kernels::RouterNumbers{tokens, experts, top, mode, scale});
+      trireme_kernels::RouterNumbers{tokens, experts, top, mode, scale, eps, groups, top_groups});
 }
 
 extern "C" __global__ __aicore__ void router_backward(GM_ADDR probabilities, GM_ADDR index,
                                                       GM_ADDR weight_gradient, GM_ADDR probability_gradient,
                                                       GM_ADDR logit_gradient, uint32_t type, uint32_t tokens,
                                                       uint32_t experts, uint32_t top, uint32_t mode,
-                                                      float scale, uint32_t has_probability_gradient) {
+                                                      float scale, float eps,
+                                                      uint32_t has_probability_gradient) {
   trireme_kernels::ByType<trireme_kernels::RouterBackward>(
       type, probabilities, index, weight_gradient, probability_gradient, logit_gradient,
-      trireme_kernels::RouterNumbers{tokens, experts, top, mode, scale}, has_probability_gradient);
+      trireme_kernels::RouterNumbers{tokens, experts, top, mode, scale, eps, 1, 1}, has_probability_gradient);
 }

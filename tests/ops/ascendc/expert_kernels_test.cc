@@ -64,13 +64,17 @@ TEST(RowKernels, PermuteThenUnpermuteIsTheIdentity) {
 
 TEST(RouterKernel, RandomCases) {
   ForCases(400, [](KernelCase& c, const std::string& given) {
-    const int64_t tokens = c.Rows(), experts = c.Between(1, 80),
-                  top = c.Between(1, std::min<int64_t>(experts, 8));
+    const int64_t groups = c.Chance(0.4) ? c.Between(2, 8) : 1, top_groups = c.Between(1, groups);
+    const int64_t tokens = c.Rows(), size = c.Between(1, 80 / groups), experts = groups * size;
+    const int64_t top = c.Between(1, std::min<int64_t>(size * top_groups, 8));
     ascendc::RouterShape s{static_cast<uint64_t>(tokens), static_cast<uint64_t>(experts),
                            static_cast<uint64_t>(top)};
     s.sigmoid = c.Chance(0.5), s.normalise = c.Chance(0.5), s.scale = c.Pick({1.0f, 2.5f});
-    const std::string context = Concat(given, ", ", tokens, " x ", experts, ", top ", top,
-                                       s.sigmoid ? " sigmoid" : " softmax", s.normalise ? " normalised" : "");
+    s.eps = c.Pick({0.0f, 0.125f}), s.two_of_group = c.Chance(0.5);
+    s.groups = static_cast<uint64_t>(groups), s.top_groups = static_cast<uint64_t>(top_groups);
+    const std::string context =
+        Concat(given, ", ", tokens, " x ", experts, ", top ", top, s.sigmoid ? " sigmoid" : " softmax",
+               s.normalise ? " normalised" : "", ", ", top_groups, " of ", groups, " groups");
     const at::Tensor logits = (at::randn({tokens, experts}) * 2).to(c.type()),
                      bias = at::randn({experts}) * 0.3;
     const bool biased = c.Chance(0.4);
@@ -83,13 +87,16 @@ TEST(RouterKernel, RandomCases) {
     ExpectNear(probabilities, p.detach(), 2e-6, context + ", probabilities");
     if (tokens == 0) return;
     // The same scores in the same order; experts with equal scores may trade places, the first comes first.
-    const at::Tensor scores = probabilities + (biased ? bias : at::zeros_like(bias)),
-                     chosen = index.to(at::kLong);
+    at::Tensor scores = probabilities + (biased ? bias : at::zeros_like(bias));
+    const at::Tensor chosen = index.to(at::kLong), grouped = scores.view({tokens, groups, size});
+    const at::Tensor worth = std::get<0>(grouped.topk(s.two_of_group && size > 1 ? 2 : 1)).sum(2);
+    const at::Tensor least = std::get<0>(worth.topk(top_groups)).select(1, top_groups - 1).unsqueeze(1);
+    scores = grouped.masked_fill(worth.lt(least).unsqueeze(2), -kInfinity).view({tokens, experts});
     EXPECT_TRUE(scores.gather(1, chosen).equal(std::get<0>(scores.topk(top, 1)))) << context;
     EXPECT_EQ(std::get<0>(chosen.sort(1)).diff(1, 1).eq(0).sum().item<int64_t>(), 0)
         << context << ", an expert twice";
     const at::Tensor picked = p.gather(1, chosen),
-                     wanted = (s.normalise ? picked / picked.sum(1, true) : picked) * s.scale;
+                     wanted = (s.normalise ? picked / (picked.sum(1, true) + s.eps) : picked) * s.scale;
     ExpectNear(weights, wanted.detach(), 4e-6, context + ", weights");
 
     const at::Tensor gradient = at::randn({tokens, top}), other = at::randn({tokens, experts}),

@@ -3,6 +3,7 @@
 #include "ops/ascendc/cross_entropy.h"
 #include "ops/ascendc/dropout_add.h"
 #include "ops/ascendc/flat.h"
+#include "ops/cpu/dropout.h"
 #include "tests/ops/ascendc/kernel_case.h"
 
 namespace trireme {
@@ -101,48 +102,59 @@ TEST(FlatKernels, SumsScalesAndAccumulates) {
   });
 }
 
+// The loops draw the same mask to the bit.
 TEST(DropoutAddKernel, RandomCases) {
   ForCases(200, [](KernelCase& c, const std::string& given) {
-    const int64_t n = c.Chance(0.15) ? c.Between(2000, 9000) : c.Between(0, 200);
-    const auto seed = static_cast<uint32_t>(c.Between(0, 1 << 30));
-    const float probability = c.Pick({0.0f, 0.1f, 0.5f, 0.9f});
+    const int64_t rows = c.Rows(), columns = c.Chance(0.1) ? c.Between(2000, 9000) : c.Columns();
+    const auto first = static_cast<uint32_t>(c.Between(0, 1 << 30));
+    const float rate = c.Pick({0.0f, 0.1f, 0.5f, 0.9f});
     const bool adds = c.Chance(0.5);
-    const at::Tensor x = c.Values({n}), residual = c.Values({n}), y = c.Empty({n});
-    ascendc::DropoutAdd(c.place(), c.element(), x.data_ptr(), adds ? residual.data_ptr() : nullptr, n, seed,
-                        probability, y.data_ptr());
-    at::Tensor kept = at::empty({n}, at::kDouble);
-    for (int64_t i = 0; i < n; ++i)
-      Of<double>(kept)[i] = ascendc::DropoutKeeps(i, seed, probability) ? 1 / (1.0 - probability) : 0;
-    const at::Tensor wanted =
-        x.to(at::kDouble) * kept + (adds ? residual.to(at::kDouble) : at::zeros({n}, at::kDouble));
-    ExpectNear(y, wanted, c.Tolerance(), Concat(given, ", ", n, ", p ", probability));
+    const at::Tensor keys = at::randint(-1000000000, 1000000000, {rows, 2}, at::kInt);
+    const at::Tensor x = c.Values({rows, columns}), residual = c.Values({rows, columns}),
+                     y = c.Empty({rows, columns}), mask = at::empty({rows, columns});
+    ascendc::DropoutAdd(c.place(), c.element(), x.data_ptr(), adds ? residual.data_ptr() : nullptr,
+                        {.keys = Of<int32_t>(keys),
+                         .rows = static_cast<uint64_t>(rows),
+                         .columns = static_cast<uint64_t>(columns),
+                         .first_column = first,
+                         .rate = rate},
+                        y.data_ptr());
+    cpu::DropoutAdd(Of<float>(at::ones_like(mask)), nullptr,
+                    {.keys = Of<uint32_t>(keys), .columns = columns, .first_column = first, .rate = rate},
+                    {0, rows}, Of<float>(mask));
+    const std::string context = Concat(given, ", ", rows, " x ", columns, ", rate ", rate);
+    const at::Tensor kept = mask.to(at::kDouble), wide = x.to(at::kDouble);
+    ExpectNear(y, adds ? wide * kept + residual.to(at::kDouble) : wide * kept, c.Tolerance(), context);
+    EXPECT_TRUE(adds || y.ne(0).logical_or(x.eq(0)).logical_or(mask.eq(0)).all().item<bool>()) << context;
   });
 }
 
-TEST(DropoutAddKernel, KeepsTheRightShareIndependently) {
-  int kept = 0, both = 0;
-  for (uint64_t i = 0; i < 200000; ++i) {
-    const bool one = ascendc::DropoutKeeps(i, 17, 0.3f), next = ascendc::DropoutKeeps(i + 1, 17, 0.3f);
-    kept += one, both += one && next;
-  }
-  EXPECT_NEAR(kept / 200000.0, 0.7, 0.004);
-  EXPECT_NEAR(both / 200000.0, 0.49, 0.005);
-}
-
+// Rows in runs of a larger sum, whose other rows are left alone.
 TEST(AttentionMergeKernel, RandomCases) {
   ForCases(200, [](KernelCase& c, const std::string& given) {
-    const int64_t rows = c.Chance(0.2) ? c.Between(60, 140) : c.Rows(), columns = c.Columns(300);
-    const std::string context = Concat(given, ", ", rows, " x ", columns);
-    const at::Tensor sum = c.Values({rows, columns}, at::kFloat), part = c.Values({rows, columns});
-    const at::Tensor lse = at::randn({rows}) * 20, part_lse = at::randn({rows}) * 20;
-    if (rows > 2) lse[0].fill_(-INFINITY), part_lse[1].fill_(-INFINITY);
-    const at::Tensor a = lse.to(at::kDouble), b = part_lse.to(at::kDouble), both = at::logaddexp(a, b);
-    const at::Tensor wanted = sum.to(at::kDouble) * (a - both).exp().unsqueeze(1) +
-                              part.to(at::kDouble) * (b - both).exp().unsqueeze(1);
-    ascendc::AttentionMerge(c.place(), c.element(), Of<float>(sum), Of<float>(lse), part.data_ptr(),
-                            Of<float>(part_lse), rows, columns);
-    ExpectNear(sum, wanted, 1e-5, context + ", sum");
-    ExpectNear(lse, both, 1e-6, context + ", lse");
+    const int64_t runs = c.Chance(0.4) ? c.Between(2, 4) : 1, columns = c.Columns(300), gap = c.Between(0, 3);
+    const int64_t run = c.Chance(0.2) ? c.Between(60, 140) : c.Rows(), rows = runs * run;
+    const std::string context = Concat(given, ", ", runs, " x ", run, " + ", gap, " x ", columns);
+    const at::Tensor whole = c.Values({runs, run + gap, columns}, at::kFloat),
+                     part = c.Values({rows, columns});
+    const at::Tensor whole_lse = at::randn({runs, run + gap}) * 20, part_lse = at::randn({rows}) * 20;
+    if (run > 2) whole_lse[0][0].fill_(-INFINITY), part_lse[1].fill_(-INFINITY);
+    const auto seen = [&](const at::Tensor& of) {
+      return of.narrow(1, 0, run).flatten(0, 1).to(at::kDouble);
+    };
+    const at::Tensor a = seen(whole_lse), b = part_lse.to(at::kDouble), both = at::logaddexp(a, b);
+    const at::Tensor wanted =
+        seen(whole) * (a - both).exp().unsqueeze(1) + part.to(at::kDouble) * (b - both).exp().unsqueeze(1);
+    const at::Tensor others = whole.narrow(1, run, gap).clone();
+    ascendc::AttentionMerge(c.place(), c.element(), Of<float>(whole), Of<float>(whole_lse), part.data_ptr(),
+                            Of<float>(part_lse),
+                            {.rows = static_cast<uint64_t>(rows),
+                             .columns = static_cast<uint64_t>(columns),
+                             .run_rows = static_cast<uint64_t>(run),
+                             .run_stride = static_cast<uint64_t>(run + gap)});
+    ExpectNear(seen(whole), wanted, 1e-5, context + ", sum");
+    ExpectNear(seen(whole_lse), both, 1e-6, context + ", lse");
+    EXPECT_TRUE(whole.narrow(1, run, gap).equal(others)) << context;
   });
 }
 
@@ -150,7 +162,7 @@ TEST(AttentionMergeKernel, RowsThatHaveSeenNoKeyStayEmpty) {
   const at::Tensor sum = at::zeros({1, 8}), part = at::zeros({1, 8}), lse = at::full({1}, -INFINITY),
                    other = at::full({1}, -INFINITY);
   ascendc::AttentionMerge(PlaceOf(sum), ascendc::Element::kFloat, Of<float>(sum), Of<float>(lse),
-                          part.data_ptr(), Of<float>(other), 1, 8);
+                          part.data_ptr(), Of<float>(other), {1, 8});
   EXPECT_EQ(sum.abs().sum().item<float>(), 0.0f);
   EXPECT_LT(lse.item<float>(), -1e29f);
 }

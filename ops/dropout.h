@@ -1,0 +1,37 @@
+// Dropout by place: which elements of a row are dropped follows from the row's identity and the column's
+// number alone (the rule is in ops/cpu), so that any layout, any device and a second forward pass drop the
+// same. The others are scaled by 1 / (1 - rate). Knows no layout: who the rows are is the caller's to say.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "core/base/random.h"
+
+namespace trireme {
+
+struct Dropout {
+  double rate = 0;
+  RandomStream random;
+  at::Tensor rows;           // [rows] int64, in host memory: who they are
+  int64_t first_column = 0;  // number of the first column, where there are only some
+
+  // Two words for each row, [rows, 2] int32 on the device; made once.
+  const at::Tensor& KeysOn(at::Device device) const;
+
+  mutable at::Tensor keys = {};
+};
+
+// [rows, columns] fp32 in host memory, of 0 and 1 / (1 - rate).
+at::Tensor DropoutMask(const Dropout& dropout, int64_t columns);
+
+// x with its mask; also what takes a gradient back. Autograd does not see it.
+at::Tensor Dropped(const at::Tensor& x, const Dropout& dropout);
+
+// Differentiable: x with its mask, and residual + that, rounded once.
+at::Tensor WithDropout(const at::Tensor& x, const std::shared_ptr<const Dropout>& dropout);
+at::Tensor DropoutAdd(const at::Tensor& residual, const at::Tensor& x,
+                      const std::shared_ptr<const Dropout>& dropout);
+
+}  // namespace trireme
