@@ -1,80 +1,94 @@
 #include "ops/cpu/rms_norm.h"
 
+#include <vector>
+
+#include "ops/cpu/lanes.h"
+
 namespace trireme::cpu {
 namespace {
 
-// x + branch as ATen would round it, written out; returns the sum of its squares.
-template <typename T>
-TRIREME_INLINE float AddRow(const T* x, const T* branch, int64_t size, T* sum) {
-  float squares = 0;
-#pragma omp simd reduction(+ : squares)
-  for (int64_t i = 0; i < size; ++i) {
-    const T added = Narrow<T>(Widen(x[i]) + Widen(branch[i]));
-    sum[i] = added;
-    squares += Widen(added) * Widen(added);
-  }
-  return squares;
-}
-
-template <typename T>
-TRIREME_INLINE float SquareRow(const T* x, int64_t size) {
-  float squares = 0;
-#pragma omp simd reduction(+ : squares)
-  for (int64_t i = 0; i < size; ++i) squares += Widen(x[i]) * Widen(x[i]);
-  return squares;
-}
+TRIREME_INLINE float Plus(float x, float y) { return x + y; }
+TRIREME_INLINE float Square(float x) { return x * x; }
 
 template <typename T>
 TRIREME_INLINE void ForwardBody(const RmsNormRows<T>& in, Rows rows) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const int64_t offset = row * in.size;
     const T* x = in.x + offset;
-    float squares;
-    if (in.branch != nullptr) {
-      squares = AddRow(x, in.branch + offset, in.size, in.sum + offset);
+    if (in.branch != nullptr) {  // rounded as ATen would
+      Map(in.size, in.sum + offset, Plus, x, in.branch + offset);
       x = in.sum + offset;
-    } else {
-      squares = SquareRow(x, in.size);
     }
+    const float squares = SumOf(in.size, Square, x);
     const float scale = 1.0f / std::sqrt(squares / static_cast<float>(in.size) + in.eps);
     in.scale[row] = scale;
-    T* y = in.y + offset;
-    const T* weight = in.weight;
     // As transformers does it: the normalised value is rounded before it meets the weight.
-#pragma omp simd
-    for (int64_t i = 0; i < in.size; ++i) {
-      y[i] = Narrow<T>(Rounded<T>(Widen(x[i]) * scale) * Widen(weight[i]));
-    }
+    const auto normalised = [&](float value, float weight) __attribute__((always_inline)) {
+      return RoundedResult<T>(value * scale) * weight;
+    };
+    Map(in.size, in.y + offset, normalised, x, in.weight);
   }
+}
+
+// Adds dy · x · scale to the weight's sums; returns the sum of it times the weight.
+TRIREME_INLINE float AddProducts(const float* x, const float* dy, const float* weight, int64_t size,
+                                 float scale, float* sums) {
+  float shared = 0;
+#pragma omp simd reduction(+ : shared)
+  for (int64_t i = 0; i < size; ++i) {
+    const float product = dy[i] * (x[i] * scale);
+    sums[i] += product;
+    shared += product * weight[i];
+  }
+  return shared;
+}
+// The sums here: of the even elements, then of the odd ones.
+TRIREME_INLINE float AddProducts(const Bf16* x, const Bf16* dy, const Bf16* weight, int64_t size, float scale,
+                                 float* sums) {
+  float* odd_sums = sums + (size + 1) / 2;
+  float even = 0, odd = 0;
+#pragma omp simd reduction(+ : even, odd)
+  for (int64_t i = 0; i < size / 2; ++i) {
+    const float first = Even(PairsOf(dy)[i]) * (Even(PairsOf(x)[i]) * scale);
+    const float second = Odd(PairsOf(dy)[i]) * (Odd(PairsOf(x)[i]) * scale);
+    sums[i] += first;
+    odd_sums[i] += second;
+    even += first * Even(PairsOf(weight)[i]);
+    odd += second * Odd(PairsOf(weight)[i]);
+  }
+  if (size % 2 == 0) return even + odd;
+  const float last = Widen(dy[size - 1]) * (Widen(x[size - 1]) * scale);
+  sums[size / 2] += last;
+  return even + odd + last * Widen(weight[size - 1]);
+}
+
+TRIREME_INLINE void AddInOrder(const float* sums, int64_t size, const float*, float* weight_sum) {
+  for (int64_t i = 0; i < size; ++i) weight_sum[i] += sums[i];
+}
+TRIREME_INLINE void AddInOrder(const float* sums, int64_t size, const Bf16*, float* weight_sum) {
+  for (int64_t i = 0; i < size; ++i) weight_sum[i] += sums[i / 2 + (i % 2) * ((size + 1) / 2)];
 }
 
 template <typename T>
 TRIREME_INLINE void BackwardBody(const RmsNormBackwardRows<T>& in, Rows rows, float* weight_sum) {
+  std::vector<float> sums(in.size);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const int64_t offset = row * in.size;
-    const T *x = in.x + offset, *dy = in.y_gradient + offset, *weight = in.weight;
-    T* dx = in.x_gradient + offset;
+    const T *x = in.x + offset, *dy = in.y_gradient + offset;
     const float scale = in.scale[row];
-    float shared = 0;
-#pragma omp simd reduction(+ : shared)
-    for (int64_t i = 0; i < in.size; ++i) {
-      const float product = Widen(dy[i]) * (Widen(x[i]) * scale);
-      weight_sum[i] += product;
-      shared += product * Widen(weight[i]);
-    }
-    shared = shared / static_cast<float>(in.size) * scale;
-    const auto gradient = [&](int64_t i) __attribute__((always_inline)) {
-      return (Widen(dy[i]) * Widen(weight[i]) - Widen(x[i]) * shared) * scale;
-    };
+    const float dot = AddProducts(x, dy, in.weight, in.size, scale, sums.data());
+    const float shared = dot / static_cast<float>(in.size) * scale;
+    const auto gradient = [&](float d, float v, float w)
+                              __attribute__((always_inline)) { return (d * w - v * shared) * scale; };
+    const auto with_carried = [&](float d, float v, float w, float carried)
+                                  __attribute__((always_inline)) { return carried + gradient(d, v, w); };
     if (in.sum_gradient == nullptr) {
-#pragma omp simd
-      for (int64_t i = 0; i < in.size; ++i) dx[i] = Narrow<T>(gradient(i));
+      Map(in.size, in.x_gradient + offset, gradient, dy, x, in.weight);
     } else {
-      const T* carried = in.sum_gradient + offset;
-#pragma omp simd
-      for (int64_t i = 0; i < in.size; ++i) dx[i] = Narrow<T>(Widen(carried[i]) + gradient(i));
+      Map(in.size, in.x_gradient + offset, with_carried, dy, x, in.weight, in.sum_gradient + offset);
     }
   }
+  AddInOrder(sums.data(), in.size, in.weight, weight_sum);
 }
 
 }  // namespace

@@ -1,22 +1,21 @@
 #include "ops/cpu/swiglu.h"
 
+#include "ops/cpu/lanes.h"
+
 namespace trireme::cpu {
 namespace {
 
-TRIREME_INLINE float Sigmoid(float x) { return 1.0f / (1.0f + Exp(-x)); }
+TRIREME_INLINE float Sigmoid(float x) { return ReciprocalFrom1(1.0f + QuickExp(x < -80.0f ? 80.0f : -x)); }
 
 template <typename T>
 TRIREME_INLINE void ForwardBody(const T* gate_up, int64_t ffn, Rows rows, T* out) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const T *gate = gate_up + row * 2 * ffn, *up = gate + ffn;
     T* y = out + row * ffn;
-#pragma omp simd
-    for (int64_t i = 0; i < ffn; ++i) {
-      const float g = Widen(gate[i]);
-      // silu is rounded before it meets `up`, as a chain of two operators does.
-      const float silu = Widen(NarrowResult<T>(g * Sigmoid(g)));
-      y[i] = NarrowResult<T>(silu * Widen(up[i]));
-    }
+    // silu is rounded before it meets `up`, as a chain of two operators does.
+    const auto product = [](float g, float u)
+                             __attribute__((always_inline)) { return RoundedResult<T>(g * Sigmoid(g)) * u; };
+    Map(ffn, y, product, gate, up);
   }
 }
 
@@ -25,12 +24,11 @@ TRIREME_INLINE void BackwardBody(const T* gate_up, const T* gradient, int64_t ff
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const T *gate = gate_up + row * 2 * ffn, *up = gate + ffn, *dy = gradient + row * ffn;
     T *gate_gradient = out + row * 2 * ffn, *up_gradient = gate_gradient + ffn;
-#pragma omp simd
-    for (int64_t i = 0; i < ffn; ++i) {
-      const float g = Widen(gate[i]), d = Widen(dy[i]), s = Sigmoid(g);
-      up_gradient[i] = NarrowResult<T>(d * g * s);
-      gate_gradient[i] = NarrowResult<T>(d * Widen(up[i]) * s * (1.0f + g * (1.0f - s)));
-    }
+    const auto gradients = [](float g, float u, float d) __attribute__((always_inline)) {
+      const float s = Sigmoid(g);
+      return TwoAndTerm{d * u * s * (1.0f + g * (1.0f - s)), d * g * s, 0.0f};
+    };
+    MapTwo(ffn, gate_gradient, up_gradient, gradients, gate, up, dy);
   }
 }
 
@@ -41,11 +39,9 @@ TRIREME_INLINE void WeightedForwardBody(const T* gate_up, const float* weights, 
     const T *gate = gate_up + row * 2 * ffn, *up = gate + ffn;
     const float weight = weights[row];
     T* y = out + row * ffn;
-#pragma omp simd
-    for (int64_t i = 0; i < ffn; ++i) {
-      const float g = Widen(gate[i]);
-      y[i] = NarrowResult<T>(g * Sigmoid(g) * Widen(up[i]) * weight);
-    }
+    const auto product = [&](float g, float u)
+                             __attribute__((always_inline)) { return g * Sigmoid(g) * u * weight; };
+    Map(ffn, y, product, gate, up);
   }
 }
 
@@ -56,15 +52,11 @@ TRIREME_INLINE void WeightedBackwardBody(const T* gate_up, const float* weights,
     const T *gate = gate_up + row * 2 * ffn, *up = gate + ffn, *dy = gradient + row * ffn;
     T *gate_gradient = out + row * 2 * ffn, *up_gradient = gate_gradient + ffn;
     const float weight = weights[row];
-    float dot = 0;
-#pragma omp simd reduction(+ : dot)
-    for (int64_t i = 0; i < ffn; ++i) {
-      const float g = Widen(gate[i]), u = Widen(up[i]), s = Sigmoid(g), d = Widen(dy[i]), dw = d * weight;
-      dot += d * g * s * u;
-      up_gradient[i] = NarrowResult<T>(dw * g * s);
-      gate_gradient[i] = NarrowResult<T>(dw * u * s * (1.0f + g * (1.0f - s)));
-    }
-    weight_gradient[row] = dot;
+    const auto gradients = [&](float g, float u, float d) __attribute__((always_inline)) {
+      const float s = Sigmoid(g), dw = d * weight;
+      return TwoAndTerm{dw * u * s * (1.0f + g * (1.0f - s)), dw * g * s, d * g * s * u};
+    };
+    weight_gradient[row] = MapTwo(ffn, gate_gradient, up_gradient, gradients, gate, up, dy);
   }
 }
 
