@@ -50,15 +50,24 @@ void RunOnce(const std::function<Tensors()>& run, at::Tensor input, Best& best) 
   best.backward = std::min(best.backward, Seconds([&] { torch::autograd::backward(results, gradients); }));
 }
 
-// Bytes read and written by a plain copy, a second.
-double CopyRate(const Settings& s, at::ScalarType type) {
-  const at::Tensor from = at::zeros({s.rows, s.columns}, type), to = at::zeros_like(from);
-  double best = std::numeric_limits<double>::infinity();
-  for (int64_t i = 0; i < s.repeats; ++i) best = std::min(best, Seconds([&] { to.copy_(from); }));
-  return 2 * static_cast<double>(from.nbytes()) / best;
-}
+// A plain copy, timed beside each operator.
+class Copy {
+ public:
+  Copy(const Settings& s, at::ScalarType type)
+      : from_(at::zeros({s.rows, s.columns}, type)), to_(at::zeros_like(from_)) {}
 
-void Measure(const OperatorCase& c, const Settings& s, const char* dtype, double copy_rate) {
+  void Run() {
+    best_ = std::min(best_, Seconds([&] { to_.copy_(from_); }));
+  }
+  // Bytes read and written a second.
+  double rate() const { return 2 * static_cast<double>(from_.nbytes()) / best_; }
+
+ private:
+  at::Tensor from_, to_;
+  double best_ = std::numeric_limits<double>::infinity();
+};
+
+void Measure(const OperatorCase& c, const Settings& s, const char* dtype, Copy copy) {
   if (!s.only.empty() && c.op.find(s.only) == std::string::npos) return;
   std::unique_ptr<KernelsFirst> kernels;
   const auto first = [&] {
@@ -69,6 +78,7 @@ void Measure(const OperatorCase& c, const Settings& s, const char* dtype, double
   Best ours, aten;
   for (int64_t i = 0; i <= s.repeats; ++i) {  // in turns: the machine may be shared
     RunOnce(c.run, c.typed, ours);
+    copy.Run();
     const ReferenceOnly guard;
     RunOnce(c.aten ? c.aten : c.run, c.typed, aten);
   }
@@ -82,7 +92,7 @@ void Measure(const OperatorCase& c, const Settings& s, const char* dtype, double
                            {"aten_us", aten_us * 1e6},
                            {"ratio", aten_us / us},
                            {"gbs", bytes / us / 1e9},
-                           {"copy_gbs", copy_rate / 1e9},
+                           {"copy_gbs", copy.rate() / 1e9},
                            {"impl", NameOf(version)},
                            {"threads", at::get_num_threads()}})
               << "\n"
@@ -94,9 +104,8 @@ void Measure(const OperatorCase& c, const Settings& s, const char* dtype, double
 }
 
 void MeasureType(const Settings& s, at::ScalarType type, const char* dtype) {
-  const double copy_rate = CopyRate(s, type);
-  ForEachOperatorCase(s.rows, s.columns, type,
-                      [&](const OperatorCase& c) { Measure(c, s, dtype, copy_rate); });
+  const Copy copy(s, type);
+  ForEachOperatorCase(s.rows, s.columns, type, [&](const OperatorCase& c) { Measure(c, s, dtype, copy); });
 }
 
 void BenchOps(const Arguments& arguments, Job& job) {

@@ -77,8 +77,7 @@ TRIREME_INLINE void GradientBody(T* logits, const LogitRows& in, Rows rows, cons
     const float shift = log_sum_exp[row];
     const int64_t label = in.labels[row] - in.first_token;
     const float picked = Holds(in, row) ? (ExpUpTo88(Widen(line[label]) - shift) - 1.0f) * scale : 0.0f;
-    const auto gradient = [&](float x)
-                              __attribute__((always_inline)) { return ExpUpTo88(x - shift) * scale; };
+    const auto gradient = [&](float x) __attribute__((always_inline)) { return QuickExp(x - shift) * scale; };
     Map(in.columns, line, gradient, static_cast<const T*>(line));
     std::fill(line + in.columns, line + in.stride, T{});
     if (Holds(in, row)) line[label] = Narrow<T>(picked);

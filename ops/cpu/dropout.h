@@ -1,5 +1,5 @@
-// Dropout by place (ops/cpu/dropout_rule.h), and what is left of x added to a residual, as loops over rows. No
-// torch; who splits the rows over threads is not said here.
+// Dropout by place (ops/cpu/dropout_rule.h), and what is left of x added to a residual, as loops over rows.
+// No torch; who splits the rows over threads is not said here.
 #pragma once
 
 #include "ops/cpu/simd.h"
