@@ -184,6 +184,25 @@ def many(ranks, commands, folder):
     return result.stdout.splitlines(), result
 
 
+def dropout_words(folder, judges, device):
+    """A pass that drops the pairs' inputs, at experts too, and hidden values."""
+    judged = judges["qwen3_moe"]
+    return ["grads", "--model", judged.model, "--adapters", judged.adapter, "--rows", folder / "rows.jsonl", "--out",
+            folder / f"dropout-{device}.safetensors",
+            *words_of([f"device={device}", "tuning.dropout=0.3", "tuning.hidden_dropout=0.2"])]
+
+
+def judge_npu_dropout(folder):
+    """The npu's kernels drop what the cpu's loops drop."""
+    outs = [folder / f"dropout-{device}.safetensors" for device in ("npu", "cpu")]
+    if not all(out.exists() for out in outs):
+        check("dropout on npu is that on cpu", False, "no gradients were written")
+        return
+    found, wanted = (load_file(out) for out in outs)
+    error = max(grads_test.relative(found[name], wanted[name]) for name in wanted)
+    check(f"dropout on npu is that on cpu: {error:.1e}", error <= 1e-4)
+
+
 def judge_gradients(folder, judges, rows):
     for ranks, npu in sorted({(ranks, NPU in settings) for _, ranks, settings in LAYOUTS}):
         cases = [(adapter, settings) for adapter, count, settings in LAYOUTS
@@ -194,6 +213,8 @@ def judge_gradients(folder, judges, rows):
             one = judges[adapter]
             commands.append(["grads", "--model", one.model, "--rows", rows, "--out", out, "--adapters", one.adapter,
                              *(word for setting in settings for word in ("--set", setting))])
+        if ranks == 1:
+            commands.append(dropout_words(folder, judges, "npu" if npu else "cpu"))
         lines, result = many(ranks, commands, folder)
         for number, ((adapter, settings), out) in enumerate(zip(cases, outs)):
             what = f"gradients of {adapter} on {ranks} ranks {' '.join(settings)}"
@@ -203,6 +224,7 @@ def judge_gradients(folder, judges, rows):
             errors, worst, wrong = grads_test.compare(json.loads(lines[number]), load_file(out), judges[adapter].judge)
             numbers = " ".join(f"{kind} {error:.1e}" for kind, error in errors.items())
             check(f"{what}: {numbers}", not wrong, f"{worst}: {wrong}")
+    judge_npu_dropout(folder)
 
 
 def judge_fused(folder, judges, rows):
@@ -456,22 +478,6 @@ def judge_whole(folder, judges):
         check(f"{len(grads[0])} gradients of it, of its checkpoint and with experts apart are the same", same)
 
 
-def judge_npu_dropout(folder, judges):
-    """The npu's kernels drop what the cpu's loops drop: of the pairs' inputs, at experts too, and of hidden values."""
-    judged, found = judges["qwen3_moe"], {}
-    for device in ("cpu", "npu"):
-        out = folder / f"dropout-{device}.safetensors"
-        result = run(None, ["grads", "--model", judged.model, "--adapters", judged.adapter, "--rows",
-                            folder / "rows.jsonl", "--out", out],
-                     [f"device={device}", "tuning.dropout=0.3", "tuning.hidden_dropout=0.2"])
-        if not out.exists():
-            check(f"dropout on {device}", False, failure_text(result))
-            return
-        found[device] = load_file(out)
-    error = max(grads_test.relative(found["npu"][name], wanted) for name, wanted in found["cpu"].items())
-    check(f"dropout on npu is that on cpu: {error:.1e}", error <= 1e-4)
-
-
 def judge_resume(folder, judges):
     """A run that stops and goes on under another layout; its checkpoint has no base, and serves as an adapter."""
     judged, output, never_stopped = judges["all-linear"], folder / "resumed", folder / "never-stopped"
@@ -561,7 +567,6 @@ def main():
         judge_final(folder, judges, finals)
         judge_whole(folder, judges)
         judge_dropout(folder, judges)
-        judge_npu_dropout(folder, judges)
         judge_resume(folder, judges)
         judge_writing(folder, judges)
     return 1 if failures else 0
