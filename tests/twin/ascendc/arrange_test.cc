@@ -1,4 +1,4 @@
-// Reductions in the device's order, comparisons, selection, gathering, sorting, and the composed functions.
+// Reductions in the device's order, comparisons, selection, gathering, sorting.
 #include "tests/twin/ascendc/on_core.h"
 
 namespace ascendc_test {
@@ -166,31 +166,6 @@ TEST(Sort, ThirtyTwoAtATimeThenMerged) {
     EXPECT_EQ(values[2 * i], x[wanted[i]]);
     EXPECT_EQ(indices[2 * i + 1], wanted[i]);
   }
-}
-
-TEST(Composed, MathAndSoftMax) {
-  OnCore core;
-  const std::vector<float> x = Random<float>(64, 4);
-  const LocalTensor<float> src = core.Tensor(x), dst = core.Empty<float>(64),
-                           other = core.Tensor(Random<float>(64, 5));
-  const auto near = [&](const std::function<double(double)>& wanted) {
-    const std::vector<float> found = core.Values(dst, 64);
-    for (int i = 0; i < 64; ++i) EXPECT_NEAR(found[i], wanted(x[i]), 1e-6 * (1 + std::fabs(wanted(x[i]))));
-  };
-  Sin(dst, src, 64), near([](double v) { return std::sin(v); });
-  Cos(dst, src, 64), near([](double v) { return std::cos(v); });
-  Tan(dst, src, 64), near([](double v) { return std::tan(v); });
-  Tanh(dst, src, 64), near([](double v) { return std::tanh(v); });
-  Sigmoid(dst, src, 64), near([](double v) { return 1 / (1 + std::exp(-v)); });
-  Erf(dst, src, 64), near([](double v) { return std::erf(v); });
-  Duplicate(other, 3.0f, 64);
-  SwiGLU(dst, other, src, 1.0f, 64), near([](double v) { return 3 * v / (1 + std::exp(-v)); });
-  const LocalTensor<float> sum = core.Empty<float>(32), max = core.Empty<float>(32);
-  SoftMax(dst, sum, max, src, {}, {4, 16, 4, 15});
-  float total = 0;
-  for (int i = 0; i < 15; ++i) total += core.Values(dst[16], 15)[i];
-  EXPECT_NEAR(total, 1.0f, 1e-6);
-  EXPECT_EQ(core.Values(max[8], 1)[0], *std::max_element(x.begin() + 16, x.begin() + 31));
 }
 
 }  // namespace

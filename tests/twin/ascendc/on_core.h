@@ -20,7 +20,10 @@ using namespace AscendC;
 class OnCore {
  public:
   OnCore() { twin::ascendc::BeginBlock("test", 0, 1, &shared_, policy::kChecked), pipe_.Init(); }
-  ~OnCore() { EXPECT_NO_THROW(twin::ascendc::EndBlock()); }
+  ~OnCore() {
+    EXPECT_NO_THROW(twin::ascendc::EndBlock());
+    twin::ascendc::LeaveBlock();
+  }
 
   template <typename T>
   LocalTensor<T> Empty(size_t count) {

@@ -1,5 +1,5 @@
-// Small kernels, each wrong in one way. The line that the checked build must name is marked `wrong`; in two
-// kernels nothing is wrong.
+// Small kernels, each wrong in one way. The line that the checked build must name is marked `wrong`, both
+// where two lines race; in the right_ kernels nothing is wrong.
 #include "kernel_operator.h"
 
 using namespace AscendC;
@@ -12,6 +12,7 @@ struct Buffers {
   TQue<TPosition::VECOUT, 1> out;
   TBuf<> scratch;
   GlobalTensor<float> source, target;
+  LocalTensor<float> ready;
 
   __aicore__ inline Buffers(GM_ADDR x, GM_ADDR y, uint32_t n) {
     pipe.InitBuffer(in, 2, 256);
@@ -25,6 +26,19 @@ struct Buffers {
     DataCopy(tensor, source, 64);
     in.EnQue(tensor);
     return in.DeQue<float>();
+  }
+  // 64 times the value, ready to be copied out and then freed.
+  __aicore__ inline LocalTensor<float>& Ready(float value) {
+    ready = out.AllocTensor<float>();
+    Duplicate(ready, value, 64);
+    out.EnQue(ready);
+    ready = out.DeQue<float>();
+    return ready;
+  }
+  __aicore__ inline GlobalTensor<int32_t> Flags(GM_ADDR x, uint32_t n) {
+    GlobalTensor<int32_t> flags;
+    flags.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(x), n);
+    return flags;
   }
 };
 
@@ -244,6 +258,160 @@ extern "C" __global__ __aicore__ void wrong_in_one_block(GM_ADDR x, GM_ADDR y, u
   SyncAll();
 }
 
+// One block leaves early; the others wait for it.
+extern "C" __global__ __aicore__ void wrong_sync_missed(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  if (GetBlockIdx() == 1) return;
+  SyncAll();  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_race_of_writes(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  DataCopy(b.target, b.Ready(1.0f), 64);  // wrong
+  b.out.FreeTensor(b.ready);
+}
+
+// Block 0 ends last: it waits for block 1, but after it has written.
+extern "C" __global__ __aicore__ void wrong_race_with_a_read(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  if (GetBlockIdx() == 1) {
+    LocalTensor<float> tensor = b.in.AllocTensor<float>();
+    DataCopy(tensor, b.target, 64);  // wrong
+    b.in.FreeTensor(tensor);
+    IBSet(b.Flags(x, n), b.scratch.Get<int32_t>(), 1, 0);
+  } else {
+    DataCopy(b.target, b.Ready(1.0f), 64);  // wrong
+    b.out.FreeTensor(b.ready);
+    IBWait(b.Flags(x, n), b.scratch.Get<int32_t>(), 1, 0);
+  }
+}
+
+// Ordered at first, then no more: a block writes its own place anew while its neighbour may still read it.
+extern "C" __global__ __aicore__ void wrong_race_after_sync(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  const uint32_t block = static_cast<uint32_t>(GetBlockIdx());
+  DataCopy(b.target[block * 64], b.Ready(1.0f), 64);
+  b.out.FreeTensor(b.ready);
+  SyncAll();
+  LocalTensor<float> tensor = b.in.AllocTensor<float>();
+  DataCopy(tensor, b.target[(1 - block) * 64], 64);  // wrong
+  b.in.FreeTensor(tensor);
+  DataCopy(b.target[block * 64], b.Ready(2.0f), 64);  // wrong
+  b.out.FreeTensor(b.ready);
+}
+
+// Block 0 adds where block 1 only writes.
+extern "C" __global__ __aicore__ void wrong_race_with_an_atomic(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  if (GetBlockIdx() == 0) SetAtomicAdd<float>();
+  DataCopy(b.target, b.Ready(1.0f), 64);  // wrong
+  b.out.FreeTensor(b.ready);
+  SetAtomicNone();
+}
+
+extern "C" __global__ __aicore__ void wrong_race_of_scalars(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  b.target.SetValue(7, 1.0f);  // wrong
+}
+
+// Pairs are ordered, but not among each other.
+extern "C" __global__ __aicore__ void wrong_race_between_pairs(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  if (GetBlockIdx() % 2 == 0) {
+    DataCopy(b.target, b.Ready(1.0f), 64);  // wrong
+    b.out.FreeTensor(b.ready);
+  }
+  CrossCoreSetFlag<1, PIPE_MTE3>(3);
+  CrossCoreWaitFlag(3);
+}
+
+extern "C" __global__ __aicore__ void wrong_cross_core_never_set(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  CrossCoreWaitFlag(5);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_cross_core_never_waited(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  CrossCoreSetFlag<0, PIPE_MTE3>(5);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_cross_core_too_often(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  for (int i = 0; i < 17; ++i) CrossCoreSetFlag<0, PIPE_MTE3>(5);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_cross_core_pipe(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  DataCopy(b.target, b.Ready(1.0f), 64);
+  b.out.FreeTensor(b.ready);
+  CrossCoreSetFlag<0, PIPE_V>(5);  // wrong
+  CrossCoreWaitFlag(5);
+}
+
+extern "C" __global__ __aicore__ void wrong_cross_core_pairs(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  CrossCoreSetFlag<1, PIPE_MTE3>(5);  // wrong
+  CrossCoreWaitFlag(5);
+}
+
+extern "C" __global__ __aicore__ void wrong_cross_core_cube(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  CrossCoreSetFlag<2, PIPE_MTE3>(5);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_cross_core_id(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  CrossCoreSetFlag<0, PIPE_MTE3>(16);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_wait_for_oneself(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  IBWait(b.Flags(x, n), b.scratch.Get<int32_t>(), 0, 0);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_flag_workspace(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  IBSet(b.Flags(x, n), b.scratch.Get<int32_t>(), 0, 1000);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_sync_workspace(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  SyncAll(b.Flags(x, n), b.scratch.Get<int32_t>(1));  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_old_flag(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  set_flag(PIPE_MTE2, PIPE_V, EVENT_ID2);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_old_wait(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID2);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_operator(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>(), filled = tensor[32];
+  Duplicate(filled, 1.0f, 32);
+  filled = filled + tensor;  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_element(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  b.target(n) = 1.0f;  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_local_element(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  b.scratch.Get<float>()(64) = 1.0f;  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_tiling_key(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  if (TILING_KEY_IS(1)) return;  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_merge(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  Duplicate(tensor, 1.0f, 64);
+  const uint16_t lengths[4] = {4, 4, 4, 2};
+  MrgSort(tensor, {tensor, tensor[8], tensor[16], tensor[24]}, {lengths, false, 15, 2});  // wrong
+}
+
 // Each block doubles the block's place of x into y, then all add their block number into y[n - 1], twice
 // over.
 extern "C" __global__ __aicore__ void right_blocks(GM_ADDR x, GM_ADDR y, uint32_t n) {
@@ -296,4 +464,57 @@ extern "C" __global__ __aicore__ void right_relay(GM_ADDR x, GM_ADDR y, uint32_t
   b.in.FreeTensor(tensor);
   b.out.FreeTensor(result);
   if (block + 1 < GetBlockNum()) IBSet(flags, workspace, block, 0);
+}
+
+// Each block writes its place, reads its neighbour's, and writes its own anew, with a meeting before each: by
+// SyncAll, by its form with a workspace, and by flags; y is 3 everywhere in the end. `x` is zeros.
+extern "C" __global__ __aicore__ void right_exchange(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  const uint32_t block = static_cast<uint32_t>(block_idx), blocks = static_cast<uint32_t>(block_num);
+  TBuf<> flags;
+  b.pipe.InitBuffer(flags, blocks * 32);
+  const GlobalTensor<float> mine = b.target[block * 64 % n], next = b.target[(block + 1) % blocks * 64 % n];
+  if (block * 64 >= n) return;
+  DataCopy(mine, b.Ready(1.0f), 64);
+  b.out.FreeTensor(b.ready);
+  SyncAll(b.Flags(x, n), flags.Get<int32_t>());
+  LocalTensor<float> tensor = b.in.AllocTensor<float>();
+  DataCopy(tensor, next, 64);
+  set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+  wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+  LocalTensor<float> sum = b.out.AllocTensor<float>(), two = b.scratch.Get<float>();
+  Duplicate(two, 2.0f, 64);
+  sum = tensor + two;
+  b.in.FreeTensor(tensor);
+  b.out.EnQue(sum);
+  sum = b.out.DeQue<float>();
+  SyncAll();
+  DataCopy(mine, sum, 64);
+  b.out.FreeTensor(sum);
+  pipe_barrier(PIPE_ALL);
+}
+
+// Pairs of blocks: the even one writes, the odd one adds 1 to it, the even one doubles that.
+extern "C" __global__ __aicore__ void right_pairs(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  const uint32_t block = static_cast<uint32_t>(GetBlockIdx());
+  const GlobalTensor<float> ours = b.target[block / 2 * 64];
+  for (uint32_t turn = 0; turn < 3; ++turn) {
+    if (turn % 2 == block % 2) {
+      LocalTensor<float> tensor = b.in.AllocTensor<float>();
+      DataCopy(tensor, ours, 64);
+      b.in.EnQue(tensor);
+      tensor = b.in.DeQue<float>();
+      LocalTensor<float> result = b.out.AllocTensor<float>();
+      if (turn == 2) Muls(result, tensor, 2.0f, 64);
+      if (turn < 2) Adds(result, tensor, 1.0f, 64);
+      b.in.FreeTensor(tensor);
+      b.out.EnQue(result);
+      result = b.out.DeQue<float>();
+      DataCopy(ours, result, 64);
+      b.out.FreeTensor(result);
+    }
+    CrossCoreSetFlag<1, PIPE_MTE3>(7);
+    CrossCoreWaitFlag(7);
+  }
 }

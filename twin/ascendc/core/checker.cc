@@ -29,6 +29,10 @@ void Checker::Begin(const Core& core) {
   for (auto& of_source : flags_)
     for (auto& of_target : of_source)
       for (Flag& flag : of_target) flag = {};
+  for (Flag& flag : cross_core_) flag = {};
+  touched_.clear();
+  segment_ = 0;
+  blocks_seen_ = nullptr;
 }
 
 void Checker::End() {
@@ -48,6 +52,12 @@ void Checker::End() {
         Complain(flag.place, std::string("flag ") + kPipeNames[source] + " to " + kPipeNames[target] +
                                  ", id " + std::to_string(id) + ", is set and never waited for");
       }
+  for (int id = 0; id < kCrossCoreFlags; ++id) {
+    if (core_->cross_core[id].sets > core_->cross_core[id].waits)
+      Complain(cross_core_[id].place,
+               "flag " + std::to_string(id) + " between cores is set and never waited for");
+  }
+  FindRaces();
 }
 
 void Checker::Complain(Place place, const std::string& text) const {
@@ -187,6 +197,7 @@ void Checker::ReadGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const v
                          Place place) {
   if (bytes == 0) return;
   Bounds(begin, bytes, from, to, place);
+  Touched(begin, bytes, from, AccessKind::kRead, place);
   const auto *first = static_cast<const uint8_t*>(begin), *last = first + bytes;
   for (const GlobalWrite& write : global_writes_) {
     if (pipe == PIPE_MTE3 || write.time <= seen_[pipe][PIPE_MTE3] || write.end <= first ||
@@ -202,6 +213,9 @@ void Checker::WriteGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const 
                           Place place) {
   if (bytes == 0) return;
   Bounds(begin, bytes, from, to, place);
+  constexpr AccessKind kKinds[] = {AccessKind::kWrite, AccessKind::kAdd, AccessKind::kMax, AccessKind::kMin};
+  Touched(begin, bytes, from,
+          pipe == PIPE_MTE3 ? kKinds[static_cast<int>(core_->atomic)] : AccessKind::kWrite, place);
   if (pipe != PIPE_MTE3) return;
   if (global_writes_.size() == kGlobalWritesKept) global_writes_.erase(global_writes_.begin());
   const auto* first = static_cast<const uint8_t*>(begin);

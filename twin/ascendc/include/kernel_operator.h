@@ -2,6 +2,7 @@
 // functions are not there.
 #pragma once
 
+#include "ascendc/activation.h"
 #include "ascendc/binary.h"
 #include "ascendc/compare.h"
 #include "ascendc/copy.h"
@@ -9,10 +10,14 @@
 #include "ascendc/gather.h"
 #include "ascendc/macros.h"
 #include "ascendc/math.h"
+#include "ascendc/normalization.h"
+#include "ascendc/operators.h"
 #include "ascendc/queue.h"
 #include "ascendc/reduce.h"
 #include "ascendc/scalar.h"
+#include "ascendc/softmax.h"
 #include "ascendc/sort.h"
 #include "ascendc/sync.h"
+#include "ascendc/tiling.h"
 #include "ascendc/types.h"
 #include "ascendc/unary.h"

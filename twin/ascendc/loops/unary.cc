@@ -34,11 +34,10 @@ TWIN_INLINE float LnOf(float x) {
 
 }  // namespace
 
-#define TWIN_DEFINE(name, T, expression)                                                              \
-  TWIN_CLONES void name(T* dst, const T* a, size_t n) {                                               \
-    using W = WideOf<T>;                                                                              \
-    Map(                                                                                              \
-        dst, a, n, [](W x) __attribute__((always_inline))->W { return static_cast<W>(expression); }); \
+#define TWIN_DEFINE(name, T, expression)                                                                \
+  TWIN_CLONES void name(T* dst, const T* a, size_t n) {                                                 \
+    using W = WideOf<T>;                                                                                \
+    Map(dst, a, n, [](W x) __attribute__((always_inline)) -> W { return static_cast<W>(expression); }); \
   }
 #define TWIN_DEFINE_FLOATING(name, expression) \
   TWIN_DEFINE(name, float, expression) TWIN_DEFINE(name, half, expression)
@@ -54,6 +53,26 @@ TWIN_DEFINE(Relu, int32_t, x > 0 ? x : 0)
 TWIN_DEFINE(Not, int16_t, ~x)
 TWIN_DEFINE(Not, uint16_t, ~x)
 TWIN_DEFINE_FLOATING(Sigmoid, 1.0f / (1.0f + ExpOf(-x)))
+TWIN_DEFINE_FLOATING(Gelu, x / (1.0f + ExpOf(-1.5957691216f * (x + 0.044715f * x * x * x))))
+TWIN_DEFINE_FLOATING(Ceil, std::ceil(x))
+TWIN_DEFINE_FLOATING(Floor, std::floor(x))
+TWIN_DEFINE_FLOATING(Round, std::nearbyint(x))
+TWIN_DEFINE_FLOATING(Trunc, std::trunc(x))
+TWIN_DEFINE_FLOATING(Frac, x - std::trunc(x))
+TWIN_DEFINE_FLOATING(Sign, x > 0 ? 1.0f : (x < 0 ? -1.0f : x))
+
+#define TWIN_DEFINE_SWISH(T)                                                                       \
+  TWIN_CLONES void Swish(T* dst, const T* a, float beta, size_t n) {                               \
+    Map(dst, a, n,                                                                                 \
+        [beta](float x) __attribute__((always_inline)) { return x / (1.0f + ExpOf(-beta * x)); }); \
+  }                                                                                                \
+  TWIN_CLONES void SwiGLU(T* dst, const T* a, const T* b, float beta, size_t n) {                  \
+    Map2(dst, a, b, n, [beta](float x, float y) __attribute__((always_inline)) {                   \
+      return x * y / (1.0f + ExpOf(-beta * y));                                                    \
+    });                                                                                            \
+  }
+TWIN_DEFINE_SWISH(float)
+TWIN_DEFINE_SWISH(half)
 
 // Rare in kernels: the C library's, one at a time.
 #define TWIN_DEFINE_SLOW(name, function)                 \
@@ -66,7 +85,26 @@ TWIN_DEFINE_FLOATING(Sigmoid, 1.0f / (1.0f + ExpOf(-x)))
 TWIN_DEFINE_SLOW(Sin, std::sin)
 TWIN_DEFINE_SLOW(Cos, std::cos)
 TWIN_DEFINE_SLOW(Tan, std::tan)
+TWIN_DEFINE_SLOW(Asin, std::asin)
+TWIN_DEFINE_SLOW(Acos, std::acos)
+TWIN_DEFINE_SLOW(Atan, std::atan)
+TWIN_DEFINE_SLOW(Sinh, std::sinh)
+TWIN_DEFINE_SLOW(Cosh, std::cosh)
 TWIN_DEFINE_SLOW(Tanh, std::tanh)
+TWIN_DEFINE_SLOW(Asinh, std::asinh)
+TWIN_DEFINE_SLOW(Acosh, std::acosh)
+TWIN_DEFINE_SLOW(Atanh, std::atanh)
 TWIN_DEFINE_SLOW(Erf, std::erf)
+TWIN_DEFINE_SLOW(Erfc, std::erfc)
+TWIN_DEFINE_SLOW(Log, std::log)
+TWIN_DEFINE_SLOW(Log2, std::log2)
+TWIN_DEFINE_SLOW(Log10, std::log10)
+
+void Power(float* dst, const float* a, const float* b, size_t n) {
+  Map2(dst, a, b, n, [](float x, float y) { return std::pow(x, y); });
+}
+void Power(half* dst, const half* a, const half* b, size_t n) {
+  Map2(dst, a, b, n, [](float x, float y) { return std::pow(x, y); });
+}
 
 }  // namespace twin::ascendc::loops

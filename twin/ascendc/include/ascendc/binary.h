@@ -16,18 +16,7 @@ inline namespace TWIN_ASCENDC_BUILD {
   }                                                                                                          \
   template <typename T, bool isSetMask = true>                                                               \
   void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,               \
-            uint64_t mask, const uint8_t repeatTimes, const BinaryRepeatParams& p,                           \
-            Where where = Where::Here()) {                                                                   \
-    lanes::ByRepeat<reads_dst>(                                                                              \
-        #name, lanes::Given<isSetMask>(mask), repeatTimes, where,                                            \
-        [](T* d, const T* a, const T* b, size_t n) { lanes::loops::name(d, a, b, n); },                      \
-        lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},                                              \
-        lanes::Operand<T>{src0, p.src0BlkStride, p.src0RepStride},                                           \
-        lanes::Operand<T>{src1, p.src1BlkStride, p.src1RepStride});                                          \
-  }                                                                                                          \
-  template <typename T, bool isSetMask = true>                                                               \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,               \
-            uint64_t mask[], const uint8_t repeatTimes, const BinaryRepeatParams& p,                         \
+            lanes::GivenMask mask, const uint8_t repeatTimes, const BinaryRepeatParams& p,                   \
             Where where = Where::Here()) {                                                                   \
     lanes::ByRepeat<reads_dst>(                                                                              \
         #name, lanes::Given<isSetMask>(mask), repeatTimes, where,                                            \

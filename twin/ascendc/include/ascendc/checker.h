@@ -4,25 +4,22 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "ascendc/core.h"
+#include "ascendc/global_access.h"
 
 namespace twin::ascendc {
 
 constexpr int kPipes = 6;  // PIPE_S … PIPE_MTE3
 
-struct Place {
-  const char* function;
-  const char* file;
-  int line;
-};
-
 class TWIN_EXPORT Checker {
  public:
   void Begin(const Core& core);
-  void End();  // flags that were set and never waited for, tensors never freed
+  // Flags that were set and never waited for, tensors never freed, races with blocks that have ended.
+  void End();
 
   // `count` buffers of `bytes` each, one after the other.
   void AddBuffers(const uint8_t* begin, uint32_t bytes, uint32_t count, const char* kind, Place place);
@@ -34,6 +31,7 @@ class TWIN_EXPORT Checker {
   void Forget(const void* begin, uint64_t bytes);
   void Aligned(const void* address, uint64_t alignment, Place place) const;
 
+  void Bounds(const void* begin, uint64_t bytes, const void* from, const void* to, Place place) const;
   void ReadGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to,
                   Place place);
   void WriteGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to,
@@ -42,6 +40,13 @@ class TWIN_EXPORT Checker {
   void SetFlag(pipe_t source, pipe_t target, int id, Place place);
   void WaitFlag(pipe_t source, pipe_t target, int id, Place place);
   void Barrier(pipe_t pipe);
+
+  // Flags between cores: what `pipe` has done is done for those who wait.
+  void SetCrossCore(pipe_t pipe, uint8_t mode, int id, Place place);
+  void WaitCrossCore(int id, Place place);
+  // What this block has done, published under a key; and what others have, learned.
+  void Release(uint64_t key, uint64_t round);
+  void Acquire(uint64_t key, uint64_t round, uint32_t members);
 
   // A queue's buffer goes round: allocated (its last reader has ended), queued, taken, freed.
   void Alloc(const void* buffer, uint32_t bytes, pipe_t producer, Place place);
@@ -88,7 +93,8 @@ class TWIN_EXPORT Checker {
   void Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, Place place);
   Clock Snapshot(pipe_t pipe) const;
   void Join(pipe_t pipe, const Clock& clock);
-  void Bounds(const void* begin, uint64_t bytes, const void* from, const void* to, Place place) const;
+  void Touched(const void* begin, uint64_t bytes, const void* from, AccessKind kind, Place place);
+  void FindRaces();
   [[noreturn]] void Complain(Place place, const std::string& text) const;
 
   const Core* core_ = nullptr;
@@ -99,6 +105,10 @@ class TWIN_EXPORT Checker {
   std::vector<GlobalWrite> global_writes_;
   Clock now_, seen_[kPipes];
   Flag flags_[kPipes][kPipes][kEventIds];
+  Flag cross_core_[kCrossCoreFlags];  // the clock and place of this block's last set
+  std::vector<GlobalAccess> touched_;
+  uint32_t segment_ = 0;
+  std::shared_ptr<const BlockClock> blocks_seen_;
 };
 
 }  // namespace twin::ascendc

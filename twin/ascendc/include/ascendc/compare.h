@@ -41,52 +41,116 @@ void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src
               uint32_t count, Where where = Where::Here()) {
   CompareScalar(dst, src0, src1, mode, count, where);
 }
+namespace compare {
+
 // By repeats: every lane is compared whatever the mask says, a repeat's bits follow those of the last.
-template <typename T, typename U>
-void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE mode,
-             const uint64_t mask, uint8_t repeatTimes, const BinaryRepeatParams& p,
-             Where where = Where::Here()) {
+template <typename T, typename U, typename Loop, typename... S>
+void EachRepeat(const char* name, const LocalTensor<U>& dst, uint8_t repeat_times, CMPMODE mode, Where where,
+                Loop loop, const S&... operands) {
   constexpr uint32_t kWidth = 256 / sizeof(T);
   const lanes::Mask all = lanes::First(kWidth);
-  for (uint32_t repeat = 0; repeat < repeatTimes; ++repeat) {
-    const lanes::Operand<T> a{src0, p.src0BlkStride, p.src0RepStride},
-        b{src1, p.src1BlkStride, p.src1RepStride};
-    lanes::Tell(a, repeat, all, kWidth, false, "Compare", where);
-    lanes::Tell(b, repeat, all, kWidth, false, "Compare", where);
-    T x[lanes::kMostLanes], y[lanes::kMostLanes];
-    lanes::Collect(a, repeat, kWidth, x);
-    lanes::Collect(b, repeat, kWidth, y);
+  Comparable<T>(mode, kWidth, name, where);
+  (policy::Aligned(operands.tensor.data(), 32, name, where), ...);
+  for (uint32_t repeat = 0; repeat < repeat_times; ++repeat) {
+    (lanes::Tell(operands, repeat, all, kWidth, false, name, where), ...);
+    T lane[sizeof...(S)][lanes::kMostLanes];
+    uint32_t i = 0;
+    (lanes::Collect(operands, repeat, kWidth, lane[i++]), ...);
     uint8_t* bits = dst.bytes_begin() + repeat * (kWidth / 8);
-    policy::Writes(PIPE_V, bits, kWidth / 8, "Compare", where);
-    lanes::loops::Compare(bits, x, y, mode, kWidth);
+    policy::Writes(PIPE_V, bits, kWidth / 8, name, where);
+    loop(bits, lane, kWidth);
   }
 }
-// Into the core's comparison register, one repeat.
-template <typename T>
-void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE mode, const uint64_t mask,
-             const BinaryRepeatParams& p, Where where = Where::Here()) {
-  constexpr uint32_t kWidth = 256 / sizeof(T);
-  policy::VectorIn(src0, kWidth, "Compare", where);
-  policy::VectorIn(src1, kWidth, "Compare", where);
-  lanes::loops::Compare(twin::ascendc::ThisCore().compare_bits, src0.data(), src1.data(), mode, kWidth);
+
+}  // namespace compare
+
+template <typename T, typename U>
+void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE mode,
+             lanes::GivenMask mask, uint8_t repeatTimes, const BinaryRepeatParams& p,
+             Where where = Where::Here()) {
+  compare::EachRepeat<T>(
+      "Compare", dst, repeatTimes, mode, where,
+      [&](uint8_t* bits, auto& lane, size_t n) { lanes::loops::Compare(bits, lane[0], lane[1], mode, n); },
+      lanes::Operand<T>{src0, p.src0BlkStride, p.src0RepStride},
+      lanes::Operand<T>{src1, p.src1BlkStride, p.src1RepStride});
+}
+template <typename T, typename U>
+void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1, CMPMODE mode,
+                   lanes::GivenMask mask, uint8_t repeatTimes, const UnaryRepeatParams& p,
+                   Where where = Where::Here()) {
+  compare::EachRepeat<T>(
+      "CompareScalar", dst, repeatTimes, mode, where,
+      [&](uint8_t* bits, auto& lane, size_t n) { lanes::loops::CompareScalar(bits, lane[0], src1, mode, n); },
+      lanes::Operand<T>{src0, p.srcBlkStride, p.srcRepStride});
+}
+template <typename T, typename U>
+void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1, CMPMODE mode,
+              lanes::GivenMask mask, uint8_t repeatTimes, const UnaryRepeatParams& p,
+              Where where = Where::Here()) {
+  CompareScalar(dst, src0, src1, mode, mask, repeatTimes, p, where);
 }
 
-// Where the bit is set src0's element, else src1's. CMPMASK_SPR starts anew with the same bits at each
-// repeat.
+// Into the core's comparison register, one repeat; and the register itself.
+template <typename T, bool isSetMask = true>
+void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE mode, lanes::GivenMask mask,
+             const BinaryRepeatParams& p, Where where = Where::Here()) {
+  constexpr uint32_t kWidth = 256 / sizeof(T);
+  const lanes::Operand<T> a{src0, p.src0BlkStride, p.src0RepStride},
+      b{src1, p.src1BlkStride, p.src1RepStride};
+  T x[lanes::kMostLanes], y[lanes::kMostLanes];
+  lanes::Tell(a, 0, lanes::First(kWidth), kWidth, false, "Compare", where);
+  lanes::Tell(b, 0, lanes::First(kWidth), kWidth, false, "Compare", where);
+  lanes::Collect(a, 0, kWidth, x);
+  lanes::Collect(b, 0, kWidth, y);
+  lanes::loops::Compare(twin::ascendc::ThisCore().compare_bits, x, y, mode, kWidth);
+}
+template <typename T>
+void GetCmpMask(const LocalTensor<T>& dst, Where where = Where::Here()) {
+  policy::VectorOut(dst, 16 / sizeof(T), "GetCmpMask", where);
+  std::memcpy(dst.data(), twin::ascendc::ThisCore().compare_bits, 16);
+}
+template <typename T>
+void SetCmpMask(const LocalTensor<T>& src, Where where = Where::Here()) {
+  policy::VectorIn(src, 16 / sizeof(T), "SetCmpMask", where);
+  std::memcpy(twin::ascendc::ThisCore().compare_bits, src.data(), 16);
+}
+
+namespace compare {
+
+// One bit a lane.
+template <typename T, typename Second>
+void Pick(T* dst, const T* first, Second second, const uint8_t* bits, size_t n) {
+  for (size_t i = 0; i < n; ++i) dst[i] = (bits[i / 8] >> (i % 8) & 1) != 0 ? first[i] : second(i);
+}
+// CMPMASK_SPR starts anew with the same bits at each repeat.
+inline bool StartsAnew(SELMODE mode) { return mode == SELMODE::VSEL_CMPMASK_SPR; }
+inline void WantsTensor(SELMODE mode, Where where) {
+  policy::Wants(mode != SELMODE::VSEL_TENSOR_SCALAR_MODE,
+                "TENSOR_SCALAR_MODE takes a number, not a second tensor", "Select", where);
+}
+inline void WantsNumber(SELMODE mode, Where where) {
+  policy::Wants(mode == SELMODE::VSEL_TENSOR_SCALAR_MODE, "a number for src1 wants TENSOR_SCALAR_MODE",
+                "Select", where);
+}
+
+}  // namespace compare
+
+// Where the bit is set src0's element, else src1's.
 template <typename T, typename U>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
             const LocalTensor<T>& src1, SELMODE mode, uint32_t count, Where where = Where::Here()) {
-  const bool repeated = mode == SELMODE::VSEL_CMPMASK_SPR;
-  const uint64_t lanes = 256 / sizeof(T), bits = repeated ? std::min<uint64_t>(count, lanes) : count;
-  policy::Wants(mode != SELMODE::VSEL_TENSOR_SCALAR_MODE,
-                "TENSOR_SCALAR_MODE takes a number, not a second tensor", "Select", where);
-  policy::Reads(PIPE_V, selMask.bytes_begin(), (bits + 7) / 8, "Select", where);
+  const bool anew = compare::StartsAnew(mode);
+  constexpr uint64_t kWidth = 256 / sizeof(T);
+  compare::WantsTensor(mode, where);
+  policy::Reads(PIPE_V, selMask.bytes_begin(), ((anew ? std::min<uint64_t>(count, kWidth) : count) + 7) / 8,
+                "Select", where);
   lanes::ByCount<false>(
       "Select", count, where,
       [&](T* d, const T* a, const T* b, size_t n) {
-        for (size_t i = 0; i < n; ++i) {
-          const size_t k = repeated ? i % lanes : i;
-          d[i] = (selMask.bytes_begin()[k / 8] >> (k % 8) & 1) != 0 ? a[i] : b[i];
+        for (size_t i = 0; i < n; i += kWidth) {
+          compare::Pick(
+              d + i, a + i, [&](size_t k) { return b[i + k]; }, selMask.bytes_begin() + (anew ? 0 : i / 8),
+              std::min<size_t>(kWidth, n - i));
         }
       },
       dst, src0, src1);
@@ -94,16 +158,64 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
 template <typename T, typename U>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
             SELMODE mode, uint32_t count, Where where = Where::Here()) {
-  policy::Wants(mode == SELMODE::VSEL_TENSOR_SCALAR_MODE, "a number for src1 wants TENSOR_SCALAR_MODE",
-                "Select", where);
+  compare::WantsNumber(mode, where);
   policy::Reads(PIPE_V, selMask.bytes_begin(), (count + 7) / 8, "Select", where);
   lanes::ByCount<false>(
       "Select", count, where,
       [&](T* d, const T* a, size_t n) {
-        for (size_t i = 0; i < n; ++i)
-          d[i] = (selMask.bytes_begin()[i / 8] >> (i % 8) & 1) != 0 ? a[i] : src1;
+        compare::Pick(d, a, [&](size_t) { return src1; }, selMask.bytes_begin(), n);
       },
       dst, src0);
+}
+// By repeats: the bits of one follow those of the last.
+template <typename T, typename U, bool isSetMask = true>
+void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
+            const LocalTensor<T>& src1, SELMODE mode, lanes::GivenMask mask, uint8_t repeatTimes,
+            const BinaryRepeatParams& p, Where where = Where::Here()) {
+  constexpr uint32_t kBytes = 256 / sizeof(T) / 8;
+  compare::WantsTensor(mode, where);
+  const uint8_t* bits = selMask.bytes_begin();
+  policy::Reads(PIPE_V, bits, compare::StartsAnew(mode) ? kBytes : repeatTimes * kBytes, "Select", where);
+  lanes::ByRepeat<false>(
+      "Select", lanes::Given<isSetMask>(mask), repeatTimes, where,
+      [&](T* d, const T* a, const T* b, size_t n) {
+        compare::Pick(d, a, [&](size_t i) { return b[i]; }, bits, n);
+        if (!compare::StartsAnew(mode)) bits += kBytes;
+      },
+      lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},
+      lanes::Operand<T>{src0, p.src0BlkStride, p.src0RepStride},
+      lanes::Operand<T>{src1, p.src1BlkStride, p.src1RepStride});
+}
+template <typename T, typename U, bool isSetMask = true>
+void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
+            SELMODE mode, lanes::GivenMask mask, uint8_t repeatTimes, const BinaryRepeatParams& p,
+            Where where = Where::Here()) {
+  constexpr uint32_t kBytes = 256 / sizeof(T) / 8;
+  compare::WantsNumber(mode, where);
+  const uint8_t* bits = selMask.bytes_begin();
+  policy::Reads(PIPE_V, bits, repeatTimes * kBytes, "Select", where);
+  lanes::ByRepeat<false>(
+      "Select", lanes::Given<isSetMask>(mask), repeatTimes, where,
+      [&](T* d, const T* a, size_t n) {
+        compare::Pick(d, a, [&](size_t) { return src1; }, bits, n);
+        bits += kBytes;
+      },
+      lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},
+      lanes::Operand<T>{src0, p.src0BlkStride, p.src0RepStride});
+}
+// By the core's comparison register, which starts anew at each repeat; lanes as the mask register has them.
+template <typename T, SELMODE selMode>
+void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+            uint8_t repeatTimes, const BinaryRepeatParams& p, Where where = Where::Here()) {
+  static_assert(selMode == SELMODE::VSEL_CMPMASK_SPR, "the register is VSEL_CMPMASK_SPR's");
+  lanes::ByRepeat<false>(
+      "Select", lanes::FromRegister(), repeatTimes, where,
+      [&](T* d, const T* a, const T* b, size_t n) {
+        compare::Pick(d, a, [&](size_t i) { return b[i]; }, twin::ascendc::ThisCore().compare_bits, n);
+      },
+      lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},
+      lanes::Operand<T>{src0, p.src0BlkStride, p.src0RepStride},
+      lanes::Operand<T>{src1, p.src1BlkStride, p.src1RepStride});
 }
 
 }  // namespace TWIN_ASCENDC_BUILD

@@ -18,11 +18,15 @@ constexpr uint32_t kUbBytes = 196608;
 constexpr uint32_t kUbUsableBytes = 184 * 1024;  // what lies above is the system's
 constexpr uint32_t kBlockBytes = 32, kRepeatBytes = 256, kMostRepeats = 255;
 constexpr int kEventIds = 8, kCrossCoreFlags = 16;
+constexpr uint32_t kMostCrossCoreSets = 16;  // of one flag without a wait
+
+class LaunchState;
 
 // What all blocks of a launch share; starts as zeros.
 struct LaunchShared {
-  uint32_t arrived = 0;                       // at SyncAll, over all its rounds
-  uint32_t cross_core[kCrossCoreFlags] = {};  // sets of each flag
+  uint32_t arrived = 0;          // at SyncAll, over all its rounds
+  uint32_t ended = 0;            // blocks
+  LaunchState* state = nullptr;  // the rest: made by the first block that needs it, gone with the last
 };
 
 enum class Atomic : uint8_t { kNone, kAdd, kMax, kMin };
@@ -37,12 +41,18 @@ struct Core {
   uint64_t mask[2] = {};
   bool mask_counts = false;
   uint8_t compare_bits[16] = {};  // what Compare without a destination leaves
+  uint32_t merged[4] = {};        // how many of each list the last MrgSort took
   Atomic atomic = Atomic::kNone;
   float deq_scale = 1;
-  uint32_t synced = 0;                          // rounds of SyncAll passed
-  uint32_t cross_waited[kCrossCoreFlags] = {};  // waits for each flag passed
-  uint32_t events_taken = 0;                    // ids given out by AllocEventID, a bit each
-  Checker* checker = nullptr;                   // set in the checked build
+  uint32_t synced = 0;  // rounds of SyncAll passed
+  struct CrossCore {    // a flag between cores: what this block has done with it
+    uint32_t sets = 0, waits = 0;
+    uint8_t mode = 0;  // of its last set; a wait need not say it
+  } cross_core[kCrossCoreFlags];
+  uint32_t events_taken = 0;           // ids given out by AllocEventID, a bit each
+  Checker* checker = nullptr;          // set in the checked build
+  const char* waiting_file = nullptr;  // where in the kernel the block waits; told in the checked build
+  int waiting_line = 0;
 };
 
 TWIN_EXPORT Core& ThisCore();
@@ -55,8 +65,22 @@ TWIN_EXPORT void EndBlock();
 // Throws std::runtime_error: "function: text (file:line)"; a null file is not named.
 [[noreturn]] TWIN_EXPORT void Fail(const char* function, const std::string& text, const char* file, int line);
 
-// Waits until `counter` has come to `wanted`; throws where another block has failed.
-TWIN_EXPORT void WaitFor(const char* function, const uint32_t* counter, uint32_t wanted);
-TWIN_EXPORT void Increment(uint32_t* counter);
+// Ends the block's part in its launch, however the block ended.
+TWIN_EXPORT void LeaveBlock();
+
+// Waiting for other blocks; each throws where another block has failed, or where no block is left that could
+// end the wait.
+TWIN_EXPORT void SyncBlocks();
+// Mode 0: a wait ends when all blocks have set the flag. Mode 1: when both blocks of a pair have, 2k and 2k +
+// 1.
+TWIN_EXPORT void SetCrossCore(uint8_t mode, uint16_t flag);
+TWIN_EXPORT void WaitCrossCore(uint16_t flag);
+// A flag in global memory: set once it is clear, cleared by the one who waited for it.
+TWIN_EXPORT void SetBlockFlag(uint32_t* flag);
+TWIN_EXPORT void WaitBlockFlag(uint32_t* flag);
+
+// The key that TILING_KEY_IS asks for; kernels that ask where none was given fail.
+TWIN_EXPORT void SetTilingKey(uint64_t key);
+TWIN_EXPORT bool TilingKeyIs(uint64_t key, const char* file, int line);
 
 }  // namespace twin::ascendc

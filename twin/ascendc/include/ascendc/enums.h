@@ -140,5 +140,13 @@ struct GatherMaskParams {
 struct BrcbRepeatParams {
   uint16_t dstBlkStride = 1, dstRepStride = 8;
 };
+struct GatherRepeatParams {
+  uint8_t dstBlkStride = 1, dstRepStride = 8;
+};
+enum class TransposeType : uint8_t { TRANSPOSE_ND2ND_B16, TRANSPOSE_NCHW2NHWC, TRANSPOSE_NHWC2NCHW };
+struct TransposeParamsExt {
+  uint16_t nSize = 0, cSize = 0, hSize = 0, wSize = 0;
+  TransposeType transposeType = TransposeType::TRANSPOSE_ND2ND_B16;
+};
 
 }  // namespace AscendC

@@ -8,19 +8,10 @@ inline namespace TWIN_ASCENDC_BUILD {
 
 template <typename T>
 void Duplicate(const LocalTensor<T>& dst, const T& value, const int32_t& count, Where where = Where::Here()) {
-  lanes::ByCount<false>(
-      "Duplicate", count, where, [&](T* d, size_t n) { std::fill(d, d + n, value); }, dst);
+  lanes::ByCount<false>("Duplicate", count, where, [&](T* d, size_t n) { std::fill(d, d + n, value); }, dst);
 }
 template <typename T, bool isSetMask = true>
-void Duplicate(const LocalTensor<T>& dst, const T& value, uint64_t mask, const uint8_t repeatTimes,
-               const uint16_t dstBlockStride, const uint8_t dstRepeatStride, Where where = Where::Here()) {
-  lanes::ByRepeat<false>(
-      "Duplicate", lanes::Given<isSetMask>(mask), repeatTimes, where,
-      [&](T* d, size_t n) { std::fill(d, d + n, value); },
-      lanes::Operand<T>{dst, dstBlockStride, dstRepeatStride});
-}
-template <typename T, bool isSetMask = true>
-void Duplicate(const LocalTensor<T>& dst, const T& value, uint64_t mask[], const uint8_t repeatTimes,
+void Duplicate(const LocalTensor<T>& dst, const T& value, lanes::GivenMask mask, const uint8_t repeatTimes,
                const uint16_t dstBlockStride, const uint8_t dstRepeatStride, Where where = Where::Here()) {
   lanes::ByRepeat<false>(
       "Duplicate", lanes::Given<isSetMask>(mask), repeatTimes, where,
@@ -28,16 +19,36 @@ void Duplicate(const LocalTensor<T>& dst, const T& value, uint64_t mask[], const
       lanes::Operand<T>{dst, dstBlockStride, dstRepeatStride});
 }
 
+namespace fill {
+// first + i: integers in whole numbers, the rest in float.
+template <typename T>
+T IndexFrom(T first, uint64_t i) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(first) + i);
+  return static_cast<T>(static_cast<float>(first) + static_cast<float>(i));
+}
+}  // namespace fill
+
 // first, first + 1, …
 template <typename T>
 void CreateVecIndex(const LocalTensor<T>& dst, const T& first, uint32_t count, Where where = Where::Here()) {
   lanes::ByCount<false>(
       "CreateVecIndex", count, where,
       [&](T* d, size_t n) {
-        for (size_t i = 0; i < n; ++i)
-          d[i] = static_cast<T>(static_cast<float>(first) + static_cast<float>(i));
+        for (size_t i = 0; i < n; ++i) d[i] = fill::IndexFrom(first, i);
       },
       dst);
+}
+// It counts on from repeat to repeat, over lanes that the mask leaves out, too.
+template <typename T>
+void CreateVecIndex(const LocalTensor<T>& dst, const T& first, lanes::GivenMask mask, uint8_t repeatTimes,
+                    uint16_t dstBlkStride, uint8_t dstRepStride, Where where = Where::Here()) {
+  uint64_t next = 0;
+  lanes::ByRepeat<false>(
+      "CreateVecIndex", lanes::Given<true>(mask), repeatTimes, where,
+      [&](T* d, size_t n) {
+        for (size_t i = 0; i < n; ++i) d[i] = fill::IndexFrom(first, next++);
+      },
+      lanes::Operand<T>{dst, dstBlkStride, dstRepStride});
 }
 
 // Each of 8 elements a repeat fills a block of 32 bytes.
@@ -55,16 +66,7 @@ void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t re
 }
 
 template <typename T, bool isSetMask = true>
-void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask,
-          const uint8_t repeatTimes, const CopyRepeatParams& p, Where where = Where::Here()) {
-  lanes::ByRepeat<false>(
-      "Copy", lanes::Given<isSetMask>(mask), repeatTimes, where,
-      [](T* d, const T* a, size_t n) { std::copy(a, a + n, d); },
-      lanes::Operand<T>{dst, p.dstStride, p.dstRepeatSize},
-      lanes::Operand<T>{src, p.srcStride, p.srcRepeatSize});
-}
-template <typename T, bool isSetMask = true>
-void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[],
+void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, lanes::GivenMask mask,
           const uint8_t repeatTimes, const CopyRepeatParams& p, Where where = Where::Here()) {
   lanes::ByRepeat<false>(
       "Copy", lanes::Given<isSetMask>(mask), repeatTimes, where,

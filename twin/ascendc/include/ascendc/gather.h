@@ -1,4 +1,4 @@
-// Elements from places: Gather by byte offsets, GatherMask by a pattern or by bits, Transpose of 16 × 16.
+// Elements from places: Gather by byte offsets, GatherMask by a pattern or by bits, Transpose.
 #pragma once
 
 #include "ascendc/lanes.h"
@@ -16,6 +16,46 @@ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
     policy::Wants(byte % sizeof(T) == 0, "an offset is no multiple of the element's size", "Gather", where);
     policy::Reads(PIPE_V, src.bytes_begin() + byte, sizeof(T), "Gather", where);
     std::memcpy(dst.data() + i, src.bytes_begin() + byte, sizeof(T));
+  }
+}
+
+// By repeats of destination and offsets, eight blocks each.
+template <typename T>
+void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
+            const uint32_t srcBaseAddr, lanes::GivenMask mask, const uint8_t repeatTimes,
+            const uint16_t dstRepStride, Where where = Where::Here()) {
+  constexpr uint32_t kWidth = 256 / sizeof(T);
+  const lanes::Operand<T> to{dst, 1, dstRepStride};
+  policy::Aligned(dst.data(), 32, "Gather", where);
+  for (uint32_t repeat = 0; repeat < lanes::Repeats(lanes::Given<true>(mask), repeatTimes, kWidth);
+       ++repeat) {
+    lanes::Mask active{};
+    const uint32_t count = lanes::ActiveLanes(lanes::Given<true>(mask), repeat, kWidth, &active);
+    for (uint32_t lane = 0; lane < count; ++lane) {
+      if (!active.Has(lane)) continue;
+      const uint32_t* offset = srcOffset.data() + repeat * kWidth + lane;
+      policy::Reads(PIPE_V, offset, sizeof *offset, "Gather", where);
+      const uint8_t* from = src.bytes_begin() + srcBaseAddr + *offset;
+      policy::Reads(PIPE_V, from, sizeof(T), "Gather", where);
+      policy::Writes(PIPE_V, to.Address(repeat, lane), sizeof(T), "Gather", where);
+      std::memcpy(to.Address(repeat, lane), from, sizeof(T));
+    }
+  }
+}
+
+// Whole blocks of 32 bytes from byte offsets, eight a repeat.
+template <typename T>
+void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& offset,
+             const uint8_t repeatTimes, const GatherRepeatParams& p, Where where = Where::Here()) {
+  policy::VectorIn(offset, repeatTimes * 8u, "Gatherb", where);
+  policy::Aligned(dst.data(), 32, "Gatherb", where);
+  for (uint32_t i = 0; i < repeatTimes * 8u; ++i) {
+    const uint8_t* from = src0.bytes_begin() + offset.data()[i];
+    uint8_t* to = dst.bytes_begin() + (i / 8 * p.dstRepStride + i % 8 * p.dstBlkStride) * 32;
+    policy::Aligned(from, 32, "Gatherb", where);
+    policy::Reads(PIPE_V, from, 32, "Gatherb", where);
+    policy::Writes(PIPE_V, to, 32, "Gatherb", where);
+    std::memmove(to, from, 32);
   }
 }
 
@@ -90,6 +130,25 @@ void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, Where where
   T all[256];
   std::copy(src.data(), src.data() + 256, all);
   for (int i = 0; i < 256; ++i) dst.data()[i % 16 * 16 + i / 16] = all[i];
+}
+
+// Images of c channels of h × w, the channels last or first.
+template <typename T>
+void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+               const LocalTensor<uint8_t>& sharedTmpBuffer, const TransposeParamsExt& p,
+               Where where = Where::Here()) {
+  if (p.transposeType == TransposeType::TRANSPOSE_ND2ND_B16) return Transpose(dst, src, where);
+  const bool last = p.transposeType == TransposeType::TRANSPOSE_NCHW2NHWC;
+  policy::Wants(last || p.transposeType == TransposeType::TRANSPOSE_NHWC2NCHW,
+                "of its types the host has ND2ND_B16, NCHW2NHWC and NHWC2NCHW", "Transpose", where);
+  const uint64_t rows = last ? p.cSize : uint64_t{p.hSize} * p.wSize,
+                 columns = last ? uint64_t{p.hSize} * p.wSize : p.cSize, image = rows * columns;
+  policy::VectorIn(src, p.nSize * image, "Transpose", where);
+  policy::VectorOut(dst, p.nSize * image, "Transpose", where);
+  for (uint64_t i = 0; i < p.nSize * image; ++i) {
+    const uint64_t at = i % image;
+    dst.data()[i - at + at % columns * rows + at / columns] = src.data()[i];
+  }
 }
 
 }  // namespace TWIN_ASCENDC_BUILD

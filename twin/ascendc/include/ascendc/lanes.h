@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <tuple>
+#include <type_traits>
 
 #include "ascendc/loops.h"
 #include "ascendc/tensor.h"
@@ -32,16 +33,22 @@ inline Mask FromRegister() {
   const twin::ascendc::Core& core = twin::ascendc::ThisCore();
   return {{core.mask[0], core.mask[1]}, core.mask_counts};
 }
+// A mask as it is given to a function: how many of the first lanes, or one bit a lane.
+struct GivenMask {
+  template <typename Int>
+    requires std::is_integral_v<Int>
+  GivenMask(Int lanes) : first(static_cast<uint64_t>(lanes)) {}
+  GivenMask(const uint64_t* lane_bits) : bits(lane_bits) {}
+  uint64_t first = 0;
+  const uint64_t* bits = nullptr;
+};
 template <bool isSetMask>
-Mask Given(uint64_t mask) {
+Mask Given(const GivenMask& mask) {
   if constexpr (!isSetMask) return FromRegister();
-  if (twin::ascendc::ThisCore().mask_counts) return {{mask, 0}, true};
-  return First(mask);
-}
-template <bool isSetMask>
-Mask Given(const uint64_t* mask) {
-  if constexpr (!isSetMask) return FromRegister();
-  return {{mask[0], mask[1]}, twin::ascendc::ThisCore().mask_counts};
+  const bool counts = twin::ascendc::ThisCore().mask_counts;
+  if (mask.bits != nullptr) return {{mask.bits[0], mask.bits[1]}, counts};
+  if (counts) return {{mask.first, 0}, true};
+  return First(mask.first);
 }
 
 template <typename T>
@@ -50,26 +57,28 @@ struct Operand {
   uint32_t block_stride, repeat_stride;  // in 32 bytes
 
   T* Address(uint32_t repeat, uint32_t lane) const {
-    const uint64_t byte = lane * sizeof(T);
+    const uint64_t byte = BytesOf<T>(lane);
     return reinterpret_cast<T*>(tensor.bytes_begin() + uint64_t{repeat} * repeat_stride * 32 +
                                 byte / 32 * block_stride * 32 + byte % 32);
   }
 };
 
 constexpr uint32_t kMostLanes = 256;
+template <typename T>
+constexpr uint32_t kBlockLanes = static_cast<uint32_t>(64 / BytesOf<T>(2));
 
 // Tells the checker of the active lanes, a run at a time.
 template <typename T>
 void Tell(const Operand<T>& operand, uint32_t repeat, const Mask& mask, uint32_t count, bool write,
           const char* name, Where where) {
   if constexpr (!policy::kChecked) return;
-  constexpr uint32_t kBlock = 32 / sizeof(T);
+  constexpr uint32_t kBlock = kBlockLanes<T>;
   for (uint32_t lane = 0; lane < count;) {
     uint32_t end = lane;
     while (end < count && end / kBlock == lane / kBlock && mask.Has(end)) ++end;
     if (end > lane) {
       const auto touch = write ? policy::Writes : policy::Reads;
-      touch(PIPE_V, operand.Address(repeat, lane), (end - lane) * sizeof(T), name, where);
+      touch(PIPE_V, operand.Address(repeat, lane), BytesOf<T>(end - lane), name, where);
     }
     lane = std::max(end, lane + 1);
   }
@@ -77,10 +86,22 @@ void Tell(const Operand<T>& operand, uint32_t repeat, const Mask& mask, uint32_t
 
 template <typename T>
 void Collect(const Operand<T>& operand, uint32_t repeat, uint32_t count, T* into) {
-  constexpr uint32_t kBlock = 32 / sizeof(T);
+  constexpr uint32_t kBlock = kBlockLanes<T>;
   for (uint32_t lane = 0; lane < count; lane += kBlock) {
-    std::memcpy(into + lane, operand.Address(repeat, lane), std::min(kBlock, count - lane) * sizeof(T));
+    std::memcpy(reinterpret_cast<uint8_t*>(into) + BytesOf<T>(lane), operand.Address(repeat, lane),
+                BytesOf<T>(std::min(kBlock, count - lane)));
   }
+}
+
+// One lane of a repeat's results to its place; a lane of int4b_t leaves the other half of its byte alone.
+template <typename T>
+void PutLane(const Operand<T>& dst, uint32_t repeat, uint32_t lane, const T* results) {
+  *dst.Address(repeat, lane) = results[lane];
+}
+inline void PutLane(const Operand<int4b_t>& dst, uint32_t repeat, uint32_t lane, const int4b_t* results) {
+  int8_t& byte = dst.Address(repeat, lane)->pair;
+  const int kept = lane % 2 == 0 ? byte & ~15 : byte & 15, wanted = lane % 2 == 0 ? 15 : ~15;
+  byte = static_cast<int8_t>(kept | (results[lane / 2].pair & wanted));
 }
 
 // How many lanes repeat number `repeat` has, of `width`; counted masks shrink in the last one.
@@ -118,7 +139,7 @@ void ByRepeat(const char* name, const Mask& mask, uint32_t repeat_times, Where w
     std::apply([&](auto&... array) { (Collect(src, repeat, count, array.data()), ...); }, given);
     std::apply([&](auto&... array) { loop(result, array.data()..., count); }, given);
     for (uint32_t lane = 0; lane < count; ++lane) {
-      if (active.Has(lane)) *dst.Address(repeat, lane) = result[lane];
+      if (active.Has(lane)) PutLane(dst, repeat, lane, result);
     }
   }
 }

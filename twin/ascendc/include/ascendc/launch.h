@@ -22,10 +22,18 @@ inline bool CheckedWanted() {
 
 template <typename... Args>
 uint32_t Launch(const Kernel& kernel, uint32_t blocks, void* stream, Args... args) {
-  static_assert((std::is_trivially_copyable_v<Args> && ...), "kernel arguments are addresses and numbers");
+  static_assert((std::is_trivially_copyable_v<Args> && ...),
+                "kernel arguments are addresses, numbers and plain structs");
   const Packed<Args...> packed{{}, {args...}};
   return static_cast<uint32_t>(twinLaunchKernel(
       kernel.name, blocks, stream, CheckedWanted() ? kernel.checked : kernel.fast, &packed, sizeof packed));
+}
+
+// With the arguments as the kernel itself declares them.
+template <typename... Args>
+uint32_t LaunchLike(void (*)(Args...), const Kernel& kernel, uint32_t blocks, void* stream,
+                    std::type_identity_t<Args>... args) {
+  return Launch<Args...>(kernel, blocks, stream, args...);
 }
 
 }  // namespace twin::ascendc

@@ -32,7 +32,8 @@ TWIN_BINARY_FLOATING(FusedMulAdd)      // dst = a * dst + b
 TWIN_BINARY_FLOATING(FusedMulAddRelu)  // the same, never below 0
 TWIN_BINARY(And, int16_t)
 TWIN_BINARY(And, uint16_t)
-TWIN_BINARY(Or, int16_t) TWIN_BINARY(Or, uint16_t)
+TWIN_BINARY(Or, int16_t)
+TWIN_BINARY(Or, uint16_t)
 
 #define TWIN_SCALAR(name, T) TWIN_EXPORT void name(T* dst, const T* a, T scalar, size_t n);
 #define TWIN_SCALAR_ARITHMETIC(name) \
@@ -45,7 +46,11 @@ TWIN_BINARY(Or, int16_t) TWIN_BINARY(Or, uint16_t)
   TWIN_SCALAR(name, int16_t)      \
   TWIN_SCALAR(name, uint16_t) TWIN_SCALAR(name, int32_t) TWIN_SCALAR(name, uint32_t)
 TWIN_SCALAR_INTEGER(ShiftLeft)
-TWIN_SCALAR_INTEGER(ShiftRight)
+#define TWIN_SHIFT_RIGHT(T) TWIN_EXPORT void ShiftRight(T* dst, const T* a, T scalar, bool rounds, size_t n);
+TWIN_SHIFT_RIGHT(int16_t)
+TWIN_SHIFT_RIGHT(uint16_t)
+TWIN_SHIFT_RIGHT(int32_t)
+TWIN_SHIFT_RIGHT(uint32_t)
 
 #define TWIN_UNARY(name, T) TWIN_EXPORT void name(T* dst, const T* a, size_t n);
 #define TWIN_UNARY_FLOATING(name) TWIN_UNARY(name, float) TWIN_UNARY(name, half)
@@ -59,23 +64,70 @@ TWIN_UNARY_FLOATING(Relu)
 TWIN_UNARY(Relu, int32_t)
 TWIN_UNARY(Not, int16_t)
 TWIN_UNARY(Not, uint16_t)
-TWIN_UNARY_FLOATING(Sin) TWIN_UNARY_FLOATING(Cos) TWIN_UNARY_FLOATING(Tan) TWIN_UNARY_FLOATING(Tanh)
-    TWIN_UNARY_FLOATING(Sigmoid) TWIN_UNARY_FLOATING(Erf)
+// clang-format off
+TWIN_UNARY_FLOATING(Sin)
+TWIN_UNARY_FLOATING(Cos)
+TWIN_UNARY_FLOATING(Tan)
+TWIN_UNARY_FLOATING(Asin)
+TWIN_UNARY_FLOATING(Acos)
+TWIN_UNARY_FLOATING(Atan)
+TWIN_UNARY_FLOATING(Sinh)
+TWIN_UNARY_FLOATING(Cosh)
+TWIN_UNARY_FLOATING(Tanh)
+TWIN_UNARY_FLOATING(Asinh)
+TWIN_UNARY_FLOATING(Acosh)
+TWIN_UNARY_FLOATING(Atanh)
+TWIN_UNARY_FLOATING(Sigmoid)
+TWIN_UNARY_FLOATING(Erf)
+TWIN_UNARY_FLOATING(Erfc)
+TWIN_UNARY_FLOATING(Log)
+TWIN_UNARY_FLOATING(Log2)
+TWIN_UNARY_FLOATING(Log10)
+TWIN_UNARY_FLOATING(Ceil)
+TWIN_UNARY_FLOATING(Floor)
+TWIN_UNARY_FLOATING(Round)
+TWIN_UNARY_FLOATING(Trunc)
+TWIN_UNARY_FLOATING(Frac)
+TWIN_UNARY_FLOATING(Sign)
+TWIN_UNARY_FLOATING(Gelu)
+TWIN_BINARY_FLOATING(Power)
+#define TWIN_SWISH(T)                                                                              \
+  TWIN_EXPORT void Swish(T* dst, const T* a, float beta, size_t n);              /* a s(beta a) */ \
+  TWIN_EXPORT void SwiGLU(T* dst, const T* a, const T* b, float beta, size_t n); /* a b s(beta b) */
+TWIN_SWISH(float)
+TWIN_SWISH(half)
 
 // The device's pairs of types, and no other.
 #define TWIN_CAST(To, From) TWIN_EXPORT void Cast(To* dst, const From* src, RoundMode mode, size_t n);
-        TWIN_CAST(half, int8_t) TWIN_CAST(half, uint8_t) TWIN_CAST(half, int16_t) TWIN_CAST(half, float)
-            TWIN_CAST(half, int32_t) TWIN_CAST(float, half) TWIN_CAST(float, bfloat16_t)
-                TWIN_CAST(float, int16_t) TWIN_CAST(float, int32_t) TWIN_CAST(float, int64_t)
-                    TWIN_CAST(float, float) TWIN_CAST(bfloat16_t, float) TWIN_CAST(int8_t, half)
-                        TWIN_CAST(uint8_t, half) TWIN_CAST(int16_t, half) TWIN_CAST(int32_t, half)
-                            TWIN_CAST(int16_t, float) TWIN_CAST(int32_t, float) TWIN_CAST(int64_t, float)
-                                TWIN_CAST(int32_t, bfloat16_t) TWIN_CAST(int16_t, int32_t)
-                                    TWIN_CAST(int64_t, int32_t) TWIN_CAST(int32_t, int64_t)
-                                        TWIN_CAST(half, AscendC::int4b_t) TWIN_CAST(AscendC::int4b_t, half)
+TWIN_CAST(half, int8_t)
+TWIN_CAST(half, uint8_t)
+TWIN_CAST(half, int16_t)
+TWIN_CAST(half, float)
+TWIN_CAST(half, int32_t)
+TWIN_CAST(float, half)
+TWIN_CAST(float, bfloat16_t)
+TWIN_CAST(float, int16_t)
+TWIN_CAST(float, int32_t)
+TWIN_CAST(float, int64_t)
+TWIN_CAST(float, float)
+TWIN_CAST(bfloat16_t, float)
+TWIN_CAST(int8_t, half)
+TWIN_CAST(uint8_t, half)
+TWIN_CAST(int16_t, half)
+TWIN_CAST(int32_t, half)
+TWIN_CAST(int16_t, float)
+TWIN_CAST(int32_t, float)
+TWIN_CAST(int64_t, float)
+TWIN_CAST(int32_t, bfloat16_t)
+TWIN_CAST(int16_t, int32_t)
+TWIN_CAST(int64_t, int32_t)
+TWIN_CAST(int32_t, int64_t)
+TWIN_CAST(half, AscendC::int4b_t)
+TWIN_CAST(AscendC::int4b_t, half)
+// clang-format on
 
-    // A binary tree of neighbours within each 256 bytes, those sums added in order. n is not 0.
-    TWIN_EXPORT float Sum(const float* src, size_t n);
+// A binary tree of neighbours within each 256 bytes, those sums added in order. n is not 0.
+TWIN_EXPORT float Sum(const float* src, size_t n);
 TWIN_EXPORT half Sum(const half* src, size_t n);
 // One tree: at most 256 bytes of which lanes count where `mask` has their bit.
 TWIN_EXPORT float TreeSum(const float* src, const uint64_t mask[2]);
@@ -100,7 +152,9 @@ TWIN_COMPARE(float) TWIN_COMPARE(half) TWIN_COMPARE(int32_t)
 
 #undef TWIN_BINARY
 #undef TWIN_SCALAR
+#undef TWIN_SHIFT_RIGHT
 #undef TWIN_UNARY
+#undef TWIN_SWISH
 #undef TWIN_CAST
 #undef TWIN_COMPARE
 

@@ -1,4 +1,4 @@
-// The words that mark kernels and their memory, which mean nothing to a host compiler, and the built-ins.
+// The words that mark kernels and their memory, which mean nothing to a host compiler.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,12 @@
 #define __mix__(cube, vector)
 #define __gm__
 #define __ubuf__
+#define __cbuf__
+#define __ca__
+#define __cb__
+#define __cc__
+#define __fbuf__
+#define __inout_pipe__(...)
 #define __CCE_AICORE__ 220
 #define __NPU_ARCH__ 2201
 using GM_ADDR = __gm__ uint8_t*;
@@ -17,5 +23,7 @@ using GM_ADDR = __gm__ uint8_t*;
 // Kernels here run on vector cores only.
 #define ASCEND_IS_AIV (true)
 #define ASCEND_IS_AIC (false)
-#define KERNEL_TYPE_AIV_ONLY 0
-#define KERNEL_TASK_TYPE_DEFAULT(type)
+namespace AscendC {
+enum KernelCore { MIX, AIC, AIV };
+}  // namespace AscendC
+constexpr AscendC::KernelCore g_coreType = AscendC::AIV;

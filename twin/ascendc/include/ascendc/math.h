@@ -1,5 +1,5 @@
-// Functions that the device composes of several instructions. Those with a temporary buffer take and ignore
-// it.
+// Functions that the device composes of several instructions, element by element. Those with a temporary
+// buffer take and ignore it; without a count they go over the whole source.
 #pragma once
 
 #include "ascendc/lanes.h"
@@ -19,63 +19,55 @@ inline namespace TWIN_ASCENDC_BUILD {
             const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount,                           \
             Where where = Where::Here()) {                                                                  \
     name<T, isReuseSource>(dst, src, calCount, where);                                                      \
+  }                                                                                                         \
+  template <typename T, bool isReuseSource = false>                                                         \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                                           \
+            const LocalTensor<uint8_t>& sharedTmpBuffer, Where where = Where::Here()) {                     \
+    name<T, isReuseSource>(dst, src, src.GetSize(), where);                                                 \
+  }                                                                                                         \
+  template <typename T, bool isReuseSource = false>                                                         \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, Where where = Where::Here()) {            \
+    name<T, isReuseSource>(dst, src, src.GetSize(), where);                                                 \
   }
 TWIN_MATH(Sin)
 TWIN_MATH(Cos)
 TWIN_MATH(Tan)
+TWIN_MATH(Asin)
+TWIN_MATH(Acos)
+TWIN_MATH(Atan)
+TWIN_MATH(Sinh)
+TWIN_MATH(Cosh)
 TWIN_MATH(Tanh)
+TWIN_MATH(Asinh)
+TWIN_MATH(Acosh)
+TWIN_MATH(Atanh)
 TWIN_MATH(Sigmoid)
 TWIN_MATH(Erf)
+TWIN_MATH(Erfc)
+TWIN_MATH(Log)
+TWIN_MATH(Log2)
+TWIN_MATH(Log10)
+TWIN_MATH(Ceil)
+TWIN_MATH(Floor)
+TWIN_MATH(Round)
+TWIN_MATH(Trunc)
+TWIN_MATH(Frac)
+TWIN_MATH(Sign)
 #undef TWIN_MATH
 
-// src0 · src1 · sigmoid(beta · src1)
+// src0 to the power of src1.
 template <typename T, bool isReuseSource = false>
-void SwiGLU(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
-            const float& scalarValue, const uint32_t calCount, Where where = Where::Here()) {
+void Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+           const uint32_t calCount, Where where = Where::Here()) {
   lanes::ByCount<false>(
-      "SwiGLU", calCount, where,
-      [&](T* d, const T* a, const T* b, size_t n) {
-        for (size_t i = 0; i < n; ++i) {
-          float s = static_cast<float>(b[i]) * scalarValue;
-          lanes::loops::Sigmoid(&s, &s, 1);
-          d[i] = static_cast<T>(static_cast<float>(a[i]) * static_cast<float>(b[i]) * s);
-        }
-      },
-      dst, src0, src1);
+      "Power", calCount, where,
+      [](T* d, const T* a, const T* b, size_t n) { lanes::loops::Power(d, a, b, n); }, dst, src0, src1);
 }
-
-struct SoftMaxTiling {};
-struct SoftMaxShapeInfo {
-  uint32_t srcM = 0, srcK = 0;        // as they lie
-  uint32_t oriSrcM = 0, oriSrcK = 0;  // of which these count
-};
-
-// Each row: dst = exp(src - max) / sum; a row's maximum and sum fill a block of 32 bytes each.
-template <typename T, bool isReuseSource = false, bool isBasicBlock = false>
-void SoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& sum, const LocalTensor<T>& max,
-             const LocalTensor<T>& src, const SoftMaxTiling&, const SoftMaxShapeInfo& shape,
-             Where where = Where::Here()) {
-  constexpr uint32_t kBlock = 32 / sizeof(T);
-  policy::VectorOut(sum, shape.srcM * kBlock, "SoftMax", where);
-  policy::VectorOut(max, shape.srcM * kBlock, "SoftMax", where);
-  for (uint32_t row = 0; row < shape.oriSrcM; ++row) {
-    const T* x = src.data() + uint64_t{row} * shape.srcK;
-    policy::Reads(PIPE_V, x, shape.oriSrcK * sizeof(T), "SoftMax", where);
-    const auto largest = static_cast<float>(lanes::loops::Largest(x, shape.oriSrcK).value);
-    float total = 0;
-    T* y = dst.data() + uint64_t{row} * shape.srcK;
-    policy::Writes(PIPE_V, y, shape.oriSrcK * sizeof(T), "SoftMax", where);
-    for (int pass = 0; pass < 2; ++pass) {
-      for (uint32_t i = 0; i < shape.oriSrcK; ++i) {
-        float e = static_cast<float>(x[i]) - largest;
-        lanes::loops::Exp(&e, &e, 1);
-        if (pass == 0) total += e;
-        if (pass == 1) y[i] = static_cast<T>(e / total);
-      }
-    }
-    std::fill(sum.data() + row * kBlock, sum.data() + (row + 1) * kBlock, static_cast<T>(total));
-    std::fill(max.data() + row * kBlock, max.data() + (row + 1) * kBlock, static_cast<T>(largest));
-  }
+template <typename T, bool isReuseSource = false>
+void Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+           const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount,
+           Where where = Where::Here()) {
+  Power<T, isReuseSource>(dst, src0, src1, calCount, where);
 }
 
 }  // namespace TWIN_ASCENDC_BUILD

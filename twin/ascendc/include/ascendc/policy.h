@@ -15,12 +15,17 @@ inline twin::ascendc::Place At(const char* function, Where where) {
   return {function, where.file, where.line};
 }
 #define TWIN_TELL(call) twin::ascendc::ThisCore().checker->call
+inline void Waits(Where where) {
+  twin::ascendc::Core& core = twin::ascendc::ThisCore();
+  core.waiting_file = where.file, core.waiting_line = where.line;
+}
 [[noreturn]] inline void Fail(const char* function, const std::string& text, Where where) {
   twin::ascendc::Fail(function, text, where.file, where.line);
 }
 #else
 constexpr bool kChecked = false;
 inline twin::ascendc::Place At(const char* function, Where) { return {function, nullptr, 0}; }
+inline void Waits(Where) {}
 #define TWIN_TELL(call) \
   if constexpr (false) twin::ascendc::ThisCore().checker->call
 [[noreturn]] inline void Fail(const char* function, const std::string& text, Where) {

@@ -2,6 +2,8 @@
 // is a binary tree of neighbours within a repeat, repeats are added in order; half and float only.
 #pragma once
 
+#include <vector>
+
 #include "ascendc/lanes.h"
 
 namespace AscendC {
@@ -84,6 +86,29 @@ loops::Extreme<T> ExtremeOf(const T* values, uint32_t count) {
   return loops::Smallest(values, count);
 }
 
+// Over the active lanes of all repeats; an index counts the elements as the repeats lie.
+template <typename T, bool kLargest>
+void ExtremeOfRepeats(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                      const lanes::GivenMask& mask, uint32_t repeat_times, uint32_t repeat_stride,
+                      bool with_index, Where where) {
+  const lanes::Operand<T> operand{src, 1, repeat_stride};
+  std::vector<T> values;
+  std::vector<uint32_t> places;
+  EachRepeat(name, operand, lanes::Given<true>(mask), repeat_times, where,
+             [&](uint32_t repeat, const lanes::Mask& active) {
+               T lane[lanes::kMostLanes];
+               uint32_t from[lanes::kMostLanes];
+               const uint32_t count = Active(operand, repeat, active, lane, from);
+               values.insert(values.end(), lane, lane + count);
+               for (uint32_t i = 0; i < count; ++i)
+                 places.push_back(repeat * repeat_stride * (32 / sizeof(T)) + from[i]);
+             });
+  if (values.empty()) return;
+  const auto best = ExtremeOf<T, kLargest>(values.data(), static_cast<uint32_t>(values.size()));
+  Put(dst, 0, best.value, name, where);
+  if (with_index) Put(dst, 1, AsElement<T>(places[best.index]), name, where);
+}
+
 }  // namespace reduce
 
 // Of `count` elements, into dst[0]. No element: nothing happens. `tmp` is not touched on this generation.
@@ -97,13 +122,12 @@ void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Local
 // Each repeat's active lanes; repeats in order.
 template <typename T>
 void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp,
-               const int32_t mask, const int32_t repeatTimes, const int32_t srcRepStride,
+               lanes::GivenMask mask, const int32_t repeatTimes, const int32_t srcRepStride,
                Where where = Where::Here()) {
   T total{};
   reduce::EachRepeat(
-      "ReduceSum", lanes::Operand<T>{src, 1, static_cast<uint32_t>(srcRepStride)},
-      lanes::First(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes), where,
-      [&](uint32_t repeat, const lanes::Mask& active) {
+      "ReduceSum", lanes::Operand<T>{src, 1, static_cast<uint32_t>(srcRepStride)}, lanes::Given<true>(mask),
+      static_cast<uint32_t>(repeatTimes), where, [&](uint32_t repeat, const lanes::Mask& active) {
         T lane[lanes::kMostLanes];
         lanes::Collect(lanes::Operand<T>{src, 1, static_cast<uint32_t>(srcRepStride)}, repeat,
                        reduce::kLanes<T>, lane);
@@ -123,14 +147,21 @@ void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Local
     reduce::Put(dst, 0, best.value, #whole, where);                                                          \
     if (calIndex) reduce::Put(dst, 1, reduce::AsElement<T>(best.index), #whole, where);                      \
   }                                                                                                          \
+  template <typename T>                                                                                      \
+  void whole(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp,                \
+             lanes::GivenMask mask, const int32_t repeatTimes, const int32_t srcRepStride,                   \
+             bool calIndex = false, Where where = Where::Here()) {                                           \
+    reduce::ExtremeOfRepeats<T, largest>(#whole, dst, src, mask, static_cast<uint32_t>(repeatTimes),         \
+                                         static_cast<uint32_t>(srcRepStride), calIndex, where);              \
+  }                                                                                                          \
   template <typename T, bool isSetMask = true>                                                               \
-  void by_repeat(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask,                   \
+  void by_repeat(const LocalTensor<T>& dst, const LocalTensor<T>& src, lanes::GivenMask mask,                \
                  const int32_t repeatTimes, const int32_t dstRepStride, const int32_t srcBlkStride,          \
                  const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX,             \
                  Where where = Where::Here()) {                                                              \
     const lanes::Operand<T> operand{src, static_cast<uint32_t>(srcBlkStride),                                \
                                     static_cast<uint32_t>(srcRepStride)};                                    \
-    reduce::EachRepeat(#by_repeat, operand, lanes::Given<isSetMask>(static_cast<uint64_t>(mask)),            \
+    reduce::EachRepeat(#by_repeat, operand, lanes::Given<isSetMask>(mask),                                   \
                        static_cast<uint32_t>(repeatTimes), where,                                            \
                        [&](uint32_t repeat, const lanes::Mask& active) {                                     \
                          T values[lanes::kMostLanes];                                                        \
@@ -144,13 +175,13 @@ void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Local
   }                                                                                                          \
   template <typename T, bool isSetMask = true>                                                               \
   void by_block(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,             \
-                const int32_t mask, const int32_t dstRepStride, const int32_t srcBlkStride,                  \
+                lanes::GivenMask mask, const int32_t dstRepStride, const int32_t srcBlkStride,               \
                 const int32_t srcRepStride, Where where = Where::Here()) {                                   \
     const lanes::Operand<T> operand{src, static_cast<uint32_t>(srcBlkStride),                                \
                                     static_cast<uint32_t>(srcRepStride)};                                    \
     reduce::EachRepeat(                                                                                      \
-        #by_block, operand, lanes::Given<isSetMask>(static_cast<uint64_t>(mask)),                            \
-        static_cast<uint32_t>(repeatTimes), where, [&](uint32_t repeat, const lanes::Mask& active) {         \
+        #by_block, operand, lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), where,        \
+        [&](uint32_t repeat, const lanes::Mask& active) {                                                    \
           T values[lanes::kMostLanes];                                                                       \
           uint32_t places[lanes::kMostLanes];                                                                \
           const uint32_t count = reduce::Active(operand, repeat, active, values, places);                    \
@@ -194,36 +225,36 @@ void Sums(const char* name, const LocalTensor<T>& dst, const lanes::Operand<T>& 
 }  // namespace reduce
 
 template <typename T, bool isSetMask = true>
-void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask,
+void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, lanes::GivenMask mask,
                     const int32_t repeatTimes, const int32_t dstRepStride, const int32_t srcBlkStride,
                     const int32_t srcRepStride, Where where = Where::Here()) {
   reduce::Sums(
       "WholeReduceSum", dst,
       lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
-      lanes::Given<isSetMask>(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes), 1,
+      lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), 1,
       static_cast<uint64_t>(dstRepStride), where);
 }
 // A repeat's destination stride counts 8 results.
 template <typename T, bool isSetMask = true>
 void BlockReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,
-                    const int32_t mask, const int32_t dstRepStride, const int32_t srcBlkStride,
+                    lanes::GivenMask mask, const int32_t dstRepStride, const int32_t srcBlkStride,
                     const int32_t srcRepStride, Where where = Where::Here()) {
   reduce::Sums(
       "BlockReduceSum", dst,
       lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
-      lanes::Given<isSetMask>(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes), 8,
+      lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), 8,
       static_cast<uint64_t>(dstRepStride) * 8, where);
 }
 // A repeat's destination stride counts 128 bytes, the results of one repeat.
 template <typename T, bool isSetMask = true>
 void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,
-                   const int32_t mask, const int32_t dstRepStride, const int32_t srcBlkStride,
+                   lanes::GivenMask mask, const int32_t dstRepStride, const int32_t srcBlkStride,
                    const int32_t srcRepStride, Where where = Where::Here()) {
   reduce::Sums(
       "PairReduceSum", dst,
       lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
-      lanes::Given<isSetMask>(static_cast<uint64_t>(mask)), static_cast<uint32_t>(repeatTimes),
-      reduce::kLanes<T> / 2, static_cast<uint64_t>(dstRepStride) * (reduce::kLanes<T> / 2), where);
+      lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), reduce::kLanes<T> / 2,
+      static_cast<uint64_t>(dstRepStride) * (reduce::kLanes<T> / 2), where);
 }
 template <typename T, bool isSetMask = true>
 void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,

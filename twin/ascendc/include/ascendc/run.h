@@ -26,6 +26,9 @@ void RunBlock(const char* name, uint32_t block, uint32_t blocks, const void* arg
   // The launch owns this memory and lends it to all of its blocks.
   auto* given = static_cast<Given*>(const_cast<void*>(args));
   BeginBlock(name, block, blocks, &given->shared, checked);
+  struct Leave {
+    ~Leave() { LeaveBlock(); }
+  } leave;
   std::apply(kernel, given->args);
   EndBlock();
 }

@@ -15,17 +15,9 @@ inline namespace TWIN_ASCENDC_BUILD {
         dst, src);                                                                                          \
   }                                                                                                         \
   template <typename T, bool isSetMask = true>                                                              \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,      \
-            const uint8_t repeatTimes, const UnaryRepeatParams& p, Where where = Where::Here()) {           \
-    lanes::ByRepeat<reads_dst>(                                                                             \
-        #name, lanes::Given<isSetMask>(mask), repeatTimes, where,                                           \
-        [&](T* d, const T* a, size_t n) { lanes::loops::name(d, a, scalarValue, n); },                      \
-        lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},                                             \
-        lanes::Operand<T>{src, p.srcBlkStride, p.srcRepStride});                                            \
-  }                                                                                                         \
-  template <typename T, bool isSetMask = true>                                                              \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[],    \
-            const uint8_t repeatTimes, const UnaryRepeatParams& p, Where where = Where::Here()) {           \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,                     \
+            lanes::GivenMask mask, const uint8_t repeatTimes, const UnaryRepeatParams& p,                   \
+            Where where = Where::Here()) {                                                                  \
     lanes::ByRepeat<reads_dst>(                                                                             \
         #name, lanes::Given<isSetMask>(mask), repeatTimes, where,                                           \
         [&](T* d, const T* a, size_t n) { lanes::loops::name(d, a, scalarValue, n); },                      \
@@ -37,9 +29,27 @@ TWIN_SCALAR(Muls, false)
 TWIN_SCALAR(Maxs, false)
 TWIN_SCALAR(Mins, false)
 TWIN_SCALAR(ShiftLeft, false)
-TWIN_SCALAR(ShiftRight, false)
 TWIN_SCALAR(LeakyRelu, false)
 #undef TWIN_SCALAR
+
+// With `roundEn` half of what is shifted out counts as one.
+template <typename T, bool isSetMask = true>
+void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,
+                const int32_t& count, bool roundEn = false, Where where = Where::Here()) {
+  lanes::ByCount<false>(
+      "ShiftRight", count, where,
+      [&](T* d, const T* a, size_t n) { lanes::loops::ShiftRight(d, a, scalarValue, roundEn, n); }, dst, src);
+}
+template <typename T, bool isSetMask = true>
+void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,
+                lanes::GivenMask mask, const uint8_t repeatTimes, const UnaryRepeatParams& p,
+                bool roundEn = false, Where where = Where::Here()) {
+  lanes::ByRepeat<false>(
+      "ShiftRight", lanes::Given<isSetMask>(mask), repeatTimes, where,
+      [&](T* d, const T* a, size_t n) { lanes::loops::ShiftRight(d, a, scalarValue, roundEn, n); },
+      lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},
+      lanes::Operand<T>{src, p.srcBlkStride, p.srcRepStride});
+}
 
 // dst += scalar · src; the source may be half where the sum is float.
 template <typename T, typename U>
@@ -50,7 +60,7 @@ void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarV
       dst, src);
 }
 template <typename T, typename U, bool isSetMask = true>
-void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask,
+void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, lanes::GivenMask mask,
           const uint8_t repeatTimes, const UnaryRepeatParams& p, Where where = Where::Here()) {
   lanes::ByRepeat<true>(
       "Axpy", lanes::Given<isSetMask>(mask), repeatTimes, where,

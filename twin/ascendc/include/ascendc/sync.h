@@ -2,8 +2,6 @@
 // and what a block knows of its launch.
 #pragma once
 
-#include <atomic>
-
 #include "ascendc/tensor.h"
 
 namespace AscendC {
@@ -114,15 +112,23 @@ void PipeBarrier() {
   TWIN_TELL(Barrier(pipe));
 }
 
+// The intrinsics that these stand on; older kernels call them.
+inline void set_flag(pipe_t source, pipe_t target, event_t id, Where where = Where::Here()) {
+  TWIN_TELL(SetFlag(source, target, id, policy::At("set_flag", where)));
+}
+inline void wait_flag(pipe_t source, pipe_t target, event_t id, Where where = Where::Here()) {
+  TWIN_TELL(WaitFlag(source, target, id, policy::At("wait_flag", where)));
+}
+inline void pipe_barrier(pipe_t pipe) { TWIN_TELL(Barrier(pipe)); }
+
 // All blocks of the launch meet.
 template <bool isAIVOnly = true>
-void SyncAll() {
-  twin::ascendc::Core& core = twin::ascendc::ThisCore();
+void SyncAll(Where where = Where::Here()) {
   TWIN_TELL(Barrier(PIPE_ALL));
-  twin::ascendc::Increment(&core.shared->arrived);
-  twin::ascendc::WaitFor("SyncAll", &core.shared->arrived, ++core.synced * core.blocks);
+  policy::Waits(where);
+  twin::ascendc::SyncBlocks();
 }
-// The same by way of a workspace, which must hold 32 bytes a block.
+// The same by way of a workspace: 32 bytes a block there and in the buffer, zeros before the launch.
 template <bool isAIVOnly = true>
 void SyncAll(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
              const int32_t usedCores = 0, Where where = Where::Here()) {
@@ -131,48 +137,69 @@ void SyncAll(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t
                 "usedCores must be 0 or the number of blocks", "SyncAll", where);
   policy::Wants(gmWorkspace.GetSize() == 0 || gmWorkspace.GetSize() >= blocks * 8,
                 "the workspace needs 32 bytes a block", "SyncAll", where);
-  SyncAll<isAIVOnly>();
+  policy::Wants(ubWorkspace.GetSize() >= blocks * 8, "the local workspace needs 32 bytes a block", "SyncAll",
+                where);
+  SyncAll<isAIVOnly>(where);
 }
 
-// A flag of a block in global memory: set by its owner once it is clear, cleared by the one who waited for
-// it.
+// A flag of a block in global memory, 32 bytes each.
 namespace sync {
-inline uint32_t* BlockFlag(const GlobalTensor<int32_t>& workspace, int32_t block, int32_t event) {
-  return reinterpret_cast<uint32_t*>(workspace.data()) +
-         (static_cast<uint64_t>(event) * twin::ascendc::ThisCore().blocks + static_cast<uint64_t>(block)) * 8;
+inline uint32_t* BlockFlag(const GlobalTensor<int32_t>& workspace, const LocalTensor<int32_t>& local,
+                           int32_t block, int32_t event, const char* function, Where where) {
+  const uint32_t blocks = twin::ascendc::ThisCore().blocks;
+  policy::Wants(block >= 0 && static_cast<uint32_t>(block) < blocks, "there is no such block", function,
+                where);
+  policy::Wants(local.GetSize() >= 8, "the local workspace needs 32 bytes", function, where);
+  const uint64_t at = (static_cast<uint64_t>(event) * blocks + static_cast<uint64_t>(block)) * 8;
+  policy::Wants(workspace.GetSize() == 0 || workspace.GetSize() >= at + 8,
+                "the workspace needs 32 bytes for each block and event", function, where);
+  return reinterpret_cast<uint32_t*>(workspace.data()) + at;
 }
 }  // namespace sync
 template <bool isAIVOnly = true>
 void IBSet(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
-           int32_t blockIdx, int32_t eventID) {
+           int32_t blockIdx, int32_t eventID, Where where = Where::Here()) {
   TWIN_TELL(Barrier(PIPE_ALL));
-  twin::ascendc::Increment(sync::BlockFlag(gmWorkspace, blockIdx, eventID));
+  policy::Waits(where);
+  twin::ascendc::SetBlockFlag(sync::BlockFlag(gmWorkspace, ubWorkspace, blockIdx, eventID, "IBSet", where));
 }
 template <bool isAIVOnly = true>
 void IBWait(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
-            int32_t blockIdx, int32_t eventID) {
-  uint32_t* flag = sync::BlockFlag(gmWorkspace, blockIdx, eventID);
-  twin::ascendc::WaitFor("IBWait", flag, 1);
-  std::atomic_ref(*flag).fetch_sub(1);
+            int32_t blockIdx, int32_t eventID, Where where = Where::Here()) {
+  policy::Wants(blockIdx != static_cast<int32_t>(twin::ascendc::ThisCore().block),
+                "a block does not wait for itself", "IBWait", where);
+  policy::Waits(where);
+  twin::ascendc::WaitBlockFlag(sync::BlockFlag(gmWorkspace, ubWorkspace, blockIdx, eventID, "IBWait", where));
   TWIN_TELL(Barrier(PIPE_ALL));
 }
 
-// Mode 0: a wait ends when all blocks have set the flag. The modes with the cube come with the cube.
+namespace sync {
+inline void WantsFlag(uint16_t flag, const char* function, Where where) {
+  if (flag >= twin::ascendc::kCrossCoreFlags) policy::Fail(function, "flag ids are 0 to 15", where);
+}
+}  // namespace sync
+// Mode 0: a wait ends when all blocks have set the flag. Mode 1: when both blocks of a pair, 2k and 2k + 1,
+// have.
 template <uint8_t modeId, pipe_t pipe>
 void CrossCoreSetFlag(uint16_t flagId, Where where = Where::Here()) {
-  static_assert(modeId == 0, "the host has vector cores only: mode 0");
-  if (flagId >= twin::ascendc::kCrossCoreFlags)
-    policy::Fail("CrossCoreSetFlag", "flag ids are 0 to 15", where);
-  twin::ascendc::Increment(&twin::ascendc::ThisCore().shared->cross_core[flagId]);
+  static_assert(modeId <= 2, "modes are 0, 1 and 2");
+  sync::WantsFlag(flagId, "CrossCoreSetFlag", where);
+  if constexpr (modeId == 2)
+    policy::Fail("CrossCoreSetFlag", "mode 2 is between a cube and its vector cores; the host has no cube",
+                 where);
+  TWIN_TELL(SetCrossCore(pipe, modeId, flagId, policy::At("CrossCoreSetFlag", where)));
+  twin::ascendc::SetCrossCore(modeId, flagId);
 }
+// The mode is that of the block's own set.
 template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
 void CrossCoreWaitFlag(uint16_t flagId, Where where = Where::Here()) {
-  if (flagId >= twin::ascendc::kCrossCoreFlags)
-    policy::Fail("CrossCoreWaitFlag", "flag ids are 0 to 15", where);
-  twin::ascendc::Core& core = twin::ascendc::ThisCore();
-  twin::ascendc::WaitFor("CrossCoreWaitFlag", &core.shared->cross_core[flagId],
-                         ++core.cross_waited[flagId] * core.blocks);
-  TWIN_TELL(Barrier(PIPE_ALL));
+  sync::WantsFlag(flagId, "CrossCoreWaitFlag", where);
+  if constexpr (modeId == 2)
+    policy::Fail("CrossCoreWaitFlag", "mode 2 is between a cube and its vector cores; the host has no cube",
+                 where);
+  TWIN_TELL(WaitCrossCore(flagId, policy::At("CrossCoreWaitFlag", where)));
+  policy::Waits(where);
+  twin::ascendc::WaitCrossCore(flagId);
 }
 
 inline int64_t GetBlockIdx() { return twin::ascendc::ThisCore().block; }
@@ -180,7 +207,19 @@ inline int64_t GetBlockNum() { return twin::ascendc::ThisCore().blocks; }
 inline int64_t GetSubBlockIdx() { return 0; }
 inline int64_t GetSubBlockNum() { return 1; }
 inline int64_t GetTaskRation() { return 1; }
+// What lies before the user's part is the system's, and empty here.
 inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return workspace; }
+inline GM_ADDR GetSysWorkSpacePtr() { return nullptr; }
+
+// The built-ins of these names: variables, so that a kernel may have its own.
+struct BuiltInBlockIdx {
+  operator int64_t() const { return GetBlockIdx(); }
+};
+struct BuiltInBlockNum {
+  operator int64_t() const { return GetBlockNum(); }
+};
+inline int64_t get_block_idx() { return GetBlockIdx(); }
+inline int64_t get_block_num() { return GetBlockNum(); }
 
 // A host's caches agree by themselves.
 template <typename T, CacheLine entire, DcciDst dst = DcciDst::CACHELINE_ALL>
@@ -189,6 +228,10 @@ void DataCacheCleanAndInvalid(const GlobalTensor<T>&) {}
 }  // namespace TWIN_ASCENDC_BUILD
 }  // namespace AscendC
 
-inline void pipe_barrier(pipe_t) { twin::ascendc::ThisCore(); }
-#define block_idx (AscendC::GetBlockIdx())
-#define block_num (AscendC::GetBlockNum())
+using AscendC::get_block_idx;
+using AscendC::get_block_num;
+using AscendC::pipe_barrier;
+using AscendC::set_flag;
+using AscendC::wait_flag;
+[[maybe_unused]] static constexpr AscendC::BuiltInBlockIdx block_idx;
+[[maybe_unused]] static constexpr AscendC::BuiltInBlockNum block_num;

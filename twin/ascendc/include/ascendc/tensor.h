@@ -11,9 +11,37 @@
 namespace AscendC {
 inline namespace TWIN_ASCENDC_BUILD {
 
+enum class DataFormat : uint8_t { ND, NZ, NCHW, NC1HWC0, NHWC };
+
+// What a tensor's user notes of its shape; no function looks at it.
 struct ShapeInfo {
+  static constexpr uint8_t kMostDims = 8;
   uint8_t shapeDim = 0;
-  uint32_t shape[8] = {};
+  uint32_t shape[kMostDims] = {};
+  uint8_t originalShapeDim = 0;
+  uint32_t originalShape[kMostDims] = {};
+  DataFormat dataFormat = DataFormat::ND;
+
+  ShapeInfo() = default;
+  ShapeInfo(uint8_t dims, const uint32_t sizes[], DataFormat format = DataFormat::ND)
+      : ShapeInfo(dims, sizes, dims, sizes, format) {}
+  ShapeInfo(uint8_t dims, const uint32_t sizes[], uint8_t original_dims, const uint32_t original[],
+            DataFormat format)
+      : shapeDim(dims), originalShapeDim(original_dims), dataFormat(format) {
+    for (uint8_t i = 0; i < dims && i < kMostDims; ++i) shape[i] = sizes[i];
+    for (uint8_t i = 0; i < original_dims && i < kMostDims; ++i) originalShape[i] = original[i];
+  }
+};
+inline int GetShapeSize(const ShapeInfo& info) {
+  int size = 1;
+  for (uint8_t i = 0; i < info.shapeDim; ++i) size *= static_cast<int>(info.shape[i]);
+  return size;
+}
+
+// What `a + b` means until it is assigned: whole tensors, computed into the one assigned to.
+template <typename Work>
+struct WholeTensors {
+  Work work;
 };
 
 template <typename T>
@@ -24,6 +52,11 @@ class LocalTensor {
   LocalTensor() = default;
   LocalTensor(uint8_t* address, uint32_t bytes, TPosition position)
       : address_(address), bytes_(bytes), position_(position) {}
+  template <typename Work>
+  LocalTensor& operator=(const WholeTensors<Work>& whole) {
+    whole.work(*this);
+    return *this;
+  }
 
   T GetValue(uint32_t index, Where where = Where::Here()) const {
     policy::Reads(PIPE_S, data() + index, sizeof(T), "GetValue", where);
@@ -35,8 +68,8 @@ class LocalTensor {
     data()[index] = static_cast<T>(value);
   }
   // To read or to write: the checked build takes it for a write.
-  T& operator()(uint32_t index) const {
-    policy::Writes(PIPE_S, data() + index, sizeof(T), "operator()", Where::Here());
+  T& operator()(uint32_t index, Where where = Where::Here()) const {
+    policy::Writes(PIPE_S, data() + index, sizeof(T), "operator()", where);
     return data()[index];
   }
   LocalTensor operator[](uint32_t offset) const {
@@ -53,6 +86,11 @@ class LocalTensor {
   uint64_t GetPhyAddr() const { return reinterpret_cast<uint64_t>(address_); }
   uint64_t GetPhyAddr(uint32_t offset) const { return GetPhyAddr() + BytesOf<T>(offset); }
   int32_t GetPosition() const { return static_cast<int32_t>(position_); }
+  uint32_t GetLength() const { return bytes_; }  // bytes
+  void SetBufferLen(uint32_t size) { SetSize(size); }
+  void SetAddrWithOffset(const LocalTensor& of, uint32_t offset) { *this = of[offset]; }
+  void SetUserTag(int32_t tag) { tag_ = tag; }
+  int32_t GetUserTag() const { return tag_; }
   void SetShapeInfo(const ShapeInfo& shape) { shape_ = shape; }
   ShapeInfo GetShapeInfo() const { return shape_; }
 
@@ -64,10 +102,20 @@ class LocalTensor {
   uint8_t* address_ = nullptr;
   uint32_t bytes_ = 0;
   TPosition position_ = TPosition::VECCALC;
+  int32_t tag_ = 0;
   ShapeInfo shape_;
 };
 
+// An operator cannot be told where it stands, but what its right side is turned into can.
+template <typename T>
+struct RightSide {
+  LocalTensor<T> tensor;
+  Where where;
+  RightSide(const LocalTensor<T>& given, Where here = Where::Here()) : tensor(given), where(here) {}
+};
+
 enum class CacheMode { CACHE_MODE_DISABLE, CACHE_MODE_NORMAL };
+enum class CacheRwMode { READ = 1, WRITE, RW };
 
 template <typename T>
 class GlobalTensor {
@@ -93,12 +141,19 @@ class GlobalTensor {
     TWIN_TELL(WriteGlobal(PIPE_S, begin_ + offset, sizeof(T), from_, to_, policy::At("SetValue", where)));
     begin_[offset] = static_cast<T>(value);
   }
-  __gm__ T& operator()(uint64_t offset) const { return begin_[offset]; }
+  // To read or to write: the checked build looks at the bounds alone.
+  __gm__ T& operator()(uint64_t offset, Where where = Where::Here()) const {
+    TWIN_TELL(Bounds(begin_ + offset, sizeof(T), from_, to_, policy::At("operator()", where)));
+    return begin_[offset];
+  }
 
   const __gm__ T* GetPhyAddr() const { return begin_; }
   __gm__ T* GetPhyAddr(uint64_t offset) const { return begin_ + offset; }
   uint64_t GetSize() const { return to_ == nullptr ? 0 : static_cast<uint64_t>(to_ - begin_); }
   void SetShapeInfo(const ShapeInfo& shape) { shape_ = shape; }
+  ShapeInfo GetShapeInfo() const { return shape_; }
+  // A host's caches take no hints.
+  template <CacheRwMode mode = CacheRwMode::RW>
   void SetL2CacheHint(CacheMode) {}
 
   T* data() const { return begin_; }

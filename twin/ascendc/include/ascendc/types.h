@@ -1,9 +1,10 @@
 // half, bfloat16_t and int4b_t: storage, and conversion to and from float. Arithmetic on them is the vector
-// functions' matter; bfloat16_t has none on the device either.
+// functions' matter; bfloat16_t has none on the device either. Like numbers they start without a value.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 namespace twin::ascendc {
 
@@ -43,19 +44,24 @@ inline __attribute__((always_inline)) uint16_t FloatToBf16(float value) {
 }  // namespace twin::ascendc
 
 struct half {
-  uint16_t bits = 0;
+  uint16_t bits;
   half() = default;
   half(float value) : bits(twin::ascendc::FloatToHalf(value)) {}
   half(double value) : half(static_cast<float>(value)) {}
-  half(int value) : half(static_cast<float>(value)) {}
+  template <typename Int>
+    requires std::is_integral_v<Int>
+  half(Int value) : half(static_cast<float>(value)) {}
   operator float() const { return twin::ascendc::HalfToFloat(bits); }
 };
 
 struct bfloat16_t {
-  uint16_t bits = 0;
+  uint16_t bits;
   bfloat16_t() = default;
   bfloat16_t(float value) : bits(twin::ascendc::FloatToBf16(value)) {}
-  bfloat16_t(int value) : bfloat16_t(static_cast<float>(value)) {}
+  bfloat16_t(double value) : bfloat16_t(static_cast<float>(value)) {}
+  template <typename Int>
+    requires std::is_integral_v<Int>
+  bfloat16_t(Int value) : bfloat16_t(static_cast<float>(value)) {}
   operator float() const { return twin::ascendc::Bf16ToFloat(bits); }
 };
 

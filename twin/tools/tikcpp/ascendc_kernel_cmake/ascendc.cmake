@@ -4,7 +4,7 @@
 #
 # Each kernel is compiled twice, into libraries of their own so that no name of one meets the other's: fast, and
 # checked, which the launch functions choose where TWIN_CHECKED=1 is set. Kernels are found by their words,
-# `extern "C" __global__ __aicore__ void name(arguments)`; arguments are GM_ADDR and plain numbers.
+# `extern "C" __global__ __aicore__ void name(arguments)`; arguments are GM_ADDR, addresses, numbers and structs by value.
 get_filename_component(TWIN_ROOT "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 if(NOT TARGET twin_ascendc)  # a project of its own: the libraries as they were built
   set(TWIN_LIBRARIES "${TWIN_ROOT}/../build/twin/lib" CACHE PATH "where the twin's libraries are")
@@ -15,95 +15,155 @@ if(NOT TARGET twin_ascendc)  # a project of its own: the libraries as they were 
   endforeach()
 endif()
 
-# The pieces of code that one kernel needs: its launch function's arguments as declared, passed on, and as types.
-function(twin_kernel_arguments text declared passed types)
-  set(declare "")
-  set(pass "")
-  set(type "")
+# What one kernel's launch function needs of its arguments: declared for callers (addresses as void*, structs by their
+# address), passed on, declared where the kernel is known, passed to it, and the structs' names.
+function(twin_kernel_arguments kernel text)
+  foreach(list declared passed inner unpacked structs overload by_address)
+    set(${list} "")
+  endforeach()
+  set(plain "^(const )?(bool|char|float|double|(unsigned |signed )?(char|short|int|long|long long)|unsigned|signed|u?int(8|16|32|64)_t|size_t|u?intptr_t)$")
   string(REGEX REPLACE "[ \t\r\n]+" " " text "${text}")
   string(REPLACE "," ";" text "${text}")
   foreach(argument IN LISTS text)
     string(STRIP "${argument}" argument)
     string(REPLACE "__gm__ " "" argument "${argument}")
-    if(NOT argument MATCHES "^(.*[^A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]*)$")
-      message(FATAL_ERROR "ascendc_library: cannot read the kernel argument '${argument}'; wanted a type and a name")
+    if(argument MATCHES "[<>&=\\[]" OR NOT argument MATCHES "^(.*[^A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]*)$")
+      message(FATAL_ERROR "ascendc_library: cannot read the argument '${argument}' of kernel ${kernel}; wanted a type and a name: GM_ADDR, an address, a number, or a struct by value")
     endif()
     set(name "${CMAKE_MATCH_2}")
     string(STRIP "${CMAKE_MATCH_1}" of)
-    if(of STREQUAL "GM_ADDR")
-      string(APPEND declare ", void* ${name}")
-      string(APPEND pass ", static_cast<uint8_t*>(${name})")
-      string(APPEND type ", uint8_t*")
+    if(of STREQUAL "GM_ADDR" OR of MATCHES "\\*$")
+      string(REPLACE "GM_ADDR" "uint8_t*" address "${of}")
+      string(APPEND declared ", void* ${name}")
+      string(APPEND overload ", void* ${name}")
+      string(APPEND inner ", void* ${name}")
+      string(APPEND unpacked ", static_cast<${address}>(${name})")
+      string(APPEND by_address ", ${name}")
+    elseif(of MATCHES "${plain}")
+      string(APPEND declared ", ${of} ${name}")
+      string(APPEND overload ", ${of} ${name}")
+      string(APPEND inner ", ${of} ${name}")
+      string(APPEND unpacked ", ${name}")
+      string(APPEND by_address ", ${name}")
     else()
-      string(APPEND declare ", ${of} ${name}")
-      string(APPEND pass ", ${name}")
-      string(APPEND type ", ${of}")
+      string(REGEX REPLACE "^(const |struct )+" "" of "${of}")
+      string(APPEND declared ", const ${of}* ${name}")
+      string(APPEND overload ", const ${of}& ${name}")
+      string(APPEND inner ", const void* ${name}")
+      string(APPEND unpacked ", *static_cast<const ${of}*>(${name})")
+      string(APPEND by_address ", &${name}")
+      list(APPEND structs "${of}")
     endif()
+    string(APPEND passed ", ${name}")
   endforeach()
-  string(REGEX REPLACE "^, " "" type "${type}")
-  set(${declared} "${declare}" PARENT_SCOPE)
-  set(${passed} "${pass}" PARENT_SCOPE)
-  set(${types} "${type}" PARENT_SCOPE)
+  foreach(list declared passed inner unpacked structs overload by_address)
+    set(${list} "${${list}}" PARENT_SCOPE)
+  endforeach()
 endfunction()
 
-function(twin_write_launch_function directory kernel arguments)
-  twin_kernel_arguments("${arguments}" declared passed types)
+# aclrtlaunch_<kernel>.h and .cc. A struct's name is declared; who calls includes what it is, and gives it by address or
+# by value.
+function(twin_write_launch_function directory kernel)
+  set(forward "")
+  foreach(struct IN LISTS structs)
+    string(REGEX REPLACE "::[^:]*$" "" namespace "${struct}")
+    string(REGEX REPLACE "^.*::" "" name "${struct}")
+    if(namespace STREQUAL struct)
+      string(APPEND forward "struct ${name}\;\n")
+    else()
+      string(APPEND forward "namespace ${namespace} { struct ${name}\; }\n")
+    endif()
+  endforeach()
+  string(REPLACE "\\;" ";" forward "${forward}")
+  set(by_value "")
+  if(structs)
+    set(by_value "inline uint32_t aclrtlaunch_${kernel}(uint32_t blockDim, void* stream${overload}) {
+  return aclrtlaunch_${kernel}(blockDim, stream${by_address});
+}
+")
+  endif()
   file(CONFIGURE OUTPUT "${directory}/aclrtlaunch_${kernel}.h" CONTENT
 "// Generated: launches the kernel ${kernel}.
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 #ifndef ACLRT_LAUNCH_KERNEL
 #define ACLRT_LAUNCH_KERNEL(kernel) aclrtlaunch_##kernel
 #endif
-extern \"C\" uint32_t aclrtlaunch_${kernel}(uint32_t blockDim, void* stream${declared});
-" @ONLY)
+${forward}extern \"C\" uint32_t aclrtlaunch_${kernel}(uint32_t blockDim, void* stream${declared});
+${by_value}" @ONLY)
   file(CONFIGURE OUTPUT "${directory}/aclrtlaunch_${kernel}.cc" CONTENT
-"// Generated: launches the kernel ${kernel}.
+"// Generated: launches the kernel ${kernel}. Its fast build knows what the arguments are.
 #include \"aclrtlaunch_${kernel}.h\"
-#include \"ascendc/launch.h\"
-extern \"C\" void twin_fast_${kernel}(uint32_t, uint32_t, const void*);
+#include \"twin/launch.h\"
 extern \"C\" void twin_checked_${kernel}(uint32_t, uint32_t, const void*);
+extern \"C\" uint32_t twin_launch_${kernel}(TwinKernelBody, uint32_t, void*${inner});
 uint32_t aclrtlaunch_${kernel}(uint32_t blockDim, void* stream${declared}) {
-  return twin::ascendc::Launch<${types}>({\"${kernel}\", twin_fast_${kernel}, twin_checked_${kernel}}, blockDim, stream${passed});
+  return twin_launch_${kernel}(twin_checked_${kernel}, blockDim, stream${passed});
 }
 " @ONLY)
+endfunction()
+
+# The kernels of a file by name and arguments, as pairs in `found`.
+function(twin_find_kernels source path found)
+  file(READ "${path}" text)
+  string(REGEX REPLACE "//[^\n]*" "" text "${text}")
+  set(gap "[ \t\r\n]+")
+  set(word "[A-Za-z_0-9]+")
+  set(marked "__global__${gap}(__${word}__(\\([^)]*\\))?${gap})+")
+  if(text MATCHES "template[ \t]*<[^;{}]*>${gap}${marked}void${gap}(${word})")
+    message(FATAL_ERROR "ascendc_library: ${source}: kernel ${CMAKE_MATCH_3} is a template, for which there is no launch function; write one kernel for each type, extern \"C\" __global__ __aicore__ void ${CMAKE_MATCH_3}_float(…), and let them call a common template that is no kernel")
+  endif()
+  if(text MATCHES "<<<" AND NOT text MATCHES "ASCENDC_CPU_DEBUG|__CCE_KT_TEST__")
+    message(FATAL_ERROR "ascendc_library: ${source} launches by <<<…>>>, which a host compiler cannot read; write ACLRT_LAUNCH_KERNEL(kernel)(blocks, stream, arguments…) in the program, or put the launch between #ifndef ASCENDC_CPU_DEBUG and #endif")
+  endif()
+  string(REGEX MATCHALL "${marked}void${gap}${word}[ \t\r\n]*\\([^)]*\\)" kernels "${text}")
+  if(NOT kernels)
+    message(FATAL_ERROR "ascendc_library: ${source} has no kernel; wanted extern \"C\" __global__ __aicore__ void name(…)")
+  endif()
+  set(pairs "")
+  foreach(kernel IN LISTS kernels)
+    string(REGEX MATCH "void${gap}(${word})[ \t\r\n]*\\(([^)]*)\\)" ignored "${kernel}")
+    list(APPEND pairs "${CMAKE_MATCH_1}" "(${CMAKE_MATCH_2})")
+  endforeach()
+  set(${found} "${pairs}" PARENT_SCOPE)
 endfunction()
 
 function(ascendc_library target type)
   set(directory "${CMAKE_CURRENT_BINARY_DIR}/${target}_launch")
   set(stubs)
+  set(exported "extern \"C\" __attribute__((visibility(\"default\")))")
   foreach(source IN LISTS ARGN)
     get_filename_component(path "${source}" ABSOLUTE)
-    get_filename_component(name "${source}" NAME_WE)
+    get_filename_component(file "${source}" NAME_WE)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${path}")
-    file(READ "${path}" text)
-    set(gap "[ \t\r\n]+")
-    string(REGEX MATCHALL "extern${gap}\"C\"${gap}__global__${gap}__aicore__${gap}void${gap}[A-Za-z_0-9]+[ \t\r\n]*\\([^)]*\\)" found "${text}")
-    if(NOT found)
-      message(FATAL_ERROR "ascendc_library: ${source} has no kernel; wanted extern \"C\" __global__ __aicore__ void name(…)")
-    endif()
+    twin_find_kernels("${source}" "${path}" found)
     foreach(build fast checked)
-      set(entries_${build} "// Generated: the blocks of the kernels of ${name}.\n#include \"${path}\"\n#include \"ascendc/run.h\"\n")
+      set(entries_${build} "// Generated: the blocks of the kernels of ${file}.\n#include \"${path}\"\n#include \"ascendc/launch.h\"\n")
     endforeach()
-    foreach(kernel_text IN LISTS found)
-      string(REGEX MATCH "void${gap}([A-Za-z_0-9]+)[ \t\r\n]*\\(([^)]*)\\)" ignored "${kernel_text}")
-      set(kernel "${CMAKE_MATCH_1}")
-      twin_write_launch_function("${directory}" ${kernel} "${CMAKE_MATCH_2}")
+    while(found)
+      list(POP_FRONT found kernel arguments)
+      string(REGEX REPLACE "^\\((.*)\\)$" "\\1" arguments "${arguments}")
+      twin_kernel_arguments(${kernel} "${arguments}")
+      twin_write_launch_function("${directory}" ${kernel})
       list(APPEND stubs "${directory}/aclrtlaunch_${kernel}.cc")
       foreach(build fast checked)
         string(COMPARE EQUAL ${build} checked is_checked)
-        string(APPEND entries_${build} "extern \"C\" __attribute__((visibility(\"default\"))) void twin_${build}_${kernel}(uint32_t block, uint32_t blocks, const void* args) {\n"
+        string(APPEND entries_${build} "${exported} void twin_${build}_${kernel}(uint32_t block, uint32_t blocks, const void* args) {\n"
           "  twin::ascendc::RunBlock<&${kernel}, ${is_checked}>(\"${kernel}\", block, blocks, args);\n}\n")
       endforeach()
-    endforeach()
+      string(APPEND entries_fast "${exported} uint32_t twin_launch_${kernel}(TwinKernelBody checked, uint32_t blocks, void* stream${inner}) {\n"
+        "  return twin::ascendc::LaunchLike(&${kernel}, {\"${kernel}\", twin_fast_${kernel}, checked}, blocks, stream${unpacked});\n}\n")
+    endwhile()
     foreach(build fast checked)
-      file(CONFIGURE OUTPUT "${directory}/${name}_${build}.cc" CONTENT "${entries_${build}}" @ONLY)
-      list(APPEND sources_${build} "${directory}/${name}_${build}.cc")
+      file(CONFIGURE OUTPUT "${directory}/${file}_${build}.cc" CONTENT "${entries_${build}}" @ONLY)
+      list(APPEND sources_${build} "${directory}/${file}_${build}.cc")
     endforeach()
   endforeach()
   foreach(build fast checked)
     add_library(${target}_${build} SHARED ${sources_${build}})
-    target_link_libraries(${target}_${build} PRIVATE twin_ascendc)
+    target_link_libraries(${target}_${build} PRIVATE twin_ascendc ascendcl)
+    target_compile_definitions(${target}_${build} PRIVATE ASCENDC_CPU_DEBUG=1 __CCE_KT_TEST__=1)
     set_target_properties(${target}_${build} PROPERTIES CXX_STANDARD 20 CXX_VISIBILITY_PRESET hidden
       VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
   endforeach()

@@ -1,0 +1,34 @@
+// Which block touched which bytes of global memory, and whether two of them did so with nothing between that
+// orders them. Blocks add what they touched when they end, so the hot path is a list of their own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "twin/ascendc/include/ascendc/global_access.h"
+
+namespace twin::ascendc {
+
+class Races {
+ public:
+  // An access that `mine` races with, one of those added before. Adds it where there is none.
+  std::optional<GlobalAccess> Add(const GlobalAccess& mine);
+
+ private:
+  struct Cell {  // bytes from its key in the map on, and all who touched them
+    uint64_t end;
+    std::vector<GlobalAccess> by;
+  };
+  using Cells = std::map<uint64_t, Cell>;
+
+  std::optional<GlobalAccess> Clash(const Cells& cells, const GlobalAccess& mine) const;
+  void Split(Cells& cells, uint64_t at);
+  void Keep(const GlobalAccess& mine);
+
+  Cells cells_[kAccessKinds];
+  size_t kept_ = 0;
+};
+
+}  // namespace twin::ascendc

@@ -1,0 +1,52 @@
+// How a kernel says which cores it runs on, and how it reads its tiling data: a struct that the host put into
+// global memory, or one argument by value. Kernels for vector cores only.
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+
+#include "ascendc/core.h"
+#include "ascendc/macros.h"
+
+namespace twin::ascendc {
+enum KernelTaskType {
+  kAivOnly,
+  kAicOnly,
+  kMixAivOneZero,
+  kMixAicOneZero,
+  kMixAicOneOne,
+  kMixAicOneTwo,
+};
+template <KernelTaskType type>
+constexpr void WantsVectorCores() {
+  static_assert(type == kAivOnly || type == kMixAivOneZero,
+                "the host has vector cores only: KERNEL_TYPE_AIV_ONLY or KERNEL_TYPE_MIX_AIV_1_0");
+}
+template <typename Tiling>
+Tiling ReadTiling(const void* from) {
+  static_assert(std::is_trivially_copyable_v<Tiling>, "tiling data is copied as bytes");
+  Tiling tiling;
+  std::memcpy(&tiling, from, sizeof tiling);
+  return tiling;
+}
+}  // namespace twin::ascendc
+
+#define KERNEL_TYPE_AIV_ONLY twin::ascendc::kAivOnly
+#define KERNEL_TYPE_AIC_ONLY twin::ascendc::kAicOnly
+#define KERNEL_TYPE_MIX_AIV_1_0 twin::ascendc::kMixAivOneZero
+#define KERNEL_TYPE_MIX_AIC_1_0 twin::ascendc::kMixAicOneZero
+#define KERNEL_TYPE_MIX_AIC_1_1 twin::ascendc::kMixAicOneOne
+#define KERNEL_TYPE_MIX_AIC_1_2 twin::ascendc::kMixAicOneTwo
+#define KERNEL_TASK_TYPE_DEFAULT(type) twin::ascendc::WantsVectorCores<type>()
+#define KERNEL_TASK_TYPE(key, type) twin::ascendc::WantsVectorCores<type>()
+
+// On a device the operator's own build says which struct it is; here the kernel does, before it asks.
+struct write_REGISTER_TILING_DEFAULT_before_GET_TILING_DATA;
+#define REGISTER_TILING_DEFAULT(type) using write_REGISTER_TILING_DEFAULT_before_GET_TILING_DATA = type
+#define GET_TILING_DATA(name, from) \
+  GET_TILING_DATA_WITH_STRUCT(write_REGISTER_TILING_DEFAULT_before_GET_TILING_DATA, name, from)
+#define GET_TILING_DATA_WITH_STRUCT(type, name, from) \
+  [[maybe_unused]] const type name = twin::ascendc::ReadTiling<type>(from)
+#define GET_TILING_DATA_MEMBER(type, member, name, from) \
+  [[maybe_unused]] const auto name = twin::ascendc::ReadTiling<type>(from).member
+#define TILING_KEY_IS(key) (twin::ascendc::TilingKeyIs(key, __FILE__, __LINE__))
