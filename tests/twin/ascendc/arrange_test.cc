@@ -21,7 +21,7 @@ void ExpectSums() {
   const size_t lanes = 256 / sizeof(T);
   std::mt19937 random(7);
   std::normal_distribution<float> normal(0, 100);
-  for (size_t n = 1; n <= 5 * lanes + 3; n += 1 + n / 9) {
+  for (size_t n = 1; n <= 37 * lanes + 3; n += 1 + n / 9) {
     std::vector<T> x(n);
     for (T& value : x) value = static_cast<T>(normal(random));
     float wanted = 0;
@@ -84,6 +84,37 @@ TEST(Reduce, ExtremesKnowTheirPlace) {
   EXPECT_EQ(core.Values(dst, 1)[0], -4.0f);
   BlockReduceMax(dst, src, 1, 64, 1, 1, 8);
   EXPECT_EQ(core.Values(dst, 8), (std::vector<float>{1, 1, 1, 1, 9, 1, 1, 1}));
+}
+
+// Long tensors are walked in pieces: the best may be in any of them, equals and NaN before and after.
+TEST(Reduce, ExtremesOfLongTensors) {
+  for (const uint32_t at : {0u, 511u, 512u, 700u, 1535u}) {
+    OnCore core;
+    std::vector<float> x(1536, -2.0f);
+    std::vector<half> y(1536, half(-2));
+    x[(at + 100) % 1536] = kNan, y[(at + 100) % 1536] = half(kNan);
+    for (uint32_t i = at; i < 1536; i += 600) x[i] = 5.0f, y[i] = half(5);
+    const LocalTensor<float> dst = core.Empty<float>(8);
+    const LocalTensor<half> narrow = core.Empty<half>(16);
+    ReduceMax(dst, core.Tensor(x), dst, 1536, true);
+    EXPECT_EQ(core.Values(dst, 1)[0], 5.0f);
+    EXPECT_EQ(core.Values(dst.ReinterpretCast<uint32_t>(), 2)[1], at);
+    ReduceMax(narrow, core.Tensor(y), narrow, 1536, true);
+    EXPECT_EQ(core.Values(narrow.ReinterpretCast<uint16_t>(), 2)[1], at);
+    ReduceMin(dst, core.Tensor(x), dst, 1536, true);
+    EXPECT_EQ(core.Values(dst.ReinterpretCast<uint32_t>(), 2)[1], at == 0 ? 1u : 0u);
+  }
+}
+
+TEST(Compare, LongTensors) {
+  OnCore core;
+  const std::vector<float> a = Random<float>(1088, 1);
+  const LocalTensor<float> x = core.Tensor(a), picked = core.Empty<float>(1088);
+  const LocalTensor<uint8_t> bits = core.Empty<uint8_t>(136);
+  CompareScalar(bits, x, 0.25f, CMPMODE::LT, 1088);
+  Select(picked, bits, x, 9.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 1085);
+  const std::vector<float> found = core.Values(picked, 1085);
+  for (int i = 0; i < 1085; ++i) ASSERT_EQ(found[i], a[i] < 0.25f ? a[i] : 9.0f) << i;
 }
 
 TEST(Compare, OneBitAnElementLowestFirst) {

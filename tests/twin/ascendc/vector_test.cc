@@ -227,6 +227,61 @@ TEST(Cast, FloatToHalfAndBfloat16ByMode) {
   EXPECT_EQ(core.Values(narrow, 4)[1].bits, 0xbf80);
 }
 
+// What wide instructions convert is what one number at a time is: every half, and halfway between each pair.
+TEST(Cast, EveryHalfBothWays) {
+  constexpr uint32_t kPart = 8192 + 5;
+  for (uint32_t first = 0; first < 65536; first += kPart) {
+    OnCore core;
+    std::vector<half> x(kPart);
+    std::vector<float> between(kPart);
+    for (uint32_t i = 0; i < kPart; ++i) {
+      half next;
+      x[i].bits = static_cast<uint16_t>(first + i), next.bits = static_cast<uint16_t>(first + i + 1);
+      between[i] = (static_cast<float>(x[i]) + static_cast<float>(next)) / 2;
+    }
+    const LocalTensor<half> src = core.Tensor(x), narrow = core.Empty<half>(kPart);
+    const LocalTensor<float> wide = core.Empty<float>(kPart), middle = core.Tensor(between);
+    Cast(wide, src, RoundMode::CAST_NONE, kPart);
+    Cast(narrow, middle, RoundMode::CAST_NONE, kPart);
+    const std::vector<float> found = core.Values(wide, kPart);
+    const std::vector<half> rounded = core.Values(narrow, kPart);
+    for (uint32_t i = 0; i < kPart; ++i) {
+      if (std::isnan(static_cast<float>(x[i])) || std::isnan(between[i])) continue;
+      ASSERT_EQ(found[i], static_cast<float>(x[i])) << first + i;
+      ASSERT_EQ(rounded[i].bits, half(between[i]).bits) << first + i;
+    }
+  }
+}
+
+// Numbers beside each whole and each half of one, by every mode, to int32_t and to whole floats.
+TEST(Cast, WholeNumbersByMode) {
+  std::vector<float> x;
+  for (int i = -300; i <= 300; ++i) {
+    for (const float at :
+         {static_cast<float>(i), static_cast<float>(i) + 0.5f, 8388600.0f + static_cast<float>(i)})
+      x.insert(x.end(), {std::nextafter(at, -kInfinity), at, std::nextafter(at, kInfinity)});
+  }
+  const auto n = static_cast<uint32_t>(x.size());
+  const std::vector<std::pair<RoundMode, std::function<double(double)>>> modes = {
+      {RoundMode::CAST_RINT, [](double v) { return std::nearbyint(v); }},
+      {RoundMode::CAST_FLOOR, [](double v) { return std::floor(v); }},
+      {RoundMode::CAST_CEIL, [](double v) { return std::ceil(v); }},
+      {RoundMode::CAST_ROUND, [](double v) { return std::round(v); }},
+      {RoundMode::CAST_TRUNC, [](double v) { return std::trunc(v); }}};
+  OnCore core;
+  const LocalTensor<float> src = core.Tensor(x), whole = core.Empty<float>(n);
+  const LocalTensor<int32_t> integer = core.Empty<int32_t>(n);
+  for (const auto& [mode, rounded] : modes) {
+    Cast(whole, src, mode, n), Cast(integer, src, mode, n);
+    const std::vector<float> floats = core.Values(whole, n);
+    const std::vector<int32_t> integers = core.Values(integer, n);
+    for (uint32_t i = 0; i < n; ++i) {
+      ASSERT_EQ(floats[i], rounded(x[i])) << x[i];
+      ASSERT_EQ(integers[i], rounded(x[i])) << x[i];
+    }
+  }
+}
+
 TEST(Cast, OtherPairs) {
   OnCore core;
   const LocalTensor<half> h = core.Tensor(std::vector<half>{1.5f, -300.0f, 300.0f, -2.5f});

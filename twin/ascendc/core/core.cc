@@ -30,7 +30,12 @@ ThreadCore& OfThread() {
 
 }  // namespace
 
-Core& ThisCore() { return OfThread().core; }
+thread_local constinit Core* this_core = nullptr;
+
+Core& MakeThisCore() {
+  this_core = &OfThread().core;
+  return *this_core;
+}
 
 void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks, LaunchShared* shared, bool checked) {
   ThreadCore& thread = OfThread();

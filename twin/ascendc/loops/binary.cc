@@ -5,22 +5,20 @@
 namespace twin::ascendc::loops {
 
 // Integers wrap around, as the device's do.
-#define TWIN_DEFINE(name, T, expression)                                                        \
-  TWIN_CLONES void name(T* dst, const T* a, const T* b, size_t n) {                             \
-    using W = WideOf<T>;                                                                        \
-    Map2(                                                                                       \
-        dst, a, b, n,                                                                           \
-        [](W x, W y) __attribute__((always_inline))->W { return static_cast<W>(expression); }); \
+#define TWIN_DEFINE(name, T, expression)                                                           \
+  TWIN_CLONES void name(T* dst, const T* a, const T* b, size_t n) {                                \
+    using W = WideOf<T>;                                                                           \
+    Map2(dst, a, b, n,                                                                             \
+         [](W x, W y) __attribute__((always_inline)) -> W { return static_cast<W>(expression); }); \
   }
 #define TWIN_DEFINE_ALL(name, floating, integer) \
   TWIN_DEFINE(name, float, floating)             \
   TWIN_DEFINE(name, half, floating)              \
   TWIN_DEFINE(name, int16_t, integer)            \
   TWIN_DEFINE(name, int32_t, integer)
-#define TWIN_DEFINE_DST(name, T, expression)                                                                \
-  TWIN_CLONES void name(T* dst, const T* a, const T* b, size_t n) {                                         \
-    Map3(                                                                                                   \
-        dst, a, b, n, [](float d, float x, float y) __attribute__((always_inline)) { return expression; }); \
+#define TWIN_DEFINE_DST(name, T, expression)                                                                 \
+  TWIN_CLONES void name(T* dst, const T* a, const T* b, size_t n) {                                          \
+    Map3(dst, a, b, n, [](float d, float x, float y) __attribute__((always_inline)) { return expression; }); \
   }
 
 TWIN_DEFINE_ALL(Add, x + y, static_cast<uint32_t>(x) + static_cast<uint32_t>(y))

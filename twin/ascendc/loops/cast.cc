@@ -1,4 +1,5 @@
 // Casts: rounding by mode, integers saturate, NaN becomes 0.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -71,44 +72,72 @@ void Narrow(To* dst, const From* src, size_t n) {
 
 }  // namespace
 
-TWIN_CLONES void Cast(float* dst, const half* src, RoundMode, size_t n) {
-  const uint16_t* x = Raw(src);
-#pragma omp simd
-  for (size_t i = 0; i < n; ++i) dst[i] = HalfToFloat(x[i]);
-}
+void Cast(float* dst, const half* src, RoundMode, size_t n) { WidenHalves(dst, Raw(src), n); }
 TWIN_CLONES void Cast(float* dst, const bfloat16_t* src, RoundMode, size_t n) {
   const uint16_t* x = reinterpret_cast<const uint16_t*>(src);
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) dst[i] = Bf16ToFloat(x[i]);
-}
-TWIN_CLONES void NearestHalf(uint16_t* dst, const float* src, size_t n) {
-#pragma omp simd
-  for (size_t i = 0; i < n; ++i) dst[i] = FloatToHalf(src[i]);
 }
 TWIN_CLONES void NearestBf16(uint16_t* dst, const float* src, size_t n) {
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) dst[i] = FloatToBf16(src[i]);
 }
 void Cast(half* dst, const float* src, RoundMode mode, size_t n) {
-  if (Nearest(mode)) return NearestHalf(Raw(dst), src, n);
+  if (Nearest(mode)) return NarrowHalves(Raw(dst), src, n);
   for (size_t i = 0; i < n; ++i) dst[i] = half(RoundedTo(src[i], 10, -14, mode));
 }
 void Cast(bfloat16_t* dst, const float* src, RoundMode mode, size_t n) {
   if (Nearest(mode)) return NearestBf16(reinterpret_cast<uint16_t*>(dst), src, n);
   for (size_t i = 0; i < n; ++i) dst[i] = bfloat16_t(RoundedTo(src[i], 7, -126, mode));
 }
-TWIN_CLONES void NearestInt(int32_t* dst, const float* src, size_t n) {
+// Whole numbers by mode in float, which a float holds exactly.
+template <RoundMode mode>
+TWIN_INLINE float WholeOf(float x) {
+  if constexpr (mode == RoundMode::CAST_FLOOR) return std::floor(x);
+  if constexpr (mode == RoundMode::CAST_CEIL) return std::ceil(x);
+  if constexpr (mode == RoundMode::CAST_TRUNC) return std::trunc(x);
+  if constexpr (mode == RoundMode::CAST_ROUND) {
+    const float whole = std::trunc(x);
+    return std::fabs(x - whole) >= 0.5f ? whole + std::copysign(1.0f, x) : whole;
+  }
+  return std::nearbyint(x);
+}
+template <RoundMode mode>
+TWIN_INLINE void WholesBody(float* dst, const float* src, size_t n) {
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) dst[i] = WholeOf<mode>(src[i]);
+}
+TWIN_CLONES void Wholes(float* dst, const float* src, RoundMode mode, size_t n) {
+  switch (mode) {
+    case RoundMode::CAST_FLOOR:
+      return WholesBody<RoundMode::CAST_FLOOR>(dst, src, n);
+    case RoundMode::CAST_CEIL:
+      return WholesBody<RoundMode::CAST_CEIL>(dst, src, n);
+    case RoundMode::CAST_ROUND:
+      return WholesBody<RoundMode::CAST_ROUND>(dst, src, n);
+    case RoundMode::CAST_TRUNC:
+      return WholesBody<RoundMode::CAST_TRUNC>(dst, src, n);
+    default:
+      return WholesBody<RoundMode::CAST_RINT>(dst, src, n);
+  }
+}
+// Whole numbers to int32_t.
+TWIN_CLONES void SaturatedInts(int32_t* dst, const float* src, size_t n) {
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) {
     const float x = src[i],
                 limited = x > 2147483520.0f ? 2147483520.0f : (x < -2147483648.0f ? -2147483648.0f : x);
-    const int32_t whole = static_cast<int32_t>(std::nearbyint(limited));
+    const int32_t whole = static_cast<int32_t>(limited);
     dst[i] = x >= 2147483648.0f ? 2147483647 : (x == x ? whole : 0);
   }
 }
 void Cast(int32_t* dst, const float* src, RoundMode mode, size_t n) {
-  if (Nearest(mode)) return NearestInt(dst, src, n);
-  ToInteger(dst, src, mode, n);
+  float whole[kPiece];
+  for (size_t at = 0; at < n; at += kPiece) {
+    const size_t count = std::min(n - at, kPiece);
+    Wholes(whole, src + at, mode, count);
+    SaturatedInts(dst + at, whole, count);
+  }
 }
 TWIN_CLONES void NearestFloat(float* dst, const int32_t* src, size_t n) {
 #pragma omp simd
@@ -122,8 +151,11 @@ void Cast(float* dst, const int64_t* src, RoundMode mode, size_t n) {
   for (size_t i = 0; i < n; ++i) dst[i] = IntegerToFloat(src[i], mode);
 }
 void Cast(float* dst, const float* src, RoundMode mode, size_t n) {  // to a whole number
-  for (size_t i = 0; i < n; ++i)
-    dst[i] = mode == RoundMode::CAST_NONE ? src[i] : static_cast<float>(Rounded(src[i], mode));
+  if (mode == RoundMode::CAST_NONE) {
+    std::copy(src, src + n, dst);
+  } else {
+    Wholes(dst, src, mode, n);
+  }
 }
 void Cast(float* dst, const int16_t* src, RoundMode, size_t n) {
   for (size_t i = 0; i < n; ++i) dst[i] = src[i];

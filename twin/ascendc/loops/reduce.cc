@@ -10,42 +10,61 @@ namespace {
 
 template <typename T>
 constexpr size_t kLanes = kRepeatBytes / sizeof(T);
-
-// lane[i] = lane[2i] + lane[2i + 1], rounded to T, until one is left.
-template <typename T, size_t kCount>
-TWIN_INLINE float Tree(float* lane) {
-  if constexpr (kCount > 1) {
-    float next[kCount / 2];
-#pragma omp simd
-    for (size_t i = 0; i < kCount / 2; ++i)
-      next[i] = Lane<T>::Get(Lane<T>::Put(lane[2 * i] + lane[2 * i + 1]));
-    return Tree<T, kCount / 2>(next);
-  } else {
-    return lane[0];
-  }
-}
-
-// Lanes that do not count are -0, which changes no sum.
 template <typename T>
-TWIN_INLINE float SumOfRepeat(const RawOf<T>* src, size_t n) {
-  float lane[kLanes<T>];
-  if (n == kLanes<T>) {
-#pragma omp simd
-    for (size_t i = 0; i < kLanes<T>; ++i) lane[i] = Lane<T>::Get(src[i]);
-  } else {
-    for (size_t i = 0; i < kLanes<T>; ++i) lane[i] = i < n ? Lane<T>::Get(src[i]) : -0.0f;
+constexpr size_t kMostAtOnce = 16 * kLanes<T>;
+
+// What a step of the tree leaves in T.
+template <typename T>
+TWIN_INLINE void Round(float* x, size_t n) {
+  if constexpr (std::is_same_v<T, half>) {
+    uint16_t narrow[kMostAtOnce<T> / 2];
+    NarrowHalves(narrow, x, n);
+    WidenHalves(x, narrow, n);
   }
-  return Tree<T, kLanes<T>>(lane);
 }
 
+// Trees of one size side by side: x[i] = x[2i] + x[2i + 1] until `roots` are left, each of its own lanes.
+template <typename T>
+TWIN_INLINE void Trees(const float* x, size_t n, size_t roots, float* into) {
+  float level[2][kMostAtOnce<T> / 2];
+  for (int turn = 0; n > roots; turn = 1 - turn) {
+    n /= 2;
+    float* to = level[turn];
+#pragma omp simd
+    for (size_t i = 0; i < n; ++i) to[i] = x[2 * i] + x[2 * i + 1];
+    Round<T>(to, n);
+    x = to;
+  }
+  std::copy(x, x + roots, into);
+}
+
+// Floats as they lie, halves by way of `room`.
+TWIN_INLINE const float* AsFloats(const float* src, size_t, float*) { return src; }
+TWIN_INLINE const float* AsFloats(const half* src, size_t n, float* room) {
+  WidenHalves(room, Raw(src), n);
+  return room;
+}
+
+// Many repeats climb their trees at once, and are added in order. Lanes that do not count are -0, which
+// changes no sum.
 template <typename T>
 TWIN_INLINE T SumBody(const T* src, size_t n) {
-  const RawOf<T>* x = Raw(src);
-  float total = SumOfRepeat<T>(x, std::min(n, kLanes<T>));
-  for (size_t i = kLanes<T>; i < n; i += kLanes<T>) {
-    total = Lane<T>::Get(Lane<T>::Put(total + SumOfRepeat<T>(x + i, std::min(n - i, kLanes<T>))));
+  float room[kMostAtOnce<T>], sums[16], total[1] = {};
+  for (size_t at = 0; at < n; at += kMostAtOnce<T>) {
+    const size_t count = std::min(n - at, kMostAtOnce<T>), repeats = (count + kLanes<T> - 1) / kLanes<T>;
+    const float* lane = AsFloats(src + at, count, room);
+    if (count % kLanes<T> != 0) {
+      if (lane != room) std::copy(lane, lane + count, room);
+      std::fill(room + count, room + repeats * kLanes<T>, -0.0f);
+      lane = room;
+    }
+    Trees<T>(lane, repeats * kLanes<T>, repeats, sums);
+    for (size_t i = 0; i < repeats; ++i) {
+      total[0] = at + i == 0 ? sums[0] : total[0] + sums[i];
+      Round<T>(total, 1);
+    }
   }
-  return std::bit_cast<T>(Lane<T>::Put(total));
+  return static_cast<T>(total[0]);
 }
 
 template <typename T>
@@ -54,24 +73,34 @@ TWIN_INLINE T TreeBody(const T* src, const uint64_t mask[2]) {
   for (size_t i = 0; i < kLanes<T>; ++i) {
     lane[i] = (mask[i / 64] >> (i % 64) & 1u) != 0 ? Lane<T>::Get(Raw(src)[i]) : -0.0f;
   }
-  return std::bit_cast<T>(Lane<T>::Put(Tree<T, kLanes<T>>(lane)));
+  Trees<T>(lane, kLanes<T>, 1, lane);
+  return static_cast<T>(lane[0]);
 }
 
 template <typename T, bool kLargest>
 TWIN_INLINE Extreme<T> ExtremeBody(const T* src, size_t n) {
-  const RawOf<T>* x = Raw(src);
+  size_t first = 0;
   constexpr float kWorst =
       kLargest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
   float best = kWorst;
-  if constexpr (kLargest) {
-#pragma omp simd reduction(max : best)
-    for (size_t i = 0; i < n; ++i) best = Lane<T>::Get(x[i]) > best ? Lane<T>::Get(x[i]) : best;
-  } else {
-#pragma omp simd reduction(min : best)
-    for (size_t i = 0; i < n; ++i) best = Lane<T>::Get(x[i]) < best ? Lane<T>::Get(x[i]) : best;
+  for (size_t at = 0; at < n; at += kPiece) {
+    float room[kPiece];
+    const size_t count = std::min(n - at, kPiece);
+    const float* lane = AsFloats(src + at, count, room);
+    float here = best;
+    if constexpr (kLargest) {
+#pragma omp simd reduction(max : here)
+      for (size_t i = 0; i < count; ++i) here = lane[i] > here ? lane[i] : here;
+    } else {
+#pragma omp simd reduction(min : here)
+      for (size_t i = 0; i < count; ++i) here = lane[i] < here ? lane[i] : here;
+    }
+    if (here != best || at == 0) first = at;
+    best = here;
   }
-  uint32_t index = 0;
-  while (index < n && !(Lane<T>::Get(x[index]) == best)) ++index;
+  // In the piece that the best came from, its first place.
+  uint32_t index = static_cast<uint32_t>(first);
+  while (index < n && !(static_cast<float>(src[index]) == best)) ++index;
   if (index == n) index = 0;  // nothing but NaN
   return {src[index], index};
 }

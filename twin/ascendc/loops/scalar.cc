@@ -38,16 +38,20 @@ TWIN_DEFINE_SHIFTS(uint16_t)
 TWIN_DEFINE_SHIFTS(int32_t)
 TWIN_DEFINE_SHIFTS(uint32_t)
 
-template <typename D, typename S>
-TWIN_INLINE void AxpyBody(D* dst, const S* a, S scalar, size_t n) {
-  RawOf<D>* d = Raw(dst);
-  const RawOf<S>* x = Raw(a);
-  const float s = static_cast<float>(scalar);
-#pragma omp simd
-  for (size_t i = 0; i < n; ++i) d[i] = Lane<D>::Put(Lane<D>::Get(d[i]) + Lane<S>::Get(x[i]) * s);
+TWIN_CLONES void Axpy(float* dst, const float* a, float s, size_t n) {
+  Map3(dst, a, a, n, [s](float d, float x, float) __attribute__((always_inline)) { return d + x * s; });
 }
-TWIN_CLONES void Axpy(float* dst, const float* a, float s, size_t n) { AxpyBody(dst, a, s, n); }
-TWIN_CLONES void Axpy(half* dst, const half* a, half s, size_t n) { AxpyBody(dst, a, s, n); }
-TWIN_CLONES void Axpy(float* dst, const half* a, half s, size_t n) { AxpyBody(dst, a, s, n); }
+TWIN_CLONES void Axpy(half* dst, const half* a, half scalar, size_t n) {
+  const float s = static_cast<float>(scalar);
+  Map3(dst, a, a, n, [s](float d, float x, float) __attribute__((always_inline)) { return d + x * s; });
+}
+void Axpy(float* dst, const half* a, half scalar, size_t n) {
+  float wide[kPiece];
+  for (size_t at = 0; at < n; at += kPiece) {
+    const size_t count = std::min(n - at, kPiece);
+    WidenHalves(wide, Raw(a) + at, count);
+    Axpy(dst + at, wide, static_cast<float>(scalar), count);
+  }
+}
 
 }  // namespace twin::ascendc::loops

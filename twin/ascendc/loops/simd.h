@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "twin/ascendc/include/ascendc/types.h"
+#include "twin/ascendc/loops/half.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
@@ -49,30 +50,67 @@ TWIN_INLINE const RawOf<T>* Raw(const T* p) {
   return reinterpret_cast<const RawOf<T>*>(p);
 }
 
+// Halves are widened a piece at a time, computed in float, and rounded back.
+constexpr size_t kPiece = 512;
+template <typename... Sources, typename Op>
+TWIN_INLINE void MapHalves(half* dst, size_t n, Op op, const Sources*... sources) {
+  float wide[sizeof...(Sources)][kPiece];
+  for (size_t at = 0; at < n; at += kPiece) {
+    const size_t count = n - at < kPiece ? n - at : kPiece;
+    size_t k = 0;
+    (WidenHalves(wide[k++], Raw(sources) + at, count), ...);
+    op(wide, count);
+    NarrowHalves(Raw(dst) + at, wide[0], count);
+  }
+}
+
 template <typename T, typename Op>
 TWIN_INLINE void Map(T* dst, const T* a, size_t n, Op op) {
-  RawOf<T>* d = Raw(dst);
-  const RawOf<T>* x = Raw(a);
+  if constexpr (std::is_same_v<T, half>) {
+    MapHalves(
+        dst, n,
+        [op](auto& x, size_t count) __attribute__((always_inline)) {
 #pragma omp simd
-  for (size_t i = 0; i < n; ++i) d[i] = Lane<T>::Put(op(Lane<T>::Get(x[i])));
+          for (size_t i = 0; i < count; ++i) x[0][i] = op(x[0][i]);
+        },
+        a);
+  } else {
+#pragma omp simd
+    for (size_t i = 0; i < n; ++i) dst[i] = op(a[i]);
+  }
 }
 
 template <typename T, typename Op>
 TWIN_INLINE void Map2(T* dst, const T* a, const T* b, size_t n, Op op) {
-  RawOf<T>* d = Raw(dst);
-  const RawOf<T>*x = Raw(a), *y = Raw(b);
+  if constexpr (std::is_same_v<T, half>) {
+    MapHalves(
+        dst, n,
+        [op](auto& x, size_t count) __attribute__((always_inline)) {
 #pragma omp simd
-  for (size_t i = 0; i < n; ++i) d[i] = Lane<T>::Put(op(Lane<T>::Get(x[i]), Lane<T>::Get(y[i])));
+          for (size_t i = 0; i < count; ++i) x[0][i] = op(x[0][i], x[1][i]);
+        },
+        a, b);
+  } else {
+#pragma omp simd
+    for (size_t i = 0; i < n; ++i) dst[i] = op(a[i], b[i]);
+  }
 }
 
 // dst takes part.
 template <typename T, typename Op>
 TWIN_INLINE void Map3(T* dst, const T* a, const T* b, size_t n, Op op) {
-  RawOf<T>* d = Raw(dst);
-  const RawOf<T>*x = Raw(a), *y = Raw(b);
+  if constexpr (std::is_same_v<T, half>) {
+    MapHalves(
+        dst, n,
+        [op](auto& x, size_t count) __attribute__((always_inline)) {
 #pragma omp simd
-  for (size_t i = 0; i < n; ++i)
-    d[i] = Lane<T>::Put(op(Lane<T>::Get(d[i]), Lane<T>::Get(x[i]), Lane<T>::Get(y[i])));
+          for (size_t i = 0; i < count; ++i) x[0][i] = op(x[0][i], x[1][i], x[2][i]);
+        },
+        dst, a, b);
+  } else {
+#pragma omp simd
+    for (size_t i = 0; i < n; ++i) dst[i] = op(dst[i], a[i], b[i]);
+  }
 }
 
 // Within 1 unit in the last place but for the denormals; overflows to infinity, NaN stays.

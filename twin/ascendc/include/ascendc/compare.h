@@ -1,6 +1,8 @@
 // Comparisons into one bit an element, and selection by such bits.
 #pragma once
 
+#include <bit>
+
 #include "ascendc/lanes.h"
 
 namespace AscendC {
@@ -117,10 +119,20 @@ void SetCmpMask(const LocalTensor<T>& src, Where where = Where::Here()) {
 
 namespace compare {
 
-// One bit a lane.
-template <typename T, typename Second>
-void Pick(T* dst, const T* first, Second second, const uint8_t* bits, size_t n) {
-  for (size_t i = 0; i < n; ++i) dst[i] = (bits[i / 8] >> (i % 8) & 1) != 0 ? first[i] : second(i);
+// One bit an element.
+template <typename T>
+using Word = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+template <typename T>
+void Pick(T* dst, const T* first, const T* second, const uint8_t* bits, size_t n) {
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Select moves elements of 2 or 4 bytes");
+  lanes::loops::Select(reinterpret_cast<Word<T>*>(dst), reinterpret_cast<const Word<T>*>(first),
+                       reinterpret_cast<const Word<T>*>(second), bits, n);
+}
+template <typename T>
+void PickOr(T* dst, const T* first, T second, const uint8_t* bits, size_t n) {
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Select moves elements of 2 or 4 bytes");
+  lanes::loops::SelectScalar(reinterpret_cast<Word<T>*>(dst), reinterpret_cast<const Word<T>*>(first),
+                             std::bit_cast<Word<T>>(second), bits, n);
 }
 // CMPMASK_SPR starts anew with the same bits at each repeat.
 inline bool StartsAnew(SELMODE mode) { return mode == SELMODE::VSEL_CMPMASK_SPR; }
@@ -148,9 +160,8 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
       "Select", count, where,
       [&](T* d, const T* a, const T* b, size_t n) {
         for (size_t i = 0; i < n; i += kWidth) {
-          compare::Pick(
-              d + i, a + i, [&](size_t k) { return b[i + k]; }, selMask.bytes_begin() + (anew ? 0 : i / 8),
-              std::min<size_t>(kWidth, n - i));
+          compare::Pick(d + i, a + i, b + i, selMask.bytes_begin() + (anew ? 0 : i / 8),
+                        std::min<size_t>(kWidth, n - i));
         }
       },
       dst, src0, src1);
@@ -162,10 +173,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
   policy::Reads(PIPE_V, selMask.bytes_begin(), (count + 7) / 8, "Select", where);
   lanes::ByCount<false>(
       "Select", count, where,
-      [&](T* d, const T* a, size_t n) {
-        compare::Pick(d, a, [&](size_t) { return src1; }, selMask.bytes_begin(), n);
-      },
-      dst, src0);
+      [&](T* d, const T* a, size_t n) { compare::PickOr(d, a, src1, selMask.bytes_begin(), n); }, dst, src0);
 }
 // By repeats: the bits of one follow those of the last.
 template <typename T, typename U, bool isSetMask = true>
@@ -179,7 +187,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
   lanes::ByRepeat<false>(
       "Select", lanes::Given<isSetMask>(mask), repeatTimes, where,
       [&](T* d, const T* a, const T* b, size_t n) {
-        compare::Pick(d, a, [&](size_t i) { return b[i]; }, bits, n);
+        compare::Pick(d, a, b, bits, n);
         if (!compare::StartsAnew(mode)) bits += kBytes;
       },
       lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},
@@ -197,7 +205,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
   lanes::ByRepeat<false>(
       "Select", lanes::Given<isSetMask>(mask), repeatTimes, where,
       [&](T* d, const T* a, size_t n) {
-        compare::Pick(d, a, [&](size_t) { return src1; }, bits, n);
+        compare::PickOr(d, a, src1, bits, n);
         bits += kBytes;
       },
       lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},
@@ -211,7 +219,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTe
   lanes::ByRepeat<false>(
       "Select", lanes::FromRegister(), repeatTimes, where,
       [&](T* d, const T* a, const T* b, size_t n) {
-        compare::Pick(d, a, [&](size_t i) { return b[i]; }, twin::ascendc::ThisCore().compare_bits, n);
+        compare::Pick(d, a, b, twin::ascendc::ThisCore().compare_bits, n);
       },
       lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},
       lanes::Operand<T>{src0, p.src0BlkStride, p.src0RepStride},

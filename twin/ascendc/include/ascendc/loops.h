@@ -38,9 +38,10 @@ TWIN_BINARY(Or, uint16_t)
 #define TWIN_SCALAR(name, T) TWIN_EXPORT void name(T* dst, const T* a, T scalar, size_t n);
 #define TWIN_SCALAR_ARITHMETIC(name) \
   TWIN_SCALAR(name, float) TWIN_SCALAR(name, half) TWIN_SCALAR(name, int16_t) TWIN_SCALAR(name, int32_t)
-    TWIN_SCALAR_ARITHMETIC(Adds) TWIN_SCALAR_ARITHMETIC(Muls) TWIN_SCALAR_ARITHMETIC(Maxs)
-        TWIN_SCALAR_ARITHMETIC(Mins) TWIN_SCALAR(LeakyRelu, float) TWIN_SCALAR(LeakyRelu, half)
-            TWIN_SCALAR(Axpy, float) TWIN_SCALAR(Axpy, half)  // dst += scalar * a
+TWIN_SCALAR_ARITHMETIC(Adds)
+TWIN_SCALAR_ARITHMETIC(Muls)
+TWIN_SCALAR_ARITHMETIC(Maxs) TWIN_SCALAR_ARITHMETIC(Mins) TWIN_SCALAR(LeakyRelu, float)
+    TWIN_SCALAR(LeakyRelu, half) TWIN_SCALAR(Axpy, float) TWIN_SCALAR(Axpy, half)  // dst += scalar * a
     TWIN_EXPORT void Axpy(float* dst, const half* a, half scalar, size_t n);
 #define TWIN_SCALAR_INTEGER(name) \
   TWIN_SCALAR(name, int16_t)      \
@@ -148,7 +149,15 @@ TWIN_EXPORT Extreme<half> Smallest(const half* src, size_t n);
 #define TWIN_COMPARE(T)                                                                   \
   TWIN_EXPORT void Compare(uint8_t* dst, const T* a, const T* b, CMPMODE mode, size_t n); \
   TWIN_EXPORT void CompareScalar(uint8_t* dst, const T* a, T b, CMPMODE mode, size_t n);
-TWIN_COMPARE(float) TWIN_COMPARE(half) TWIN_COMPARE(int32_t)
+TWIN_COMPARE(float)
+TWIN_COMPARE(half)
+TWIN_COMPARE(int32_t)
+// Elements of 2 or 4 bytes: a's where the bit is set, else b's.
+#define TWIN_SELECT(Word)                                                                          \
+  TWIN_EXPORT void Select(Word* dst, const Word* a, const Word* b, const uint8_t* bits, size_t n); \
+  TWIN_EXPORT void SelectScalar(Word* dst, const Word* a, Word b, const uint8_t* bits, size_t n);
+TWIN_SELECT(uint16_t)
+TWIN_SELECT(uint32_t)
 
 #undef TWIN_BINARY
 #undef TWIN_SCALAR
@@ -157,5 +166,6 @@ TWIN_COMPARE(float) TWIN_COMPARE(half) TWIN_COMPARE(int32_t)
 #undef TWIN_SWISH
 #undef TWIN_CAST
 #undef TWIN_COMPARE
+#undef TWIN_SELECT
 
 }  // namespace twin::ascendc::loops

@@ -2,6 +2,7 @@
 // Both are addresses with a type; copies refer to the same memory. Element access is the scalar unit's.
 #pragma once
 
+#include <deque>
 #include <type_traits>
 
 #include "ascendc/macros.h"
@@ -23,6 +24,7 @@ struct ShapeInfo {
   DataFormat dataFormat = DataFormat::ND;
 
   ShapeInfo() = default;
+  bool operator==(const ShapeInfo&) const = default;
   ShapeInfo(uint8_t dims, const uint32_t sizes[], DataFormat format = DataFormat::ND)
       : ShapeInfo(dims, sizes, dims, sizes, format) {}
   ShapeInfo(uint8_t dims, const uint32_t sizes[], uint8_t original_dims, const uint32_t original[],
@@ -32,6 +34,13 @@ struct ShapeInfo {
     for (uint8_t i = 0; i < original_dims && i < kMostDims; ++i) originalShape[i] = original[i];
   }
 };
+// Shapes are few and tensors are copied often: a tensor holds a place in this list of all that were noted.
+inline const ShapeInfo* KeptShape(const ShapeInfo& shape) {
+  thread_local std::deque<ShapeInfo> kept;
+  for (const ShapeInfo& known : kept)
+    if (known == shape) return &known;
+  return &kept.emplace_back(shape);
+}
 inline int GetShapeSize(const ShapeInfo& info) {
   int size = 1;
   for (uint8_t i = 0; i < info.shapeDim; ++i) size *= static_cast<int>(info.shape[i]);
@@ -91,8 +100,8 @@ class LocalTensor {
   void SetAddrWithOffset(const LocalTensor& of, uint32_t offset) { *this = of[offset]; }
   void SetUserTag(int32_t tag) { tag_ = tag; }
   int32_t GetUserTag() const { return tag_; }
-  void SetShapeInfo(const ShapeInfo& shape) { shape_ = shape; }
-  ShapeInfo GetShapeInfo() const { return shape_; }
+  void SetShapeInfo(const ShapeInfo& shape) { shape_ = KeptShape(shape); }
+  ShapeInfo GetShapeInfo() const { return shape_ == nullptr ? ShapeInfo() : *shape_; }
 
   // For this interface's own functions.
   T* data() const { return reinterpret_cast<T*>(address_); }
@@ -103,7 +112,7 @@ class LocalTensor {
   uint32_t bytes_ = 0;
   TPosition position_ = TPosition::VECCALC;
   int32_t tag_ = 0;
-  ShapeInfo shape_;
+  const ShapeInfo* shape_ = nullptr;
 };
 
 // An operator cannot be told where it stands, but what its right side is turned into can.
@@ -150,8 +159,8 @@ class GlobalTensor {
   const __gm__ T* GetPhyAddr() const { return begin_; }
   __gm__ T* GetPhyAddr(uint64_t offset) const { return begin_ + offset; }
   uint64_t GetSize() const { return to_ == nullptr ? 0 : static_cast<uint64_t>(to_ - begin_); }
-  void SetShapeInfo(const ShapeInfo& shape) { shape_ = shape; }
-  ShapeInfo GetShapeInfo() const { return shape_; }
+  void SetShapeInfo(const ShapeInfo& shape) { shape_ = KeptShape(shape); }
+  ShapeInfo GetShapeInfo() const { return shape_ == nullptr ? ShapeInfo() : *shape_; }
   // A host's caches take no hints.
   template <CacheRwMode mode = CacheRwMode::RW>
   void SetL2CacheHint(CacheMode) {}
@@ -163,7 +172,7 @@ class GlobalTensor {
  private:
   T* begin_ = nullptr;
   const T *from_ = nullptr, *to_ = nullptr;
-  ShapeInfo shape_;
+  const ShapeInfo* shape_ = nullptr;
 };
 
 }  // namespace TWIN_ASCENDC_BUILD
