@@ -1,0 +1,16 @@
+// Tiling data that both a program and its kernels include: how long a vector is and in how many tiles.
+#pragma once
+
+#include <cstdint>
+
+struct AddTiling {
+  uint32_t total_length;
+  uint32_t tiles;
+};
+
+namespace samples {
+struct RowTiling {
+  uint32_t rows, columns;
+  float scale;
+};
+}  // namespace samples
