@@ -76,9 +76,10 @@ TEST_F(KernelRun, BlocksMeetAndAdd) {
       for (uint32_t i = 0; i < blocks; ++i) EXPECT_EQ(y[i], 2 * x[i]) << i;
       EXPECT_EQ(y[kCount - 1], static_cast<float>(blocks * (blocks - 1))) << blocks;
       std::fill(x, x + kCount, 0.0f);
-      y[kCount - 1] = 0;
+      y[kCount - 1] = y[kCount - 2] = 0;
       EXPECT_EQ(Run("right_relay", blocks), "") << blocks;
       EXPECT_EQ(y[kCount - 1], static_cast<float>(blocks)) << blocks;
+      EXPECT_EQ(y[kCount - 2], static_cast<float>(blocks)) << blocks;
     }
   }
 }
@@ -91,6 +92,7 @@ TEST_F(KernelRun, BlocksWaitForEachOther) {
       std::fill(x, x + kCount, 0.0f), std::fill(y, y + kCount, 0.0f);
       EXPECT_EQ(Run("right_exchange", blocks), "") << blocks;
       for (uint32_t i = 0; i < blocks * 64; ++i) ASSERT_EQ(y[i], 3.0f) << i;
+      EXPECT_EQ(Run("right_two_sets", blocks), "") << blocks;
       std::fill(y, y + kCount, 0.0f);
       EXPECT_EQ(Run("right_pairs", blocks), "") << blocks;
       for (uint32_t i = 0; i < blocks / 2 * 64; ++i) ASSERT_EQ(y[i], 4.0f) << i;

@@ -21,9 +21,10 @@ struct Buffers {
     source.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(x), n);
     target.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(y), n);
   }
-  __aicore__ inline LocalTensor<float> Loaded() {
+  __aicore__ inline LocalTensor<float> Loaded() { return Loaded(source); }
+  __aicore__ inline LocalTensor<float> Loaded(const GlobalTensor<float>& from) {
     LocalTensor<float> tensor = in.AllocTensor<float>();
-    DataCopy(tensor, source, 64);
+    DataCopy(tensor, from, 64);
     in.EnQue(tensor);
     return in.DeQue<float>();
   }
@@ -313,15 +314,14 @@ extern "C" __global__ __aicore__ void wrong_race_of_scalars(GM_ADDR x, GM_ADDR y
   b.target.SetValue(7, 1.0f);  // wrong
 }
 
-// Pairs are ordered, but not among each other.
+// Blocks 0 and 1 are a pair, 2 and 3 another: block 2 has not waited for block 0.
 extern "C" __global__ __aicore__ void wrong_race_between_pairs(GM_ADDR x, GM_ADDR y, uint32_t n) {
   Buffers b(x, y, n);
-  if (GetBlockIdx() % 2 == 0) {
-    DataCopy(b.target, b.Ready(1.0f), 64);  // wrong
-    b.out.FreeTensor(b.ready);
-  }
+  if (GetBlockIdx() == 0) DataCopy(b.target, b.Ready(1.0f), 64);  // wrong
   CrossCoreSetFlag<1, PIPE_MTE3>(3);
   CrossCoreWaitFlag(3);
+  if (GetBlockIdx() == 2) DataCopy(b.target, b.Ready(1.0f), 64);  // wrong
+  if (GetBlockIdx() % 2 == 0) b.out.FreeTensor(b.ready);
 }
 
 extern "C" __global__ __aicore__ void wrong_cross_core_never_set(GM_ADDR x, GM_ADDR y, uint32_t n) {
@@ -443,27 +443,46 @@ extern "C" __global__ __aicore__ void right_blocks(GM_ADDR x, GM_ADDR y, uint32_
   }
 }
 
-// Block i waits for block i - 1, adds 1 to what it left, and passes it on; y[n - 1] counts the blocks. `x` is
-// zeros.
+// Block i waits for block i - 1, adds 1 to what it left, and passes it on; y[n - 1] counts the blocks, and
+// with the same flags a second time y[n - 2]. `x` is zeros.
 extern "C" __global__ __aicore__ void right_relay(GM_ADDR x, GM_ADDR y, uint32_t n) {
   Buffers b(x, y, n);
-  GlobalTensor<int32_t> flags;
-  flags.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(x), n);
   LocalTensor<int32_t> workspace = b.scratch.Get<int32_t>();
   const int32_t block = static_cast<int32_t>(GetBlockIdx());
-  if (block > 0) IBWait(flags, workspace, block - 1, 0);
-  LocalTensor<float> tensor = b.in.AllocTensor<float>();
-  DataCopyPad(tensor, b.target[n - 1], {1, 4, 0, 0, 0}, {false, 0, 0, 0.0f});
-  b.in.EnQue(tensor);
-  tensor = b.in.DeQue<float>();
-  LocalTensor<float> result = b.out.AllocTensor<float>();
-  Adds(result, tensor, 1.0f, 1);
-  b.out.EnQue(result);
-  result = b.out.DeQue<float>();
-  DataCopyPad(b.target[n - 1], result, {1, 4, 0, 0, 0});
-  b.in.FreeTensor(tensor);
-  b.out.FreeTensor(result);
-  if (block + 1 < GetBlockNum()) IBSet(flags, workspace, block, 0);
+  for (uint32_t round = 1; round <= 2; ++round) {
+    if (block > 0) IBWait(b.Flags(x, n), workspace, block - 1, 0);
+    LocalTensor<float> tensor = b.in.AllocTensor<float>();
+    DataCopyPad(tensor, b.target[n - round], {1, 4, 0, 0, 0}, {false, 0, 0, 0.0f});
+    b.in.EnQue(tensor);
+    tensor = b.in.DeQue<float>();
+    LocalTensor<float> result = b.out.AllocTensor<float>();
+    Adds(result, tensor, 1.0f, 1);
+    b.out.EnQue(result);
+    result = b.out.DeQue<float>();
+    DataCopyPad(b.target[n - round], result, {1, 4, 0, 0, 0});
+    b.in.FreeTensor(tensor);
+    b.out.FreeTensor(result);
+    if (block + 1 < GetBlockNum()) IBSet(b.Flags(x, n), workspace, block, 0);
+  }
+}
+
+// Block 0 sets twice before it waits; its first wait is still for the first set of all others.
+extern "C" __global__ __aicore__ void right_two_sets(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  if (GetBlockIdx() == 0) {
+    CrossCoreSetFlag<0, PIPE_MTE3>(1);
+    CrossCoreSetFlag<0, PIPE_MTE3>(1);
+    CrossCoreWaitFlag(1);
+    b.in.FreeTensor(b.ready = b.Loaded(b.target[64]));
+    CrossCoreWaitFlag(1);
+    return;
+  }
+  DataCopy(b.target[static_cast<uint32_t>(GetBlockIdx()) * 64], b.Ready(1.0f), 64);
+  b.out.FreeTensor(b.ready);
+  for (int round = 0; round < 2; ++round) {
+    CrossCoreSetFlag<0, PIPE_MTE3>(1);
+    CrossCoreWaitFlag(1);
+  }
 }
 
 // Each block writes its place, reads its neighbour's, and writes its own anew, with a meeting before each: by
