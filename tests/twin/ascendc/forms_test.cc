@@ -271,6 +271,18 @@ TEST(DataCopyPad, TheOlderForms) {
   EXPECT_EQ(result[3].bits, core.Values(local[16], 1)[0].bits);
 }
 
+TEST(Debug, PrintsTextAndTensors) {
+  OnCore core;
+  const LocalTensor<half> tensor = core.Tensor(std::vector<half>{half(1.5f), half(-2)});
+  std::vector<int32_t> memory = {7, 8};
+  testing::internal::CaptureStdout();
+  PRINTF("%d of %s\n", 3, "four");
+  DumpTensor(tensor, 5, 2);
+  tik2::DumpTensor(Global(memory), 6, 2);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "3 of four\nblock 0, dump 5: 1.5 -2\nblock 0, dump 6: 7 8\n");
+}
+
 struct Tiling {
   uint32_t rows;
   float scale;

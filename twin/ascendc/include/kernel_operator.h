@@ -6,6 +6,7 @@
 #include "ascendc/binary.h"
 #include "ascendc/compare.h"
 #include "ascendc/copy.h"
+#include "ascendc/debug.h"
 #include "ascendc/fill.h"
 #include "ascendc/gather.h"
 #include "ascendc/macros.h"
@@ -21,3 +22,5 @@
 #include "ascendc/tiling.h"
 #include "ascendc/types.h"
 #include "ascendc/unary.h"
+
+namespace tik2 = AscendC;  // what it was called at first
