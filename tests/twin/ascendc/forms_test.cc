@@ -197,6 +197,10 @@ TEST(Fill, IndicesAreExactWholeNumbers) {
   const LocalTensor<int32_t> index = core.Empty<int32_t>(8);
   CreateVecIndex(index, 1 << 24, 8u);
   EXPECT_EQ(core.Values(index, 2)[1], (1 << 24) + 1);
+  const LocalTensor<int32_t> long_index = core.Tensor(std::vector<int32_t>(128, -1));
+  CreateVecIndex(long_index, 0, 3, 2, 1, 8);  // three lanes of 64, the second time from 64 on
+  EXPECT_EQ(core.Values(long_index, 128)[66], 66);
+  EXPECT_EQ(core.Values(long_index, 128)[3], -1);
 }
 
 TEST(Cast, FourBitsByRepeats) {

@@ -110,6 +110,46 @@ TEST(MaskAndRepeat, BitsAndRegisterAndCounter) {
   for (int i = 0; i < 300; ++i) EXPECT_EQ(set(dst)[i], i < 200 ? 1.0f : 0.0f) << i;
 }
 
+// Any mask, strides and places, also overlapping ones, against the rule: a repeat reads all its lanes, then
+// writes those of the mask.
+TEST(MaskAndRepeat, AnyStridesAndPlaces) {
+  std::mt19937 random(5);
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  for (int turn = 0; turn < 400; ++turn) {
+    OnCore core;
+    std::vector<float> memory = Random<float>(4096, static_cast<unsigned>(turn));
+    const LocalTensor<float> all = core.Tensor(memory);
+    const bool simple = pick(0, 1) == 0;
+    int at[3], block[3], step[3];  // of dst, src0, src1
+    for (int k = 0; k < 3; ++k) {
+      at[k] = k > 0 && pick(0, 2) == 0 ? at[0] : pick(0, 100) * 8;
+      block[k] = simple ? 1 : pick(0, 3), step[k] = simple ? pick(0, 2) * 4 : pick(0, 10);
+    }
+    uint64_t bits[2] = {pick(0, 2) == 0 ? random() * uint64_t{0x9e3779b97f4a7c15u} : ~uint64_t{0}, 0};
+    const uint64_t lanes = static_cast<uint64_t>(pick(1, 64));
+    const bool by_bits = pick(0, 1) == 0;
+    const auto repeats = static_cast<uint8_t>(pick(1, 5));
+    const auto u8 = [](int v) { return static_cast<uint8_t>(v); };
+    const BinaryRepeatParams p{u8(block[0]), u8(block[1]), u8(block[2]),
+                               u8(step[0]),  u8(step[1]),  u8(step[2])};
+    const auto tensor = [&](int k) { return all[static_cast<uint32_t>(at[k])]; };
+    if (by_bits) Add(tensor(0), tensor(1), tensor(2), bits, repeats, p);
+    if (!by_bits) Add(tensor(0), tensor(1), tensor(2), lanes, repeats, p);
+    for (int repeat = 0; repeat < repeats; ++repeat) {
+      const auto place = [&](int k, int lane) {
+        return at[k] + repeat * step[k] * 8 + lane / 8 * block[k] * 8 + lane % 8;
+      };
+      float sums[64];
+      for (int lane = 0; lane < 64; ++lane) sums[lane] = memory[place(1, lane)] + memory[place(2, lane)];
+      for (int lane = 0; lane < 64; ++lane) {
+        const bool active = by_bits ? (bits[0] >> lane & 1) != 0 : static_cast<uint64_t>(lane) < lanes;
+        if (active) memory[place(0, lane)] = sums[lane];
+      }
+    }
+    ASSERT_EQ(core.Values(all, 4096), memory) << turn;
+  }
+}
+
 TEST(Scalar, ByCount) {
   for (const size_t n : kCounts) {
     OnCore core;

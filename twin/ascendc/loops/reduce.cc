@@ -68,13 +68,12 @@ TWIN_INLINE T SumBody(const T* src, size_t n) {
 }
 
 template <typename T>
-TWIN_INLINE T TreeBody(const T* src, const uint64_t mask[2]) {
-  float lane[kLanes<T>];
-  for (size_t i = 0; i < kLanes<T>; ++i) {
-    lane[i] = (mask[i / 64] >> (i % 64) & 1u) != 0 ? Lane<T>::Get(Raw(src)[i]) : -0.0f;
-  }
-  Trees<T>(lane, kLanes<T>, 1, lane);
-  return static_cast<T>(lane[0]);
+TWIN_INLINE void TreeBody(T* dst, const T* src, const uint64_t mask[2], size_t results) {
+  float room[kLanes<T>], lane[kLanes<T>];
+  const float* all = AsFloats(src, kLanes<T>, room);
+  for (size_t i = 0; i < kLanes<T>; ++i) lane[i] = (mask[i / 64] >> (i % 64) & 1u) != 0 ? all[i] : -0.0f;
+  Trees<T>(lane, kLanes<T>, results, lane);
+  for (size_t i = 0; i < results; ++i) dst[i] = static_cast<T>(lane[i]);
 }
 
 template <typename T, bool kLargest>
@@ -109,8 +108,12 @@ TWIN_INLINE Extreme<T> ExtremeBody(const T* src, size_t n) {
 
 TWIN_CLONES float Sum(const float* src, size_t n) { return SumBody(src, n); }
 TWIN_CLONES half Sum(const half* src, size_t n) { return SumBody(src, n); }
-float TreeSum(const float* src, const uint64_t mask[2]) { return TreeBody(src, mask); }
-half TreeSum(const half* src, const uint64_t mask[2]) { return TreeBody(src, mask); }
+TWIN_CLONES void TreeSums(float* dst, const float* src, const uint64_t mask[2], size_t results) {
+  TreeBody(dst, src, mask, results);
+}
+TWIN_CLONES void TreeSums(half* dst, const half* src, const uint64_t mask[2], size_t results) {
+  TreeBody(dst, src, mask, results);
+}
 TWIN_CLONES Extreme<float> Largest(const float* src, size_t n) { return ExtremeBody<float, true>(src, n); }
 TWIN_CLONES Extreme<float> Smallest(const float* src, size_t n) { return ExtremeBody<float, false>(src, n); }
 TWIN_CLONES Extreme<half> Largest(const half* src, size_t n) { return ExtremeBody<half, true>(src, n); }

@@ -184,7 +184,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
   compare::WantsTensor(mode, where);
   const uint8_t* bits = selMask.bytes_begin();
   policy::Reads(PIPE_V, bits, compare::StartsAnew(mode) ? kBytes : repeatTimes * kBytes, "Select", where);
-  lanes::ByRepeat<false>(
+  lanes::ByRepeat<false, true>(
       "Select", lanes::Given<isSetMask>(mask), repeatTimes, where,
       [&](T* d, const T* a, const T* b, size_t n) {
         compare::Pick(d, a, b, bits, n);
@@ -202,7 +202,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
   compare::WantsNumber(mode, where);
   const uint8_t* bits = selMask.bytes_begin();
   policy::Reads(PIPE_V, bits, repeatTimes * kBytes, "Select", where);
-  lanes::ByRepeat<false>(
+  lanes::ByRepeat<false, true>(
       "Select", lanes::Given<isSetMask>(mask), repeatTimes, where,
       [&](T* d, const T* a, size_t n) {
         compare::PickOr(d, a, src1, bits, n);
@@ -216,7 +216,7 @@ template <typename T, SELMODE selMode>
 void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
             uint8_t repeatTimes, const BinaryRepeatParams& p, Where where = Where::Here()) {
   static_assert(selMode == SELMODE::VSEL_CMPMASK_SPR, "the register is VSEL_CMPMASK_SPR's");
-  lanes::ByRepeat<false>(
+  lanes::ByRepeat<false, true>(
       "Select", lanes::FromRegister(), repeatTimes, where,
       [&](T* d, const T* a, const T* b, size_t n) {
         compare::Pick(d, a, b, twin::ascendc::ThisCore().compare_bits, n);

@@ -43,7 +43,7 @@ template <typename T>
 void CreateVecIndex(const LocalTensor<T>& dst, const T& first, lanes::GivenMask mask, uint8_t repeatTimes,
                     uint16_t dstBlkStride, uint8_t dstRepStride, Where where = Where::Here()) {
   uint64_t next = 0;
-  lanes::ByRepeat<false>(
+  lanes::ByRepeat<false, true>(
       "CreateVecIndex", lanes::Given<true>(mask), repeatTimes, where,
       [&](T* d, size_t n) {
         for (size_t i = 0; i < n; ++i) d[i] = fill::IndexFrom(first, next++);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <tuple>
 #include <type_traits>
@@ -119,29 +120,71 @@ inline uint32_t Repeats(const Mask& mask, uint32_t given, uint32_t width) {
   return mask.counts ? static_cast<uint32_t>((mask.bits[0] + width - 1) / width) : given;
 }
 
-// loop(dst, srcs..., n) over each repeat's lanes; those that the mask leaves out keep what they held.
-template <bool kReadsDst, typename Loop, typename D, typename... S>
+// How many lanes a mask has where they are the first ones; -1 where they are not.
+inline int64_t FirstOnly(const Mask& mask, uint32_t width) {
+  const int ones = std::popcount(mask.bits[0]) + std::popcount(mask.bits[1]);
+  const Mask first = First(static_cast<uint64_t>(ones));
+  if (mask.bits[0] != first.bits[0] || mask.bits[1] != first.bits[1]) return -1;
+  return std::min<int64_t>(ones, width);
+}
+
+// Elements that lie one after the other within a repeat and from repeat to repeat.
+template <typename T>
+bool Contiguous(const Operand<T>& operand, uint32_t width) {
+  return operand.block_stride == 1 && operand.repeat_stride * 32u == width * sizeof(T);
+}
+// A loop may write into what it reads at the same places, not at others.
+template <typename D, typename S>
+bool SameOrApart(const D* dst, const S* src, uint64_t n) {
+  const auto d = reinterpret_cast<uint64_t>(dst), s = reinterpret_cast<uint64_t>(src);
+  return (d == s && sizeof(D) == sizeof(S)) || d + n * sizeof(D) <= s || s + n * sizeof(S) <= d;
+}
+
+// One repeat in the general case: all lanes are gathered, computed, and those of the mask put back.
+template <typename Loop, typename D, typename... S>
+void GatheredRepeat(uint32_t repeat, const Mask& active, uint32_t count, Loop& loop, const Operand<D>& dst,
+                    const Operand<S>&... src) {
+  D result[kMostLanes];
+  Collect(dst, repeat, count, result);
+  std::tuple<std::array<S, kMostLanes>...> given;
+  std::apply([&](auto&... array) { (Collect(src, repeat, count, array.data()), ...); }, given);
+  std::apply([&](auto&... array) { loop(result, array.data()..., count); }, given);
+  for (uint32_t lane = 0; lane < count; ++lane) {
+    if (active.Has(lane)) PutLane(dst, repeat, lane, result);
+  }
+}
+
+// loop(dst, srcs..., n) over each repeat's lanes; those that the mask leaves out keep what they held. Where
+// lanes lie one after the other the loop goes over them where they are, over all repeats at once if it can;
+// one that counts its repeats (kCounts) gets each of them whole.
+template <bool kReadsDst, bool kCounts = false, typename Loop, typename D, typename... S>
 void ByRepeat(const char* name, const Mask& mask, uint32_t repeat_times, Where where, Loop loop,
               const Operand<D>& dst, const Operand<S>&... src) {
   constexpr uint32_t kWidth = 256 / std::max({sizeof(D), sizeof(S)...});
+  constexpr bool kWhole = kCounts || std::is_same_v<D, int4b_t> || (std::is_same_v<S, int4b_t> || ...);
   policy::Aligned(dst.tensor.data(), 32, name, where);
   (policy::Aligned(src.tensor.data(), 32, name, where), ...);
   const uint32_t repeats = Repeats(mask, repeat_times, kWidth);
+  const uint64_t all = uint64_t{repeats} * kWidth;
+  const bool at_once = !kWhole && !mask.counts && FirstOnly(mask, kWidth) == kWidth &&
+                       Contiguous(dst, kWidth) && (Contiguous(src, kWidth) && ...) &&
+                       (SameOrApart(dst.tensor.data(), src.tensor.data(), all) && ...);
+  const bool in_place = !kWhole && dst.block_stride == 1 && ((src.block_stride == 1) && ...);
   for (uint32_t repeat = 0; repeat < repeats; ++repeat) {
     Mask active{};
     const uint32_t count = ActiveLanes(mask, repeat, kWidth, &active);
     (Tell(src, repeat, active, count, false, name, where), ...);
     if (kReadsDst) Tell(dst, repeat, active, count, false, name, where);
     Tell(dst, repeat, active, count, true, name, where);
-    D result[kMostLanes];
-    Collect(dst, repeat, count, result);
-    std::tuple<std::array<S, kMostLanes>...> given;
-    std::apply([&](auto&... array) { (Collect(src, repeat, count, array.data()), ...); }, given);
-    std::apply([&](auto&... array) { loop(result, array.data()..., count); }, given);
-    for (uint32_t lane = 0; lane < count; ++lane) {
-      if (active.Has(lane)) PutLane(dst, repeat, lane, result);
+    if (at_once) continue;
+    const int64_t first = in_place ? FirstOnly(active, count) : -1;
+    if (first >= 0 && (SameOrApart(dst.Address(repeat, 0), src.Address(repeat, 0), kWidth) && ...)) {
+      loop(dst.Address(repeat, 0), src.Address(repeat, 0)..., static_cast<size_t>(first));
+    } else {
+      GatheredRepeat(repeat, active, count, loop, dst, src...);
     }
   }
+  if (at_once) loop(dst.tensor.data(), src.tensor.data()..., all);
 }
 
 // The first `count` elements.

@@ -40,8 +40,9 @@ TWIN_BINARY(Or, uint16_t)
   TWIN_SCALAR(name, float) TWIN_SCALAR(name, half) TWIN_SCALAR(name, int16_t) TWIN_SCALAR(name, int32_t)
 TWIN_SCALAR_ARITHMETIC(Adds)
 TWIN_SCALAR_ARITHMETIC(Muls)
-TWIN_SCALAR_ARITHMETIC(Maxs) TWIN_SCALAR_ARITHMETIC(Mins) TWIN_SCALAR(LeakyRelu, float)
-    TWIN_SCALAR(LeakyRelu, half) TWIN_SCALAR(Axpy, float) TWIN_SCALAR(Axpy, half)  // dst += scalar * a
+TWIN_SCALAR_ARITHMETIC(Maxs)
+TWIN_SCALAR_ARITHMETIC(Mins) TWIN_SCALAR(LeakyRelu, float) TWIN_SCALAR(LeakyRelu, half)
+    TWIN_SCALAR(Axpy, float) TWIN_SCALAR(Axpy, half)  // dst += scalar * a
     TWIN_EXPORT void Axpy(float* dst, const half* a, half scalar, size_t n);
 #define TWIN_SCALAR_INTEGER(name) \
   TWIN_SCALAR(name, int16_t)      \
@@ -130,9 +131,10 @@ TWIN_CAST(AscendC::int4b_t, half)
 // A binary tree of neighbours within each 256 bytes, those sums added in order. n is not 0.
 TWIN_EXPORT float Sum(const float* src, size_t n);
 TWIN_EXPORT half Sum(const half* src, size_t n);
-// One tree: at most 256 bytes of which lanes count where `mask` has their bit.
-TWIN_EXPORT float TreeSum(const float* src, const uint64_t mask[2]);
-TWIN_EXPORT half TreeSum(const half* src, const uint64_t mask[2]);
+// One repeat of 256 bytes, of which lanes count where `mask` has their bit: the tree stopped where `results`
+// sums are left, each of its share of the lanes.
+TWIN_EXPORT void TreeSums(float* dst, const float* src, const uint64_t mask[2], size_t results);
+TWIN_EXPORT void TreeSums(half* dst, const half* src, const uint64_t mask[2], size_t results);
 
 template <typename T>
 struct Extreme {

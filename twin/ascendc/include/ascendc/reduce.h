@@ -131,7 +131,8 @@ void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Local
         T lane[lanes::kMostLanes];
         lanes::Collect(lanes::Operand<T>{src, 1, static_cast<uint32_t>(srcRepStride)}, repeat,
                        reduce::kLanes<T>, lane);
-        const T sum = reduce::loops::TreeSum(lane, active.bits);
+        T sum;
+        reduce::loops::TreeSums(&sum, lane, active.bits, 1);
         total = repeat == 0 ? sum : static_cast<T>(static_cast<float>(total) + static_cast<float>(sum));
       });
   if (repeatTimes > 0) reduce::Put(dst, 0, total, "ReduceSum", where);
@@ -209,15 +210,14 @@ template <typename T>
 void Sums(const char* name, const LocalTensor<T>& dst, const lanes::Operand<T>& src, const lanes::Mask& mask,
           uint32_t repeat_times, uint32_t results, uint64_t dst_repeat, Where where) {
   EachRepeat(name, src, mask, repeat_times, where, [&](uint32_t repeat, const lanes::Mask& active) {
-    T lane[lanes::kMostLanes];
+    T lane[lanes::kMostLanes], sums[lanes::kMostLanes / 2];
     lanes::Collect(src, repeat, kLanes<T>, lane);
+    loops::TreeSums(sums, lane, active.bits, results);
     const uint32_t width = kLanes<T> / results;
-    for (uint32_t i = 0; i < results; ++i) {
-      uint64_t part[2] = {0, 0};
-      for (uint32_t k = i * width; k < (i + 1) * width; ++k)
-        part[k / 64] |= uint64_t{active.Has(k)} << (k % 64);
-      if (part[0] == 0 && part[1] == 0) continue;
-      Put(dst, repeat * dst_repeat + i, loops::TreeSum(lane, part), name, where);
+    for (uint32_t i = 0; i < results; ++i) {  // where no lane counts nothing is written
+      bool counts = false;
+      for (uint32_t k = i * width; k < (i + 1) * width; ++k) counts = counts || active.Has(k);
+      if (counts) Put(dst, repeat * dst_repeat + i, sums[i], name, where);
     }
   });
 }
