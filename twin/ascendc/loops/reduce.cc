@@ -71,8 +71,10 @@ template <typename T>
 TWIN_INLINE void TreeBody(T* dst, const T* src, const uint64_t mask[2], size_t results) {
   float room[kLanes<T>], lane[kLanes<T>];
   const float* all = AsFloats(src, kLanes<T>, room);
-  for (size_t i = 0; i < kLanes<T>; ++i) lane[i] = (mask[i / 64] >> (i % 64) & 1u) != 0 ? all[i] : -0.0f;
-  Trees<T>(lane, kLanes<T>, results, lane);
+  const bool whole = mask[0] == ~uint64_t{0} && (kLanes<T> <= 64 || mask[1] == ~uint64_t{0});
+  for (size_t i = 0; i < kLanes<T> && !whole; ++i)
+    lane[i] = (mask[i / 64] >> (i % 64) & 1u) != 0 ? all[i] : -0.0f;
+  Trees<T>(whole ? all : lane, kLanes<T>, results, lane);
   for (size_t i = 0; i < results; ++i) dst[i] = static_cast<T>(lane[i]);
 }
 

@@ -215,9 +215,7 @@ void Sums(const char* name, const LocalTensor<T>& dst, const lanes::Operand<T>& 
     loops::TreeSums(sums, lane, active.bits, results);
     const uint32_t width = kLanes<T> / results;
     for (uint32_t i = 0; i < results; ++i) {  // where no lane counts nothing is written
-      bool counts = false;
-      for (uint32_t k = i * width; k < (i + 1) * width; ++k) counts = counts || active.Has(k);
-      if (counts) Put(dst, repeat * dst_repeat + i, sums[i], name, where);
+      if (active.HasAny(i * width, width)) Put(dst, repeat * dst_repeat + i, sums[i], name, where);
     }
   });
 }
