@@ -16,6 +16,7 @@
 #include "models/families.h"
 #include "parallel/graph/costs.h"
 #include "train/trainer.h"
+#include "train/tuning.h"
 
 namespace trireme {
 namespace {
@@ -78,7 +79,8 @@ double Largest(Job& job, int64_t bytes) { return job.Max(static_cast<double>(byt
 void BenchStep(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
   RefuseUnsupported(config);
-  const LayerGraph graph = BuildGraph(HfConfig::Read(arguments.value("model")));
+  LayerGraph graph = BuildGraph(HfConfig::Read(arguments.value("model")));
+  ApplyMultiToken(graph, config);
   const RunPlan plan = PlanRun(config, graph, job.world());
   const DType dtype = DTypeOf(config.model());
   const int64_t length = config.data().max_length(), batch = config.run().global_batch();

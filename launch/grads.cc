@@ -48,6 +48,7 @@ void Grads(const Arguments& arguments, Job& job) {
   RefuseUnsupported(config);
   LayerGraph graph = BuildGraph(HfConfig::Read(arguments.value("model")));
   const auto adapter = OpenAdapter(config.tuning(), graph);
+  ApplyMultiToken(graph, config);
   ApplyTuning(graph, config.tuning());
   const RunPlan plan = PlanRun(config, graph, job.world());
   const std::vector<Row> rows = ReadRows(arguments.value("rows"), VocabularyOf(graph));
@@ -62,6 +63,7 @@ void Grads(const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   WriteGradients(arguments.value("out"), gradients);
   Json line = {{"loss", loss}, {"tokens", TrainedTokens(rows)}, {"grad_norm", report.norm}};
+  if (!trainer.depth_losses().empty()) line["mtp_loss"] = trainer.depth_losses();
   if (!balance.empty()) line["experts"] = balance.ToJson();
   std::cout << JsonLine(line) << "\n";
 }

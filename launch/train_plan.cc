@@ -42,6 +42,7 @@ LayerGraph ReadModel(const Config& config) {
   }
   LayerGraph graph = BuildGraph(HfConfig::Read(model.path()));
   if (model.init() == MODEL_INIT_WEIGHTS) const HfDirectory weights(model.path());
+  ApplyMultiToken(graph, config);
   ApplyTuning(graph, config.tuning());
   return graph;
 }

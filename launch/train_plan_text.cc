@@ -91,7 +91,11 @@ std::string ToText(const TrainPlan& plan) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(1);
   out << "model: " << plan.graph.family << ", " << CountParameters(plan.graph, false) << " parameters, "
-      << plan.graph.layers.size() - 2 << " decoder layers\n";
+      << DecodersIn(plan.graph) << " decoder layers";
+  if (const int depths = plan.config.multi_token_prediction().depths(); depths > 0) {
+    out << ", " << depths << " for further tokens";
+  }
+  out << "\n";
   if (plan.config.tuning().kind() != TUNING_FULL) {
     out << "trained: " << CountParameters(plan.graph, true) << " of them\n";
   }

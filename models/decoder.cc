@@ -39,6 +39,13 @@ constexpr std::pair<const char*, const char*> kLayerNames[] = {
     {"shared_gate.weight", "mlp.shared_expert_gate.weight"},
 };
 
+// What a layer of multi-token prediction has beside them; the last two are copies.
+constexpr std::pair<const char*, const char*> kMtpNames[] = {
+    {"embedding_norm.weight", "enorm.weight"},   {"hidden_norm.weight", "hnorm.weight"},
+    {"join.weight", "eh_proj.weight"},           {"norm.weight", "shared_head.norm.weight"},
+    {"embedding.weight", "embed_tokens.weight"}, {"logits.weight", "shared_head.head.weight"},
+};
+
 HfNames NamesOfLayer(size_t index, const LayerNames& of_family) {
   HfNames names;
   for (const auto& [role, name] : kLayerNames) names[role] = Concat("model.layers.", index, ".", name);
@@ -90,6 +97,12 @@ ExpertsSpec CommonExperts(const HfConfig& config, int64_t hidden) {
                      " = ", experts.router.experts);
   }
   return experts;
+}
+
+Layer MtpLayer(size_t index, int64_t depth, const DecoderSpec& decoder, const LayerNames& names) {
+  LayerNames all = names;
+  for (const auto& own : kMtpNames) all.emplace_back(own);
+  return {Concat("mtp.", depth), MtpSpec{decoder, depth}, NamesOfLayer(index, all)};
 }
 
 LayerGraph DecoderGraph(const HfConfig& config, const DecoderSpec& decoder) {

@@ -24,6 +24,9 @@ using LayerNames = std::vector<std::pair<const char*, const char*>>;
 LayerGraph DecoderGraph(const HfConfig& config, const std::vector<DecoderSpec>& decoders,
                         const LayerNames& names = {});
 
+// The layer of files' index `index` for the token `depth` + 1 places on.
+Layer MtpLayer(size_t index, int64_t depth, const DecoderSpec& decoder, const LayerNames& names);
+
 // `dense` num_hidden_layers times, with `experts` in those layers that Qwen's keys decoder_sparse_step and
 // mlp_only_layers name.
 std::vector<DecoderSpec> SparseLayers(const HfConfig& config, const DecoderSpec& dense,

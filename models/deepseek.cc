@@ -1,6 +1,6 @@
 // DeepSeek-V2 and V3: latent attention, first layers dense, then experts with shared ones beside them and
 // routing limited to groups. V2 takes a softmax and the largest expert of a group, V3 sigmoids with a
-// correction bias and the best two. The head for a second next token (V3's files may have it) is not used.
+// correction bias and the best two. V3's files may have layers for further tokens, behind the others.
 #include <cmath>
 
 #include "core/base/error.h"
@@ -9,6 +9,8 @@
 
 namespace trireme {
 namespace {
+
+constexpr char kFurther[] = "num_nextn_predict_layers";
 
 LatentSpec Latent(const HfConfig& config) {
   config.Only("attention_bias", false);
@@ -45,30 +47,42 @@ void LimitToGroups(const HfConfig& config, RouterRule& rule) {
   }
 }
 
-LayerGraph Graph(const HfConfig& config, const RouterRule& rule) {
-  const DecoderSpec decoder = LatentDecoder(config);
-  ExpertsSpec experts{.router = rule, .hidden = decoder.attention.hidden};
+LayerNames Names() {
+  return {{"attention.q_a.weight", "self_attn.q_a_proj.weight"},
+          {"attention.q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
+          {"attention.q_b.weight", "self_attn.q_b_proj.weight"},
+          {"attention.kv_a.weight", "self_attn.kv_a_proj_with_mqa.weight"},
+          {"attention.kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"},
+          {"attention.kv_b.weight", "self_attn.kv_b_proj.weight"},
+          {"router.bias", "mlp.gate.e_score_correction_bias"},
+          {"shared.gate.weight", "mlp.shared_experts.gate_proj.weight"},
+          {"shared.up.weight", "mlp.shared_experts.up_proj.weight"},
+          {"shared.down.weight", "mlp.shared_experts.down_proj.weight"}};
+}
+
+ExpertsSpec Experts(const HfConfig& config, const RouterRule& rule, int64_t hidden) {
+  ExpertsSpec experts{.router = rule, .hidden = hidden};
   experts.ffn = config.Size("moe_intermediate_size");
   experts.shared_ffn = config.Has("n_shared_experts") ? config.Size("n_shared_experts") * experts.ffn : 0;
-  std::vector<DecoderSpec> decoders(config.Size("num_hidden_layers"), decoder);
+  return experts;
+}
+
+LayerGraph Graph(const HfConfig& config, const RouterRule& rule) {
+  const auto layers = static_cast<size_t>(config.Size("num_hidden_layers"));
+  const bool has_further = config.Number(kFurther, 0) != 0;
+  const size_t further = has_further ? static_cast<size_t>(config.Size(kFurther)) : 0;
   const auto dense = static_cast<size_t>(config.Number("first_k_dense_replace", 0));
-  for (size_t layer = dense; layer < decoders.size(); ++layer) decoders[layer].experts = experts;
   config.Only("moe_layer_freq", 1);
-  LayerGraph graph = DecoderGraph(config, decoders,
-                                  {{"attention.q_a.weight", "self_attn.q_a_proj.weight"},
-                                   {"attention.q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
-                                   {"attention.q_b.weight", "self_attn.q_b_proj.weight"},
-                                   {"attention.kv_a.weight", "self_attn.kv_a_proj_with_mqa.weight"},
-                                   {"attention.kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"},
-                                   {"attention.kv_b.weight", "self_attn.kv_b_proj.weight"},
-                                   {"router.bias", "mlp.gate.e_score_correction_bias"},
-                                   {"shared.gate.weight", "mlp.shared_experts.gate_proj.weight"},
-                                   {"shared.up.weight", "mlp.shared_experts.up_proj.weight"},
-                                   {"shared.down.weight", "mlp.shared_experts.down_proj.weight"}});
-  const int64_t further =
-      config.Has("num_nextn_predict_layers") ? config.Size("num_nextn_predict_layers") : 0;
-  for (int64_t i = 0; i < further; ++i) {
-    graph.unused.push_back(Concat("model.layers.", decoders.size() + static_cast<size_t>(i), "."));
+  std::vector<DecoderSpec> decoders(layers + further, LatentDecoder(config));
+  for (size_t layer = dense; layer < decoders.size(); ++layer) {
+    decoders[layer].experts = Experts(config, rule, decoders[layer].attention.hidden);
+  }
+  LayerGraph graph =
+      DecoderGraph(config, {decoders.begin(), decoders.begin() + static_cast<int64_t>(layers)}, Names());
+  for (size_t layer = layers; layer < decoders.size(); ++layer) {
+    const auto depth = static_cast<int64_t>(layer - layers) + 1;
+    graph.mtp.push_back(MtpLayer(layer, depth, decoders[layer], Names()));
+    graph.unused.push_back(Concat("model.layers.", layer, "."));
   }
   return graph;
 }

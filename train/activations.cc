@@ -69,20 +69,33 @@ struct DecoderElements {
   }
 };
 
+// What a layer of multi-token prediction keeps beside its decoder layer: the hidden states that come in, and
+// unless it runs again the model's normalised one, the embeddings, both norms side by side, and what its last
+// norm reads.
+int64_t MtpElements(const MtpSpec& spec, Recompute recompute, const ActivationShape& shape) {
+  const int64_t states = spec.decoder.attention.hidden * TokensBetween(shape);
+  if (recompute == RECOMPUTE_FULL) return spec.depth * states - DecoderElements(spec.decoder, shape).input;
+  return (spec.depth + (spec.depth == 1 ? 1 : 0) + 4) * states;
+}
+
 }  // namespace
 
 int64_t KeptActivationBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape) {
   int64_t elements = 0;
-  if (const auto* decoder = std::get_if<DecoderSpec>(&layer.spec)) {
+  if (const auto* further = std::get_if<MtpSpec>(&layer.spec)) {
+    elements =
+        MtpElements(*further, recompute, shape) + DecoderElements(further->decoder, shape).Kept(recompute);
+  } else if (const auto* decoder = std::get_if<DecoderSpec>(&layer.spec)) {
     elements = DecoderElements(*decoder, shape).Kept(recompute);
   } else if (const auto* head = std::get_if<HeadSpec>(&layer.spec)) {
-    elements = head->hidden * (TokensBetween(shape) + shape.tokens);  // its input, and that one's gradient
+    const int64_t each = head->hidden * (TokensBetween(shape) + shape.tokens);  // its input, and the gradient
+    elements = (1 + head->depths) * each;
   }
   return elements * shape.element_bytes;
 }
 
 int64_t RemadeActivationBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape) {
-  const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+  const DecoderSpec* decoder = DecoderOf(layer.spec);
   if (decoder == nullptr) return 0;
   const DecoderElements elements(*decoder, shape);
   return (elements.Whole() - elements.Kept(recompute)) * shape.element_bytes;

@@ -48,9 +48,28 @@ struct WholeRows {
     documents.push_back({begin, end});
   }
 
-  MicroBatch On(const ContextSplit& context, double loss_scale) const {
-    const auto plan = std::make_shared<const ContextPlan>(rows, length, documents, context);
-    MicroBatch batch{.rows = rows, .length = plan->local_length(), .loss_scale = loss_scale, .context = plan};
+  // The same places with what stands `depth` further on in their documents. At the end of a document nothing
+  // does; what is computed there reaches no other place, for attention looks back only.
+  WholeRows Ahead(int64_t depth) const {
+    WholeRows shifted(rows, length);
+    shifted.positions = positions;
+    shifted.documents = documents;
+    for (const Document& document : documents) {
+      const int64_t count = document.end - document.begin - depth;
+      if (count <= 0) continue;
+      const auto move = [&](const at::Tensor& to, const at::Tensor& from, int64_t step) {
+        to.narrow(0, document.begin, count).copy_(from.narrow(0, document.begin + step, count));
+      };
+      move(shifted.tokens, tokens, depth);
+      move(shifted.labels, labels, depth);
+      move(shifted.real, real, 0);
+      move(shifted.sequence, sequence, 0);
+    }
+    return shifted;
+  }
+
+  MicroBatch On(const std::shared_ptr<const ContextPlan>& plan) const {
+    MicroBatch batch{.rows = rows, .length = plan->local_length(), .context = plan};
     const at::Tensor mine = at::tensor(plan->LocalTokens(), at::kLong);
     batch.tokens = tokens.index_select(0, mine);
     batch.labels = labels.index_select(0, mine);
@@ -89,10 +108,21 @@ MicroBatch MakeMicroBatch(std::span<const Row> rows, int64_t first_row, const Ba
   for (const Row& row : rows) length = std::max<int64_t>(length, static_cast<int64_t>(row.input_ids.size()));
   WholeRows whole(shape.micro_batch, (length + shape.multiple - 1) / shape.multiple * shape.multiple);
   for (size_t i = 0; i < rows.size(); ++i) whole.Fill(static_cast<int64_t>(i), rows[i]);
-  MicroBatch batch = whole.On(shape.context, loss_scale);
+  const auto plan =
+      std::make_shared<const ContextPlan>(whole.rows, whole.length, whole.documents, shape.context);
+  MicroBatch batch = whole.On(plan);
+  batch.loss_scale = loss_scale;
   batch.identities = Identities(batch, first_row, whole.length);
   batch.dropout = shape.dropout;
+  for (int64_t depth = 1; depth <= shape.depths; ++depth) batch.ahead.push_back(whole.Ahead(depth).On(plan));
   return batch;
+}
+
+void MoveTo(at::Device device, MicroBatch& batch) {
+  for (at::Tensor* tensor :
+       {&batch.tokens, &batch.labels, &batch.positions, &batch.real, &batch.sequence, &batch.order}) {
+    *tensor = tensor->to(device);
+  }
 }
 
 }  // namespace
@@ -120,10 +150,8 @@ std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const 
     batches.push_back(MakeMicroBatch(mine, share.data() - chosen.data(), shape, loss_scale));
     MicroBatch& batch = batches.back();
     batch.token_scale = 1.0 / static_cast<double>(std::max<int64_t>(tokens, 1));
-    for (at::Tensor* tensor :
-         {&batch.tokens, &batch.labels, &batch.positions, &batch.real, &batch.sequence, &batch.order}) {
-      *tensor = tensor->to(shape.device);
-    }
+    MoveTo(shape.device, batch);
+    for (MicroBatch& ahead : batch.ahead) MoveTo(shape.device, ahead);
   }
   return batches;
 }
@@ -132,6 +160,29 @@ std::vector<MicroBatch> MakeMicroBatches(const std::vector<Row>& rows, const Bat
   std::vector<int64_t> all(rows.size());
   std::iota(all.begin(), all.end(), int64_t{0});
   return MakeMicroBatches(RowList(rows), all, shape);
+}
+
+at::Tensor CountAhead(const std::vector<MicroBatch>& batches, const BatchShape& shape) {
+  const at::Tensor counts = at::zeros({shape.depths, 2}, at::TensorOptions(at::kInt).device(shape.device));
+  for (const MicroBatch& batch : batches) {
+    for (size_t depth = 0; depth < batch.ahead.size(); ++depth) {
+      const at::Tensor count = counts[static_cast<int64_t>(depth)];
+      count[0].add_(batch.ahead[depth].labels.ne(kNotTrained).sum());
+      count[1].add_(batch.ahead[depth].real.sum());
+    }
+  }
+  return counts;
+}
+
+void ScaleAhead(std::vector<MicroBatch>& batches, const at::Tensor& counts) {
+  const int32_t* count = counts.data_ptr<int32_t>();
+  const auto scale = [&](size_t place) { return count[place] > 0 ? 1.0 / count[place] : 0.0; };
+  for (MicroBatch& batch : batches) {
+    for (size_t depth = 0; depth < batch.ahead.size(); ++depth) {
+      batch.ahead[depth].loss_scale = scale(2 * depth);
+      batch.ahead[depth].token_scale = scale(2 * depth + 1);
+    }
+  }
 }
 
 }  // namespace trireme

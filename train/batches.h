@@ -1,6 +1,6 @@
-// Rows into micro batches: shared out over the data-parallel ranks, padded, labels shifted, and each row over
-// the context-parallel ranks. Every rank reads its own rows alone, and gets as many micro batches as the
-// others; where rows run out, empty ones.
+// Rows into micro batches: shared out over the data-parallel ranks, padded, tokens and labels shifted, and
+// each row over the context-parallel ranks. Every rank reads its own rows alone, and gets as many micro
+// batches as the others; where rows run out, empty ones.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,22 @@ struct BatchShape {
   at::Device device = at::kCPU;
   ContextSplit context = {};
   std::optional<uint64_t> dropout = {};  // the step's seed, as a micro batch has it
+  int64_t depths = 0;                    // of multi-token prediction
 };
 
 // Those of the `chosen` rows that the data-parallel rank reads, in the order of its micro batches.
 std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape);
 
-// Of the `chosen` rows micro batch i of rank r takes those from (i · data_size + r) · micro_batch on.
+// What is ahead has no scales: they follow from what all ranks have of it. Of the `chosen` rows micro batch i
+// of rank r takes those from (i · data_size + r) · micro_batch on.
 std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const int64_t> chosen,
                                          const BatchShape& shape);
 // The same for all of some rows in memory.
 std::vector<MicroBatch> MakeMicroBatches(const std::vector<Row>& rows, const BatchShape& shape);
+
+// Of these micro batches what is ahead: [depths, 2] int32, trained tokens and all that are there.
+at::Tensor CountAhead(const std::vector<MicroBatch>& batches, const BatchShape& shape);
+// The scales of what is ahead, from these counts over all ranks, in host memory.
+void ScaleAhead(std::vector<MicroBatch>& batches, const at::Tensor& counts);
 
 }  // namespace trireme

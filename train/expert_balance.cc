@@ -51,7 +51,7 @@ std::pair<Busy, Busy> Extremes(std::span<const float> ranks) {
 std::vector<ExpertLayer> ExpertLayers(const LayerGraph& graph) {
   std::vector<ExpertLayer> layers;
   for (const Layer& layer : graph.layers) {
-    const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
     if (decoder == nullptr || !decoder->experts) continue;
     layers.push_back({layer.name, decoder->experts->router.experts});
   }

@@ -8,7 +8,9 @@
 #include <set>
 
 #include "checkpoint/convert.h"
+#include "checkpoint/crc32c.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/tensor/dtype.h"
 #include "train/random_weights.h"
 
@@ -66,6 +68,11 @@ bool IsPartOf(const std::string& name, const std::set<std::string>& known) {
   return false;
 }
 
+bool IsUnused(const std::string& name, const LayerGraph& graph) {
+  const auto begins = [&](const std::string& prefix) { return name.starts_with(prefix); };
+  return std::any_of(graph.unused.begin(), graph.unused.end(), begins);
+}
+
 void CopySlice(const TensorSource& directory, const SliceCopy& copy, const at::Tensor& local) {
   const HfTensor& source = *copy.source;
   const TensorView& view = directory.Find(source.name);
@@ -117,17 +124,42 @@ void RefuseExtraTensors(const HfDirectory& directory, const LayerGraph& graph) {
   std::set<std::string> known;
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) {
-      for (const HfTensor& tensor : parameter.hf) known.insert(tensor.name);
+      for (const HfTensor& tensor : parameter.hf) {
+        known.insert(tensor.name);
+        known.insert(tensor.repeated.begin(), tensor.repeated.end());
+      }
     }
   }
   for (const std::string& name : directory.Names()) {
     // Some files repeat a tied head, and old ones keep the rotary frequencies: both follow from the rest.
     const bool repeated = HasTiedHead(graph) && name == "lm_head.weight";
-    const auto begins = [&](const std::string& prefix) { return name.starts_with(prefix); };
-    if (std::any_of(graph.unused.begin(), graph.unused.end(), begins) || IsPartOf(name, known)) continue;
+    if (IsUnused(name, graph) || IsPartOf(name, known)) continue;
     if (repeated || name.ends_with(".rotary_emb.inv_freq") || known.contains(name)) continue;
     throw InputError(directory.FileOf(name).string(), ": tensor '", name, "' belongs to no layer of a ",
                      graph.family, " model with this config");
+  }
+}
+
+int64_t CountUnused(const HfDirectory& directory, const LayerGraph& graph) {
+  const std::vector<std::string> names = directory.Names();
+  return std::count_if(names.begin(), names.end(),
+                       [&](const std::string& name) { return IsUnused(name, graph); });
+}
+
+void WarnOfUnequalCopies(const HfDirectory& directory, const LayerGraph& graph) {
+  const auto digest = [&](const std::string& name) {
+    const std::span<const std::byte> bytes = directory.Find(name).bytes;
+    return Crc32c(bytes.data(), bytes.size());
+  };
+  for (const Layer& layer : graph.layers) {
+    for (const auto& [role, copies] : layer.repeated) {
+      const std::string& name = layer.hf_names.at(role);
+      for (const std::string& copy : copies) {
+        if (!directory.Has(copy) || digest(copy) == digest(name)) continue;
+        TRIREME_LOG(WARNING) << directory.FileOf(copy).string() << ": '" << copy << "' differs from '" << name
+                             << "', which is used in its place and written under both names";
+      }
+    }
   }
 }
 
@@ -137,6 +169,7 @@ void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, i
   if (!sources.directory.empty()) {
     files.emplace(sources.directory);
     RefuseExtraTensors(*files, graph);
+    if (rank == 0) WarnOfUnequalCopies(*files, graph);
   }
   for (Bucket* bucket : buckets) {
     const std::vector<Weights::Entry*> own = EntriesOf(*bucket, &IsOwn);

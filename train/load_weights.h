@@ -20,6 +20,12 @@ void LoadWeights(const TensorSource& directory, const std::vector<Weights::Entry
 // Refuses tensors of the directory that no layer of the graph takes.
 void RefuseExtraTensors(const HfDirectory& directory, const LayerGraph& graph);
 
+// Tensors of the directory for further tokens that the graph has no use for.
+int64_t CountUnused(const HfDirectory& directory, const LayerGraph& graph);
+
+// Says so where copies of a weight, such as multi-token prediction's embedding, are not equal to it.
+void WarnOfUnequalCopies(const HfDirectory& directory, const LayerGraph& graph);
+
 // Where the first values of a rank's parameters come from.
 struct ValueSources {
   std::string directory = {};             // a Hugging Face directory or a checkpoint; empty: all are drawn

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
+#include "core/base/nearest.h"
 #include "core/base/process.h"
 #include "core/base/stop_signals.h"
 #include "core/config/print.h"
@@ -24,6 +25,7 @@
 #include "train/data/dataset.h"
 #include "train/data/read_ahead.h"
 #include "train/learning_rate.h"
+#include "train/load_weights.h"
 #include "train/report/run_report.h"
 #include "train/resume.h"
 #include "train/row_order.h"
@@ -94,6 +96,7 @@ class Run {
         trace_(config.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
         trainer_(config, graph, plan, job, DTypeOf(config.model()), trace_.get()) {
     FirstValues();
+    SayWhatIsLeftOut();
     saver_.emplace(trainer_, job,
                    RunSaverOptions{.output = directory_,
                                    .model = config.model().path(),
@@ -140,6 +143,7 @@ class Run {
   // The last checkpoint as a Hugging Face directory, or an adapter's.
   void WriteFinal() {
     WriteHeatMap();
+    SayWhatIsLeftOut();
     const int64_t last = std::max(total_steps_, start_at_.step);
     std::filesystem::path newest = CheckpointPath(directory_, last);
     if (last == start_at_.step) newest = *start_at_.checkpoint;  // nothing was left to do
@@ -175,6 +179,18 @@ class Run {
     }
   }
 
+  // What the model's files have for further tokens and the run does not use. An adapter leaves its base
+  // whole.
+  void SayWhatIsLeftOut() const {
+    const bool reads = config_.model().init() == MODEL_INIT_WEIGHTS && !graph_.adapter;
+    if (job_.rank() != 0 || !reads || graph_.unused.empty()) return;
+    const int64_t count = CountUnused(HfDirectory(config_.model().path()), graph_);
+    if (count == 0) return;
+    TRIREME_LOG(WARNING) << config_.model().path() << ": its " << count << " tensors of "
+                         << Join(graph_.unused) << " are not trained, and what this run writes is without "
+                         << "them; multi_token_prediction.depths puts them to use";
+  }
+
   checkpoint::Progress ProgressAt(int64_t step, const std::optional<Evaluation>& evaluation = {}) {
     checkpoint::Progress progress;
     progress.set_step(step);
@@ -198,6 +214,7 @@ class Run {
                       .loss = trainer_.Pass(rows_, batch),
                       .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
                       .epoch = order_.EpochAt(step)};
+    logged.mtp_loss = trainer_.depth_losses();
     const GradientReport report = FinishGradients();
     logged.grad_norm = report.norm;
     logged.skipped = WhyNoUpdate(step, logged.loss, report);

@@ -76,7 +76,7 @@ class Planner {
     return in_.stages.at(in_.placement.StageAt(pipeline_rank, chunk));
   }
 
-  // Those with parameters here: also the embedding, as a copy, where a tied head stands on another rank.
+  // Those with parameters here: also the embedding, as a copy, where another rank uses it again.
   std::vector<size_t> LayersOn(int pipeline_rank) const {
     std::vector<size_t> layers;
     for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {
@@ -85,7 +85,7 @@ class Planner {
     }
     const bool has_embedding = std::count(layers.begin(), layers.end(), 0) > 0;
     const bool has_head = std::count(layers.begin(), layers.end(), in_.graph.layers.size() - 1) > 0;
-    if (HasTiedHead(in_.graph) && has_head && !has_embedding) layers.push_back(0);
+    if (UsesEmbeddingAgain(in_.graph) && has_head && !has_embedding) layers.push_back(0);
     return layers;
   }
 

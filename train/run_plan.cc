@@ -26,6 +26,12 @@ void CheckRouters(const Config& config) {
     throw InputError("experts.balance pooled joins the counts of all layers, which parallel.pipeline = ",
                      config.parallel().pipeline(), " spreads; write parallel.pipeline 1, or another balance");
   }
+  if (experts.balance() == BALANCE_POOLED && experts.balance_coefficient() > 0 &&
+      config.multi_token_prediction().depths() > 0) {
+    throw InputError(
+        "experts.balance pooled is transformers' loss, which knows no multi_token_prediction.depths = ",
+        config.multi_token_prediction().depths(), "; write depths 0, or another balance");
+  }
 }
 
 int UlyssesOf(const ParallelConfig& parallel) {
@@ -39,7 +45,7 @@ int UlyssesOf(const ParallelConfig& parallel) {
 
 void CheckHeads(const LayerGraph& graph, int tensor, int ulysses) {
   for (const Layer& layer : graph.layers) {
-    const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
     if (decoder == nullptr || decoder->attention.heads / tensor % ulysses == 0) continue;
     throw InputError(layer.name, ": ", decoder->attention.heads,
                      " attention heads over parallel.tensor = ", tensor, " do not divide over ", ulysses,

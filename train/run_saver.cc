@@ -17,6 +17,8 @@
 namespace trireme {
 namespace {
 
+constexpr char kWeights[] = "weights";  // the other states have no copies in files
+
 // Large pieces go past the caches, which is faster than copy_ for what is this large.
 void CopyOnAllCores(void* target, const void* source, size_t bytes) {
   constexpr int64_t kPiece = 8 << 20;
@@ -59,7 +61,7 @@ void RunSaver::Copy() {
   ShardedOptimizer& optimizer = trainer_.optimizer();
   for (Bucket* bucket : trainer_.model().buckets()) {
     if (options_.trained_only && !bucket->trained()) continue;
-    if (!optimizer.IsTiedCopy(*bucket)) CopyShare(index++, *bucket, "weights", bucket->share_values());
+    if (!optimizer.IsTiedCopy(*bucket)) CopyShare(index++, *bucket, kWeights, bucket->share_values());
   }
   for (const ShareState& state : optimizer.ShareStates()) {
     const bool is_value = state.state == "master" && state.bucket->share_values().scalar_type() == at::kFloat;
@@ -85,12 +87,17 @@ void RunSaver::Describe(Bucket& bucket, const std::string& state, const at::Tens
     const Shard shard = bucket.ShardOf(part, state, dtype, host.data_ptr());
     for (const FilePiece& piece : FilePieces(bucket.entries()[part.parameter]->parameter, shard)) {
       if (piece.replica != 0) continue;
-      pieces_.push_back({.key = state + "/" + piece.tensor->name,
-                         .dtype = dtype,
-                         .shape = piece.tensor->shape,
-                         .box = piece.box,
-                         .data = Advance(shard.data, dtype, piece.offset),
-                         .strides = piece.strides});
+      std::vector<std::string> names = {piece.tensor->name};
+      if (state == kWeights)
+        names.insert(names.end(), piece.tensor->repeated.begin(), piece.tensor->repeated.end());
+      for (const std::string& name : names) {
+        pieces_.push_back({.key = state + "/" + name,
+                           .dtype = dtype,
+                           .shape = piece.tensor->shape,
+                           .box = piece.box,
+                           .data = Advance(shard.data, dtype, piece.offset),
+                           .strides = piece.strides});
+      }
     }
   }
 }

@@ -77,6 +77,7 @@ Trainer::Trainer(const Config& config, const LayerGraph& graph, const RunPlan& p
       seed_(static_cast<uint64_t>(config.run().seed())),
       global_batch_(config.run().global_batch()),
       hidden_dropout_(config.tuning().hidden_dropout()),
+      depths_(std::get<HeadSpec>(graph.layers.back().spec).depths),
       trace_(trace),
       site_(config, plan, job, trace) {
   model_ = std::make_unique<Model>(graph, ModelLayout{plan_.grids, job.rank(), plan_.placement, plan_.stages},
@@ -155,15 +156,31 @@ std::vector<int64_t> Trainer::OwnRows(std::span<const int64_t> chosen) const {
 }
 
 double Trainer::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
-  const std::vector<MicroBatch> batches = MakeMicroBatches(rows, chosen, Shape());
+  BatchShape shape = Shape();
+  shape.depths = depths_;
+  std::vector<MicroBatch> batches = MakeMicroBatches(rows, chosen, shape);
+  ShareScales(batches, shape);
   model_->SetBatches(batches);
   ExecutorFor(static_cast<int>(batches.size())).Run();
-  const at::Tensor sums = HeadGave();
-  if (StopRequested()) sums[1].fill_(1);
+  const at::Tensor sums = HeadGave(depths_ + 2);  // the losses, and whether some rank is to stop
+  if (StopRequested()) sums[-1].fill_(1);
   StartAllReduce(sums, world()).WaitOnHost();
   const at::Tensor host = sums.to(at::kCPU);
-  stop_agreed_ = host[1].item<double>() > 0;
+  stop_agreed_ = host[-1].item<double>() > 0;
+  depth_losses_.clear();
+  for (int64_t depth = 1; depth <= depths_; ++depth) depth_losses_.push_back(host[depth].item<double>());
   return host[0].item<double>();
+}
+
+// Of a row's ranks one speaks for each part of it: on the first stage, of the tensor-parallel ranks the
+// first.
+void Trainer::ShareScales(std::vector<MicroBatch>& batches, const BatchShape& shape) {
+  if (shape.depths == 0) return;
+  const Mesh& dense = plan_.grids.dense;
+  const bool speaks = dense.Coordinate(job_.rank(), "tp") == 0 && dense.Coordinate(job_.rank(), "pp") == 0;
+  const at::Tensor counts = CountAhead(speaks ? batches : std::vector<MicroBatch>{}, shape);
+  StartAllReduce(counts, world()).WaitOnHost();
+  ScaleAhead(batches, counts.to(at::kCPU));
 }
 
 EvaluationSums Trainer::Evaluate(const RowSource& rows) {
@@ -179,7 +196,7 @@ EvaluationSums Trainer::Evaluate(const RowSource& rows) {
     }
     model_->SetBatches(batches);
     EvaluatorFor(static_cast<int>(batches.size())).Run();
-    const at::Tensor gave = HeadGave();
+    const at::Tensor gave = HeadGave(2);
     StartAllReduce(gave, world()).WaitOnHost();
     const at::Tensor host = gave.to(at::kCPU);
     sums.loss += host[0].item<double>();
@@ -190,8 +207,8 @@ EvaluationSums Trainer::Evaluate(const RowSource& rows) {
 }
 
 // The head's ranks have the loss, each tensor-parallel one the same: one of them speaks for its tokens.
-at::Tensor Trainer::HeadGave() {
-  const at::Tensor gave = at::zeros({2}, at::TensorOptions(at::kFloat).device(site_.tensors.torch()));
+at::Tensor Trainer::HeadGave(int64_t size) {
+  const at::Tensor gave = at::zeros({size}, at::TensorOptions(at::kFloat).device(site_.tensors.torch()));
   const at::Tensor mine = model_->loss();
   if (mine.defined() && site_.groups->Get("tp").rank() == 0) {
     gave.narrow(0, 0, mine.numel()).copy_(mine.reshape({-1}));

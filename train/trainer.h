@@ -53,6 +53,8 @@ class Trainer {
   // Whether some rank was asked to stop (core/base/stop_signals.h) before the last pass was done: the same
   // answer on every rank, which the loss brings along.
   bool stop_agreed() const { return stop_agreed_; }
+  // Of the last pass: the mean loss of each depth of multi-token prediction, over the whole batch.
+  const std::vector<double>& depth_losses() const { return depth_losses_; }
   // Those of the rows that Pass reads on this rank.
   std::vector<int64_t> OwnRows(std::span<const int64_t> chosen) const;
   // Forward over all rows, as many at a time as a global batch has; the same on every rank.
@@ -77,12 +79,14 @@ class Trainer {
 
  private:
   BatchShape Shape() const;
+  // Collective, where something is ahead: how much, over all ranks.
+  void ShareScales(std::vector<MicroBatch>& batches, const BatchShape& shape);
   Executor& ExecutorFor(int micro_batches);
   std::optional<uint64_t> DropoutSeed() const;
   Executor& EvaluatorFor(int micro_batches);
   std::unique_ptr<Executor> MakeExecutor(const Schedule& schedule);
-  // [2]: this rank's part of a sum over all ranks: of what the head gave where it is here, then zeros.
-  at::Tensor HeadGave();
+  // [size]: this rank's part of a sum over all ranks: of what the head gave where it is here, then zeros.
+  at::Tensor HeadGave(int64_t size);
 
   const LayerGraph& graph_;
   const RunPlan plan_;
@@ -91,11 +95,13 @@ class Trainer {
   const uint64_t seed_;
   const int64_t global_batch_;
   const double hidden_dropout_;
+  const int64_t depths_;  // of multi-token prediction
   Trace* trace_;
   RunSite site_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
   bool stop_agreed_ = false;
+  std::vector<double> depth_losses_;
   std::map<int, std::unique_ptr<Executor>> executors_;   // by micro batches a step
   std::map<int, std::unique_ptr<Executor>> evaluators_;  // the same, forward only
 };

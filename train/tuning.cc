@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "parallel/graph/multi_token.h"
 #include "parallel/graph/tuning.h"
 
 namespace trireme {
@@ -61,7 +62,7 @@ std::string Word(const std::string& name, int place) {
 
 ExpertNames ExpertNamesOf(const LayerGraph& graph) {
   for (const Layer& layer : graph.layers) {
-    const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
     if (decoder == nullptr || !decoder->experts) continue;
     const auto word = [&](const char* role, int place) { return Word(layer.hf_names.at(role), place); };
     return {.block = word("experts.gate.weight", 3),  // model.layers.0.BLOCK
@@ -75,6 +76,23 @@ ExpertNames ExpertNamesOf(const LayerGraph& graph) {
 std::unique_ptr<AdapterDirectory> OpenAdapter(const TuningConfig& tuning, const LayerGraph& graph) {
   if (tuning.kind() != TUNING_LORA || tuning.adapters().empty()) return nullptr;
   return std::make_unique<AdapterDirectory>(tuning.adapters(), ExpertNamesOf(graph));
+}
+
+void ApplyMultiToken(LayerGraph& graph, const Config& config) {
+  const MultiTokenConfig& wanted = config.multi_token_prediction();
+  const auto most = static_cast<int64_t>(graph.mtp.size());
+  const std::string key = Concat("multi_token_prediction.depths = ", wanted.depths());
+  if (wanted.depths() > most) {
+    throw InputError(
+        key, ": this ", graph.family, " model has ", most,
+        " layers for further tokens (num_nextn_predict_layers in its config.json); write at most ", most);
+  }
+  if (wanted.depths() > 0 && config.tuning().kind() == TUNING_LORA) {
+    throw InputError(
+        key, " with tuning.kind lora: an adapter's files have no place for these layers; write 0, or ",
+        "tuning.kind full or freeze");
+  }
+  PredictFurther(graph, wanted.depths(), wanted.loss_weight());
 }
 
 void ApplyTuning(LayerGraph& graph, const TuningConfig& tuning) {

@@ -1,5 +1,5 @@
-// From tuning: in a run's configuration to the graph that is trained. Reads an adapter's directory where the
-// run goes on from one; no torch.
+// From tuning: and multi_token_prediction: in a run's configuration to the graph that is trained. Reads an
+// adapter's directory where the run goes on from one; no torch.
 #pragma once
 
 #include <memory>
@@ -15,6 +15,10 @@ ExpertNames ExpertNamesOf(const LayerGraph& graph);
 
 // The adapter that tuning.adapters names; nullptr where it names none, or where the tuning has no adapter.
 std::unique_ptr<AdapterDirectory> OpenAdapter(const TuningConfig& tuning, const LayerGraph& graph);
+
+// Adds the layers that predict further tokens, before the graph is tuned. Refuses more than the model has,
+// and adapters, which have no place for them.
+void ApplyMultiToken(LayerGraph& graph, const Config& config);
 
 // Freezes what is not trained, and puts low-rank pairs beside what gets them. Nothing for full tuning.
 void ApplyTuning(LayerGraph& graph, const TuningConfig& tuning);

@@ -18,6 +18,7 @@ struct HfTensor {
   Shape shape;  // in the file
   Box box;
   bool transposed = false;
+  std::vector<std::string> repeated = {};  // names under which files have the same tensor once more
 };
 
 struct Initial {

@@ -19,12 +19,23 @@ ExpertParallel ExpertsOf(const LayerGraph& graph, const ModelLayout& layout, con
           .routers = {.batch = &groups.Get("tp-cp"), .stage = global ? &groups.Get("stage") : nullptr}};
 }
 
-bool IsHead(const Layer& layer) { return std::holds_alternative<HeadSpec>(layer.spec); }
+// Whether the layer uses the embedding's weight, which is another's.
+bool UsesEmbedding(const Layer& layer) {
+  const auto* head = std::get_if<HeadSpec>(&layer.spec);
+  return head != nullptr ? head->tied : std::holds_alternative<MtpSpec>(layer.spec);
+}
+
+// The first that does: behind its backward pass the gradient of such a copy is whole.
+const Layer* FirstUserOfEmbedding(const LayerGraph& graph) {
+  const auto found = std::find_if(graph.layers.begin(), graph.layers.end(), &UsesEmbedding);
+  return found == graph.layers.end() ? nullptr : &*found;
+}
 
 }  // namespace
 
-bool TiedEmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placement) {
-  return HasTiedHead(graph) && placement.SiteOf(0).rank != placement.SiteOf(placement.stages() - 1).rank;
+bool EmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placement) {
+  return UsesEmbeddingAgain(graph) &&
+         placement.SiteOf(0).rank != placement.SiteOf(placement.stages() - 1).rank;
 }
 
 Model::Model(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups,
@@ -38,7 +49,7 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
   const int pipeline_rank = layout.grids.dense.Coordinate(layout.rank, "pp");
   const StageSite first = layout.placement.SiteOf(0);
   const StageSite last = layout.placement.SiteOf(layout.placement.stages() - 1);
-  if (TiedEmbeddingIsSplit(graph, layout.placement)) {
+  if (EmbeddingIsSplit(graph, layout.placement)) {
     head_has_copy_ = last.rank == pipeline_rank;
     if (head_has_copy_ || first.rank == pipeline_rank) tied_embedding_ = &groups.Get("embedding");
   }
@@ -108,15 +119,15 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
 }
 
 StageLayer Model::MakeStageLayer(const LayerGraph& graph, const Layer& layer, LayerOptions options) {
-  const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+  const DecoderSpec* decoder = DecoderOf(layer.spec);
   if (decoder != nullptr && decoder->experts) options.sums = &router_sums_[layer.name];
   StageLayer running{.layer = MakeLayer(layer, *weights_, parallel_, options),
                      .uses = BucketsOf(layer.name),
                      .owns = BucketsOf(layer.name)};
-  if (IsHead(layer) && HasTiedHead(graph)) {
+  if (UsesEmbedding(layer)) {
     Bucket* embedding = BucketsOf(graph.layers.front().name).front();
     running.uses.push_back(embedding);
-    if (head_has_copy_) running.owns.push_back(embedding);
+    if (head_has_copy_ && &layer == FirstUserOfEmbedding(graph)) running.owns.push_back(embedding);
   }
   return running;
 }
@@ -126,7 +137,8 @@ std::vector<Bucket*> Model::BucketsOf(const std::string& layer) {
   for (const auto& bucket : buckets_) {
     if (bucket->layer() == layer) found.push_back(bucket.get());
   }
-  TRIREME_CHECK(!found.empty()) << "no bucket of layer " << layer << " on this rank";
+  TRIREME_CHECK(!found.empty() || weights_->EntriesOf(layer).empty())
+      << "no bucket of layer " << layer << " on this rank";
   return found;
 }
 

@@ -49,8 +49,8 @@ class Model {
 
   std::vector<Bucket*> buckets();    // in the order of the forward pass
   std::vector<StageWork*> chunks();  // this rank's stages
-  // Where the tied embedding lies on two ranks, the group of the two; nullptr where it does not, or where
-  // this rank has none.
+  // Where the embedding lies on two ranks, for a tied head or for multi-token prediction, the group of the
+  // two; nullptr where it does not, or where this rank has none.
   Communicator* tied_embedding() const { return tied_embedding_; }
 
   // What routers did since it was last cleared, by layer; of this rank's layers with experts.
@@ -62,8 +62,8 @@ class Model {
   // One forward pass of a batch with a cache, stage after stage, with messages between them. Collective over
   // `pipeline`. The logits of the batch's wanted tokens on the head's ranks; undefined on others.
   at::Tensor Infer(const MicroBatch& batch, Communicator& pipeline);
-  // The sum of this rank's losses, in an evaluation [losses, right predictions]; nothing where the head is
-  // elsewhere.
+  // The sum of this rank's losses, with multi-token prediction one for each depth, in an evaluation [losses,
+  // right predictions]; nothing where the head is elsewhere.
   at::Tensor loss() const;
 
  private:
@@ -74,7 +74,7 @@ class Model {
   std::vector<Bucket*> BucketsOf(const std::string& layer);
 
   const StagePlacement placement_;
-  bool head_has_copy_ = false;  // the tied head is here and the embedding is not: its weight is a copy
+  bool head_has_copy_ = false;  // the head's stage uses the embedding, which is elsewhere: it has a copy
   LayerParallel parallel_;
   Communicator* tied_embedding_ = nullptr;
   std::unique_ptr<Weights> weights_;
@@ -83,7 +83,7 @@ class Model {
   std::vector<std::unique_ptr<RunningStage>> stages_;
 };
 
-// Whether a tied embedding lies on two ranks of the pipeline.
-bool TiedEmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placement);
+// Whether the embedding lies on two ranks of the pipeline.
+bool EmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placement);
 
 }  // namespace trireme

@@ -30,11 +30,15 @@ struct CountProducts {
     return spec.hidden * (3 * (spec.router.top_k * spec.ffn + spec.shared_ffn) + spec.router.experts +
                           (spec.shared_gate ? 1 : 0));
   }
-  int64_t operator()(const HeadSpec& spec) const { return spec.hidden * spec.vocabulary; }
+  int64_t operator()(const MtpSpec& spec) const {
+    const int64_t hidden = spec.decoder.attention.hidden;
+    return 2 * hidden * hidden + (*this)(spec.decoder);
+  }
+  int64_t operator()(const HeadSpec& spec) const { return (1 + spec.depths) * spec.hidden * spec.vocabulary; }
 };
 
 double AttentionFlops(const Layer& layer, double length) {
-  const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+  const DecoderSpec* decoder = DecoderOf(layer.spec);
   if (decoder == nullptr) return 0;
   const AttentionSpec& attention = decoder->attention;
   const int64_t key = attention.latent ? attention.latent->head_dim() : attention.head_dim;

@@ -1,5 +1,6 @@
 #include "parallel/graph/graph.h"
 
+#include <algorithm>
 #include <sstream>
 
 namespace trireme {
@@ -26,9 +27,18 @@ struct Describe {
   void operator()(const HeadSpec& spec) const {
     out << "head " << spec.hidden << " > " << spec.vocabulary << (spec.tied ? ", tied to the embedding" : "");
   }
+  void operator()(const MtpSpec& spec) const {
+    out << "token " << spec.depth + 1 << " after: ";
+    (*this)(spec.decoder);
+  }
 };
 
 }  // namespace
+
+int64_t DecodersIn(const LayerGraph& graph) {
+  return std::count_if(graph.layers.begin(), graph.layers.end(),
+                       [](const Layer& layer) { return std::holds_alternative<DecoderSpec>(layer.spec); });
+}
 
 int64_t VocabularyOf(const LayerGraph& graph) {
   return std::get<EmbeddingSpec>(graph.layers.front().spec).vocabulary;

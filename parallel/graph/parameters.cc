@@ -110,8 +110,11 @@ class Declarer {
 
   void Vocabulary(const std::string& role, int64_t vocabulary, int64_t hidden) {
     const Block rows{.size = vocabulary, .parts = tensor_, .padding = PaddingTo(vocabulary, tensor_)};
-    Add(PlainParameter(Declare(role, {SplitDim(kTensorAxis, {rows}), WholeDim(hidden)}), Hf(role), Normal()),
-        {role});
+    Parameter parameter =
+        PlainParameter(Declare(role, {SplitDim(kTensorAxis, {rows}), WholeDim(hidden)}), Hf(role), Normal());
+    const auto repeated = layer_.repeated.find(role);
+    if (repeated != layer_.repeated.end()) parameter.hf.front().repeated = repeated->second;
+    Add(std::move(parameter), {role});
   }
 
   // Heads of `dim` elements. Fewer heads than ranks: ranks share, if that comes out even.
@@ -273,8 +276,17 @@ struct DeclareLayer {
       Mlp("mlp", spec.mlp, declare);
     }
   }
+  void operator()(const MtpSpec& spec) const {
+    const int64_t hidden = spec.decoder.attention.hidden;
+    if (spec.depth == 1) declare.Norm("model_norm.weight", hidden);
+    declare.Norm("embedding_norm.weight", hidden);
+    declare.Norm("hidden_norm.weight", hidden);
+    declare.OnSharedTokens("join.weight", hidden, 2 * hidden);
+    (*this)(spec.decoder);
+    declare.Norm("norm.weight", hidden);
+  }
   void operator()(const HeadSpec& spec) const {
-    declare.Norm("norm.weight", spec.hidden);
+    if (spec.depths == 0) declare.Norm("norm.weight", spec.hidden);
     if (!spec.tied) declare.Vocabulary("logits.weight", spec.vocabulary, spec.hidden);
   }
 };
@@ -289,7 +301,7 @@ std::vector<Parameter> ParametersOf(const LayerGraph& graph, const Layer& layer,
 
 bool HasExperts(const LayerGraph& graph) {
   return std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) {
-    const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
     return decoder != nullptr && decoder->experts.has_value();
   });
 }
@@ -297,6 +309,11 @@ bool HasExperts(const LayerGraph& graph) {
 bool HasTiedHead(const LayerGraph& graph) {
   const auto* head = graph.layers.empty() ? nullptr : std::get_if<HeadSpec>(&graph.layers.back().spec);
   return head != nullptr && head->tied;
+}
+
+bool UsesEmbeddingAgain(const LayerGraph& graph) {
+  const auto* head = graph.layers.empty() ? nullptr : std::get_if<HeadSpec>(&graph.layers.back().spec);
+  return head != nullptr && (head->tied || head->depths > 0);
 }
 
 }  // namespace trireme

@@ -24,5 +24,7 @@ bool HasExperts(const LayerGraph& graph);
 
 // Whether the head's logits use the embedding's weight.
 bool HasTiedHead(const LayerGraph& graph);
+// Whether anything behind the decoder layers does: the head, or multi-token prediction.
+bool UsesEmbeddingAgain(const LayerGraph& graph);
 
 }  // namespace trireme

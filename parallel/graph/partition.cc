@@ -18,12 +18,20 @@ constexpr double kImpossible = std::numeric_limits<double>::infinity();
 // Sums of squares are rounded, and not on every machine alike: what differs by less is equal.
 constexpr double kTie = 1e-9;
 
+// What stands behind the decoder layers stays with the head: it counts as one layer here.
 class Balance {
  public:
   Balance(const LayerGraph& graph, int stages, int64_t length)
-      : stages_(static_cast<size_t>(stages)), costs_(graph.layers.size() + 1, 0) {
-    for (size_t i = 0; i < graph.layers.size(); ++i) {
-      costs_[i + 1] = costs_[i] + ForwardFlops(graph.layers[i], length);
+      : all_(graph.layers.size()),
+        stages_(static_cast<size_t>(stages)),
+        costs_(static_cast<size_t>(DecodersIn(graph)) + 3, 0) {
+    for (size_t i = 0; i < all_; ++i) {
+      const double cost = ForwardFlops(graph.layers[i], length);
+      if (i < layers()) {
+        costs_[i + 1] = costs_[i] + cost;
+      } else {
+        costs_.back() += cost;
+      }
     }
   }
 
@@ -32,7 +40,9 @@ class Balance {
     bound_ = kImpossible;
     bound_ = Fill(largest)[stages_][0];
     const auto squares = [](double stage, double rest) { return stage * stage + rest; };
-    return Trace(Fill(squares), squares);
+    std::vector<StageLayers> result = Trace(Fill(squares), squares);
+    result.back().end = all_;
+    return result;
   }
 
  private:
@@ -76,6 +86,7 @@ class Balance {
     return result;
   }
 
+  size_t all_;
   size_t stages_;
   std::vector<double> costs_;  // [layers + 1] of all layers before
   double bound_ = kImpossible;
@@ -87,7 +98,8 @@ std::string ListText(const std::vector<int>& numbers) {
   return "[" + Join(texts) + "]";
 }
 
-std::vector<StageLayers> AsSaid(int decoders, int stages, const std::vector<int>& said) {
+std::vector<StageLayers> AsSaid(const LayerGraph& graph, int stages, const std::vector<int>& said) {
+  const int64_t decoders = DecodersIn(graph);
   const std::string key = "parallel.stage_layers = " + ListText(said);
   const auto count = static_cast<int>(said.size());
   if (count != stages) {
@@ -108,10 +120,11 @@ std::vector<StageLayers> AsSaid(int decoders, int stages, const std::vector<int>
   std::vector<StageLayers> result;
   size_t begin = 0;
   for (int stage = 0; stage < stages; ++stage) {
-    const size_t embedding = stage == 0, head = stage == stages - 1;
-    result.push_back({begin, begin + embedding + static_cast<size_t>(said[stage]) + head});
+    const size_t embedding = stage == 0;
+    result.push_back({begin, begin + embedding + static_cast<size_t>(said[stage])});
     begin = result.back().end;
   }
+  result.back().end = graph.layers.size();
   return result;
 }
 
@@ -121,8 +134,8 @@ std::vector<StageLayers> PartitionLayers(const LayerGraph& graph, int stages,
                                          const std::vector<int>& explicit_layers, int64_t length) {
   TRIREME_CHECK(graph.layers.size() >= 2 && stages >= 1)
       << graph.layers.size() << " layers, " << stages << " stages";
-  const int decoders = static_cast<int>(graph.layers.size()) - 2;
-  if (!explicit_layers.empty()) return AsSaid(decoders, stages, explicit_layers);
+  const auto decoders = static_cast<int>(DecodersIn(graph));
+  if (!explicit_layers.empty()) return AsSaid(graph, stages, explicit_layers);
   if (stages > decoders && stages > 1) {
     throw InputError(stages, " stages (parallel.pipeline and virtual_stages) for ", decoders,
                      " decoder layers; lower them to at most ", decoders, " stages");

@@ -22,8 +22,8 @@ struct StageLayers {  // indices into graph.layers: [begin, end)
 // `explicit_layers` empty: the largest stage's forward cost, for sequences of `length` tokens, is as small as
 // can be; among those layouts the most even one (least sum of squares); among those the one whose earlier
 // stages hold fewer layers, for they keep the most micro batches. More stages than decoder layers are
-// refused. Otherwise: the decoder layers of each stage; the embedding goes with the first stage and the head
-// with the last, and only those two may have none.
+// refused. Otherwise: the decoder layers of each stage; the embedding goes with the first stage and the head,
+// with the layers of multi-token prediction, with the last, and only those two may have none.
 std::vector<StageLayers> PartitionLayers(const LayerGraph& graph, int stages,
                                          const std::vector<int>& explicit_layers, int64_t length);
 

@@ -35,6 +35,11 @@ double YarnScaled(const RopeSpec& rope, double frequency, int64_t pair) {
 
 }  // namespace
 
+const DecoderSpec* DecoderOf(const LayerSpec& spec) {
+  const auto* further = std::get_if<MtpSpec>(&spec);
+  return further != nullptr ? &further->decoder : std::get_if<DecoderSpec>(&spec);
+}
+
 std::vector<double> InverseFrequencies(const RopeSpec& rope) {
   std::vector<double> frequencies;
   for (int64_t pair = 0; pair < rope.rotary_dim / 2; ++pair) {

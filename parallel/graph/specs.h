@@ -89,13 +89,26 @@ struct DecoderSpec {  // norm, attention, add; norm, mlp or experts, add
   double norm_eps = 1e-6;
 };
 
+// Multi-token prediction: what was computed for a place so far, joined with the embedding of the token that
+// stands `depth` behind it, passes a decoder layer and a norm. Takes one hidden state of each depth before it
+// and gives its own behind them; the first one gets the model's, and normalises it.
+struct MtpSpec {
+  DecoderSpec decoder;
+  int64_t depth = 1;
+};
+
 struct HeadSpec {  // norm, logits, loss
   int64_t vocabulary = 0;
   int64_t hidden = 0;
   double norm_eps = 1e-6;
-  bool tied = false;  // the logits' weight is the embedding's
+  bool tied = false;        // the logits' weight is the embedding's
+  int64_t depths = 0;       // layers of multi-token prediction before it, whose outputs need no norm
+  double depth_weight = 0;  // of each one's loss, beside 1 for the next token's
 };
 
-using LayerSpec = std::variant<EmbeddingSpec, DecoderSpec, HeadSpec>;
+using LayerSpec = std::variant<EmbeddingSpec, DecoderSpec, HeadSpec, MtpSpec>;
+
+// The decoder layer that it is or has; nullptr: neither.
+const DecoderSpec* DecoderOf(const LayerSpec& spec);
 
 }  // namespace trireme

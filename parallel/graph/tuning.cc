@@ -12,6 +12,7 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kExpertPlace = "{expert}";
+constexpr std::string_view kModelNorm = "model_norm";  // the head's, wherever it stands
 
 std::string WithoutLast(const std::string& name) { return name.substr(0, name.rfind('.')); }
 
@@ -40,7 +41,7 @@ struct Module {
 
 int64_t ExpertsOf(const Layer& layer, const std::string& name) {
   if (name.find(kExpertPlace) == std::string::npos) return 0;
-  return std::get<DecoderSpec>(layer.spec).experts->router.experts;
+  return DecoderOf(layer.spec)->experts->router.experts;
 }
 
 // Those of one layer, each once; hf_names also has names that the layer does not use.
@@ -51,7 +52,7 @@ void AppendModules(const LayerGraph& graph, size_t index, std::vector<Module>& m
     for (const HfTensor& tensor : parameter.hf)
       is_matrix[tensor.name] = parameter.declaration.dims.size() > 1;
   }
-  const bool decoder = std::holds_alternative<DecoderSpec>(layer.spec);
+  const bool decoder = DecoderOf(layer.spec) != nullptr;
   for (const auto& [role, name] : layer.hf_names) {
     const auto found = is_matrix.find(OfExpert(name, 0));
     if (found == is_matrix.end() || !role.ends_with(".weight")) continue;
@@ -203,14 +204,14 @@ void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan) {
 
 void Freeze(LayerGraph& graph, const TargetNames& targets, const TargetNames& saved, int64_t last_layers) {
   const std::vector<Module> modules = ModulesOf(graph);
-  const auto decoders = static_cast<int64_t>(graph.layers.size()) - 2;
+  const int64_t decoders = DecodersIn(graph), head = static_cast<int64_t>(graph.layers.size()) - 1;
   if (last_layers > decoders) {
     throw InputError("tuning.last_layers = ", last_layers, "; the model has ", decoders, " layers");
   }
   TrainNothing(graph);
   for (const Module* module : Chosen(modules, targets)) {
     const auto layer = static_cast<int64_t>(module->layer);  // the embedding is layer 0, the head the last
-    const bool late = layer > decoders - last_layers && layer <= decoders;
+    const bool late = layer > decoders - last_layers && layer < head && module->role != kModelNorm;
     if (last_layers == 0 || late) Train(graph, *module);
   }
   for (const Module* module : Chosen(modules, saved)) Train(graph, *module);

@@ -106,7 +106,8 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
                 const ChunkLoss chunk_loss = LossOf(logits, chosen, *shard);
                 loss += chunk_loss.loss;
                 if (!differentiate) return;
-                LogitsToGradient(logits, chosen, shard->columns, chunk_loss.log_sum_exp, options->scale);
+                LogitsToGradient(logits, chosen, shard->columns, chunk_loss.log_sum_exp,
+                                 options->scale * options->gradient_weight);
                 at::Tensor part = gradient.narrow(0, begin, x.size(0));
                 at::mm_out(part, logits, weight);
                 AddWeightGradient(shard->weight, logits, x);

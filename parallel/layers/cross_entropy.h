@@ -15,6 +15,7 @@ namespace trireme {
 struct CrossEntropyOptions {
   int64_t vocabulary = 0;                   // the true one; rows of the last shards beyond it are padding
   double scale = 1;                         // of the loss and of all gradients
+  double gradient_weight = 1;               // of the gradients alone: what the loss counts beside others
   int64_t chunk_bytes = int64_t{64} << 20;  // of logits in memory at a time, in the computation's type
 };
 

@@ -31,15 +31,20 @@ struct LookupFunction : torch::autograd::Function<LookupFunction> {
 
 }  // namespace
 
+at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weight& weight,
+                  const TensorParallel& parallel) {
+  const int64_t held_rows = weight.value.size(0);
+  const at::Tensor local = tokens - parallel.rank() * held_rows;
+  const at::Tensor held = (local >= 0).logical_and(local < held_rows);
+  return Leave(LookupFunction::apply(anchor, local * held, held, &weight), parallel);
+}
+
 EmbeddingLayer::EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
                                double dropout)
     : weight_(weights.Find(layer.name + ".embedding.weight")), parallel_(parallel), dropout_(dropout) {}
 
 at::Tensor EmbeddingLayer::Forward(const at::Tensor& anchor, const MicroBatch& batch) const {
-  const int64_t held_rows = weight_.value.size(0);
-  const at::Tensor local = batch.tokens - parallel_.rank() * held_rows;
-  const at::Tensor held = (local >= 0).logical_and(local < held_rows);
-  const at::Tensor x = Leave(LookupFunction::apply(anchor, local * held, held, &weight_), parallel_);
+  const at::Tensor x = LookUp(anchor, batch.tokens, weight_, parallel_);
   const auto dropout = HiddenDropout("embedding", dropout_, batch, parallel_);
   return dropout ? WithDropout(x, dropout) : x;
 }

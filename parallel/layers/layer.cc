@@ -4,6 +4,7 @@
 #include "parallel/layers/decoder.h"
 #include "parallel/layers/embedding.h"
 #include "parallel/layers/head.h"
+#include "parallel/layers/mtp.h"
 
 namespace trireme {
 namespace {
@@ -19,6 +20,9 @@ struct Make {
   }
   std::unique_ptr<RunningLayer> operator()(const DecoderSpec&) const {
     return std::make_unique<DecoderLayer>(layer, weights, parallel, options);
+  }
+  std::unique_ptr<RunningLayer> operator()(const MtpSpec&) const {
+    return std::make_unique<MtpLayer>(layer, weights, parallel, options);
   }
   std::unique_ptr<RunningLayer> operator()(const HeadSpec&) const {
     return std::make_unique<HeadLayer>(layer, weights, parallel.tensor);

@@ -45,6 +45,9 @@ struct MicroBatch {
   // Generation: tokens see what the cache keeps of their rows, and the head gives logits in place of a loss.
   KeyValueCache* cache = nullptr;
   at::Tensor wanted = {};  // [any] int64: the tokens whose logits are wanted
+  // For each depth of multi-token prediction the same places, with tokens and labels that stand as many
+  // further on in the same document; none where nothing of the kind is trained.
+  std::vector<MicroBatch> ahead = {};
 
   // Made once for all layers with the same frequencies.
   const RotaryTable& TableFor(const std::vector<double>& frequencies, double magnitude) const;
@@ -57,8 +60,8 @@ class RunningLayer {
  public:
   virtual ~RunningLayer() = default;
   // x: [tokens (or this rank's share), hidden]. The first layer takes an empty tensor that requires a
-  // gradient, the last gives the loss, a scalar, or logits; where the batch evaluates, [loss, right
-  // predictions].
+  // gradient, the last gives the loss, a scalar or one for each depth of prediction, or logits; where the
+  // batch evaluates, [loss, right predictions].
   virtual at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const = 0;
 
   // Whether its forward pass may run a second time in the backward pass instead of keeping activations.

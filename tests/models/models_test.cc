@@ -109,6 +109,12 @@ TEST(Models, DeepseekHasLatentAttentionAndRoutesWithinGroups) {
                                                  .normalise_eps = 1e-20,
                                                  .scale = 2.5}));
   EXPECT_EQ(graph.unused, (std::vector<std::string>{"model.layers.3."}));
+  ASSERT_EQ(graph.mtp.size(), 1u);
+  EXPECT_EQ(graph.mtp[0].hf_names.at("join.weight"), "model.layers.3.eh_proj.weight");
+  EXPECT_EQ(graph.mtp[0].hf_names.at("router.bias"), "model.layers.3.mlp.gate.e_score_correction_bias");
+  EXPECT_TRUE(DecoderOf(graph.mtp[0].spec)->experts);
+  config["num_nextn_predict_layers"] = 0;
+  EXPECT_TRUE(Build(config).mtp.empty());
   // V2 without its method takes the largest of all; n_group says nothing then.
   const LayerGraph second = Build(DeepseekConfig("deepseek_v2"));
   EXPECT_EQ(std::get<DecoderSpec>(second.layers[2].spec).experts->router,

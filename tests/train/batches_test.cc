@@ -64,6 +64,25 @@ TEST(Batches, DocumentsOfPackedRowsDoNotSeeEachOther) {
   EXPECT_DOUBLE_EQ(batch.loss_scale, 1.0 / 3);
 }
 
+// Depth 2 of a document: token and label stand two further on; what would stand behind its end is not there.
+TEST(Batches, WhatIsAheadStaysInItsDocument) {
+  const Row packed{{1, 2, 3, 4, 5, 6}, {1, 2, 3, -100, 5, 6}, {0, 2}};
+  std::vector<MicroBatch> batches = MakeMicroBatches({packed}, {.multiple = 8, .depths = 2});
+  ASSERT_EQ(batches[0].ahead.size(), 2u);
+  const MicroBatch &one = batches[0].ahead[0], &two = batches[0].ahead[1];
+  EXPECT_TRUE(at::equal(one.tokens, at::tensor({2, 0, 4, 5, 6, 0, 0, 0}, at::kLong)));
+  EXPECT_TRUE(at::equal(one.labels, at::tensor({-100, -100, 5, 6, -100, -100, -100, -100}, at::kLong)));
+  EXPECT_TRUE(at::equal(two.tokens, at::tensor({0, 0, 5, 6, 0, 0, 0, 0}, at::kLong)));
+  EXPECT_TRUE(at::equal(two.labels, at::tensor({-100, -100, 6, -100, -100, -100, -100, -100}, at::kLong)));
+  EXPECT_TRUE(at::equal(two.sequence, at::tensor({-1, -1, 1, 1, -1, -1, -1, -1}, at::kLong)));
+  EXPECT_TRUE(at::equal(two.positions, batches[0].positions));
+  const at::Tensor counts = CountAhead(batches, {.depths = 2});
+  EXPECT_TRUE(at::equal(counts, at::tensor({2, 4, 1, 2}, at::kInt).view({2, 2})));
+  ScaleAhead(batches, counts * 2);
+  EXPECT_DOUBLE_EQ(batches[0].ahead[1].loss_scale, 0.5);
+  EXPECT_DOUBLE_EQ(batches[0].ahead[0].token_scale, 1.0 / 8);
+}
+
 TEST(Batches, ContextRanksShareEachRow) {
   const Row row{{1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 8}};
   std::vector<at::Tensor> tokens;

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/config/load.h"
+#include "parallel/graph/multi_token.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/schedule/schedules.h"
 #include "tests/parallel/graph/example_graph.h"
@@ -145,6 +146,27 @@ TEST(MemoryPlan, ActivationsOfOneMicroBatch) {
             (12 * selective + (whole - selective)) * kTokens * 2 + head);
   EXPECT_EQ(Plan({.yaml = "memory: {recompute: full}"})[0].activations,
             (12 * 768 + (whole - 768)) * kTokens * 2 + head);
+}
+
+// A layer like the others, with its join, three norms and the states around them: what comes in, the model's
+// normalised one, embeddings, two norms side by side, its result. The head has two of everything.
+TEST(MemoryPlan, MultiTokenPredictionIsALayerAndAnEmbeddingMore) {
+  LayerGraph graph = Graph107M(/*tied=*/false);
+  OfferMtp(graph);
+  PredictFurther(graph, 1, 0.1);
+  constexpr int64_t kMtp = kLayer + 2 * 768 * 768 + 3 * 768;
+  const RankMemory one = Plan({.graph = graph})[0];
+  EXPECT_EQ(one.values, 2 * (kModel + kVocabulary + kMtp));
+  const RankMemory plain = Plan({.graph = Graph107M(/*tied=*/false)})[0];
+  EXPECT_EQ(one.activations - plain.activations, (13312 + 6 * 768 + 2 * 768) * kTokens * 2);
+  const char* full = "memory: {recompute: full}";
+  EXPECT_EQ(Plan({.yaml = full, .graph = graph})[0].activations -
+                Plan({.yaml = full, .graph = Graph107M(/*tied=*/false)})[0].activations,
+            (768 + 2 * 768) * kTokens * 2);
+  const auto stages =
+      Plan({.yaml = "parallel: {pipeline: 2, stage_layers: [6, 6]}", .world = 2, .graph = graph});
+  EXPECT_EQ(stages[0].values, 2 * (6 * kLayer + kVocabulary));
+  EXPECT_EQ(stages[1].values, 2 * (6 * kLayer + kMtp + 768 + 2 * kVocabulary));  // an embedding of its own
 }
 
 TEST(MemoryPlan, TensorRanksShareHeadsAndHiddenUnitsAndPerhapsTokens) {

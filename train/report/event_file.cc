@@ -67,12 +67,15 @@ EventFile::EventFile(const std::filesystem::path& directory, int64_t first_step)
 void EventFile::Write(const LoggedStep& step) {
   events::Event event;
   event.set_step(step.step);
-  const auto add = [&](const char* tag, double number) {
+  const auto add = [&](const std::string& tag, double number) {
     events::Summary::Value& value = *event.mutable_summary()->add_value();
     value.set_tag(tag);
     value.set_simple_value(static_cast<float>(number));
   };
   add("train/loss", step.loss);
+  for (size_t depth = 0; depth < step.mtp_loss.size(); ++depth) {
+    add(Concat("train/mtp_loss_", depth + 1), step.mtp_loss[depth]);
+  }
   add("train/grad_norm", step.grad_norm);
   add("train/learning_rate", step.learning_rate);
   add("train/epoch", step.epoch);

@@ -27,6 +27,7 @@ void LogFile::Write(const LoggedStep& step) {
                {"epoch", step.epoch},
                {"elapsed_seconds", step.elapsed_seconds},
                {"remaining_seconds", step.remaining_seconds()}};
+  if (!step.mtp_loss.empty()) line["mtp_loss"] = step.mtp_loss;
   if (!step.experts.is_null()) line["experts"] = step.experts;
   if (!step.skipped.empty()) line["skipped"] = step.skipped;
   if (step.evaluation) {

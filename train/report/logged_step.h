@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/json.h"
 
@@ -31,6 +32,7 @@ struct LoggedStep {
   double epoch = 0;
   double elapsed_seconds = 0;
   int64_t steps_here = 0;                     // since the run started or went on
+  std::vector<double> mtp_loss = {};          // of each depth of multi-token prediction, where there is any
   Json experts = {};                          // how routers used them; null where there are none
   std::string skipped = {};                   // why the update was left out; empty: it was made
   std::optional<Evaluation> evaluation = {};  // behind this step, where one was due

@@ -269,7 +269,7 @@ const ErrorCase kSetCases[] = {
      "",
      {"frobnicate.it=2"},
      "--set frobnicate.it=2: unknown key; known keys here: device, stage, model, tuning, data, parallel, "
-     "memory, optimizer, run, comm, ops, experts"},
+     "memory, optimizer, run, comm, ops, experts, multi_token_prediction"},
     {"SecondIsWrong",
      "",
      {"run.seed=1", "parallel.tensor=x"},

@@ -51,6 +51,20 @@ inline void PutExperts(LayerGraph& graph, size_t index, const ExpertsSpec& exper
   }
 }
 
+// One more layer like the last decoder, for a further token, that nothing uses so far.
+inline void OfferMtp(LayerGraph& graph) {
+  const Layer& last = graph.layers[graph.layers.size() - 2];
+  const std::string name = "mtp." + std::to_string(graph.mtp.size() + 1);
+  Layer layer{name, MtpSpec{std::get<DecoderSpec>(last.spec), static_cast<int64_t>(graph.mtp.size()) + 1},
+              last.hf_names};
+  for (auto& [role, file] : layer.hf_names) file = name + "." + role;
+  for (const char* role : {"embedding_norm", "hidden_norm", "join", "norm", "embedding", "logits"}) {
+    layer.hf_names[std::string(role) + ".weight"] = name + "." + role;
+  }
+  graph.unused.push_back(name + ".");
+  graph.mtp.push_back(layer);
+}
+
 // Hidden 768, 12 layers, 12 heads of 64, 4 for keys and values, ffn 2304, vocabulary 32000.
 inline LayerGraph Graph107M(bool tied = true) {
   return ExampleGraph({.hidden = 768,
