@@ -256,6 +256,24 @@ TEST(Queue, BindsInToOut) {  // straight through: MTE2 fills, MTE3 empties, no v
   EXPECT_EQ(result, source);
 }
 
+TEST(Queue, FillsTensorsThatAreGiven) {
+  OnCore core;
+  TPipe pipe;
+  TQue<TPosition::VECIN, 0> queue;
+  pipe.InitBuffer(queue, 1, 64);
+  std::vector<float> source = Random<float>(16);
+  LocalTensor<float> tensor;
+  queue.AllocTensor(tensor);
+  DataCopy(tensor, Global(source), 16);
+  queue.EnQue(tensor);
+  LocalTensor<float> taken;
+  queue.DeQue(taken);
+  EXPECT_EQ(taken.GetPhyAddr(), tensor.GetPhyAddr());
+  Adds(taken, taken, 1.0f, 16);
+  EXPECT_EQ(core.Values(taken, 16)[15], source[15] + 1);
+  queue.FreeTensor(taken);
+}
+
 TEST(DataCopyPad, TheOlderForms) {
   OnCore core;
   std::vector<half> source = Random<half>(16), result(16, half(-1));

@@ -51,6 +51,10 @@ class TQueBind {
     return {buffer, bytes_, source};
   }
   template <typename T>
+  void AllocTensor(LocalTensor<T>& tensor, Where where = Where::Here()) {
+    tensor = AllocTensor<T>(where);
+  }
+  template <typename T>
   bool EnQue(const LocalTensor<T>& tensor, Where where = Where::Here()) {
     const uint8_t index = IndexOf(tensor.bytes_begin(), "EnQue", where);
     if (queued_count_ == kMostBuffers) policy::Fail("EnQue", "the queue is full", where);
@@ -71,6 +75,10 @@ class TQueBind {
     --queued_count_;
     TWIN_TELL(DeQue(buffer, kConsumer, policy::At("DeQue", where)));
     return {buffer, bytes_, target};
+  }
+  template <typename T>
+  void DeQue(LocalTensor<T>& tensor, Where where = Where::Here()) {
+    tensor = DeQue<T>(where);
   }
   template <typename T>
   void FreeTensor(LocalTensor<T>& tensor, Where where = Where::Here()) {
