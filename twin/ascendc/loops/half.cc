@@ -1,3 +1,4 @@
+// By F16C, eight at a time, where the processor has it; plainly elsewhere and for what is left over.
 #include "twin/ascendc/loops/half.h"
 
 #include "twin/ascendc/loops/simd.h"
