@@ -114,7 +114,11 @@ MicroBatch MakeMicroBatch(std::span<const Row> rows, int64_t first_row, const Ba
   batch.loss_scale = loss_scale;
   batch.identities = Identities(batch, first_row, whole.length);
   batch.dropout = shape.dropout;
-  for (int64_t depth = 1; depth <= shape.depths; ++depth) batch.ahead.push_back(whole.Ahead(depth).On(plan));
+  for (int64_t depth = 1; depth <= shape.depths; ++depth) {
+    MicroBatch& ahead = batch.ahead.emplace_back(whole.Ahead(depth).On(plan));
+    ahead.identities = batch.identities;
+    ahead.dropout = batch.dropout;
+  }
   return batch;
 }
 
