@@ -55,12 +55,6 @@ void AddFused(const FusedAdapter& fused, DType dtype, Tensors& tensors) {
   }
 }
 
-void WriteText(const std::filesystem::path& path, const std::string& text) {
-  WholeFile file(path);
-  file.Write(text.data(), text.size());
-  file.Commit();
-}
-
 }  // namespace
 
 void WriteAdapter(const AdapterDirectory& adapter, const std::filesystem::path& directory,
@@ -85,7 +79,7 @@ void WriteAdapter(const AdapterDirectory& adapter, const std::filesystem::path& 
     config = fused.config;
   }
   WriteSafetensors(directory / kAdapterWeightsFile, tensors.Take(), metadata);
-  WriteText(directory / kAdapterConfigFile, config);
+  WriteWholeFile(directory / kAdapterConfigFile, config);
 }
 
 }  // namespace trireme

@@ -99,12 +99,6 @@ class Prepared {
   std::vector<float> wide_;
 };
 
-void WriteWhole(const std::filesystem::path& path, const std::string& text) {
-  WholeFile file(path);
-  file.Write(text.data(), text.size());
-  file.Commit();
-}
-
 // A file that several ranks write into at places of their own.
 class SharedFile {
  public:
@@ -193,7 +187,7 @@ void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& t
   }
   crew.barrier();
   if (crew.rank == 0) {
-    if (shards.size() > 1) WriteWhole(part / "model.safetensors.index.json", ShardIndex(shards));
+    if (shards.size() > 1) WriteWholeFile(part / "model.safetensors.index.json", ShardIndex(shards));
     CarryFiles(source.path(), part, CommonType(tensors));
     Publish(target);
   }

@@ -145,10 +145,7 @@ checkpoint::Manifest ReadManifest(const std::filesystem::path& directory) {
 
 void WriteManifestFile(const std::filesystem::path& path, const checkpoint::Manifest& manifest,
                        bool sync_name) {
-  const std::string text = manifest.SerializeAsString();
-  WholeFile file(path);
-  file.Write(text.data(), text.size());
-  file.Commit(sync_name);
+  WriteWholeFile(path, manifest.SerializeAsString(), sync_name);
 }
 
 }  // namespace trireme

@@ -52,4 +52,10 @@ void WholeFile::Commit(bool sync_name) {
   if (sync_name) SyncFolder(FolderOf(path_));
 }
 
+void WriteWholeFile(const std::filesystem::path& path, const std::string& text, bool sync_name) {
+  WholeFile file(path);
+  file.Write(text.data(), text.size());
+  file.Commit(sync_name);
+}
+
 }  // namespace trireme

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string>
 
 namespace trireme {
 
@@ -25,5 +26,7 @@ class WholeFile {
   std::filesystem::path aside_;
   int fd_ = -1;
 };
+
+void WriteWholeFile(const std::filesystem::path& path, const std::string& text, bool sync_name = true);
 
 }  // namespace trireme

@@ -47,10 +47,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   std::cout << ToText(plan);
   if (!arguments.has("svg")) return;
-  const std::string drawing = DrawSvg(plan.drawn);
-  WholeFile file(svg);
-  file.Write(drawing.data(), drawing.size());
-  file.Commit();
+  WriteWholeFile(svg, DrawSvg(plan.drawn));
 }
 
 void Train(const Arguments& arguments, Job& job) {

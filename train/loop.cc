@@ -6,14 +6,10 @@
 #include <filesystem>
 #include <optional>
 
-#include "checkpoint/adapter_config.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/run_checkpoints.h"
 #include "checkpoint/whole_file.h"
 #include "core/base/error.h"
-#include "core/base/file.h"
-#include "core/base/log.h"
-#include "core/base/nearest.h"
 #include "core/base/process.h"
 #include "core/base/stop_signals.h"
 #include "core/config/print.h"
@@ -24,15 +20,14 @@
 #include "parallel/graph/costs.h"
 #include "train/data/dataset.h"
 #include "train/data/read_ahead.h"
+#include "train/first_values.h"
 #include "train/learning_rate.h"
-#include "train/load_weights.h"
 #include "train/report/run_report.h"
-#include "train/resume.h"
 #include "train/row_order.h"
+#include "train/run_header.h"
 #include "train/run_saver.h"
 #include "train/run_start.h"
 #include "train/trainer.h"
-#include "train/tuning.h"
 
 namespace trireme {
 namespace {
@@ -41,36 +36,6 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-void WriteConfig(const Config& config, const std::filesystem::path& directory) {
-  const std::string text = ToYaml(config);
-  WholeFile file(directory / "run.yaml");
-  file.Write(text.data(), text.size());
-  file.Commit();
-}
-
-// What all checkpoints of a run have in common.
-checkpoint::Manifest HeaderOf(const Config& config, const LayerGraph& graph, const RunPlan& plan, int world) {
-  checkpoint::Manifest header;
-  header.set_writer("trireme");
-  header.set_family(graph.family);
-  header.set_model_config(ReadTextFile(config.model().path() + "/config.json"));
-  if (graph.adapter) header.set_adapter_config(AdapterConfigText(*graph.adapter, config.model().path()));
-  const ParallelConfig& parallel = config.parallel();
-  checkpoint::Layout& layout = *header.mutable_layout();
-  layout.set_world(static_cast<uint32_t>(world));
-  layout.set_tensor(static_cast<uint32_t>(parallel.tensor()));
-  layout.set_pipeline(static_cast<uint32_t>(parallel.pipeline()));
-  layout.set_context(static_cast<uint32_t>(parallel.context()));
-  layout.set_expert(static_cast<uint32_t>(parallel.expert()));
-  layout.set_expert_tensor(static_cast<uint32_t>(parallel.expert_tensor()));
-  layout.set_data(static_cast<uint32_t>(plan.grids.dense.Size("dp")));
-  layout.set_zero(static_cast<uint32_t>(plan.zero));
-  layout.set_schedule(plan.schedule);
-  layout.set_virtual_stages(static_cast<uint32_t>(plan.virtual_stages));
-  layout.set_dtype(std::string(Name(DTypeOf(config.model()))));
-  return header;
 }
 
 // One run: what its steps share.
@@ -95,8 +60,8 @@ class Run {
         directory_(start_at_.output),
         trace_(config.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
         trainer_(config, graph, plan, job, DTypeOf(config.model()), trace_.get()) {
-    FirstValues();
-    SayWhatIsLeftOut();
+    TakeFirstValues(config, graph, start_at_, ProgressAt(0).data(), trainer_, job);
+    if (job.rank() == 0) SayWhatIsLeftOut(config, graph);
     saver_.emplace(trainer_, job,
                    RunSaverOptions{.output = directory_,
                                    .model = config.model().path(),
@@ -104,7 +69,7 @@ class Run {
                                    .trained_only = graph.adapter.has_value(),
                                    .header = HeaderOf(config, graph, plan, job.world())});
     if (job.rank() == 0) {
-      WriteConfig(config, directory_);
+      WriteWholeFile(directory_ / "run.yaml", ToYaml(config));
       CutLog(directory_ / "log.jsonl", start_at_.step);
       report_.emplace(ReportOptions{.output = directory_,
                                     .go_on = start_at_.same_run,
@@ -143,7 +108,7 @@ class Run {
   // The last checkpoint as a Hugging Face directory, or an adapter's.
   void WriteFinal() {
     WriteHeatMap();
-    SayWhatIsLeftOut();
+    if (job_.rank() == 0) SayWhatIsLeftOut(config_, graph_);
     const int64_t last = std::max(total_steps_, start_at_.step);
     std::filesystem::path newest = CheckpointPath(directory_, last);
     if (last == start_at_.step) newest = *start_at_.checkpoint;  // nothing was left to do
@@ -152,57 +117,12 @@ class Run {
   }
 
  private:
-  void FirstValues() {
-    if (start_at_.checkpoint) {
-      StoreReader reader(*start_at_.checkpoint);
-      CheckResumable(reader, graph_);
-      CheckSameData(reader.manifest().progress().data(), ProgressAt(0).data(), *start_at_.checkpoint);
-      if (graph_.adapter) {
-        BaseValues(nullptr);
-      } else {
-        PrepareStates(reader, trainer_, job_);
-      }
-      LoadStates(reader, trainer_, job_);
-      if (job_.rank() == 0) {
-        TRIREME_LOG(INFO) << "goes on from " << start_at_.checkpoint->string() << ", step " << start_at_.step;
-      }
-    } else {
-      BaseValues(OpenAdapter(config_.tuning(), graph_).get());
-    }
-  }
-
-  void BaseValues(const TensorSource* adapter) {
-    if (config_.model().init() == MODEL_INIT_RANDOM) {
-      trainer_.DrawWeights(static_cast<uint64_t>(config_.run().seed()), adapter);
-    } else {
-      trainer_.LoadWeights(config_.model().path(), adapter);
-    }
-  }
-
-  // What the model's files have for further tokens and the run does not use. An adapter leaves its base
-  // whole.
-  void SayWhatIsLeftOut() const {
-    const bool reads = config_.model().init() == MODEL_INIT_WEIGHTS && !graph_.adapter;
-    if (job_.rank() != 0 || !reads || graph_.unused.empty()) return;
-    const int64_t count = CountUnused(HfDirectory(config_.model().path()), graph_);
-    if (count == 0) return;
-    TRIREME_LOG(WARNING) << config_.model().path() << ": its " << count << " tensors of "
-                         << Join(graph_.unused) << " are not trained, and what this run writes is without "
-                         << "them; multi_token_prediction.depths puts them to use";
-  }
-
   checkpoint::Progress ProgressAt(int64_t step, const std::optional<Evaluation>& evaluation = {}) {
-    checkpoint::Progress progress;
-    progress.set_step(step);
-    progress.set_updates(trainer_.optimizer().step());
-    progress.set_seed(static_cast<uint64_t>(config_.run().seed()));
-    if (evaluation) progress.set_validation_loss(evaluation->loss);
-    checkpoint::DataPosition& data = *progress.mutable_data();
-    data.set_rows(data_.train->size());
-    data.set_global_batch(config_.run().global_batch());
-    data.set_shuffle(config_.data().shuffle());
-    data.set_seed(static_cast<uint64_t>(config_.run().seed()));
-    return progress;
+    return ProgressOf(config_,
+                      {.step = step,
+                       .updates = trainer_.optimizer().step(),
+                       .rows = data_.train->size(),
+                       .validation_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt});
   }
 
   LoggedStep OneStep(int64_t step) {
@@ -294,10 +214,7 @@ class Run {
 
   void WriteHeatMap() {
     if (job_.rank() != 0 || balance_.empty()) return;
-    const std::string drawing = balance_.HeatMap();
-    WholeFile file(directory_ / "experts.svg");
-    file.Write(drawing.data(), drawing.size());
-    file.Commit();
+    WriteWholeFile(directory_ / "experts.svg", balance_.HeatMap());
   }
 
   // Empty where the numbers are sound. All ranks see the same.

@@ -128,9 +128,7 @@ void CutLog(const std::filesystem::path& log, int64_t step) {
     // The last line of a run that was killed may be cut short.
     if (object.is_object() && object.value("step", int64_t{0}) <= step) kept += line + "\n";
   }
-  WholeFile file(log);
-  file.Write(kept.data(), kept.size());
-  file.Commit();
+  WriteWholeFile(log, kept);
 }
 
 }  // namespace trireme

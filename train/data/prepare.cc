@@ -211,9 +211,7 @@ void Preparer::Work(const fs::path& path, const fs::path& link) const {
   OpenTools(*records);
   const std::string store = DigestOf(path) + ".rows";
   if (!fs::exists(cache_ / store)) TokeniseFile(*records, cache_ / store);
-  WholeFile file(link);
-  file.Write((store + "\n").data(), store.size() + 1);
-  file.Commit();
+  WriteWholeFile(link, store + "\n");
 }
 
 void Preparer::TokeniseFile(const RecordFile& records, const fs::path& store) const {

@@ -25,10 +25,7 @@ void RunReport::Step(const LoggedStep& step, bool logged) {
 
 void RunReport::Finish(const Config& config, const RunEnd& end) {
   const LogCurves curves = ReadCurves(output_ / "log.jsonl");
-  const std::string chart = DrawLossChart(curves);
-  WholeFile file(output_ / "loss.svg");
-  file.Write(chart.data(), chart.size());
-  file.Commit();
+  WriteWholeFile(output_ / "loss.svg", DrawLossChart(curves));
   screen_.Finish();
   std::cout << EndSummary(config, end, curves, ShellWord(ProgramPath())) << std::flush;
 }

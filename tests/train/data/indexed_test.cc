@@ -52,7 +52,9 @@ TEST_F(Indexed, EveryTokenButTheFirstIsForetoldOnce) {
     for (int64_t i = 0; i < rows->size(); ++i) {
       const Row row = rows->Read(i);
       ASSERT_EQ(row.input_ids.size(), 6u);
-      if (i > 0) EXPECT_EQ(row.input_ids[0], last);
+      if (i > 0) {
+        EXPECT_EQ(row.input_ids[0], last);
+      }
       last = row.input_ids.back();
       for (size_t j = 1; j < 6; ++j) EXPECT_TRUE(foretold.insert(row.labels[j]).second);
       EXPECT_EQ(rows->Trained(i), 5);

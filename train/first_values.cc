@@ -1,0 +1,50 @@
+#include "train/first_values.h"
+
+#include "checkpoint/hf_directory.h"
+#include "checkpoint/store_reader.h"
+#include "core/base/log.h"
+#include "core/base/nearest.h"
+#include "train/load_weights.h"
+#include "train/resume.h"
+#include "train/tuning.h"
+
+namespace trireme {
+namespace {
+
+void TakeBaseValues(const Config& config, const TensorSource* adapter, Trainer& trainer) {
+  if (config.model().init() == MODEL_INIT_RANDOM) {
+    trainer.DrawWeights(static_cast<uint64_t>(config.run().seed()), adapter);
+  } else {
+    trainer.LoadWeights(config.model().path(), adapter);
+  }
+}
+
+}  // namespace
+
+void TakeFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start,
+                     const checkpoint::DataPosition& data, Trainer& trainer, Job& job) {
+  if (!start.checkpoint) return TakeBaseValues(config, OpenAdapter(config.tuning(), graph).get(), trainer);
+  StoreReader reader(*start.checkpoint);
+  CheckResumable(reader, graph);
+  CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint);
+  if (graph.adapter) {
+    TakeBaseValues(config, nullptr, trainer);
+  } else {
+    PrepareStates(reader, trainer, job);
+  }
+  LoadStates(reader, trainer, job);
+  if (job.rank() == 0) {
+    TRIREME_LOG(INFO) << "goes on from " << start.checkpoint->string() << ", step " << start.step;
+  }
+}
+
+void SayWhatIsLeftOut(const Config& config, const LayerGraph& graph) {
+  if (config.model().init() != MODEL_INIT_WEIGHTS || graph.adapter || graph.unused.empty()) return;
+  const int64_t count = CountUnused(HfDirectory(config.model().path()), graph);
+  if (count == 0) return;
+  TRIREME_LOG(WARNING) << config.model().path() << ": its " << count << " tensors of " << Join(graph.unused)
+                       << " are not trained, and what this run writes is without them; "
+                       << "multi_token_prediction.depths puts them to use";
+}
+
+}  // namespace trireme

@@ -1,0 +1,23 @@
+// The values that a run begins with: those of a checkpoint that it goes on from, of a model's files, or drawn
+// ones; beside the last two those of an adapter.
+#pragma once
+
+#include "checkpoint/manifest.h"
+#include "core/comm/job.h"
+#include "core/config.pb.h"
+#include "parallel/graph/graph.h"
+#include "train/run_start.h"
+#include "train/trainer.h"
+
+namespace trireme {
+
+// data: what the run's own checkpoints would say of its data, for one to go on from must say the same.
+// Collective.
+void TakeFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start,
+                     const checkpoint::DataPosition& data, Trainer& trainer, Job& job);
+
+// Names what the model's files have for further tokens and the run does not use, in the log. An adapter
+// leaves its base whole.
+void SayWhatIsLeftOut(const Config& config, const LayerGraph& graph);
+
+}  // namespace trireme

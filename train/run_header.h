@@ -1,0 +1,26 @@
+// What a run's checkpoints say of it beside the tensors: whose they are, under which layout they were
+// written, and how far the run was. No torch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "checkpoint/manifest.h"
+#include "core/config.pb.h"
+#include "parallel/graph/graph.h"
+#include "train/run_plan.h"
+
+namespace trireme {
+
+// What all checkpoints of a run have in common.
+checkpoint::Manifest HeaderOf(const Config& config, const LayerGraph& graph, const RunPlan& plan, int world);
+
+struct RunPosition {
+  int64_t step = 0;
+  int64_t updates = 0;
+  int64_t rows = 0;  // of the data, after what was left out
+  std::optional<double> validation_loss{};
+};
+checkpoint::Progress ProgressOf(const Config& config, const RunPosition& position);
+
+}  // namespace trireme
