@@ -10,7 +10,7 @@ import torch
 import transformers
 
 import tiny_models
-from program import BUILD, failure_text, start
+from program import BUILD, failure_text, run_many, start, words_of
 
 # Enough steps to learn some of the rows by heart: an untrained model is right in no token, which proves nothing.
 STEPS, EVERY = 8, 4
@@ -83,10 +83,8 @@ def judge_layouts(folder, rows):
             outputs.append(folder / f"output-{ranks}-{number}")
             more = {"output": str(outputs[-1])}
             path = write_run(folder / f"{ranks}-{number}.yaml", folder, model, "rows.jsonl", more)
-            words = [word for setting in [*settings, f"model.dtype={dtype}"] for word in ("--set", setting)]
-            commands.append(["train", str(path), *words])
-        (folder / "commands").write_text("".join(json.dumps(command) + "\n" for command in commands))
-        result = start(ranks, [BUILD / "tests" / "judges" / "many_commands", folder / "commands"])
+            commands.append(["train", path, *words_of([*settings, f"model.dtype={dtype}"])])
+        result = run_many(ranks, commands)
         if result.returncode != 0:
             return failed + report(f"{ranks} ranks", failure_text(result))
         for output, (model, dtype, settings) in zip(outputs, runs):

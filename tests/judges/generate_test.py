@@ -16,7 +16,7 @@ import transformers
 
 import tiny_models
 from expectations import expect, failures
-from program import BUILD, failure_text, start, words_of
+from program import BUILD, failure_text, run_many, start, words_of
 
 NEW, ROWS, CLEAR = 10, 6, 2e-3
 FP32 = ["model.dtype=fp32"]
@@ -88,15 +88,13 @@ def layouts(ranks):
 
 def judge_together(ranks, cases, judges, folder, device):
     """All cases of one number of ranks in one start of the program, which gives a line a row."""
-    commands = folder / f"{ranks}.jsonl"
-    with commands.open("w") as file:
-        for case in cases:
-            judge = judges[case.family]
-            words = ["generate", "--model", judge.model, "--rows", judge.rows, "--max-new-tokens", NEW, "--batch",
-                     case.batch, *words_of([f"device={device}", *FP32, *case.settings])]
-            file.write(json.dumps([str(word) for word in words]) + "\n")
-        file.write(json.dumps(["check", "--npu-ops", "--json"] if device == "npu" else ["--version"]) + "\n")
-    result = start(ranks, [BUILD / "tests/judges/many_commands", commands])
+    commands = []
+    for case in cases:
+        judge = judges[case.family]
+        commands.append(["generate", "--model", judge.model, "--rows", judge.rows, "--max-new-tokens", NEW, "--batch",
+                         case.batch, *words_of([f"device={device}", *FP32, *case.settings])])
+    commands.append(["check", "--npu-ops", "--json"] if device == "npu" else ["--version"])
+    result = run_many(ranks, commands)
     expect(result.returncode == 0, f"{ranks} ranks on device {device} generate", failure_text(result)[-3000:])
     lines = result.stdout.splitlines()
     for number, case in enumerate(cases):

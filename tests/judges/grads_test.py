@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 import layouts
 import tiny_models
-from program import BUILD, failure_text, run, start
+from program import failure_text, run, run_many, words_of
 
 LARGEST_ERROR = 1e9
 LIMITS = {"loss": 1e-5, "gradient": 1e-4, "grad_norm": 1e-4}
@@ -121,16 +121,12 @@ def judge_together(cases, judges, folder, device):
     """Yields a record a case; all have as many ranks, and one start of the program runs them one after the other."""
     ranks, begin = layouts.ranks(cases[0]), time.monotonic()
     outs = [folder / f"{ranks}-{number}.safetensors" for number in range(len(cases))]
-    commands = folder / f"{ranks}.jsonl"
-    with commands.open("w") as file:
-        for case, out in zip(cases, outs):
-            judge, settings = judges.of(case), [f"device={device}", *layouts.settings(case)]
-            words = ["grads", "--model", judge.model, "--rows", judge.rows, "--out", out]
-            words += [word for setting in settings for word in ("--set", setting)]
-            file.write(json.dumps([str(word) for word in words]) + "\n")
-        file.write(json.dumps(["check", "--npu-ops", "--json"]) + "\n")
+    commands = []
+    for case, out in zip(cases, outs):
+        judge, settings = judges.of(case), [f"device={device}", *layouts.settings(case)]
+        commands.append(["grads", "--model", judge.model, "--rows", judge.rows, "--out", out, *words_of(settings)])
     queue = {"TASK_QUEUE_ENABLE": str(ranks % 3)}  # torch_npu's own: off, on, and with more in it
-    result = start(ranks, [BUILD / "tests/judges/many_commands", commands], variables=queue)
+    result = run_many(ranks, [*commands, ["check", "--npu-ops", "--json"]], variables=queue)
     lines = result.stdout.splitlines()
     for number, (case, out) in enumerate(zip(cases, outs)):
         record = {"case": case, "seconds": (time.monotonic() - begin) / len(cases), "errors": {}}

@@ -1,48 +1,23 @@
 #!/usr/bin/env python3
 """LoRA, judged by PEFT: gradients of every trained parameter under every kind of layout, ten steps of training, what a
 run leaves behind, and what goes on from it. PEFT's adapters are read in both of its namings of experts."""
-import collections
 import json
 import pathlib
 import sys
 import tempfile
 import warnings
 
-import peft
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import generate_test
 import grads_test
 import ten_steps_test
 import tiny_models
-from program import BUILD, failure_text, run, start, words_of
+from lora_adapters import ADAPTERS, ROWS, Judged, load_frozen, load_tuned, make_judge, make_model
+from program import failure_text, run, run_many, words_of
 
-ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
-LATENT = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
-LINEAR = [*ATTENTION, "gate_proj", "up_proj", "down_proj"]
-EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
-# Gate and up in one tensor: twice the rank keeps a pair for each.
-TWICE = dict(rank_pattern={r".*\.gate_up_proj": 6}, alpha_pattern={r".*\.gate_up_proj": 10})
-# name, family, changes of the model, what PEFT is told
-ADAPTERS = {
-    "all-linear": ("llama3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
-                                      modules_to_save=["lm_head", "input_layernorm"])),
-    "rslora": ("qwen2", {}, dict(r=6, lora_alpha=5, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=True,
-                                   modules_to_save=["embed_tokens"], ensure_weight_tying=True)),
-    "patterns": ("qwen3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
-                                   rank_pattern={"q_proj": 2, "layers.1.mlp.up_proj": 7},
-                                   alpha_pattern={"q_proj": 3, "layers.1.mlp.up_proj": 20})),
-    "qwen3_moe": ("qwen3_moe", dict(mlp_only_layers=[]), dict(
-        r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=[*EXPERTS, "gate.weight"], **TWICE)),
-    "deepseek_v3": ("deepseek_v3", {}, dict(
-        r=3, lora_alpha=5, target_modules=LATENT, target_parameters=EXPERTS, **TWICE)),
-    "qwen2_moe": ("qwen2_moe", {}, dict(
-        r=3, lora_alpha=5, target_parameters=EXPERTS, **TWICE,
-        target_modules=[*ATTENTION, *(f"shared_expert.{word}" for word in LINEAR[4:]), "shared_expert_gate"])),
-    "mixtral": ("mixtral", {}, dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
-}
 NPU = "device=npu"  # in a process of its own: torch sets its threads up for the devices it finds first
 # adapter, ranks, settings; data parallel is what remains
 LAYOUTS = [
@@ -64,7 +39,6 @@ LAYOUTS = [
     ("qwen2_moe", 4, ["parallel.context=2", "parallel.pipeline=2", "parallel.expert=2", "parallel.zero=2"]),
     ("patterns", 4, ["parallel.tensor=4", "parallel.sequence=true"]),
 ]
-ROWS = tiny_models.make_rows()
 failures = []
 
 
@@ -74,113 +48,8 @@ def check(what, fine, detail=""):
         failures.append(what)
 
 
-def make_model(folder, family, changes):
-    return tiny_models.write_model(tiny_models.config_of(family, **{"num_hidden_layers": 3, **changes}), folder)
-
-
-def randomise(tuned):
-    """A and B that matter both; B of gate and up as two blocks, for the program keeps a pair for each."""
-    torch.manual_seed(3)
-    with torch.no_grad():
-        for name, parameter in tuned.named_parameters():
-            if parameter.requires_grad:
-                parameter.copy_(torch.randn_like(parameter) * 0.2)
-            if is_gate_up(name, parameter, tuned) and "lora_B" in name:
-                parameter.mul_(two_blocks(parameter, experts_of(tuned)))
-
-
-def experts_of(tuned):
-    config = tuned.config
-    return next(getattr(config, key) for key in ("num_local_experts", "num_experts", "n_routed_experts")
-                if hasattr(config, key))
-
-
-def is_gate_up(name, tensor, tuned):
-    """Whether it is of the experts' fused gate and up; the other one's A reads, its B makes another size."""
-    if ".experts." not in name:
-        return False
-    hidden = tuned.config.hidden_size
-    return tensor.shape[1] == hidden if "lora_A" in name else tensor.shape[0] != hidden
-
-
-def two_blocks(b, experts):
-    """1 where a half of the outputs meets its half of the ranks; B is [out, rank, experts]."""
-    mask = torch.zeros(b.shape[0], b.shape[1] // experts, experts)
-    rows, ranks = mask.shape[0] // 2, mask.shape[1] // 2
-    mask[:rows, :ranks] = mask[rows:, ranks:] = 1
-    return mask.reshape(b.shape)
-
-
-def in_adapter(name, tensor, tuned):
-    """A tensor of PEFT's as the program names it: experts one by one."""
-    for word in (".default", ".modules_to_save"):
-        name = name.replace(word, "")
-    kind = tuned.config.model_type
-    block, words = tiny_models.EXPERT_NAMES.get(kind, ("mlp", dict(gate="gate_proj", up="up_proj", down="down_proj")))
-    name = name.replace(".mlp.", f".{block}.")
-    if ".experts." not in name:
-        return {name: tensor}
-    stem, matrix = name.split(".experts.")[0] + ".experts", "lora_A" if "lora_A" in name else "lora_B"
-    experts, gate_up = experts_of(tuned), is_gate_up(name, tensor, tuned)
-    found = {}
-    for expert in range(experts):
-        own = (tensor.reshape(experts, -1, tensor.shape[1])[expert] if matrix == "lora_A"
-               else tensor.reshape(tensor.shape[0], -1, experts)[:, :, expert])
-        parts = {"down": own}
-        if gate_up:
-            halves = own.chunk(2)
-            parts = dict(zip(("gate", "up"), halves if matrix == "lora_A" else
-                             (half.chunk(2, dim=1)[index] for index, half in enumerate(halves))))
-        for part, value in parts.items():
-            found[f"{stem}.{expert}.{words[part]}.{matrix}.weight"] = value.contiguous()
-    return found
-
-
-def gradients(tuned):
-    found = {}
-    for name, parameter in tuned.named_parameters():
-        if parameter.requires_grad:
-            found |= in_adapter(name, parameter.grad, tuned)
-    return found
-
-
-def write_one_by_one(tuned, settings, folder):
-    """The adapter with each expert's pair by itself, as PEFT wrote it before transformers 5."""
-    folder.mkdir()
-    tensors = {}
-    for name, parameter in tuned.named_parameters():
-        if parameter.requires_grad:
-            tensors |= in_adapter(name, parameter.detach(), tuned)
-    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
-    words = sorted({name.split(".lora_")[0].rsplit(".", 1)[1] for name in tensors if ".lora_" in name})
-    config = dict(peft_type="LORA", task_type="CAUSAL_LM", target_modules=words, r=settings["r"],
-                  lora_alpha=settings["lora_alpha"], lora_dropout=0.0, bias="none")
-    (folder / "adapter_config.json").write_text(json.dumps(config))
-
-
-Judged = collections.namedtuple("Judged", "model adapter fused judge")
-
-
-def make_judge(folder, family, changes, settings):
-    folder.mkdir()
-    model = make_model(folder / "model", family, changes)
-    tuned = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **settings))
-    randomise(tuned)
-    tuned.save_pretrained(folder / "fused")
-    of_experts = "target_parameters" in settings
-    if of_experts:
-        write_one_by_one(tuned, settings, folder / "one-by-one")
-    loss, tokens = tiny_models.backward(tuned, ROWS)
-    wanted = gradients(tuned)
-    judge = grads_test.Judge(None, None, loss, tokens, tiny_models.norm_of(wanted.values()), wanted)
-    return Judged(folder / "model", folder / ("one-by-one" if of_experts else "fused"), folder / "fused", judge)
-
-
-def many(ranks, commands, folder):
-    """Lines of output of commands that one start of the program runs one after the other."""
-    file = folder / f"commands-{ranks}.jsonl"
-    file.write_text("".join(json.dumps([str(word) for word in words]) + "\n" for words in commands))
-    result = start(ranks, [BUILD / "tests/judges/many_commands", file])
+def many(ranks, commands):
+    result = run_many(ranks, commands)
     return result.stdout.splitlines(), result
 
 
@@ -215,7 +84,7 @@ def judge_gradients(folder, judges, rows):
                              *(word for setting in settings for word in ("--set", setting))])
         if ranks == 1:
             commands.append(dropout_words(folder, judges, "npu" if npu else "cpu"))
-        lines, result = many(ranks, commands, folder)
+        lines, result = many(ranks, commands)
         for number, ((adapter, settings), out) in enumerate(zip(cases, outs)):
             what = f"gradients of {adapter} on {ranks} ranks {' '.join(settings)}"
             if number >= len(lines) or not out.exists():
@@ -233,7 +102,7 @@ def judge_fused(folder, judges, rows):
     names = [name for name, (_, _, settings) in ADAPTERS.items() if "target_parameters" in settings]
     outs = [folder / f"fused-{name}.safetensors" for name in names]
     lines, result = many(None, [["grads", "--model", judges[name].model, "--rows", rows, "--out", out,
-                                 "--adapters", judges[name].fused] for name, out in zip(names, outs)], folder)
+                                 "--adapters", judges[name].fused] for name, out in zip(names, outs)])
     for name, line, out in zip(names, lines, outs):
         judge, found = judges[name].judge, load_file(out)
         error = grads_test.relative(json.loads(line)["loss"], judge.loss)
@@ -262,23 +131,6 @@ STEPS = [
     ("qwen3_moe", 2, ["parallel.tensor=2", "parallel.expert_tensor=2"]),
 ]
 FROZEN = ["tuning.kind=freeze", "tuning.last_layers=2", "tuning.targets=[all]", "tuning.modules_to_save=[lm_head]"]
-
-
-def load_tuned(judged, trainable=True):
-    base = transformers.AutoModelForCausalLM.from_pretrained(judged.model, dtype=torch.float32)
-    tuned = peft.PeftModel.from_pretrained(base, judged.adapter, is_trainable=trainable)
-    for name, parameter in tuned.named_parameters():
-        if is_gate_up(name, parameter, tuned) and "lora_B" in name and trainable:
-            mask = two_blocks(parameter, experts_of(tuned))
-            parameter.register_hook(lambda gradient, mask=mask: gradient * mask)
-    return tuned
-
-
-def load_frozen(judged):
-    model = transformers.AutoModelForCausalLM.from_pretrained(judged.model, dtype=torch.float32)
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad = name == "lm_head.weight" or "layers.1." in name or "layers.2." in name
-    return model
 
 
 def train_words(judged, rows, output, settings):
@@ -314,7 +166,7 @@ def judge_steps(folder, judges):
             tuning = FROZEN if adapter == "freeze" else [f"tuning.adapters={judged.adapter}"]
             commands.append(train_words(judged, folder / "train.jsonl", output, [*tuning, *settings]))
             outputs[adapter, ranks, number] = output
-        lines, result = many(ranks, commands, folder)
+        lines, result = many(ranks, commands)
         for number, (adapter, settings) in enumerate(cases):
             if adapter not in references:
                 model = load_frozen(judges["all-linear"]) if adapter == "freeze" else load_tuned(judges[adapter])
@@ -335,7 +187,7 @@ def judge_final(folder, judges, finals):
     adapters = [name for name in finals if name != "freeze"]
     lines, result = many(None, [["grads", "--model", judges[name].model, "--rows", folder / "rows.jsonl", "--out",
                                  folder / "final.safetensors", "--adapters", finals[name][0] / "final"]
-                                for name in adapters], folder)
+                                for name in adapters])
     for name, line in zip(adapters, lines):
         tuned = load_tuned(judges[name]._replace(adapter=finals[name][0] / "final"), trainable=False)
         error = grads_test.relative(json.loads(line)["loss"], tiny_models.loss_of(tuned, ROWS))
@@ -418,7 +270,7 @@ def judge_dropout(folder, judges):
         lines, result = many(ranks, [train_words(
             judges[model], folder / "train.jsonl", output,
             ["tuning.dropout=0.3", "run.steps=4", "optimizer.lr=0.02", "tuning.alpha=16", *settings])
-            for (model, settings), output in zip(cases, outputs)] + passes, folder)
+            for (model, settings), output in zip(cases, outputs)] + passes)
         judge_hidden(hidden_cases, ranks, hidden, result)
         for (model, settings), output in zip(cases, outputs):
             what = f"dropout in {model} on {ranks} ranks {' '.join(settings)}"
@@ -458,7 +310,7 @@ def judge_whole(folder, judges):
         commands += [["grads", "--model", model, "--rows", folder / "rows.jsonl", "--out", folder / f"{name}-{number}",
                       "--adapters", path] for name, path in (("f", output / "final"), ("c", saved), ("a", apart))]
         runs.append((family, settings, judged))
-    lines, result = many(None, commands, folder)
+    lines, result = many(None, commands)
     printed = [json.loads(line) for line in lines if line.startswith("{") and "grad_norm" in line]
     check("runs of every projection end", len(printed) == 3 * len(WHOLE), failure_text(result))
     for number, (family, settings, judged) in enumerate(runs[:len(printed) // 3]):
@@ -486,17 +338,17 @@ def judge_resume(folder, judges):
     words = train_words(judged, folder / "train.jsonl", output, [*common, "run.steps=4"])
     other = train_words(judged, folder / "train.jsonl", never_stopped, [*common, "run.steps=4"])
     saved = output / "checkpoint-2"
-    many(None, [other, [*words, "--set", "run.steps=2"]], folder)
+    many(None, [other, [*words, "--set", "run.steps=2"]])
     base, kept = ((sum(file.stat().st_size for file in path.iterdir())) for path in (judged.model, saved))
     check(f"a checkpoint of {kept} bytes beside a base of {base}", kept < base)
-    lines, result = many(2, [[*words, "--set", "parallel.tensor=2"]], folder)
+    lines, result = many(2, [[*words, "--set", "parallel.tensor=2"]])
     losses, wanted = (torch.tensor([line["loss"] for line in read_log(path)]) for path in (output, never_stopped))
     error = grads_test.relative(losses, wanted) if len(losses) == len(wanted) else 1
     check(f"goes on from a checkpoint under another layout: {error:.1e}", error <= 2e-5, failure_text(result))
     grads = ["grads", "--model", judged.model, "--rows", folder / "rows.jsonl", "--out", folder / "x.safetensors",
              "--adapters"]
     lines, result = many(None, [["convert", "--from", saved, "--to", folder / "exported"], [*grads, saved],
-                                [*grads, folder / "exported"]], folder)
+                                [*grads, folder / "exported"]])
     same = len(lines) == 3 and lines[1] == lines[2]
     check("a checkpoint serves as an adapter, exported or not", same, failure_text(result))
     refused("another rank", ["was trained with rank 8", "this run has rank 4"], [*words, "--set", "tuning.rank=4"])
@@ -526,7 +378,7 @@ def judge_writing(folder, judges):
         lines, result = many(ranks, [
             ["generate", "--model", judges[name].model, "--adapters", judges[name].adapter, "--rows",
              folder / f"{name}.jsonl", "--max-new-tokens", generate_test.NEW, "--set", "model.dtype=fp32",
-             *(word for setting in settings for word in ("--set", setting))] for name, settings in cases], folder)
+             *(word for setting in settings for word in ("--set", setting))] for name, settings in cases])
         found = [json.loads(line)["output_ids"] for line in lines]
         for name, settings in cases:
             tokens, found = found[:len(wanted[name])], found[len(wanted[name]):]

@@ -6,7 +6,7 @@ import pathlib
 import sys
 import tempfile
 
-from program import BUILD, failure_text, start
+from program import failure_text, run_many, words_of
 
 CONFIG = dict(
     model_type="qwen3_moe", hidden_size=128, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=4,
@@ -43,14 +43,11 @@ def write_model(folder, width):
     return folder
 
 
-def measure(ranks, cases, folder):
+def measure(ranks, cases):
     """The line of `bench step` for each case: a model, tokens of a row, rows, settings."""
-    words = [["bench", "step", "--model", str(model), "--steps", "1", *(
-        word for setting in [*COMMON, f"data.max_length={tokens}", f"run.global_batch={rows}", *settings]
-        for word in ("--set", setting))] for model, tokens, rows, settings in cases]
-    file = folder / f"commands-{ranks}.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in words))
-    result = start(ranks, [BUILD / "tests/judges/many_commands", file])
+    result = run_many(ranks, [["bench", "step", "--model", model, "--steps", 1, *words_of(
+        [*COMMON, f"data.max_length={tokens}", f"run.global_batch={rows}", *settings])]
+        for model, tokens, rows, settings in cases])
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     if len(lines) != len(cases):
         raise SystemExit(failure_text(result))
@@ -76,7 +73,7 @@ def main():
             experts = [case for case in EXPERTS if case[0] == ranks]
             lines = iter(measure(ranks, [
                 *((models[0], TOKENS, 1, settings) for _, _, settings in context),
-                *((model, 64, ranks, settings) for _, _, settings in experts for model in models)], folder))
+                *((model, 64, ranks, settings) for _, _, settings in experts for model in models)]))
             for _, parts, settings in context:
                 share = next(lines)["activations_gib"]
                 check(f"activations, {' '.join(settings)}", one.setdefault("activations", share), share, parts)

@@ -14,7 +14,7 @@ import mtp_model
 import tiny_models
 from expectations import expect, failures
 from grads_test import LIMITS, compare, relative
-from program import BUILD, failure_text, run, start, words_of
+from program import failure_text, run, run_many, words_of
 
 WEIGHT, BALANCE = 0.3, 0.2
 ROWS = tiny_models.make_rows(8)  # some shorter than a depth reaches
@@ -54,16 +54,14 @@ def references(folder):
 
 def judge_group(cases, wanted, folder, ranks, device):
     """All cases of as many ranks, behind one start of the program."""
-    commands, outs = folder / f"{ranks}.jsonl", [folder / f"{ranks}-{i}.safetensors" for i in range(len(cases))]
-    with commands.open("w") as file:
-        for (model, depths, packed, _, layout), out in zip(cases, outs):
-            judge = wanted[model, depths].judge
-            words = ["grads", "--model", judge.model, "--out", out,
-                     "--rows", judge.rows.parent / "packed.jsonl" if packed else judge.rows]
-            words += words_of([f"device={device}", f"multi_token_prediction.depths={depths}",
-                               f"multi_token_prediction.loss_weight={WEIGHT}", *layout])
-            file.write(json.dumps([str(word) for word in words]) + "\n")
-    result = start(ranks if ranks > 1 else None, [BUILD / "tests/judges/many_commands", commands])
+    commands, outs = [], [folder / f"{ranks}-{i}.safetensors" for i in range(len(cases))]
+    for (model, depths, packed, _, layout), out in zip(cases, outs):
+        judge = wanted[model, depths].judge
+        commands.append(["grads", "--model", judge.model, "--out", out,
+                         "--rows", judge.rows.parent / "packed.jsonl" if packed else judge.rows,
+                         *words_of([f"device={device}", f"multi_token_prediction.depths={depths}",
+                                    f"multi_token_prediction.loss_weight={WEIGHT}", *layout])])
+    result = run_many(ranks if ranks > 1 else None, commands)
     lines = result.stdout.splitlines()
     for number, ((model, depths, packed, _, layout), out) in enumerate(zip(cases, outs)):
         name = f"{model} depths {depths} {'packed ' if packed else ''}{ranks} ranks {' '.join(layout)}"

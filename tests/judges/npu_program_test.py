@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 from expectations import expect, failures
-from program import BUILD, failure_text, run, start, words_of
+from program import BUILD, failure_text, run, run_many, start, words_of
 
 STEPS, LIMIT = 10, 1e-5
 RUN = "examples/bytes/run.yaml"
@@ -39,11 +39,9 @@ def ten_steps(scratch):
     wanted = read_log(scratch / "cpu")
     for ranks, runs in RUNS.items():
         outputs = [scratch / f"npu-{ranks}-{index}" for index in range(len(runs))]
-        commands = scratch / f"{ranks}.jsonl"
-        commands.write_text("".join(
-            json.dumps(["train", RUN, *words_of(["device=npu", *COMMON, f"run.output={output}", *settings])]) + "\n"
-            for settings, output in zip(runs, outputs)))
-        result = start(ranks, [BUILD / "tests/judges/many_commands", commands])
+        result = run_many(ranks, [
+            ["train", RUN, *words_of(["device=npu", *COMMON, f"run.output={output}", *settings])]
+            for settings, output in zip(runs, outputs)])
         expect(result.returncode == 0, f"{ranks} ranks train on device npu", failure_text(result))
         for settings, output in zip(runs, outputs):
             log = read_log(output)

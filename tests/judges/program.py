@@ -1,7 +1,9 @@
 """Starts the program as a user does: alone or under mpirun. Knows nothing of what is judged."""
+import json
 import os
 import pathlib
 import subprocess
+import tempfile
 
 BUILD = pathlib.Path(os.environ.get("TRIREME_BUILD", "build")).resolve()
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--quiet",
@@ -33,6 +35,14 @@ def start(ranks, command, threads=1, hang_seconds=HANG_SECONDS, variables=None, 
             out, err = process.communicate()
             err = f"hung: ended after {hang_seconds} s\n{err}"
     return subprocess.CompletedProcess(launch, process.returncode, out, err)
+
+
+def run_many(ranks, commands, variables=None):
+    """Several commands of the program, each its words, one after the other behind one start of it."""
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        file.writelines(json.dumps([str(word) for word in words]) + "\n" for words in commands)
+        file.flush()
+        return start(ranks, [BUILD / "tests/judges/many_commands", file.name], variables=variables)
 
 
 def failure_text(result):

@@ -13,7 +13,7 @@ from transformers.models.qwen3_moe.modeling_qwen3_moe import load_balancing_loss
 
 import tiny_models
 from grads_test import Judge, compare
-from program import BUILD, failure_text, run, start
+from program import failure_text, run, run_many, words_of
 
 ROWS = tiny_models.make_rows(8, shortest=6)
 TOKENS = sum(len(row["input_ids"]) for row in ROWS)
@@ -197,15 +197,13 @@ def judge_experts(found, ask, extra, dropped, judge_rows):
 
 
 def run_cases(cases, judges, folder, ranks):
-    commands, outs = folder / f"{ranks}.jsonl", []
-    with commands.open("w") as file:
-        for number, (family, ask, _, layout) in enumerate(cases):
-            judge, _, _ = judges[family, ask]
-            outs.append(folder / f"{ranks}-{number}.safetensors")
-            words = ["grads", "--model", judge.model, "--rows", judge.rows, "--out", outs[-1]]
-            words += [word for setting in [*ASKS[ask][1], *layout] for word in ("--set", setting)]
-            file.write(json.dumps([str(word) for word in words]) + "\n")
-    result = start(ranks if ranks > 1 else None, [BUILD / "tests/judges/many_commands", commands])
+    commands, outs = [], []
+    for number, (family, ask, _, layout) in enumerate(cases):
+        judge, _, _ = judges[family, ask]
+        outs.append(folder / f"{ranks}-{number}.safetensors")
+        commands.append(["grads", "--model", judge.model, "--rows", judge.rows, "--out", outs[-1],
+                         *words_of([*ASKS[ask][1], *layout])])
+    result = run_many(ranks if ranks > 1 else None, commands)
     return result, result.stdout.splitlines(), outs
 
 

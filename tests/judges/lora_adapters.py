@@ -1,0 +1,157 @@
+"""Adapters of tiny models as PEFT makes them, of every family and in both of its namings of experts, with the gradients
+that PEFT gets: what lora_test.py judges the program by. Asserts nothing itself."""
+import collections
+import json
+
+import peft
+import torch
+import transformers
+from safetensors.torch import save_file
+
+import grads_test
+import tiny_models
+
+ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
+LATENT = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
+LINEAR = [*ATTENTION, "gate_proj", "up_proj", "down_proj"]
+EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
+# Gate and up in one tensor: twice the rank keeps a pair for each.
+TWICE = dict(rank_pattern={r".*\.gate_up_proj": 6}, alpha_pattern={r".*\.gate_up_proj": 10})
+# name, family, changes of the model, what PEFT is told
+ADAPTERS = {
+    "all-linear": ("llama3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
+                                      modules_to_save=["lm_head", "input_layernorm"])),
+    "rslora": ("qwen2", {}, dict(r=6, lora_alpha=5, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=True,
+                                   modules_to_save=["embed_tokens"], ensure_weight_tying=True)),
+    "patterns": ("qwen3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
+                                   rank_pattern={"q_proj": 2, "layers.1.mlp.up_proj": 7},
+                                   alpha_pattern={"q_proj": 3, "layers.1.mlp.up_proj": 20})),
+    "qwen3_moe": ("qwen3_moe", dict(mlp_only_layers=[]), dict(
+        r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=[*EXPERTS, "gate.weight"], **TWICE)),
+    "deepseek_v3": ("deepseek_v3", {}, dict(
+        r=3, lora_alpha=5, target_modules=LATENT, target_parameters=EXPERTS, **TWICE)),
+    "qwen2_moe": ("qwen2_moe", {}, dict(
+        r=3, lora_alpha=5, target_parameters=EXPERTS, **TWICE,
+        target_modules=[*ATTENTION, *(f"shared_expert.{word}" for word in LINEAR[4:]), "shared_expert_gate"])),
+    "mixtral": ("mixtral", {}, dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
+}
+ROWS = tiny_models.make_rows()
+
+
+def make_model(folder, family, changes):
+    return tiny_models.write_model(tiny_models.config_of(family, **{"num_hidden_layers": 3, **changes}), folder)
+
+
+def randomise(tuned):
+    """A and B that matter both; B of gate and up as two blocks, for the program keeps a pair for each."""
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for name, parameter in tuned.named_parameters():
+            if parameter.requires_grad:
+                parameter.copy_(torch.randn_like(parameter) * 0.2)
+            if is_gate_up(name, parameter, tuned) and "lora_B" in name:
+                parameter.mul_(two_blocks(parameter, experts_of(tuned)))
+
+
+def experts_of(tuned):
+    config = tuned.config
+    return next(getattr(config, key) for key in ("num_local_experts", "num_experts", "n_routed_experts")
+                if hasattr(config, key))
+
+
+def is_gate_up(name, tensor, tuned):
+    """Whether it is of the experts' fused gate and up; the other one's A reads, its B makes another size."""
+    if ".experts." not in name:
+        return False
+    hidden = tuned.config.hidden_size
+    return tensor.shape[1] == hidden if "lora_A" in name else tensor.shape[0] != hidden
+
+
+def two_blocks(b, experts):
+    """1 where a half of the outputs meets its half of the ranks; B is [out, rank, experts]."""
+    mask = torch.zeros(b.shape[0], b.shape[1] // experts, experts)
+    rows, ranks = mask.shape[0] // 2, mask.shape[1] // 2
+    mask[:rows, :ranks] = mask[rows:, ranks:] = 1
+    return mask.reshape(b.shape)
+
+
+def in_adapter(name, tensor, tuned):
+    """A tensor of PEFT's as the program names it: experts one by one."""
+    for word in (".default", ".modules_to_save"):
+        name = name.replace(word, "")
+    kind = tuned.config.model_type
+    block, words = tiny_models.EXPERT_NAMES.get(kind, ("mlp", dict(gate="gate_proj", up="up_proj", down="down_proj")))
+    name = name.replace(".mlp.", f".{block}.")
+    if ".experts." not in name:
+        return {name: tensor}
+    stem, matrix = name.split(".experts.")[0] + ".experts", "lora_A" if "lora_A" in name else "lora_B"
+    experts, gate_up = experts_of(tuned), is_gate_up(name, tensor, tuned)
+    found = {}
+    for expert in range(experts):
+        own = (tensor.reshape(experts, -1, tensor.shape[1])[expert] if matrix == "lora_A"
+               else tensor.reshape(tensor.shape[0], -1, experts)[:, :, expert])
+        parts = {"down": own}
+        if gate_up:
+            halves = own.chunk(2)
+            parts = dict(zip(("gate", "up"), halves if matrix == "lora_A" else
+                             (half.chunk(2, dim=1)[index] for index, half in enumerate(halves))))
+        for part, value in parts.items():
+            found[f"{stem}.{expert}.{words[part]}.{matrix}.weight"] = value.contiguous()
+    return found
+
+
+def gradients(tuned):
+    found = {}
+    for name, parameter in tuned.named_parameters():
+        if parameter.requires_grad:
+            found |= in_adapter(name, parameter.grad, tuned)
+    return found
+
+
+def write_one_by_one(tuned, settings, folder):
+    """The adapter with each expert's pair by itself, as PEFT wrote it before transformers 5."""
+    folder.mkdir()
+    tensors = {}
+    for name, parameter in tuned.named_parameters():
+        if parameter.requires_grad:
+            tensors |= in_adapter(name, parameter.detach(), tuned)
+    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    words = sorted({name.split(".lora_")[0].rsplit(".", 1)[1] for name in tensors if ".lora_" in name})
+    config = dict(peft_type="LORA", task_type="CAUSAL_LM", target_modules=words, r=settings["r"],
+                  lora_alpha=settings["lora_alpha"], lora_dropout=0.0, bias="none")
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+
+
+Judged = collections.namedtuple("Judged", "model adapter fused judge")
+
+
+def make_judge(folder, family, changes, settings):
+    folder.mkdir()
+    model = make_model(folder / "model", family, changes)
+    tuned = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **settings))
+    randomise(tuned)
+    tuned.save_pretrained(folder / "fused")
+    of_experts = "target_parameters" in settings
+    if of_experts:
+        write_one_by_one(tuned, settings, folder / "one-by-one")
+    loss, tokens = tiny_models.backward(tuned, ROWS)
+    wanted = gradients(tuned)
+    judge = grads_test.Judge(None, None, loss, tokens, tiny_models.norm_of(wanted.values()), wanted)
+    return Judged(folder / "model", folder / ("one-by-one" if of_experts else "fused"), folder / "fused", judge)
+
+
+def load_tuned(judged, trainable=True):
+    base = transformers.AutoModelForCausalLM.from_pretrained(judged.model, dtype=torch.float32)
+    tuned = peft.PeftModel.from_pretrained(base, judged.adapter, is_trainable=trainable)
+    for name, parameter in tuned.named_parameters():
+        if is_gate_up(name, parameter, tuned) and "lora_B" in name and trainable:
+            mask = two_blocks(parameter, experts_of(tuned))
+            parameter.register_hook(lambda gradient, mask=mask: gradient * mask)
+    return tuned
+
+
+def load_frozen(judged):
+    model = transformers.AutoModelForCausalLM.from_pretrained(judged.model, dtype=torch.float32)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = name == "lm_head.weight" or "layers.1." in name or "layers.2." in name
+    return model
