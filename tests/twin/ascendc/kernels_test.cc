@@ -11,6 +11,9 @@
 #include "acl/acl.h"
 #include "wrong_kernels_list.h"
 
+// The thread sanitizer asks for this: kernels that race on purpose are the checked build's to find.
+extern "C" const char* __tsan_default_suppressions() { return "race:^wrong_race\n"; }
+
 namespace {
 
 constexpr uint32_t kCount = 1024;
