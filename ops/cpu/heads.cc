@@ -156,14 +156,7 @@ TRIREME_INLINE void NormaliseBackward(const T* x, const float* norm, float scale
                                       float* dy) {
   alignas(64) float wide[kLargestHead];
   Read(x, dim, wide);
-  float shared = 0;
-#pragma omp simd reduction(+ : shared)
-  for (int64_t i = 0; i < dim; ++i) {
-    const float product = dy[i] * (wide[i] * scale);
-    sum[i] += product;
-    shared += product * norm[i];
-  }
-  shared = shared / static_cast<float>(dim) * scale;
+  const float shared = AddProducts(wide, dy, norm, dim, scale, sum) / static_cast<float>(dim) * scale;
 #pragma omp simd
   for (int64_t i = 0; i < dim; ++i) dy[i] = (dy[i] * norm[i] - wide[i] * shared) * scale;
 }

@@ -14,11 +14,6 @@ TRIREME_INLINE PairWord* PairsOf(Bf16* x) { return reinterpret_cast<PairWord*>(x
 TRIREME_INLINE float Even(uint32_t pair) { return std::bit_cast<float>(pair << 16); }
 TRIREME_INLINE float Odd(uint32_t pair) { return std::bit_cast<float>(pair & 0xffff0000u); }
 
-// As NarrowResult: for what arithmetic has just made.
-TRIREME_INLINE uint32_t RoundedBits(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  return bits + 0x7fffu + ((bits >> 16) & 1u);
-}
 TRIREME_INLINE uint32_t PairWith(float even, float odd) {
   return (RoundedBits(even) >> 16) | (RoundedBits(odd) & 0xffff0000u);
 }
@@ -106,6 +101,20 @@ TRIREME_INLINE float SumOf(int64_t count, const F& f, const Bf16* first, const I
     odd += f(Odd(PairsOf(first)[i]), Odd(PairsOf(in)[i])...);
   }
   return even + odd + (count % 2 == 0 ? 0.0f : f(Widen(first[count - 1]), Widen(in[count - 1])...));
+}
+
+// Of a norm's backward pass: adds dy · x · scale to the weight's sums; returns the sum of it times the
+// weight.
+TRIREME_INLINE float AddProducts(const float* x, const float* dy, const float* weight, int64_t size,
+                                 float scale, float* sums) {
+  float shared = 0;
+#pragma omp simd reduction(+ : shared)
+  for (int64_t i = 0; i < size; ++i) {
+    const float product = dy[i] * (x[i] * scale);
+    sums[i] += product;
+    shared += product * weight[i];
+  }
+  return shared;
 }
 
 // e^x for x up to 88, in two thirds of the work of ExpUpTo88: the relative error grows with |x|, 2e-7 · (1 +

@@ -30,19 +30,9 @@ TRIREME_INLINE void ForwardBody(const RmsNormRows<T>& in, Rows rows) {
   }
 }
 
-// Adds dy · x · scale to the weight's sums; returns the sum of it times the weight.
-TRIREME_INLINE float AddProducts(const float* x, const float* dy, const float* weight, int64_t size,
-                                 float scale, float* sums) {
-  float shared = 0;
-#pragma omp simd reduction(+ : shared)
-  for (int64_t i = 0; i < size; ++i) {
-    const float product = dy[i] * (x[i] * scale);
-    sums[i] += product;
-    shared += product * weight[i];
-  }
-  return shared;
-}
-// The sums here: of the even elements, then of the odd ones.
+using trireme::cpu::AddProducts;
+
+// The same of bf16; the sums here: of the even elements, then of the odd ones.
 TRIREME_INLINE float AddProducts(const Bf16* x, const Bf16* dy, const Bf16* weight, int64_t size, float scale,
                                  float* sums) {
   float* odd_sums = sums + (size + 1) / 2;

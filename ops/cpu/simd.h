@@ -46,7 +46,11 @@ TRIREME_INLINE Bf16 Narrow<Bf16>(float x) {
 }
 
 // The same for what arithmetic has just made, in two thirds of the time: such a NaN is quiet, and none but
-// one whose payload was all ones in an input could be carried away by the rounding.
+// one whose payload was all ones in an input could be carried away by the rounding. The upper half counts.
+TRIREME_INLINE uint32_t RoundedBits(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  return bits + 0x7fffu + ((bits >> 16) & 1u);
+}
 template <typename T>
 TRIREME_INLINE T NarrowResult(float x);
 template <>
@@ -55,8 +59,7 @@ TRIREME_INLINE float NarrowResult<float>(float x) {
 }
 template <>
 TRIREME_INLINE Bf16 NarrowResult<Bf16>(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  return static_cast<Bf16>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+  return static_cast<Bf16>(RoundedBits(x) >> 16);
 }
 
 // What is left of a float after a trip through T.

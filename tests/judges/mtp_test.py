@@ -75,6 +75,30 @@ def judge_group(cases, wanted, folder, ranks, device):
         expect(not wrong and further <= LIMITS["loss"], f"{name}  {numbers} ({worst})", wrong)
 
 
+LESS = "tuning.hidden_dropout=0.1"
+# ranks, layout; the first is what the others are compared with
+DROPPING = [(1, []), (1, [LESS]), (1, [FULL]), (2, [TP]), (2, [PP]), (2, [CP])]
+
+
+def judge_dropout(folder, wanted):
+    """Hidden values of these layers are dropped as those of all others are: by the token alone, under any layout."""
+    judge, found = wanted["plain", 2].judge, []
+    for ranks in (None, 2):
+        cases = [layout for count, layout in DROPPING if count == (ranks or 1)]
+        outs = [folder / f"dropout-{ranks}-{number}.safetensors" for number in range(len(cases))]
+        result = run_many(ranks, [["grads", "--model", judge.model, "--rows", judge.rows, "--out", out, *words_of(
+            ["multi_token_prediction.depths=2", "tuning.hidden_dropout=0.3", *layout])]
+            for layout, out in zip(cases, outs)])
+        if not all(out.exists() for out in outs):
+            expect(False, f"{ranks or 1} ranks drop hidden values", failure_text(result))
+            return
+        found += [load_file(out) for out in outs]
+    for (ranks, layout), gradients in zip(DROPPING[1:], found[1:]):
+        error = max(relative(gradients[name], one) for name, one in found[0].items())
+        fine = error > 1e-2 if LESS in layout else error <= 1e-4
+        expect(fine, f"hidden values dropped, {ranks} ranks {' '.join(layout)}: {error:.1e}")
+
+
 def train(folder, ranks, output, steps, *settings):
     """A run's log; its stderr."""
     yaml = folder / "run.yaml"
@@ -168,6 +192,7 @@ def main():
         for ranks in sorted({case[3] for case in CASES}):
             judge_group([case for case in CASES if case[3] == ranks], wanted, folder, ranks, device)
         if device == "cpu":
+            judge_dropout(folder, wanted)
             judge_runs(folder, wanted)
             judge_refusals(folder)
             judge_unequal_copies(folder, wanted)

@@ -67,7 +67,7 @@ TEST(Batches, DocumentsOfPackedRowsDoNotSeeEachOther) {
 // Depth 2 of a document: token and label stand two further on; what would stand behind its end is not there.
 TEST(Batches, WhatIsAheadStaysInItsDocument) {
   const Row packed{{1, 2, 3, 4, 5, 6}, {1, 2, 3, -100, 5, 6}, {0, 2}};
-  std::vector<MicroBatch> batches = MakeMicroBatches({packed}, {.multiple = 8, .depths = 2});
+  std::vector<MicroBatch> batches = MakeMicroBatches({packed}, {.multiple = 8, .dropout = 7, .depths = 2});
   ASSERT_EQ(batches[0].ahead.size(), 2u);
   const MicroBatch &one = batches[0].ahead[0], &two = batches[0].ahead[1];
   EXPECT_TRUE(at::equal(one.tokens, at::tensor({2, 0, 4, 5, 6, 0, 0, 0}, at::kLong)));
@@ -76,6 +76,8 @@ TEST(Batches, WhatIsAheadStaysInItsDocument) {
   EXPECT_TRUE(at::equal(two.labels, at::tensor({-100, -100, 6, -100, -100, -100, -100, -100}, at::kLong)));
   EXPECT_TRUE(at::equal(two.sequence, at::tensor({-1, -1, 1, 1, -1, -1, -1, -1}, at::kLong)));
   EXPECT_TRUE(at::equal(two.positions, batches[0].positions));
+  EXPECT_TRUE(at::equal(two.identities, batches[0].identities));
+  EXPECT_EQ(two.dropout, 7u);
   const at::Tensor counts = CountAhead(batches, {.depths = 2});
   EXPECT_TRUE(at::equal(counts, at::tensor({2, 4, 1, 2}, at::kInt).view({2, 2})));
   ScaleAhead(batches, counts * 2);
