@@ -19,7 +19,6 @@
 #include "launch/crew.h"
 #include "launch/layout.h"
 #include "launch/raw_files.h"
-#include "models/families.h"
 #include "train/resume.h"
 #include "train/run_saver.h"
 
@@ -41,15 +40,12 @@ double Time(Job& job, const std::function<void()>& work) {
 class CheckpointBench {
  public:
   CheckpointBench(const Arguments& arguments, Job& job)
-      : config_(ConfigOf(arguments)),
+      : config_(ModelConfigOf(arguments)),
         model_(arguments.value("model")),
-        graph_(BuildGraph(HfConfig::Read(model_))),
-        plan_(PlanRun(config_, graph_, job.world())),
         job_(job),
         scratch_(std::filesystem::path(
                      arguments.value("scratch", std::filesystem::temp_directory_path().string())) /
                  "trireme-bench-checkpoint") {
-    RefuseUnsupported(config_);
     if (std::filesystem::exists(scratch_))
       throw InputError(scratch_.string(), " is there already; remove it");
     job_.Barrier();
@@ -70,16 +66,13 @@ class CheckpointBench {
   std::filesystem::path SavedFile() const { return Saved() / RankFile(job_.rank()); }
   std::filesystem::path Saved() const { return CheckpointPath(scratch_, kSaves); }
 
-  std::unique_ptr<Trainer> MakeTrainer() {
-    return std::make_unique<Trainer>(config_, graph_, plan_, job_, DTypeOf(config_.model()));
-  }
-
   void Saves() {
-    const std::unique_ptr<Trainer> trainer = MakeTrainer();
-    trainer->DrawWeights(1);
+    const std::unique_ptr<Session> session = Session::Open(config_, job_);
+    session->DrawWeights(1);
+    Trainer trainer(*session);
     checkpoint::Manifest header;
-    header.set_family(graph_.family);
-    RunSaver saver(*trainer, job_, {.output = scratch_, .model = model_, .header = header});
+    header.set_family(session->graph().family);
+    RunSaver saver(trainer, job_, {.output = scratch_, .model = model_, .header = header});
     checkpoint::Progress progress;
     double stall = 1e9, save = 1e9;
     for (int64_t step = 0; step <= kSaves; ++step) {  // the first takes its memory
@@ -108,14 +101,15 @@ class CheckpointBench {
   }
 
   void Load() {
-    const std::unique_ptr<Trainer> trainer = MakeTrainer();
-    PrepareStates(StoreReader(Saved()), *trainer, job_);
+    const std::unique_ptr<Session> session = Session::Open(config_, job_);
+    Trainer trainer(*session);
+    PrepareStates(StoreReader(Saved()), trainer, job_);
     double load = 1e9, raw = 1e9;
     for (int64_t i = 0; i < kSaves; ++i) {
       ForgetFile(SavedFile());
       load = std::min(load, Time(job_, [&] {
                         StoreReader reader(Saved());
-                        LoadStates(reader, *trainer, job_);
+                        LoadStates(reader, trainer, job_);
                       }));
       ForgetFile(SavedFile());
       raw = std::min(raw, Time(job_, [&] { SecondsToRead(SavedFile()); }));
@@ -154,8 +148,6 @@ class CheckpointBench {
 
   const Config config_;
   const std::filesystem::path model_;
-  const LayerGraph graph_;
-  const RunPlan plan_;
   Job& job_;
   const std::filesystem::path scratch_;
   uint64_t bytes_ = 0, mine_ = 0;  // of the checkpoint: of all ranks, of this one

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <memory>
 #include <vector>
 
 #include "core/base/json.h"
@@ -16,7 +17,6 @@
 #include "models/families.h"
 #include "parallel/graph/costs.h"
 #include "train/trainer.h"
-#include "train/tuning.h"
 
 namespace trireme {
 namespace {
@@ -77,18 +77,16 @@ StepCosts TimeStep(Trainer& trainer, const std::vector<Row>& rows, double learni
 double Largest(Job& job, int64_t bytes) { return job.Max(static_cast<double>(bytes) / (1 << 30)); }
 
 void BenchStep(const Arguments& arguments, Job& job) {
-  const Config config = ConfigOf(arguments);
-  RefuseUnsupported(config);
-  LayerGraph graph = BuildGraph(HfConfig::Read(arguments.value("model")));
-  ApplyMultiToken(graph, config);
-  const RunPlan plan = PlanRun(config, graph, job.world());
+  const Config config = ModelConfigOf(arguments);
   const DType dtype = DTypeOf(config.model());
   const int64_t length = config.data().max_length(), batch = config.run().global_batch();
   const int64_t steps = arguments.integer("steps", 5, 1);
 
   CountedMemory::Begin();
-  Trainer trainer(config, graph, plan, job, dtype);
-  trainer.DrawWeights(static_cast<uint64_t>(config.run().seed()));
+  const std::unique_ptr<Session> session = Session::Open(config, job);
+  session->DrawWeights(static_cast<uint64_t>(config.run().seed()));
+  const LayerGraph& graph = session->graph();
+  Trainer trainer(*session);
   const std::vector<Row> rows =
       RandomRows(batch, length, VocabularyOf(graph), static_cast<uint64_t>(config.run().seed()));
   StepCosts best;

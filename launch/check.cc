@@ -24,7 +24,7 @@
 #include "launch/verify_all_reduce.h"
 #include "ops/operator_report.h"
 #include "ops/switches.h"
-#include "train/run_plan.h"
+#include "session/run_plan.h"
 
 namespace trireme {
 namespace {

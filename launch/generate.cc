@@ -18,7 +18,7 @@
 #include "train/generation/answer.h"
 #include "train/generation/generator.h"
 #include "train/generation/prompts.h"
-#include "train/tuning.h"
+#include "session/session.h"
 
 namespace trireme {
 namespace {
@@ -39,13 +39,15 @@ struct Request {
   const Tokenizer* text() const { return tokenizer ? &*tokenizer : nullptr; }
 };
 
-// The adapter beside the weights; nothing where none is asked for.
-TuningConfig TuningOf(const Arguments& arguments) {
-  TuningConfig tuning;
-  tuning.set_kind(arguments.has("adapters") ? TUNING_LORA : TUNING_FULL);
-  if (arguments.has("adapters")) tuning.set_adapters(arguments.value("adapters"));
-  tuning.add_targets("all-linear");
-  return tuning;
+// The layout is the run's; what is tuned is only what --adapters names.
+Config GenerateConfig(const Arguments& arguments) {
+  Config config = ConfigOf(arguments);
+  config.mutable_model()->set_path(arguments.value("model"));
+  config.mutable_multi_token_prediction()->Clear();
+  config.mutable_tuning()->Clear();
+  config.mutable_tuning()->set_kind(arguments.has("adapters") ? TUNING_LORA : TUNING_FULL);
+  if (arguments.has("adapters")) config.mutable_tuning()->set_adapters(arguments.value("adapters"));
+  return config;
 }
 
 GenerationOptions OptionsOf(const Arguments& arguments) {
@@ -185,19 +187,15 @@ std::string Rate(int64_t tokens, double seconds) {
 }
 
 void Generate(const Arguments& arguments, Job& job) {
-  const Config config = ConfigOf(arguments);
-  RefuseUnsupported(config);
+  const Config config = GenerateConfig(arguments);
   RefuseUngeneratable(config);
-  const TuningConfig tuning = TuningOf(arguments);
-  const std::string model = arguments.value("model");
-  LayerGraph graph = BuildGraph(HfConfig::Read(model));
-  const auto adapter = OpenAdapter(tuning, graph);
-  ApplyTuning(graph, tuning);
-  const RunPlan plan = PlanRun(config, graph, job.world());
+  PlannedModel model = PlanModel(config, job.world());
   DTypeOf(config.model());
-  Request request = RequestOf(arguments, config, VocabularyOf(graph), job);
+  Request request = RequestOf(arguments, config, VocabularyOf(model.graph), job);
 
-  Generator generator(config, graph, plan, job, {.directory = model, .adapter = adapter.get()});
+  Session session(config, std::move(model), job, {.trained = false});
+  session.TakeWeights();
+  Generator generator(session);
   if (request.talks) {
     request.options.keep_cache = true;
     Chat(generator,

@@ -2,20 +2,24 @@
 // gradient, whole, under its Hugging Face name. The proof that a layout changes nothing.
 #include <ATen/core/Tensor.h>
 
+#include <cmath>
 #include <iostream>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/safetensors_writer.h"
+#include "checkpoint/whole_file.h"
+#include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/cli/command.h"
-#include "core/config/load.h"
 #include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
 #include "models/families.h"
+#include "session/session.h"
+#include "train/row_log_probs.h"
 #include "train/trainer.h"
-#include "train/tuning.h"
 #include "train/whole_gradients.h"
 
 namespace trireme {
@@ -29,41 +33,48 @@ void WriteGradients(const std::string& path, const std::map<std::string, at::Ten
   WriteSafetensors(path, std::move(tensors));
 }
 
-// Without a run's file all parameters are trained and nothing is dropped, unless --set says otherwise;
-// --adapters is tuning.adapters.
-Config GradsConfig(const Arguments& arguments) {
-  std::vector<std::string> said;
-  if (!arguments.has(kRunFile)) said = {"tuning.kind=full", "tuning.dropout=0"};
-  if (arguments.has("adapters")) {
-    said.push_back("tuning.kind=lora");
-    said.push_back("tuning.adapters=" + JsonLine(arguments.value("adapters")));
+// One JSON line per row: what the model gave each of its labels; null where none is trained.
+void WriteLogProbs(const std::string& path, const std::vector<std::vector<double>>& rows) {
+  std::string text;
+  for (const std::vector<double>& row : rows) {
+    Json values = Json::array();
+    for (const double value : row) values.push_back(std::isnan(value) ? Json() : Json(value));
+    text += JsonLine({{"log_probs", values}}) + "\n";
   }
-  for (const std::string& text : arguments.overrides()) said.push_back(text);
-  if (arguments.has(kRunFile)) return LoadConfig(arguments.value(kRunFile), said);
-  return ParseConfig("", "defaults", said);
+  WriteWholeFile(path, text);
 }
 
 void Grads(const Arguments& arguments, Job& job) {
-  const Config config = GradsConfig(arguments);
-  RefuseUnsupported(config);
-  LayerGraph graph = BuildGraph(HfConfig::Read(arguments.value("model")));
-  const auto adapter = OpenAdapter(config.tuning(), graph);
-  ApplyMultiToken(graph, config);
-  ApplyTuning(graph, config.tuning());
-  const RunPlan plan = PlanRun(config, graph, job.world());
-  const std::vector<Row> rows = ReadRows(arguments.value("rows"), VocabularyOf(graph));
+  const Config config = ModelConfigOf(arguments);
+  const bool wants_log_probs = arguments.has("log-probs");
+  if (wants_log_probs) RefuseToOverwrite("--log-probs", arguments.value("log-probs"));
+  PlannedModel model = PlanModel(config, job.world());
+  const std::vector<Row> rows = ReadRows(arguments.value("rows"), VocabularyOf(model.graph));
+  const bool weighted = !rows.front().weights.empty();
+  if ((weighted || wants_log_probs) && config.multi_token_prediction().depths() > 0) {
+    throw InputError("multi_token_prediction.depths = ", config.multi_token_prediction().depths(),
+                     ": weights and log-probabilities are those of the next token alone; write 0");
+  }
 
-  Trainer trainer(config, graph, plan, job, DType::kFp32);
-  trainer.LoadWeights(arguments.value("model"), adapter.get());
-  const double loss = trainer.Pass(rows);
+  Session session(config, std::move(model), job, {.dtype = DType::kFp32});
+  session.TakeWeights();
+  Trainer trainer(session, weighted || wants_log_probs ? "log_probs" : "cross_entropy");
+  double loss = 0;
+  if (wants_log_probs) {
+    const RowLogProbs found = PassForLogProbs(trainer, rows);
+    loss = found.loss;
+    if (job.rank() == 0) WriteLogProbs(arguments.value("log-probs"), found.rows);
+  } else {
+    loss = trainer.Pass(rows);
+  }
   const GradientReport report = trainer.FinishGradients();
   const ExpertBalance balance = trainer.TakeBalance();
-  const auto gradients =
-      GatherGradients(graph, trainer.optimizer().Gradients(), trainer.world(), trainer.tensors().torch());
+  const auto gradients = GatherGradients(session.graph(), trainer.optimizer().Gradients(), trainer.world(),
+                                         trainer.tensors().torch());
   if (job.rank() != 0) return;
   WriteGradients(arguments.value("out"), gradients);
   Json line = {{"loss", loss}, {"tokens", TrainedTokens(rows)}, {"grad_norm", report.norm}};
-  if (!trainer.depth_losses().empty()) line["mtp_loss"] = trainer.depth_losses();
+  if (!trainer.mtp_losses().empty()) line["mtp_loss"] = trainer.mtp_losses();
   if (!balance.empty()) line["experts"] = balance.ToJson();
   std::cout << JsonLine(line) << "\n";
 }
@@ -81,12 +92,16 @@ Command GradsCommand() {
            {.name = "rows",
             .value_name = "ROWS.jsonl",
             .help =
-                "one {\"input_ids\": […], \"labels\": […]} a line; labels are not shifted, -100: not trained",
+                "one {\"input_ids\": […], \"labels\": […]} per line; labels are not shifted, -100: not trained. With "
+                "\"weights\": […], one per label, the loss is minus the weighted sum of the labels' log-probabilities",
             .required = true},
            {.name = "adapters",
             .value_name = "DIR",
             .help =
                 "a PEFT LoRA adapter, or a LoRA run's checkpoint-N, whose gradients are asked for instead"},
+           {.name = "log-probs",
+            .value_name = "FILE",
+            .help = "also write each label's log-probability, one {\"log_probs\": […]} per row, into a new file"},
            {.name = "out", .value_name = "FILE", .help = "the .safetensors file to write", .required = true}},
       .positionals = {{.name = kRunFile,
                        .help = "the run whose layout is used; by default all keys have their defaults",

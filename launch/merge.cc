@@ -9,7 +9,7 @@
 #include "core/comm/job.h"
 #include "launch/crew.h"
 #include "models/families.h"
-#include "train/tuning.h"
+#include "session/tuning.h"
 
 namespace trireme {
 namespace {

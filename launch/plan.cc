@@ -8,7 +8,7 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "launch/layout.h"
-#include "train/run_plan.h"
+#include "session/run_plan.h"
 
 namespace trireme {
 namespace {

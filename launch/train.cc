@@ -1,5 +1,4 @@
 // `trireme train`: trains as RUN.yaml says, or with --dry-run checks it and shows the plan.
-#include <filesystem>
 #include <iostream>
 
 #include "checkpoint/whole_file.h"
@@ -7,7 +6,7 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "launch/layout.h"
-#include "launch/train_plan.h"
+#include "train/train_plan.h"
 #include "parallel/schedule/draw.h"
 #include "train/loop.h"
 
@@ -23,18 +22,6 @@ void Run(const Config& config, Job& job) {
 #endif
 }
 
-// Asked before the work, so that nothing is lost to a name that is taken.
-void RefuseToOverwrite(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) {
-    throw InputError("--svg ", path, " is there already; remove it or write another name");
-  }
-  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
-    throw InputError("--svg ", path, ": there is no directory ", folder.string());
-  }
-}
-
 void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   constexpr int64_t kMostRanks = 1 << 20;
   const int64_t world = arguments.integer("world", job.world(), 1);
@@ -42,7 +29,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
     throw InputError("--world ", world, " is more than a plan is made for; wanted at most ", kMostRanks);
   }
   const std::string svg = arguments.value("svg");
-  if (job.rank() == 0 && arguments.has("svg")) RefuseToOverwrite(svg);
+  if (job.rank() == 0 && arguments.has("svg")) RefuseToOverwrite("--svg", svg);
   const TrainPlan plan = MakeTrainPlan(config, static_cast<int>(world));
   if (job.rank() != 0) return;
   std::cout << ToText(plan);

@@ -22,10 +22,12 @@ constexpr int64_t kRows = 4, kLength = 24;
 
 // Only the last token of each row is trained: its loss is one number of the log-softmax of the logits.
 std::vector<double> TokenLosses(const std::filesystem::path& directory, Job& job) {
-  const LayerGraph graph = BuildGraph(HfConfig::Read(directory));
-  const Config config = ParseConfig("", "defaults", {"device=cpu"});
-  Trainer trainer(config, graph, PlanRun(config, graph, job.world()), job, DType::kFp32);
-  trainer.LoadWeights(directory.string());
+  Config config = ParseConfig("", "defaults", {"device=cpu", "tuning.kind=full"});
+  config.mutable_model()->set_path(directory.string());
+  const std::unique_ptr<Session> session = Session::Open(config, job, {.dtype = DType::kFp32});
+  session->TakeWeights();
+  const LayerGraph& graph = session->graph();
+  Trainer trainer(*session);
   const RandomStream random(1, "tokens of convert --verify");
   std::vector<double> losses;
   for (int64_t row = 0; row < kRows; ++row) {

@@ -16,7 +16,7 @@ namespace {
 // what padding sees must be finite.
 void Grow(at::Tensor& kept, const at::Tensor& fresh, int64_t needed) {
   const int64_t capacity = kept.defined() ? kept.size(2) : 0;
-  if (capacity >= needed) return;
+  if (kept.defined() && capacity >= needed) return;  // also a rank without a row of its own has some
   at::Tensor larger =
       at::zeros({fresh.size(0), fresh.size(1), needed + needed / 4 + 32, fresh.size(3)}, fresh.options());
   if (capacity > 0) larger.narrow(2, 0, capacity).copy_(kept);

@@ -13,11 +13,16 @@
 namespace trireme {
 namespace {
 
+// More than a row has tokens, or documents.
+constexpr int64_t kMostPositions = int64_t{1} << 32;
+
 // All tokens of the rows, before context ranks take their shares.
 struct WholeRows {
   int64_t rows, length;
   at::Tensor tokens, labels, positions, real, sequence;  // [rows · length]
+  at::Tensor weights;                                    // undefined: there are none
   std::vector<Document> documents;
+  std::vector<int64_t> samples;  // of each document
 
   WholeRows(int64_t rows, int64_t length) : rows(rows), length(length) {
     tokens = at::zeros({rows * length}, at::kLong);
@@ -27,7 +32,8 @@ struct WholeRows {
     sequence = at::full({rows * length}, -1, at::kLong);
   }
 
-  void Fill(int64_t index, const Row& row) {
+  // Samples of all rows of the step are told apart by their row's number in it.
+  void Fill(int64_t index, int64_t row_of_step, const Row& row) {
     const int64_t begin = index * length, end = begin + static_cast<int64_t>(row.input_ids.size());
     std::copy(row.input_ids.begin(), row.input_ids.end(), tokens.data_ptr<int64_t>() + begin);
     // The label of a place is the token after it.
@@ -41,6 +47,18 @@ struct WholeRows {
       positions.narrow(0, first, last - first).copy_(at::arange(last - first, at::kLong));
       labels[last - 1].fill_(kNotTrained);  // the next document's first token
     }
+    FillWeights(begin, row);
+    const size_t count = std::max<size_t>(row.starts.size(), 1);
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t own = row.samples.empty() ? static_cast<int64_t>(i) : row.samples[i];
+      samples.push_back(row_of_step * kMostPositions + own);
+    }
+  }
+
+  void FillWeights(int64_t begin, const Row& row) {
+    if (row.weights.empty()) return;
+    if (!weights.defined()) weights = at::zeros({rows * length}, at::kFloat);
+    std::copy(row.weights.begin() + 1, row.weights.end(), weights.data_ptr<float>() + begin);
   }
 
   void AddDocument(int64_t begin, int64_t end) {
@@ -48,12 +66,13 @@ struct WholeRows {
     documents.push_back({begin, end});
   }
 
-  // The same places with what stands `depth` further on in their documents. At the end of a document nothing
-  // does; what is computed there reaches no other place, for attention looks back only.
-  WholeRows Ahead(int64_t depth) const {
+  // The same positions with what stands `depth` further on in their documents. At the end of a document nothing
+  // does; what is computed there reaches no other position, for attention looks back only.
+  WholeRows Shifted(int64_t depth) const {
     WholeRows shifted(rows, length);
     shifted.positions = positions;
     shifted.documents = documents;
+    shifted.samples = samples;
     for (const Document& document : documents) {
       const int64_t count = document.end - document.begin - depth;
       if (count <= 0) continue;
@@ -68,8 +87,8 @@ struct WholeRows {
     return shifted;
   }
 
-  MicroBatch On(const std::shared_ptr<const ContextPlan>& plan) const {
-    MicroBatch batch{.rows = rows, .length = plan->local_length(), .context = plan};
+  PassInput On(const std::shared_ptr<const ContextPlan>& plan) const {
+    PassInput batch{.rows = rows, .length = plan->local_length(), .context = plan, .samples = samples};
     const at::Tensor mine = at::tensor(plan->LocalTokens(), at::kLong);
     batch.tokens = tokens.index_select(0, mine);
     batch.labels = labels.index_select(0, mine);
@@ -78,15 +97,15 @@ struct WholeRows {
     batch.sequence = sequence.index_select(0, mine);
     batch.sequences = static_cast<int64_t>(documents.size());
     batch.order = mine;
+    if (weights.defined()) batch.weights = weights.index_select(0, mine);
     return batch;
   }
 };
 
-// Row of the step and place in it, whatever the rows beside it and their padding.
-at::Tensor Identities(const MicroBatch& batch, int64_t first_row, int64_t length) {
+// Row of the step and position in it, whatever the rows beside it and their padding.
+at::Tensor Identities(const PassInput& batch, int64_t first_row, int64_t length) {
   const at::Tensor mine = at::tensor(batch.context->LocalTokens(), at::kLong);
-  constexpr int64_t kMostPlaces = int64_t{1} << 32;
-  return (at::floor_divide(mine, length) + first_row) * kMostPlaces + at::remainder(mine, length);
+  return (at::floor_divide(mine, length) + first_row) * kMostPositions + at::remainder(mine, length);
 }
 
 // Which of the chosen rows a rank takes in each of its micro batches; in the last ones there may be none.
@@ -102,34 +121,45 @@ std::vector<std::span<const int64_t>> Shares(std::span<const int64_t> chosen, co
 }
 
 // first_row: the number of the first one among those of the step.
-MicroBatch MakeMicroBatch(std::span<const Row> rows, int64_t first_row, const BatchShape& shape,
-                          double loss_scale) {
+PassInput MakePassInput(std::span<const Row> rows, int64_t first_row, const BatchShape& shape) {
   int64_t length = 1;
   for (const Row& row : rows) length = std::max<int64_t>(length, static_cast<int64_t>(row.input_ids.size()));
   WholeRows whole(shape.micro_batch, (length + shape.multiple - 1) / shape.multiple * shape.multiple);
-  for (size_t i = 0; i < rows.size(); ++i) whole.Fill(static_cast<int64_t>(i), rows[i]);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    whole.Fill(index, first_row + index, rows[i]);
+  }
   const auto plan =
       std::make_shared<const ContextPlan>(whole.rows, whole.length, whole.documents, shape.context);
-  MicroBatch batch = whole.On(plan);
-  batch.loss_scale = loss_scale;
-  batch.identities = Identities(batch, first_row, whole.length);
-  batch.dropout = shape.dropout;
-  for (int64_t depth = 1; depth <= shape.depths; ++depth) {
-    MicroBatch& ahead = batch.ahead.emplace_back(whole.Ahead(depth).On(plan));
-    ahead.identities = batch.identities;
-    ahead.dropout = batch.dropout;
+  PassInput input = whole.On(plan);
+  input.identities = Identities(input, first_row, whole.length);
+  for (int64_t depth = 1; depth <= shape.mtp_depths; ++depth) {
+    input.mtp.push_back(whole.Shifted(depth).On(plan));
+    input.mtp.back().identities = input.identities;
   }
-  return batch;
+  return input;
 }
 
-void MoveTo(at::Device device, MicroBatch& batch) {
-  for (at::Tensor* tensor :
-       {&batch.tokens, &batch.labels, &batch.positions, &batch.real, &batch.sequence, &batch.order}) {
-    *tensor = tensor->to(device);
+void MoveTo(at::Device device, PassInput& input) {
+  for (at::Tensor* tensor : {&input.tokens, &input.labels, &input.positions, &input.real, &input.sequence,
+                             &input.order, &input.weights}) {
+    if (tensor->defined()) *tensor = tensor->to(device);
   }
+  for (PassInput& shifted : input.mtp) MoveTo(device, shifted);
 }
 
 }  // namespace
+
+BatchShape ShapeOf(const Session& session) {
+  const Mesh& dense = session.plan().grids.dense;
+  const int ulysses = session.plan().ulysses;
+  return {.micro_batch = session.config().run().micro_batch(),
+          .data_rank = session.Coordinate("dp"),
+          .data_size = dense.Size("dp"),
+          .multiple = session.plan().row_multiple,
+          .device = session.tensors().torch(),
+          .context = {.ring = dense.Size("cp") / ulysses, .ulysses = ulysses, .rank = session.Coordinate("cp")}};
+}
 
 std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape) {
   std::vector<int64_t> own;
@@ -139,54 +169,56 @@ std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& 
   return own;
 }
 
-std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const int64_t> chosen,
-                                         const BatchShape& shape) {
-  int64_t trained = 0, tokens = 0;
-  for (const int64_t row : chosen) {
-    trained += rows.Trained(row);
-    tokens += rows.Length(row);
-  }
-  const double loss_scale = trained > 0 ? 1.0 / static_cast<double>(trained) : 0.0;
-  std::vector<MicroBatch> batches;
+std::vector<PassInput> MakePassInputs(const RowSource& rows, std::span<const int64_t> chosen,
+                                      const BatchShape& shape) {
+  std::vector<PassInput> inputs;
   for (const std::span<const int64_t> share : Shares(chosen, shape)) {
     std::vector<Row> mine;
     for (const int64_t row : share) mine.push_back(rows.Read(row));
-    batches.push_back(MakeMicroBatch(mine, share.data() - chosen.data(), shape, loss_scale));
-    MicroBatch& batch = batches.back();
-    batch.token_scale = 1.0 / static_cast<double>(std::max<int64_t>(tokens, 1));
-    MoveTo(shape.device, batch);
-    for (MicroBatch& ahead : batch.ahead) MoveTo(shape.device, ahead);
+    inputs.push_back(MakePassInput(mine, share.data() - chosen.data(), shape));
+    MoveTo(shape.device, inputs.back());
   }
-  return batches;
+  return inputs;
 }
 
-std::vector<MicroBatch> MakeMicroBatches(const std::vector<Row>& rows, const BatchShape& shape) {
+std::vector<PassInput> MakePassInputs(const std::vector<Row>& rows, const BatchShape& shape) {
   std::vector<int64_t> all(rows.size());
   std::iota(all.begin(), all.end(), int64_t{0});
-  return MakeMicroBatches(RowList(rows), all, shape);
+  return MakePassInputs(RowList(rows), all, shape);
 }
 
-at::Tensor CountAhead(const std::vector<MicroBatch>& batches, const BatchShape& shape) {
-  const at::Tensor counts = at::zeros({shape.depths, 2}, at::TensorOptions(at::kInt).device(shape.device));
-  for (const MicroBatch& batch : batches) {
-    for (size_t depth = 0; depth < batch.ahead.size(); ++depth) {
+int64_t RowOf(int64_t identity) { return identity / kMostPositions; }
+int64_t PositionOf(int64_t identity) { return identity % kMostPositions; }
+
+BatchTotals TotalsOf(const RowSource& rows, std::span<const int64_t> chosen) {
+  BatchTotals totals;
+  for (const int64_t row : chosen) {
+    totals.trained += rows.Trained(row);
+    totals.tokens += rows.Length(row);
+  }
+  return totals;
+}
+
+at::Tensor CountMtp(const std::vector<PassInput>& inputs, const BatchShape& shape) {
+  const at::Tensor counts =
+      at::zeros({shape.mtp_depths, 2}, at::TensorOptions(at::kInt).device(shape.device));
+  for (const PassInput& input : inputs) {
+    for (size_t depth = 0; depth < input.mtp.size(); ++depth) {
       const at::Tensor count = counts[static_cast<int64_t>(depth)];
-      count[0].add_(batch.ahead[depth].labels.ne(kNotTrained).sum());
-      count[1].add_(batch.ahead[depth].real.sum());
+      count[0].add_(input.mtp[depth].labels.ne(kNotTrained).sum());
+      count[1].add_(input.mtp[depth].real.sum());
     }
   }
   return counts;
 }
 
-void ScaleAhead(std::vector<MicroBatch>& batches, const at::Tensor& counts) {
+std::vector<BatchTotals> MtpTotals(const at::Tensor& counts) {
+  std::vector<BatchTotals> totals;
   const int32_t* count = counts.data_ptr<int32_t>();
-  const auto scale = [&](size_t place) { return count[place] > 0 ? 1.0 / count[place] : 0.0; };
-  for (MicroBatch& batch : batches) {
-    for (size_t depth = 0; depth < batch.ahead.size(); ++depth) {
-      batch.ahead[depth].loss_scale = scale(2 * depth);
-      batch.ahead[depth].token_scale = scale(2 * depth + 1);
-    }
+  for (int64_t depth = 0; depth < counts.size(0); ++depth) {
+    totals.push_back({.trained = count[2 * depth], .tokens = count[2 * depth + 1]});
   }
+  return totals;
 }
 
 }  // namespace trireme

@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "parallel/layers/layer.h"
+#include "parallel/pass/pass_context.h"
+#include "session/session.h"
 #include "train/data/rows.h"
 
 namespace trireme {
@@ -20,23 +20,32 @@ struct BatchShape {
   int64_t multiple = 1;  // the length of a micro batch's rows is a multiple of this
   at::Device device = at::kCPU;
   ContextSplit context = {};
-  std::optional<uint64_t> dropout = {};  // the step's seed, as a micro batch has it
-  int64_t depths = 0;                    // of multi-token prediction
+  int64_t mtp_depths = 0;
 };
+
+// Of this rank in a session's layout, without multi-token prediction.
+BatchShape ShapeOf(const Session& session);
 
 // Those of the `chosen` rows that the data-parallel rank reads, in the order of its micro batches.
 std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape);
 
-// What is ahead has no scales: they follow from what all ranks have of it. Of the `chosen` rows micro batch i
-// of rank r takes those from (i · data_size + r) · micro_batch on.
-std::vector<MicroBatch> MakeMicroBatches(const RowSource& rows, std::span<const int64_t> chosen,
-                                         const BatchShape& shape);
+// Of the `chosen` rows micro batch i of rank r takes those from (i · data_size + r) · micro_batch on.
+std::vector<PassInput> MakePassInputs(const RowSource& rows, std::span<const int64_t> chosen,
+                                      const BatchShape& shape);
 // The same for all of some rows in memory.
-std::vector<MicroBatch> MakeMicroBatches(const std::vector<Row>& rows, const BatchShape& shape);
+std::vector<PassInput> MakePassInputs(const std::vector<Row>& rows, const BatchShape& shape);
 
-// Of these micro batches what is ahead: [depths, 2] int32, trained tokens and all that are there.
-at::Tensor CountAhead(const std::vector<MicroBatch>& batches, const BatchShape& shape);
-// The scales of what is ahead, from these counts over all ranks, in host memory.
-void ScaleAhead(std::vector<MicroBatch>& batches, const at::Tensor& counts);
+// The row of the step and the position in it that one of PassInput::identities stands for.
+int64_t RowOf(int64_t identity);
+int64_t PositionOf(int64_t identity);
+
+// Of all chosen rows, those of other ranks as well; nothing of multi-token prediction.
+BatchTotals TotalsOf(const RowSource& rows, std::span<const int64_t> chosen);
+
+// Of these micro batches the labels that are trained and the tokens that are there at each depth of multi-token
+// prediction: [depths, 2] int32, to be summed over all ranks.
+at::Tensor CountMtp(const std::vector<PassInput>& inputs, const BatchShape& shape);
+// From that sum, in host memory.
+std::vector<BatchTotals> MtpTotals(const at::Tensor& counts);
 
 }  // namespace trireme

@@ -4,18 +4,18 @@
 #include "checkpoint/store_reader.h"
 #include "core/base/log.h"
 #include "core/base/nearest.h"
-#include "train/load_weights.h"
+#include "session/load_weights.h"
 #include "train/resume.h"
-#include "train/tuning.h"
 
 namespace trireme {
 namespace {
 
-void TakeBaseValues(const Config& config, const TensorSource* adapter, Trainer& trainer) {
+// Of the base model alone: what its adapter trains is read afterwards.
+void TakeBaseValues(const Config& config, Session& session) {
   if (config.model().init() == MODEL_INIT_RANDOM) {
-    trainer.DrawWeights(static_cast<uint64_t>(config.run().seed()), adapter);
+    session.DrawWeights(static_cast<uint64_t>(config.run().seed()));
   } else {
-    trainer.LoadWeights(config.model().path(), adapter);
+    session.LoadWeights(config.model().path());
   }
 }
 
@@ -23,12 +23,12 @@ void TakeBaseValues(const Config& config, const TensorSource* adapter, Trainer& 
 
 void TakeFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start,
                      const checkpoint::DataPosition& data, Trainer& trainer, Job& job) {
-  if (!start.checkpoint) return TakeBaseValues(config, OpenAdapter(config.tuning(), graph).get(), trainer);
+  if (!start.checkpoint) return trainer.session().TakeWeights();
   StoreReader reader(*start.checkpoint);
   CheckResumable(reader, graph);
   CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint);
   if (graph.adapter) {
-    TakeBaseValues(config, nullptr, trainer);
+    TakeBaseValues(config, trainer.session());
   } else {
     PrepareStates(reader, trainer, job);
   }

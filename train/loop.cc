@@ -20,6 +20,7 @@
 #include "parallel/graph/costs.h"
 #include "train/data/dataset.h"
 #include "train/data/read_ahead.h"
+#include "train/evaluator.h"
 #include "train/first_values.h"
 #include "train/learning_rate.h"
 #include "train/report/run_report.h"
@@ -59,7 +60,8 @@ class Run {
         done_(start_at_.step),
         directory_(start_at_.output),
         trace_(config.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
-        trainer_(config, graph, plan, job, DTypeOf(config.model()), trace_.get()) {
+        session_(config, {graph, plan}, job, {.trace = trace_.get()}),
+        trainer_(session_) {
     TakeFirstValues(config, graph, start_at_, ProgressAt(0).data(), trainer_, job);
     if (job.rank() == 0) SayWhatIsLeftOut(config, graph);
     saver_.emplace(trainer_, job,
@@ -134,7 +136,7 @@ class Run {
                       .loss = trainer_.Pass(rows_, batch),
                       .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
                       .epoch = order_.EpochAt(step)};
-    logged.mtp_loss = trainer_.depth_losses();
+    logged.mtp_loss = trainer_.mtp_losses();
     const GradientReport report = FinishGradients();
     logged.grad_norm = report.norm;
     logged.skipped = WhyNoUpdate(step, logged.loss, report);
@@ -179,7 +181,7 @@ class Run {
   Evaluation Evaluate() {
     const Span span(trace_.get(), "compute", "evaluate");
     const Clock::time_point start = Clock::now();
-    const EvaluationSums sums = trainer_.Evaluate(*data_.valid);
+    const EvaluationSums sums = trireme::Evaluate(session_, *data_.valid);
     return {.loss = sums.mean_loss(), .accuracy = sums.accuracy(), .seconds = SecondsSince(start)};
   }
 
@@ -241,6 +243,7 @@ class Run {
   int64_t done_;  // steps
   const std::filesystem::path directory_;
   std::unique_ptr<Trace> trace_;
+  Session session_;
   Trainer trainer_;
   std::optional<RunSaver> saver_;
   std::optional<RunReport> report_;  // on rank 0

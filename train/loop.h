@@ -6,7 +6,7 @@
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
 #include "train/data/rows.h"
-#include "train/run_plan.h"
+#include "session/run_plan.h"
 
 namespace trireme {
 

@@ -7,7 +7,7 @@
 
 #include "parallel/graph/parameters.h"
 #include "train/activations.h"
-#include "train/run_plan.h"
+#include "session/run_plan.h"
 
 namespace trireme {
 namespace {

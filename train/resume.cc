@@ -12,7 +12,7 @@
 #include "core/plan/file_pieces.h"
 #include "core/tensor/dtype.h"
 #include "parallel/graph/parameters.h"
-#include "train/load_weights.h"
+#include "session/load_weights.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 #include "checkpoint/manifest.h"
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
-#include "train/run_plan.h"
+#include "session/run_plan.h"
 
 namespace trireme {
 

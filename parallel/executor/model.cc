@@ -154,11 +154,11 @@ std::vector<StageWork*> Model::chunks() {
   return list;
 }
 
-void Model::SetBatches(const std::vector<MicroBatch>& batches) {
+void Model::SetBatches(PassBatch& batches) {
   for (const auto& stage : stages_) stage->SetBatches(&batches);
 }
 
-at::Tensor Model::Infer(const MicroBatch& batch, Communicator& pipeline) {
+void Model::Infer(PassBatch& batch, Communicator& pipeline) {
   at::Tensor value;
   for (int stage = 0; stage < placement_.stages(); ++stage) {
     const StageSite site = placement_.SiteOf(stage);
@@ -166,22 +166,14 @@ at::Tensor Model::Infer(const MicroBatch& batch, Communicator& pipeline) {
     RunningStage& running = *stages_[site.chunk];
     const int before = stage == 0 ? site.rank : placement_.SiteOf(stage - 1).rank;
     if (before != site.rank) {
-      value = running.EmptyInput(batch);
+      value = running.EmptyInput(batch.input(0));
       Receive(value, pipeline, before);
     }
-    value = running.Infer(batch, value);
-    if (placement_.IsLast(stage)) return value;
+    value = running.Infer(batch.at(0), value);
+    if (placement_.IsLast(stage)) return;
     const int next = placement_.SiteOf(stage + 1).rank;
     if (next != site.rank) Send(value, pipeline, next);
   }
-  return {};
-}
-
-at::Tensor Model::loss() const {
-  for (const auto& stage : stages_) {
-    if (stage->loss().defined()) return stage->loss();
-  }
-  return {};
 }
 
 }  // namespace trireme

@@ -57,14 +57,11 @@ class Model {
   std::map<std::string, RouterSums>& router_sums() { return router_sums_; }
   Weights& weights() { return *weights_; }
 
-  // The micro batches of the next run.
-  void SetBatches(const std::vector<MicroBatch>& batches);
-  // One forward pass of a batch with a cache, stage after stage, with messages between them. Collective over
-  // `pipeline`. The logits of the batch's wanted tokens on the head's ranks; undefined on others.
-  at::Tensor Infer(const MicroBatch& batch, Communicator& pipeline);
-  // The sum of this rank's losses, with multi-token prediction one for each depth, in an evaluation [losses,
-  // right predictions]; nothing where the head is elsewhere.
-  at::Tensor loss() const;
+  // The micro batches of the next run, which outlive it.
+  void SetBatches(PassBatch& batches);
+  // One forward pass of a batch's only micro batch, stage after stage, with messages between them. Collective over
+  // `pipeline`. The batch's result is on the head's ranks.
+  void Infer(PassBatch& batch, Communicator& pipeline);
 
  private:
   std::vector<Layer> LayersOf(const LayerGraph& graph, const ModelLayout& layout) const;

@@ -16,10 +16,9 @@ namespace trireme {
 RunningStage::RunningStage(std::vector<StageLayer> layers, const StageOptions& options)
     : layers_(std::move(layers)), options_(options) {}
 
-void RunningStage::SetBatches(const std::vector<MicroBatch>* batches) {
+void RunningStage::SetBatches(PassBatch* batches) {
   TRIREME_CHECK(passed_.empty()) << "a stage still holds " << passed_.size() << " micro batches";
   batches_ = batches;
-  loss_ = at::Tensor();
 }
 
 // The layer's parameters are there; those of the one after it (in the direction of work) are under way.
@@ -34,37 +33,26 @@ void RunningStage::Close(size_t layer) {
   for (Bucket* bucket : layers_[layer].uses) bucket->FreeValues();
 }
 
-at::Tensor RunningStage::Infer(const MicroBatch& batch, const at::Tensor& x) {
+at::Tensor RunningStage::Infer(PassContext& pass, const at::Tensor& x) {
   const c10::AutoGradMode no_graph(false);
-  at::Tensor value = x.defined() ? x : at::empty({0}, batch.tokens.options().dtype(options_.type));
+  at::Tensor value = x.defined() ? x : at::empty({0}, pass.input.tokens.options().dtype(options_.type));
   for (size_t i = 0; i < layers_.size(); ++i) {
     Open(i, 1);
-    value = layers_[i].layer->Forward(value, batch);
+    value = layers_[i].layer->Forward(value, pass);
     Close(i);
   }
   return value;
 }
 
 at::Tensor RunningStage::Forward(int micro_batch, const at::Tensor& x) {
-  const MicroBatch& batch = batches_->at(micro_batch);
-  at::Tensor value = x.defined() ? x : at::empty({0}, batch.tokens.options().dtype(options_.type));
-  value = batch.evaluates ? PassOnly(value, batch) : PassAndKeep(value, batch, passed_[micro_batch]);
-  if (!layers_.back().layer->gives_loss()) return value;
-  loss_ = loss_.defined() ? loss_ + value : value;
-  return {};
+  PassContext& pass = batches_->at(micro_batch);
+  if (!pass.options.differentiate) return Infer(pass, x);
+  const at::Tensor first = x.defined() ? x : at::empty({0}, pass.input.tokens.options().dtype(options_.type));
+  const at::Tensor value = PassAndSave(first, pass, passed_[micro_batch]);
+  return layers_.back().layer->is_head() ? at::Tensor() : value;
 }
 
-at::Tensor RunningStage::PassOnly(at::Tensor value, const MicroBatch& batch) {
-  const c10::AutoGradMode no_graph(false);
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    Open(i, 1);
-    value = layers_[i].layer->Forward(value, batch);
-    Close(i);
-  }
-  return value;
-}
-
-at::Tensor RunningStage::PassAndKeep(at::Tensor value, const MicroBatch& batch, std::vector<Passed>& passed) {
+at::Tensor RunningStage::PassAndSave(at::Tensor value, PassContext& pass, std::vector<Passed>& passed) {
   passed.resize(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
     const StageLayer& layer = layers_[i];
@@ -76,7 +64,7 @@ at::Tensor RunningStage::PassAndKeep(at::Tensor value, const MicroBatch& batch, 
     const bool again = Again(layer);
     {
       const c10::AutoGradMode keep_graph(!again);
-      const at::Tensor output = layer.layer->Forward(passed[i].input, batch);
+      const at::Tensor output = layer.layer->Forward(passed[i].input, pass);
       if (!again) passed[i].output = output;
       value = output.detach();
     }
@@ -87,14 +75,14 @@ at::Tensor RunningStage::PassAndKeep(at::Tensor value, const MicroBatch& batch, 
 
 at::Tensor RunningStage::Backward(int micro_batch, const at::Tensor& gradient,
                                   const BackwardOptions& options) {
-  const MicroBatch& batch = batches_->at(micro_batch);
+  PassContext& pass = batches_->at(micro_batch);
   std::vector<Passed>& passed = passed_.at(micro_batch);
   at::Tensor flowing = gradient;
   for (size_t i = layers_.size(); i-- > 0;) {
     const StageLayer& layer = layers_[i];
     Open(i, -1);
     for (Bucket* bucket : layer.uses) bucket->PrepareGradients();
-    if (!passed[i].output.defined()) passed[i].output = layer.layer->Forward(passed[i].input, batch);
+    if (!passed[i].output.defined()) passed[i].output = layer.layer->Forward(passed[i].input, pass);
     if (!flowing.defined()) flowing = at::ones_like(passed[i].output);
     {
       Overlap overlap;
@@ -154,9 +142,9 @@ void RunningStage::ReduceGradients() {
   for (const StageLayer& layer : layers_) StartReduction(layer);
 }
 
-at::Tensor RunningStage::EmptyInput(const MicroBatch& batch) const {
-  return at::empty({batch.rows * batch.length / options_.token_parts, options_.hidden},
-                   batch.tokens.options().dtype(options_.type));
+at::Tensor RunningStage::EmptyInput(const PassInput& input) const {
+  return at::empty({input.rows * input.length / options_.token_parts, options_.hidden},
+                   input.tokens.options().dtype(options_.type));
 }
 
 }  // namespace trireme

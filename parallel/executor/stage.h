@@ -10,6 +10,7 @@
 
 #include "parallel/executor/stage_work.h"
 #include "parallel/layers/layer.h"
+#include "parallel/pass/pass_batch.h"
 #include "parallel/sharding/bucket.h"
 
 namespace trireme {
@@ -32,15 +33,12 @@ class RunningStage : public StageWork {
  public:
   RunningStage(std::vector<StageLayer> layers, const StageOptions& options);
 
-  // The micro batches of the next run, the same on every stage.
-  void SetBatches(const std::vector<MicroBatch>* batches);
-  // Sum of what the head gave since SetBatches; undefined where the head is elsewhere.
-  at::Tensor loss() const { return loss_; }
+  // The micro batches of the next run, the same on every stage. They outlive it.
+  void SetBatches(PassBatch* batches);
 
-  // A forward pass of its own, of which nothing is kept but what the batch's cache keeps. x as Forward's; the
-  // last stage gives what its head gives.
-  at::Tensor Infer(const MicroBatch& batch, const at::Tensor& x);
-  at::Tensor EmptyInput(const MicroBatch& batch) const;
+  // A forward pass of its own, of which nothing is saved but what the pass's cache has. x as Forward's.
+  at::Tensor Infer(PassContext& pass, const at::Tensor& x);
+  at::Tensor EmptyInput(const PassInput& input) const;
 
   at::Tensor Forward(int micro_batch, const at::Tensor& x) override;
   at::Tensor Backward(int micro_batch, const at::Tensor& gradient, const BackwardOptions& options) override;
@@ -48,7 +46,7 @@ class RunningStage : public StageWork {
   void GatherParameters() override;
   void FreeParameters() override;
   void ReduceGradients() override;
-  at::Tensor EmptyInput(int micro_batch) override { return EmptyInput(batches_->at(micro_batch)); }
+  at::Tensor EmptyInput(int micro_batch) override { return EmptyInput(batches_->input(micro_batch)); }
   at::Tensor EmptyGradient(int micro_batch) override { return EmptyInput(micro_batch); }
 
  private:
@@ -59,9 +57,8 @@ class RunningStage : public StageWork {
     std::vector<std::function<void()>> put_off;
   };
 
-  // All layers forward: with what a backward pass needs, or, in an evaluation, with nothing left behind.
-  at::Tensor PassAndKeep(at::Tensor value, const MicroBatch& batch, std::vector<Passed>& passed);
-  at::Tensor PassOnly(at::Tensor value, const MicroBatch& batch);
+  // All layers forward, saving what a backward pass needs.
+  at::Tensor PassAndSave(at::Tensor value, PassContext& pass, std::vector<Passed>& passed);
   void Open(size_t layer, int direction);
   void Close(size_t layer);
   void StartReduction(const StageLayer& layer);
@@ -71,9 +68,8 @@ class RunningStage : public StageWork {
 
   std::vector<StageLayer> layers_;
   StageOptions options_;
-  const std::vector<MicroBatch>* batches_ = nullptr;
+  PassBatch* batches_ = nullptr;
   std::map<int, std::vector<Passed>> passed_;  // by micro batch, one a layer
-  at::Tensor loss_;
   bool reduced_ = false;  // the latest weight gradients are on their way
 };
 

@@ -38,8 +38,10 @@ at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& token
   const at::Tensor logits = Logits(x, dropout);
   Routing routing =
       ChooseExperts(logits, spec_.router, weights_.bias == nullptr ? at::Tensor() : weights_.bias->value);
-  routing.weights = WithRouterLosses(routing, logits, weights_.router, tokens, options_.router,
-                                     parallel_.routers, options_.sums);
+  if (!tokens.generates) {
+    routing.weights = WithRouterLosses(routing, logits, weights_.router, tokens, options_.router,
+                                       parallel_.routers, options_.sums);
+  }
   const at::Tensor wanted = routing.experts.masked_fill(tokens.real.logical_not().unsqueeze(1), -1);
   const WithinCapacity within = Limited(wanted, routing.weights, tokens);
   const auto way = std::make_shared<const Dispatch>(within.chosen, spec_.router.experts, parallel_,
@@ -55,7 +57,7 @@ at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& token
 
 WithinCapacity ExpertsBlock::Limited(const at::Tensor& chosen, const at::Tensor& weights,
                                      const RouterTokens& tokens) const {
-  if (options_.router.overflow == ExpertOverflow::kKeep) return {chosen, 0};
+  if (options_.router.overflow == ExpertOverflow::kKeep || tokens.generates) return {chosen, 0};
   WithinCapacity within =
       DropOverflow(chosen, weights, tokens, options_.router, spec_.router.experts, *parallel_.routers.batch);
   if (options_.router.overflow != ExpertOverflow::kPad) within.capacity = 0;

@@ -48,6 +48,7 @@ struct RouterTokens {
   int64_t sequences = 0;
   double scale = 0;  // 1 / tokens of the whole batch
   RouterPool* pool = nullptr;
+  bool generates = false;  // tokens are drawn, not trained: neither losses nor capacities
 };
 
 // What one rank saw in one layer since it was last asked.

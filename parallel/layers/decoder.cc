@@ -54,36 +54,36 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
     return;
   }
   if (spec_.experts->shared_ffn > 0) mlp_.emplace("shared", place, parallel_, recompute_);
-  const ExpertWeights own{
-      .router = router_.weight(),
-      .gate_up = expert_gate_up_.weight(),
-      .down = expert_down_.weight(),
-      .bias = weights.FindOrNull(layer.name + ".router.bias"),
-      .pairs = {
-          .router = PairsOf(router_), .gate_up = PairsOf(expert_gate_up_), .down = PairsOf(expert_down_)}};
-  experts_.emplace(*spec_.experts, own, parallel.experts,
-                   ExpertsOptions{.recompute = recompute_, .router = options.router, .sums = options.sums});
+  ExpertWeights own{.router = router_.weight(),
+                    .gate_up = expert_gate_up_.weight(),
+                    .down = expert_down_.weight(),
+                    .bias = weights.FindOrNull(layer.name + ".router.bias")};
+  const ExpertsOptions expert_options{
+      .recompute = recompute_, .router = options.router, .sums = options.sums};
+  base_experts_.emplace(*spec_.experts, own, parallel.experts, expert_options);
+  own.pairs = {.router = PairsOf(router_), .gate_up = PairsOf(expert_gate_up_), .down = PairsOf(expert_down_)};
+  experts_.emplace(*spec_.experts, own, parallel.experts, expert_options);
 }
 
-at::Tensor DecoderLayer::Forward(const at::Tensor& x, const MicroBatch& batch) const {
+at::Tensor DecoderLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   const at::Tensor normalised = RmsNorm(x, attention_norm_, spec_.norm_eps);
-  const at::Tensor branch = Attention(EnterNormalised(normalised, x, attention_norm_), batch);
-  const AddedNorm attended = AddAttention(x, branch, batch);
-  if (experts_) return Add(attended.sum, Experts(attended, batch), ".mlp", batch);
+  const at::Tensor branch = Attention(EnterNormalised(normalised, x, attention_norm_), pass);
+  const AddedNorm attended = AddAttention(x, branch, pass);
+  if (experts_) return Add(attended.sum, Experts(attended, pass), ".mlp", pass);
   const LinearInput entered = EnterNormalised(attended.normalised, attended.sum, mlp_norm_);
-  return Add(attended.sum, mlp_->Forward(entered, batch), ".mlp", batch);
+  return Add(attended.sum, mlp_->Forward(entered, pass), ".mlp", pass);
 }
 
 at::Tensor DecoderLayer::Add(const at::Tensor& x, const at::Tensor& branch, const char* part,
-                             const MicroBatch& batch) const {
-  const auto dropout = HiddenDropout(name_ + part, dropout_, batch, parallel_);
+                             PassContext& pass) const {
+  const auto dropout = HiddenDropout(name_ + part, dropout_, pass, parallel_);
   return dropout ? DropoutAdd(x, branch, dropout) : x + branch;
 }
 
 AddedNorm DecoderLayer::AddAttention(const at::Tensor& x, const at::Tensor& branch,
-                                     const MicroBatch& batch) const {
-  if (dropout_ == 0 || !batch.dropout) return AddRmsNorm(x, branch, mlp_norm_, spec_.norm_eps);
-  const at::Tensor sum = Add(x, branch, ".attention", batch);
+                                     PassContext& pass) const {
+  if (dropout_ == 0 || !pass.options.dropout) return AddRmsNorm(x, branch, mlp_norm_, spec_.norm_eps);
+  const at::Tensor sum = Add(x, branch, ".attention", pass);
   return {.sum = sum, .normalised = RmsNorm(sum, mlp_norm_, spec_.norm_eps)};
 }
 
@@ -99,36 +99,36 @@ LinearInput DecoderLayer::EnterNormalised(const at::Tensor& normalised, const at
   return input;
 }
 
-at::Tensor DecoderLayer::Attention(const LinearInput& x, const MicroBatch& batch) const {
+at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) const {
   if (latent_) {
-    return AddBias(Leave(output_.Forward(latent_->Forward(x, batch), batch), parallel_), output_bias_);
+    return AddBias(Leave(output_.Forward(latent_->Forward(x, pass), pass), parallel_), output_bias_);
   }
-  const HeadShape shape{.rows = batch.rows,
-                        .length = batch.length,
+  const HeadShape shape{.rows = pass.input.rows,
+                        .length = pass.input.length,
                         .heads = spec_.attention.heads / parallel_.size(),
                         .kv_heads = std::max<int64_t>(spec_.attention.kv_heads / parallel_.size(), 1),
                         .head_dim = spec_.attention.head_dim,
                         .norm_eps = spec_.attention.norm_eps};
-  const at::Tensor qkv = qkv_.Forward(x, batch, qkv_bias_);
+  const at::Tensor qkv = qkv_.Forward(x, pass, qkv_bias_);
   const Heads heads = SplitHeads(qkv, shape, query_norm_, key_norm_,
-                                 batch.TableFor(frequencies_, spec_.attention.rope.magnitude));
-  return AddBias(Leave(AttentionCore(heads, batch), parallel_), output_bias_);
+                                 pass.TableFor(frequencies_, spec_.attention.rope.magnitude));
+  return AddBias(Leave(AttentionCore(heads, pass), parallel_), output_bias_);
 }
 
 // Over several ranks or documents the result is kept whatever `recompute` says: making it again would cost a
 // second round of messages.
-at::Tensor DecoderLayer::AttentionCore(const Heads& heads, const MicroBatch& batch) const {
+at::Tensor DecoderLayer::AttentionCore(const Heads& heads, PassContext& pass) const {
   const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.attention.head_dim));
-  if (batch.cache != nullptr) return output_.Forward(batch.cache->Attend(name_, heads, scale), batch);
-  if (!batch.context->plain()) {
-    return output_.Forward(ContextAttention(heads, scale, batch.context, context_), batch);
+  if (pass.options.cache != nullptr) return output_.Forward(pass.options.cache->Attend(name_, heads, scale), pass);
+  if (!pass.input.context->plain()) {
+    return output_.Forward(ContextAttention(heads, scale, pass.input.context, context_), pass);
   }
-  if (!recompute_) return output_.Forward(CausalAttention(heads), batch);
+  if (!recompute_) return output_.Forward(CausalAttention(heads), pass);
   const Attended attended = CausalAttentionAgain(heads);
-  return output_.Forward({attended.output, attended.again}, batch);
+  return output_.Forward({attended.output, attended.again}, pass);
 }
 
-at::Tensor DecoderLayer::Experts(const AddedNorm& attended, const MicroBatch& batch) const {
+at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) const {
   LinearInput share(TakeShare(attended.normalised, parallel_));
   if (recompute_) {
     share.again = [this, x = attended.sum.detach()] {
@@ -136,44 +136,46 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, const MicroBatch& ba
       return TakeShare(RmsNorm(x, mlp_norm_, spec_.norm_eps), parallel_);
     };
   }
-  const RouterTokens tokens{.real = ShareOf(batch.real, parallel_),
-                            .sequence = ShareOf(batch.sequence, parallel_),
-                            .order = ShareOf(batch.order, parallel_),
-                            .sequences = batch.sequences,
-                            .scale = batch.token_scale,
-                            .pool = &batch.pool};
-  const ExpertDropout dropout = DropoutOf(batch);
-  if (!mlp_) return GiveShare(experts_->Forward(share, tokens, dropout), parallel_);
+  const RouterTokens tokens{.real = ShareOf(pass.input.real, parallel_),
+                            .sequence = ShareOf(pass.input.sequence, parallel_),
+                            .order = ShareOf(pass.input.order, parallel_),
+                            .sequences = pass.input.sequences,
+                            .scale = pass.totals.per_token(),
+                            .pool = &pass.router_pool(),
+                            .generates = pass.options.cache != nullptr};
+  const ExpertDropout dropout = DropoutOf(pass);
+  const ExpertsBlock& experts = pass.options.adapters ? *experts_ : *base_experts_;
+  if (!mlp_) return GiveShare(experts.Forward(share, tokens, dropout), parallel_);
   LinearInput activated{at::Tensor()};
   at::Tensor shared;
   const auto up = [&] {
-    activated = mlp_->Up(EnterNormalised(attended.normalised, attended.sum, mlp_norm_), batch);
+    activated = mlp_->Up(EnterNormalised(attended.normalised, attended.sum, mlp_norm_), pass);
   };
-  const auto down = [&] { shared = Shared(activated, share, batch); };
+  const auto down = [&] { shared = Shared(activated, share, pass); };
   const at::Tensor routed =
-      experts_->Forward(share, tokens, dropout, {.on_the_way = up, .on_the_way_back = down});
+      experts.Forward(share, tokens, dropout, {.on_the_way = up, .on_the_way_back = down});
   return GiveShare(routed + shared, parallel_);
 }
 
 at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput& share,
-                                const MicroBatch& batch) const {
-  const at::Tensor mine = TakeShare(mlp_->Down(activated, batch), parallel_);
+                                PassContext& pass) const {
+  const at::Tensor mine = TakeShare(mlp_->Down(activated, pass), parallel_);
   if (!shared_gate_.there()) return mine;
   at::Tensor gate = RouterLogits(share, shared_gate_.weight());
-  if (const LowRankWeights* pairs = PairsOf(shared_gate_)) {
-    const at::Tensor rows = batch.dropout ? ShareOf(batch.identities, parallel_) : at::Tensor();
-    gate = AddLowRank(gate, {.x = share, .dropout = shared_gate_.DropoutOf(batch, rows)}, *pairs);
+  if (const LowRankWeights* pairs = PairsOf(shared_gate_); pairs != nullptr && pass.options.adapters) {
+    const at::Tensor rows = pass.options.dropout ? ShareOf(pass.input.identities, parallel_) : at::Tensor();
+    gate = AddLowRank(gate, {.x = share, .dropout = shared_gate_.DropoutOf(pass, rows)}, *pairs);
   }
   return mine * gate.sigmoid().to(mine.scalar_type());
 }
 
 // Of this rank's share of the tokens.
-ExpertDropout DecoderLayer::DropoutOf(const MicroBatch& batch) const {
-  if (!batch.dropout) return {};
-  const at::Tensor rows = ShareOf(batch.identities, parallel_);
-  return {.router = router_.DropoutOf(batch, rows),
-          .gate_up = expert_gate_up_.DropoutOf(batch, rows),
-          .down = expert_down_.DropoutOf(batch, rows)};
+ExpertDropout DecoderLayer::DropoutOf(PassContext& pass) const {
+  if (!pass.options.dropout) return {};
+  const at::Tensor rows = ShareOf(pass.input.identities, parallel_);
+  return {.router = router_.DropoutOf(pass, rows),
+          .gate_up = expert_gate_up_.DropoutOf(pass, rows),
+          .down = expert_down_.DropoutOf(pass, rows)};
 }
 
 }  // namespace trireme

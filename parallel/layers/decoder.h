@@ -21,23 +21,23 @@ class DecoderLayer : public RunningLayer {
  public:
   DecoderLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel,
                const LayerOptions& options);
-  at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const override;
+  at::Tensor Forward(const at::Tensor& x, PassContext& pass) const override;
   bool can_run_again() const override { return true; }
 
  private:
   // x: normalised, inside the block; `again` makes it anew where it is not kept.
-  at::Tensor Attention(const LinearInput& x, const MicroBatch& batch) const;
-  at::Tensor Experts(const AddedNorm& attended, const MicroBatch& batch) const;
+  at::Tensor Attention(const LinearInput& x, PassContext& pass) const;
+  at::Tensor Experts(const AddedNorm& attended, PassContext& pass) const;
   // What the shared experts' hidden units give to this rank's share of the tokens.
-  at::Tensor Shared(const LinearInput& activated, const LinearInput& share, const MicroBatch& batch) const;
-  ExpertDropout DropoutOf(const MicroBatch& batch) const;
+  at::Tensor Shared(const LinearInput& activated, const LinearInput& share, PassContext& pass) const;
+  ExpertDropout DropoutOf(PassContext& pass) const;
   // x + branch, of which some is dropped while training, and that normalised for the mlp.
   at::Tensor Add(const at::Tensor& x, const at::Tensor& branch, const char* part,
-                 const MicroBatch& batch) const;
-  AddedNorm AddAttention(const at::Tensor& x, const at::Tensor& branch, const MicroBatch& batch) const;
+                 PassContext& pass) const;
+  AddedNorm AddAttention(const at::Tensor& x, const at::Tensor& branch, PassContext& pass) const;
   // `normalised` inside a block, with the way to make it again from `x` and `norm` where that is asked for.
   LinearInput EnterNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
-  at::Tensor AttentionCore(const Heads& heads, const MicroBatch& batch) const;
+  at::Tensor AttentionCore(const Heads& heads, PassContext& pass) const;
 
   const std::string name_;
   DecoderSpec spec_;
@@ -58,6 +58,7 @@ class DecoderLayer : public RunningLayer {
   std::optional<LatentAttention> latent_;
   const Projection router_, expert_gate_up_, expert_down_;
   std::optional<ExpertsBlock> experts_;
+  std::optional<ExpertsBlock> base_experts_;  // the same without low-rank pairs
   const Projection shared_gate_;  // [1, hidden]
 };
 

@@ -43,9 +43,9 @@ EmbeddingLayer::EmbeddingLayer(const Layer& layer, const Weights& weights, const
                                double dropout)
     : weight_(weights.Find(layer.name + ".embedding.weight")), parallel_(parallel), dropout_(dropout) {}
 
-at::Tensor EmbeddingLayer::Forward(const at::Tensor& anchor, const MicroBatch& batch) const {
-  const at::Tensor x = LookUp(anchor, batch.tokens, weight_, parallel_);
-  const auto dropout = HiddenDropout("embedding", dropout_, batch, parallel_);
+at::Tensor EmbeddingLayer::Forward(const at::Tensor& anchor, PassContext& pass) const {
+  const at::Tensor x = LookUp(anchor, pass.input.tokens, weight_, parallel_);
+  const auto dropout = HiddenDropout("embedding", dropout_, pass, parallel_);
   return dropout ? WithDropout(x, dropout) : x;
 }
 

@@ -17,7 +17,7 @@ at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weig
 class EmbeddingLayer : public RunningLayer {
  public:
   EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel, double dropout);
-  at::Tensor Forward(const at::Tensor& anchor, const MicroBatch& batch) const override;
+  at::Tensor Forward(const at::Tensor& anchor, PassContext& pass) const override;
 
  private:
   const Weight& weight_;  // [vocabulary / tp, hidden]

@@ -1,49 +1,89 @@
 #include "parallel/layers/head.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/linear.h"
+#include <algorithm>
+
+#include "core/base/error.h"
 #include "ops/rms_norm.h"
-#include "parallel/layers/cross_entropy.h"
 #include "parallel/layers/embedding.h"
-#include "parallel/tensor/collectives.h"
 
 namespace trireme {
+namespace {
 
-HeadLayer::HeadLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel)
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Nothing, with a gradient that is known: what is given to it backward is 1.
+struct KnownGradient : torch::autograd::Function<KnownGradient> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& gradient) {
+    context->save_for_backward({gradient});
+    return at::zeros({}, hidden.options().dtype(at::kFloat));
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& /*gradients*/) {
+    return {context->get_saved_variables()[0], at::Tensor()};
+  }
+};
+
+std::vector<at::Tensor> Detached(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> detached;
+  for (const at::Tensor& tensor : tensors) detached.push_back(tensor.detach());
+  return detached;
+}
+
+}  // namespace
+
+HeadLayer::HeadLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel)
     : spec_(std::get<HeadSpec>(layer.spec)),
-      parallel_(parallel),
+      parallel_(parallel.tensor),
+      context_(parallel.context),
       norm_(weights.FindOrNull(layer.name + ".norm.weight")),
       logits_(weights.Find(spec_.tied ? kEmbeddingWeight : layer.name + ".logits.weight")) {}
 
-at::Tensor HeadLayer::Forward(const at::Tensor& x, const MicroBatch& batch) const {
-  if (batch.cache != nullptr) return Logits(x, batch.wanted);
-  if (batch.ahead.empty()) return LossOf(x, batch, 1);
-  const std::vector<at::Tensor> depths = x.chunk(1 + static_cast<int64_t>(batch.ahead.size()));
-  std::vector<at::Tensor> losses = {LossOf(depths[0], batch, 1)};
-  for (size_t i = 0; i < batch.ahead.size(); ++i) {
-    losses.push_back(LossOf(depths[i + 1], batch.ahead[i], spec_.depth_weight));
+at::Tensor HeadLayer::Forward(const at::Tensor& x, PassContext& pass) const {
+  TRIREME_CHECK(pass.options.objective != nullptr && pass.output != nullptr) << "a head without an objective";
+  const std::vector<at::Tensor> hidden = HiddenStates(x, pass);
+  if (pass.options.wants.hidden) pass.output->hidden = hidden[0].detach();
+  std::vector<at::Tensor> gradients;
+  {
+    const at::NoGradGuard no_graph;
+    gradients = pass.options.objective->Run(StatesOf(hidden), pass);
   }
-  return at::stack(losses);
+  if (!pass.options.differentiate) return {};
+  TRIREME_CHECK(gradients.size() == hidden.size())
+      << "an objective gave " << gradients.size() << " gradients of " << hidden.size() << " hidden states";
+  std::vector<at::Tensor> values;
+  for (size_t i = 0; i < hidden.size(); ++i) values.push_back(KnownGradient::apply(hidden[i], gradients[i]));
+  return at::stack(values);
+}
+
+std::vector<at::Tensor> HeadLayer::HiddenStates(const at::Tensor& x, const PassContext& pass) const {
+  // Of a few tokens the norm is cheaper after they were picked.
+  const at::Tensor chosen = pass.options.objective->Select(pass);
+  if (chosen.defined()) return {Normalised(Enter(x, parallel_).index_select(0, chosen))};
+  std::vector<at::Tensor> states;
+  for (const at::Tensor& depth : x.chunk(1 + pass.mtp_depths())) {
+    states.push_back(Enter(Normalised(depth), parallel_));
+  }
+  return states;
 }
 
 at::Tensor HeadLayer::Normalised(const at::Tensor& x) const {
   return norm_ == nullptr ? x : RmsNorm(x, *norm_, spec_.norm_eps);
 }
 
-at::Tensor HeadLayer::LossOf(const at::Tensor& x, const MicroBatch& batch, double weight) const {
-  const at::Tensor hidden = Enter(Normalised(x), parallel_);
-  const CrossEntropyOptions options{
-      .vocabulary = spec_.vocabulary, .scale = batch.loss_scale, .gradient_weight = weight};
-  if (batch.evaluates) return LossAndHits(hidden, batch.labels, logits_, parallel_.group, options);
-  return ShardedCrossEntropy(hidden, batch.labels, logits_, parallel_.group, options);
-}
-
-at::Tensor HeadLayer::Logits(const at::Tensor& x, const at::Tensor& wanted) const {
-  const at::Tensor hidden = Normalised(Enter(x, parallel_).index_select(0, wanted));
-  const at::Tensor mine = Linear(hidden, logits_);  // [wanted, vocabulary / tp]
-  const at::Tensor shards = AllGatherRows(mine, parallel_.group).view({parallel_.size(), -1, mine.size(1)});
-  return shards.transpose(0, 1).flatten(1).narrow(1, 0, spec_.vocabulary);
+HeadStates HeadLayer::StatesOf(const std::vector<at::Tensor>& hidden) const {
+  const int64_t rows = logits_.value.size(0), first = parallel_.rank() * rows;
+  return {.hidden = Detached(hidden),
+          .weight = logits_,
+          .columns = {first, std::clamp<int64_t>(spec_.vocabulary - first, 0, rows)},
+          .vocabulary = spec_.vocabulary,
+          .mtp_weight = spec_.depth_weight,
+          .tensor = parallel_.group,
+          .context = context_.group};
 }
 
 }  // namespace trireme

@@ -23,37 +23,37 @@ LatentAttention::LatentAttention(const AttentionSpec& spec, const Projection::Pl
       kv_a_norm_(place.weights.Find(place.layer.name + ".attention.kv_a_norm.weight")),
       kv_b_(place, "attention.kv_b") {}
 
-at::Tensor LatentAttention::Queries(const LinearInput& x, const MicroBatch& batch) const {
+at::Tensor LatentAttention::Queries(const LinearInput& x, PassContext& pass) const {
   const auto by_way = [&] {
-    return query_b_.Forward(RmsNorm(query_a_.Forward(x, batch), *query_a_norm_, latent_.norm_eps), batch);
+    return query_b_.Forward(RmsNorm(query_a_.Forward(x, pass), *query_a_norm_, latent_.norm_eps), pass);
   };
-  const at::Tensor query = query_.there() ? query_.Forward(x, batch) : by_way();
+  const at::Tensor query = query_.there() ? query_.Forward(x, pass) : by_way();
   return query.view({-1, heads_, latent_.head_dim()});
 }
 
 // Neighbours that are turned together are put a half apart, in queries and keys alike: no score changes.
-at::Tensor LatentAttention::Turned(const at::Tensor& x, const MicroBatch& batch) const {
+at::Tensor LatentAttention::Turned(const at::Tensor& x, PassContext& pass) const {
   const at::Tensor halves =
       latent_.interleaved ? x.unflatten(-1, {latent_.turned_dim / 2, 2}).transpose(-2, -1).flatten(-2) : x;
-  return Rotate(halves.contiguous(), batch.TableFor(frequencies_, spec_.rope.magnitude));
+  return Rotate(halves.contiguous(), pass.TableFor(frequencies_, spec_.rope.magnitude));
 }
 
-at::Tensor LatentAttention::Forward(const LinearInput& x, const MicroBatch& batch) const {
-  const auto parts = Queries(x, batch).split_with_sizes({latent_.own_dim, latent_.turned_dim}, -1);
-  const at::Tensor query = at::cat({parts[0], Turned(parts[1], batch)}, -1);
-  const auto compressed = kv_a_.Forward(x, batch).split_with_sizes({latent_.kv_rank, latent_.turned_dim}, -1);
+at::Tensor LatentAttention::Forward(const LinearInput& x, PassContext& pass) const {
+  const auto parts = Queries(x, pass).split_with_sizes({latent_.own_dim, latent_.turned_dim}, -1);
+  const at::Tensor query = at::cat({parts[0], Turned(parts[1], pass)}, -1);
+  const auto compressed = kv_a_.Forward(x, pass).split_with_sizes({latent_.kv_rank, latent_.turned_dim}, -1);
   const at::Tensor normalised = RmsNorm(compressed[0].contiguous(), kv_a_norm_, latent_.norm_eps);
   const at::Tensor kv =
-      kv_b_.Forward(normalised, batch).view({-1, heads_, latent_.own_dim + latent_.value_dim});
+      kv_b_.Forward(normalised, pass).view({-1, heads_, latent_.own_dim + latent_.value_dim});
   const auto own = kv.split_with_sizes({latent_.own_dim, latent_.value_dim}, -1);
-  const at::Tensor shared = Turned(compressed[1].unsqueeze(1), batch);  // [tokens, 1, turned_dim]
+  const at::Tensor shared = Turned(compressed[1].unsqueeze(1), pass);  // [tokens, 1, turned_dim]
   const at::Tensor key = at::cat({own[0], shared.expand({-1, heads_, -1})}, -1);
   const auto by_row = [&](const at::Tensor& t) {  // [tokens, heads, dim] to [rows, heads, length, dim]
-    return t.view({batch.rows, batch.length, heads_, t.size(2)}).transpose(1, 2).contiguous();
+    return t.view({pass.input.rows, pass.input.length, heads_, t.size(2)}).transpose(1, 2).contiguous();
   };
   const Heads heads{by_row(query).unsqueeze(3), by_row(key), by_row(own[1].contiguous())};
-  if (batch.cache != nullptr) return batch.cache->Attend(layer_, heads, latent_.scale);
-  return ContextAttention(heads, latent_.scale, batch.context, parallel_.context);
+  if (pass.options.cache != nullptr) return pass.options.cache->Attend(layer_, heads, latent_.scale);
+  return ContextAttention(heads, latent_.scale, pass.input.context, parallel_.context);
 }
 
 }  // namespace trireme

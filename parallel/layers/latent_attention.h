@@ -15,12 +15,12 @@ class LatentAttention {
   LatentAttention(const AttentionSpec& spec, const Projection::Place& place, const LayerParallel& parallel);
 
   // x: all tokens, inside a tensor-parallel block. Returns [tokens, heads · value_dim of this rank].
-  at::Tensor Forward(const LinearInput& x, const MicroBatch& batch) const;
+  at::Tensor Forward(const LinearInput& x, PassContext& pass) const;
 
  private:
-  at::Tensor Queries(const LinearInput& x, const MicroBatch& batch) const;  // [tokens, heads, own | turned]
+  at::Tensor Queries(const LinearInput& x, PassContext& pass) const;  // [tokens, heads, own | turned]
   // x: [tokens, heads, turned_dim]
-  at::Tensor Turned(const at::Tensor& x, const MicroBatch& batch) const;
+  at::Tensor Turned(const at::Tensor& x, PassContext& pass) const;
 
   const std::string layer_;
   const AttentionSpec spec_;

@@ -25,28 +25,18 @@ struct Make {
     return std::make_unique<MtpLayer>(layer, weights, parallel, options);
   }
   std::unique_ptr<RunningLayer> operator()(const HeadSpec&) const {
-    return std::make_unique<HeadLayer>(layer, weights, parallel.tensor);
+    return std::make_unique<HeadLayer>(layer, weights, parallel);
   }
 };
 
 }  // namespace
 
-const RotaryTable& MicroBatch::TableFor(const std::vector<double>& frequencies, double magnitude) const {
-  std::vector<double> key = frequencies;
-  key.push_back(magnitude);
-  RotaryTable& table = tables[key];
-  if (table.cosine.defined()) return table;
-  table = MakeRotaryTable(positions, frequencies);
-  if (magnitude != 1) table = {table.cosine * magnitude, table.sine * magnitude};
-  return table;
-}
-
-std::shared_ptr<const Dropout> HiddenDropout(const std::string& place, double rate, const MicroBatch& batch,
+std::shared_ptr<const Dropout> HiddenDropout(const std::string& place, double rate, PassContext& pass,
                                              const TensorParallel& parallel) {
-  if (rate == 0 || !batch.dropout) return nullptr;
-  const at::Tensor rows = parallel.sequence ? ShareOf(batch.identities, parallel) : batch.identities;
+  if (rate == 0 || !pass.options.dropout) return nullptr;
+  const at::Tensor rows = parallel.sequence ? ShareOf(pass.input.identities, parallel) : pass.input.identities;
   return std::make_shared<const Dropout>(
-      Dropout{.rate = rate, .random = RandomStream(*batch.dropout, place), .rows = rows});
+      Dropout{.rate = rate, .random = RandomStream(*pass.options.dropout, place), .rows = rows});
 }
 
 std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights,

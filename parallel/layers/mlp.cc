@@ -14,8 +14,8 @@ MlpBlock::MlpBlock(const std::string& role, const Projection::Place& place, cons
       down_(place, role + ".down"),
       down_bias_(place.weights.FindOrNull(place.layer.name + "." + role + ".down.bias")) {}
 
-LinearInput MlpBlock::Up(const LinearInput& x, const MicroBatch& batch) const {
-  const at::Tensor gate_up = gate_up_.Forward(x, batch, gate_up_bias_);
+LinearInput MlpBlock::Up(const LinearInput& x, PassContext& pass) const {
+  const at::Tensor gate_up = gate_up_.Forward(x, pass, gate_up_bias_);
   LinearInput activated(SwiGlu(gate_up));
   if (recompute_) {
     activated.again = [gate_up = gate_up.detach()] {
@@ -26,8 +26,8 @@ LinearInput MlpBlock::Up(const LinearInput& x, const MicroBatch& batch) const {
   return activated;
 }
 
-at::Tensor MlpBlock::Down(const LinearInput& activated, const MicroBatch& batch) const {
-  return AddBias(Leave(down_.Forward(activated, batch), parallel_), down_bias_);
+at::Tensor MlpBlock::Down(const LinearInput& activated, PassContext& pass) const {
+  return AddBias(Leave(down_.Forward(activated, pass), parallel_), down_bias_);
 }
 
 }  // namespace trireme

@@ -18,12 +18,12 @@ class MlpBlock {
            bool recompute);
 
   // x: all tokens, inside the block; the result is outside it.
-  at::Tensor Forward(const LinearInput& x, const MicroBatch& batch) const {
-    return Down(Up(x, batch), batch);
+  at::Tensor Forward(const LinearInput& x, PassContext& pass) const {
+    return Down(Up(x, pass), pass);
   }
   // The same in two parts, with the hidden units of this rank between them.
-  LinearInput Up(const LinearInput& x, const MicroBatch& batch) const;
-  at::Tensor Down(const LinearInput& activated, const MicroBatch& batch) const;
+  LinearInput Up(const LinearInput& x, PassContext& pass) const;
+  at::Tensor Down(const LinearInput& activated, PassContext& pass) const;
 
  private:
   const TensorParallel& parallel_;

@@ -29,10 +29,10 @@ MtpLayer::MtpLayer(const Layer& layer, const Weights& weights, const LayerParall
       block_(BlockOf(layer), weights, parallel, options),
       norm_(weights.Find(layer.name + ".norm.weight")) {}
 
-at::Tensor MtpLayer::Forward(const at::Tensor& x, const MicroBatch& batch) const {
+at::Tensor MtpLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   const at::Tensor states = model_norm_ == nullptr ? x : RmsNorm(x, *model_norm_, norm_eps_);
-  if (batch.ahead.empty()) return states;
-  const MicroBatch& ahead = batch.ahead.at(static_cast<size_t>(spec_.depth - 1));
+  if (pass.mtp_depths() == 0) return states;
+  PassContext& ahead = pass.mtp(spec_.depth - 1);
   const int64_t tokens = states.size(0) / spec_.depth;
   const at::Tensor before = states.narrow(0, (spec_.depth - 1) * tokens, tokens);
   const at::Tensor own = block_.Forward(Join(before, ahead), ahead);
@@ -40,8 +40,8 @@ at::Tensor MtpLayer::Forward(const at::Tensor& x, const MicroBatch& batch) const
 }
 
 // Each rank joins its share of the tokens, whatever it holds.
-at::Tensor MtpLayer::Join(const at::Tensor& before, const MicroBatch& ahead) const {
-  const at::Tensor tokens = LookUp(before, ahead.tokens, embedding_, parallel_);
+at::Tensor MtpLayer::Join(const at::Tensor& before, PassContext& ahead) const {
+  const at::Tensor tokens = LookUp(before, ahead.input.tokens, embedding_, parallel_);
   const at::Tensor both =
       at::cat({RmsNorm(tokens, embedding_norm_, norm_eps_), RmsNorm(before, hidden_norm_, norm_eps_)}, 1);
   return GiveShare(Linear(TakeShare(both, parallel_), join_), parallel_);

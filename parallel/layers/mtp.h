@@ -15,12 +15,12 @@ class MtpLayer : public RunningLayer {
   // x: the hidden states of all depths before, one block of tokens behind the other; the first layer gets the
   // model's, not normalised. The result has this layer's behind them, all normalised. Where the batch has
   // nothing ahead, the layer adds none.
-  at::Tensor Forward(const at::Tensor& x, const MicroBatch& batch) const override;
+  at::Tensor Forward(const at::Tensor& x, PassContext& pass) const override;
   bool can_run_again() const override { return true; }
 
  private:
   // before: [tokens (or this rank's share), hidden].
-  at::Tensor Join(const at::Tensor& before, const MicroBatch& ahead) const;
+  at::Tensor Join(const at::Tensor& before, PassContext& ahead) const;
 
   const MtpSpec spec_;
   const double norm_eps_;

@@ -41,15 +41,16 @@ Projection::Projection(const Place& place, const std::string& role, const std::v
   if (split_inputs) first_input_ = place.tensor_rank * matrix->placement.LocalShape().back();
 }
 
-at::Tensor Projection::Forward(const LinearInput& x, const MicroBatch& batch, const Weight* bias) const {
+at::Tensor Projection::Forward(const LinearInput& x, PassContext& pass, const Weight* bias) const {
   const at::Tensor y = Linear(x, *weight_, bias);
-  return pairs_ ? AddLowRank(y, {.x = x, .dropout = DropoutOf(batch, batch.identities)}, *pairs_) : y;
+  if (!pairs_ || !pass.options.adapters) return y;
+  return AddLowRank(y, {.x = x, .dropout = DropoutOf(pass, pass.input.identities)}, *pairs_);
 }
 
-std::shared_ptr<const Dropout> Projection::DropoutOf(const MicroBatch& batch, const at::Tensor& rows) const {
-  if (!pairs_ || !batch.dropout || dropout_ == 0) return nullptr;
+std::shared_ptr<const Dropout> Projection::DropoutOf(PassContext& pass, const at::Tensor& rows) const {
+  if (!pairs_ || !pass.options.dropout || dropout_ == 0) return nullptr;
   return std::make_shared<const Dropout>(Dropout{.rate = dropout_,
-                                                 .random = RandomStream(*batch.dropout, weight_->name),
+                                                 .random = RandomStream(*pass.options.dropout, weight_->name),
                                                  .rows = rows,
                                                  .first_column = first_input_});
 }

@@ -28,12 +28,12 @@ class Projection {
 
   bool there() const { return weight_ != nullptr; }  // whether the layer has such a matrix
   // x: [tokens, in]; the batch's tokens, in their order, where inputs are dropped.
-  at::Tensor Forward(const LinearInput& x, const MicroBatch& batch, const Weight* bias = nullptr) const;
+  at::Tensor Forward(const LinearInput& x, PassContext& pass, const Weight* bias = nullptr) const;
 
   const Weight& weight() const { return *weight_; }
   const std::optional<LowRankWeights>& pairs() const { return pairs_; }
-  // What of the pairs' inputs is dropped in this batch, whose tokens are `rows`; nullptr: nothing.
-  std::shared_ptr<const Dropout> DropoutOf(const MicroBatch& batch, const at::Tensor& rows) const;
+  // What of the pairs' inputs is dropped in this pass, whose tokens are `rows`; nullptr: nothing.
+  std::shared_ptr<const Dropout> DropoutOf(PassContext& pass, const at::Tensor& rows) const;
 
  private:
   const Weight* weight_ = nullptr;

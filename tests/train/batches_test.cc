@@ -26,13 +26,13 @@ TEST(Batches, EveryRowIsOnOneRankAndEveryRankHasAsManyBatches) {
       std::map<int64_t, int> seen;
       size_t batches = 0;
       for (int rank = 0; rank < data_size; ++rank) {
-        const auto mine = MakeMicroBatches(
+        const auto mine = MakePassInputs(
             rows, {.micro_batch = micro_batch, .data_rank = rank, .data_size = data_size, .multiple = 4});
         if (rank > 0) {
           EXPECT_EQ(mine.size(), batches);
         }
         batches = mine.size();
-        for (const MicroBatch& batch : mine) {
+        for (const PassInput& batch : mine) {
           EXPECT_EQ(batch.length % 4, 0);
           EXPECT_EQ(batch.tokens.numel(), batch.rows * batch.length);
           const at::Tensor firsts = batch.tokens.view({batch.rows, batch.length}).select(1, 0);
@@ -45,31 +45,32 @@ TEST(Batches, EveryRowIsOnOneRankAndEveryRankHasAsManyBatches) {
 }
 
 TEST(Batches, LabelsAreTheNextTokens) {
-  const auto batches = MakeMicroBatches({{{5, 6, 7}, {5, -100, 7}}}, {.multiple = 4});
+  const std::vector<Row> rows = {{{5, 6, 7}, {5, -100, 7}}};
+  const auto batches = MakePassInputs(rows, {.multiple = 4});
   ASSERT_EQ(batches.size(), 1u);
   EXPECT_TRUE(at::equal(batches[0].tokens, at::tensor({5, 6, 7, 0}, at::kLong)));
   EXPECT_TRUE(at::equal(batches[0].labels, at::tensor({-100, 7, -100, -100}, at::kLong)));
   EXPECT_TRUE(at::equal(batches[0].positions, at::tensor({0, 1, 2, 3}, at::kLong)));
-  EXPECT_DOUBLE_EQ(batches[0].loss_scale, 1.0);
+  EXPECT_DOUBLE_EQ(TotalsOf(RowList(rows), std::vector<int64_t>{0}).per_trained(), 1.0);
 }
 
 TEST(Batches, DocumentsOfPackedRowsDoNotSeeEachOther) {
   const Row packed{{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}, {0, 2}};
   EXPECT_EQ(TrainedTokens({packed}), 3);  // not the first of either document
-  const MicroBatch batch = MakeMicroBatches({packed}, {.multiple = 8})[0];
+  const PassInput batch = MakePassInputs({packed}, {.multiple = 8})[0];
   EXPECT_TRUE(at::equal(batch.labels, at::tensor({2, -100, 4, 5, -100, -100, -100, -100}, at::kLong)));
   EXPECT_TRUE(at::equal(batch.positions.narrow(0, 0, 5), at::tensor({0, 1, 0, 1, 2}, at::kLong)));
   EXPECT_EQ(batch.real.sum().item<int64_t>(), 5);
   EXPECT_FALSE(batch.context->plain());
-  EXPECT_DOUBLE_EQ(batch.loss_scale, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(TotalsOf(RowList({packed}), std::vector<int64_t>{0}).per_trained(), 1.0 / 3);
 }
 
 // Depth 2 of a document: token and label stand two further on; what would stand behind its end is not there.
-TEST(Batches, WhatIsAheadStaysInItsDocument) {
+TEST(Batches, FurtherTokensStayInTheirDocument) {
   const Row packed{{1, 2, 3, 4, 5, 6}, {1, 2, 3, -100, 5, 6}, {0, 2}};
-  std::vector<MicroBatch> batches = MakeMicroBatches({packed}, {.multiple = 8, .dropout = 7, .depths = 2});
-  ASSERT_EQ(batches[0].ahead.size(), 2u);
-  const MicroBatch &one = batches[0].ahead[0], &two = batches[0].ahead[1];
+  const std::vector<PassInput> batches = MakePassInputs({packed}, {.multiple = 8, .mtp_depths = 2});
+  ASSERT_EQ(batches[0].mtp.size(), 2u);
+  const PassInput &one = batches[0].mtp[0], &two = batches[0].mtp[1];
   EXPECT_TRUE(at::equal(one.tokens, at::tensor({2, 0, 4, 5, 6, 0, 0, 0}, at::kLong)));
   EXPECT_TRUE(at::equal(one.labels, at::tensor({-100, -100, 5, 6, -100, -100, -100, -100}, at::kLong)));
   EXPECT_TRUE(at::equal(two.tokens, at::tensor({0, 0, 5, 6, 0, 0, 0, 0}, at::kLong)));
@@ -77,20 +78,37 @@ TEST(Batches, WhatIsAheadStaysInItsDocument) {
   EXPECT_TRUE(at::equal(two.sequence, at::tensor({-1, -1, 1, 1, -1, -1, -1, -1}, at::kLong)));
   EXPECT_TRUE(at::equal(two.positions, batches[0].positions));
   EXPECT_TRUE(at::equal(two.identities, batches[0].identities));
-  EXPECT_EQ(two.dropout, 7u);
-  const at::Tensor counts = CountAhead(batches, {.depths = 2});
+  const at::Tensor counts = CountMtp(batches, {.mtp_depths = 2});
   EXPECT_TRUE(at::equal(counts, at::tensor({2, 4, 1, 2}, at::kInt).view({2, 2})));
-  ScaleAhead(batches, counts * 2);
-  EXPECT_DOUBLE_EQ(batches[0].ahead[1].loss_scale, 0.5);
-  EXPECT_DOUBLE_EQ(batches[0].ahead[0].token_scale, 1.0 / 8);
+  const std::vector<BatchTotals> totals = MtpTotals(counts * 2);
+  EXPECT_DOUBLE_EQ(totals[1].per_trained(), 0.5);
+  EXPECT_DOUBLE_EQ(totals[0].per_token(), 1.0 / 8);
+}
+
+// A weight stands at its label, and documents know their sample, told apart over all rows of the step.
+TEST(Batches, RowsBringWeightsAndSamples) {
+  const Row pair{{1, 2, 3, 4, 5}, {1, 2, -100, 4, 5}, {0, 3}, {9, 0.5F, 9, 9, -2}, {0, 0}};
+  const Row single{{6, 7}, {6, 7}, {}, {9, 3}};
+  const std::vector<PassInput> inputs = MakePassInputs({pair, single}, {.micro_batch = 2, .multiple = 8});
+  ASSERT_EQ(inputs.size(), 1u);
+  const at::Tensor trained = inputs[0].labels.ne(kNotTrained).nonzero().squeeze(1);
+  EXPECT_TRUE(at::equal(trained, at::tensor({0, 3, 8}, at::kLong)));
+  EXPECT_TRUE(at::equal(inputs[0].weights.index_select(0, trained), at::tensor({0.5F, -2.0F, 3.0F})));
+  ASSERT_EQ(inputs[0].samples.size(), 3u);
+  EXPECT_EQ(inputs[0].samples[0], inputs[0].samples[1]);
+  EXPECT_NE(inputs[0].samples[0], inputs[0].samples[2]);
+  // The same whatever the micro batches.
+  const std::vector<PassInput> apart = MakePassInputs({pair, single}, {.multiple = 8});
+  ASSERT_EQ(apart.size(), 2u);
+  EXPECT_EQ(apart[1].samples, std::vector<int64_t>{inputs[0].samples[2]});
 }
 
 TEST(Batches, ContextRanksShareEachRow) {
   const Row row{{1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 8}};
   std::vector<at::Tensor> tokens;
   for (int rank : {0, 1}) {
-    const MicroBatch batch =
-        MakeMicroBatches({row}, {.multiple = 8, .context = {.ring = 2, .rank = rank}})[0];
+    const PassInput batch =
+        MakePassInputs({row}, {.multiple = 8, .context = {.ring = 2, .rank = rank}})[0];
     EXPECT_EQ(batch.length, 4);
     tokens.push_back(batch.tokens);
     EXPECT_TRUE(at::equal(batch.positions, at::tensor(rank == 0 ? std::vector<int64_t>{0, 1, 6, 7}

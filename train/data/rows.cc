@@ -1,5 +1,7 @@
 #include "train/data/rows.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 
 #include "core/base/error.h"
@@ -53,6 +55,40 @@ void CheckStarts(const Row& row, const std::string& where) {
   }
 }
 
+std::vector<float> ReadWeights(const Json& object, size_t tokens, const std::string& where) {
+  const Json& list = object.at("weights");
+  if (!list.is_array() || list.size() != tokens) {
+    throw InputError(where, ": weights: wanted a list of ", tokens, " numbers, one per label");
+  }
+  std::vector<float> weights;
+  for (const Json& weight : list) {
+    if (!weight.is_number() || !std::isfinite(weight.get<float>())) {
+      throw InputError(where, ": weights has ", weight.dump(), "; wanted finite numbers");
+    }
+    weights.push_back(weight.get<float>());
+  }
+  return weights;
+}
+
+void CheckSamples(const Row& row, const std::string& where) {
+  const size_t documents = std::max<size_t>(row.starts.size(), 1);
+  if (!row.samples.empty() && row.samples.size() != documents) {
+    throw InputError(where, ": ", row.samples.size(), " samples for ", documents,
+                     " documents; wanted one per document");
+  }
+  for (const int64_t sample : row.samples) {
+    if (sample < 0 || sample >= static_cast<int64_t>(documents)) {
+      throw InputError(where, ": samples has ", sample, "; wanted numbers from 0 to ", documents - 1);
+    }
+  }
+}
+
+void CheckAllWeighted(const std::vector<Row>& rows, const std::string& path) {
+  const auto weighted = std::count_if(rows.begin(), rows.end(), [](const Row& row) { return !row.weights.empty(); });
+  if (weighted == 0 || weighted == std::ssize(rows)) return;
+  throw InputError(path, ": ", weighted, " of ", rows.size(), " rows have weights; wanted all or none");
+}
+
 // Calls take(object, where) for every line that is not blank; a file without any is refused.
 template <typename Take>
 void ForEachObject(const std::string& path, const Take& take) {
@@ -80,8 +116,12 @@ std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary) {
     if (object.contains("starts")) row.starts = ReadIds(object, "starts", where);
     CheckRow(row, vocabulary, where);
     CheckStarts(row, where);
+    if (object.contains("weights")) row.weights = ReadWeights(object, row.labels.size(), where);
+    if (object.contains("samples")) row.samples = ReadIds(object, "samples", where);
+    CheckSamples(row, where);
     rows.push_back(std::move(row));
   });
+  CheckAllWeighted(rows, path);
   return rows;
 }
 

@@ -16,6 +16,11 @@ struct Row {
   // Where each document of a packed row begins, the first at 0; empty: the row is one document. Documents do
   // not see each other, and no label is learnt across a border.
   std::vector<int64_t> starts = {};
+  // By label, for objectives that weigh each token: what its log-probability counts; empty: the data has none.
+  std::vector<float> weights = {};
+  // Of each document: the row's sample that it belongs to, from 0 on (both sides of a pair, all of a group); empty:
+  // each is one of its own.
+  std::vector<int64_t> samples = {};
 };
 
 // Rows by index, the same on every rank. Only Read touches a row's tokens.
@@ -42,8 +47,8 @@ class RowList : public RowSource {
   std::vector<Row> rows_;
 };
 
-// One {"input_ids": […], "labels": […]} a line. Refuses, with file and line, what is no row, an empty one,
-// and an id outside [0, vocabulary).
+// One {"input_ids": […], "labels": […]} per line, with "starts", "weights" and "samples" where it has them. Refuses,
+// with file and line, what is no row, an empty one, an id outside [0, vocabulary), and weights on some rows only.
 std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary);
 
 // One {"input_ids": […]} a line, whatever else stands there; refused as above.

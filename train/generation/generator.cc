@@ -6,11 +6,10 @@
 #include <chrono>
 
 #include "core/base/error.h"
-#include "core/tensor/dtype.h"
-#include "parallel/executor/model.h"
+#include "parallel/layers/key_value_cache.h"
+#include "parallel/objectives/next_token_logits.h"
 #include "parallel/tensor/collectives.h"
-#include "train/load_weights.h"
-#include "train/run_site.h"
+#include "session/session.h"
 
 namespace trireme {
 namespace {
@@ -38,7 +37,8 @@ int64_t CommonLength(const Tokens& a, const Tokens& b) {
 
 // One pass over the living rows: each row's next tokens, padded at their end.
 struct Pass {
-  MicroBatch batch;
+  PassInput batch;
+  at::Tensor wanted;  // [slots] the last token of each row
   CachedRows cached;
 
   Pass(const std::vector<const RowState*>& rows, int64_t slots) {
@@ -48,13 +48,13 @@ struct Pass {
       batch.length = std::max(batch.length, static_cast<int64_t>(row->next.size()));
     }
     cached = {Tokens(slots, 0), Tokens(slots, 0)};
-    Tokens tokens(slots * batch.length, 0), positions(tokens), wanted(slots, 0);
+    Tokens tokens(slots * batch.length, 0), positions(tokens), last(slots, 0);
     std::vector<uint8_t> real(tokens.size(), 0);
     for (const RowState* row : rows) {
       const auto count = static_cast<int64_t>(row->next.size()), begin = row->slot * batch.length;
       cached.past[row->slot] = row->past;
       cached.fresh[row->slot] = count;
-      wanted[row->slot] = begin + count - 1;
+      last[row->slot] = begin + count - 1;
       for (int64_t i = 0; i < count; ++i) {
         tokens[begin + i] = row->next[i];
         positions[begin + i] = row->past + i;
@@ -63,12 +63,12 @@ struct Pass {
     }
     batch.tokens = at::tensor(tokens, at::kLong);
     batch.positions = at::tensor(positions, at::kLong);
-    batch.wanted = at::tensor(wanted, at::kLong);
+    wanted = at::tensor(last, at::kLong);
     batch.real = at::tensor(real, at::kByte).to(at::kBool);
   }
 
   void MoveTo(const at::Device& device) {
-    for (at::Tensor* tensor : {&batch.tokens, &batch.positions, &batch.wanted, &batch.real}) {
+    for (at::Tensor* tensor : {&batch.tokens, &batch.positions, &wanted, &batch.real}) {
       *tensor = tensor->to(device);
     }
   }
@@ -85,22 +85,16 @@ void RefuseUngeneratable(const Config& config) {
 
 class Generator::Parts {
  public:
-  Parts(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job)
-      : site_(config, plan, job),
-        tensor_(site_.groups->Get("tp")),
-        replica_(plan.grids.dense.Coordinate(job.rank(), "dp")),
-        replicas_(plan.grids.dense.Size("dp")),
-        row_multiple_(HasExperts(graph) ? tensor_.size() : 1),  // experts share tokens out over these ranks
+  explicit Parts(Session& session)
+      : session_(session),
+        tensor_(session.groups().Get("tp")),
+        replica_(session.Coordinate("dp")),
+        replicas_(session.plan().grids.dense.Size("dp")),
+        // Sequence parallelism and experts share tokens out over these ranks.
+        row_multiple_(HasExperts(session.graph()) || session.config().parallel().sequence() ? tensor_.size() : 1),
         // Values that other data-parallel ranks hold, or experts, are there only where all work at once.
-        together_(HasExperts(graph) || config.parallel().zero() == 3),
-        model_(graph, {plan.grids, job.rank(), plan.placement, plan.stages}, *site_.groups,
-               {.type = ToTorch(DTypeOf(config.model())),
-                .device = site_.tensors.torch(),
-                .zero = config.parallel().zero() == 3 ? 3 : 0,
-                .sequence = false,  // one token a row does not divide
-                .trained = false}) {}
+        together_(HasExperts(session.graph()) || session.config().parallel().zero() == 3) {}
 
-  Model& model() { return model_; }
   const GenerationTimes& times() const { return times_; }
 
   // The rows from `first` on, as many as all replicas take at once.
@@ -171,8 +165,8 @@ class Generator::Parts {
       const at::Tensor logits = Logits(mine);
       if (logits.defined() && tensor_.rank() == 0) Sample(rows, logits, sampling, chosen.data_ptr<int64_t>());
     }
-    chosen = chosen.to(site_.tensors.torch());
-    StartAllReduce(chosen, site_.groups->Get("world")).WaitOnHost();
+    chosen = chosen.to(session_.tensors().torch());
+    StartAllReduce(chosen, session_.world()).WaitOnHost();
     chosen = chosen.to(at::kCPU);
     return Tokens(chosen.data_ptr<int64_t>(), chosen.data_ptr<int64_t>() + chosen.numel());
   }
@@ -180,10 +174,12 @@ class Generator::Parts {
   at::Tensor Logits(const std::vector<const RowState*>& mine) {
     const at::NoGradGuard no_graph;
     Pass pass(mine, std::ssize(held_));
-    pass.MoveTo(site_.tensors.torch());
+    pass.MoveTo(session_.tensors().torch());
     cache_.Begin(pass.cached);
-    pass.batch.cache = &cache_;
-    return model_.Infer(pass.batch, site_.groups->Get("pp"));
+    const NextTokenLogits objective(pass.wanted);
+    PassBatch batch({std::move(pass.batch)}, {.objective = &objective, .differentiate = false, .cache = &cache_});
+    session_.Infer(batch);
+    return batch.result().outputs[0].logits;
   }
 
   // One rank of each replica draws; the sum over all ranks hands it to them.
@@ -207,25 +203,18 @@ class Generator::Parts {
     (prompt ? times_.prompt_seconds : times_.new_seconds) += seconds;
   }
 
-  RunSite site_;
+  Session& session_;
   Communicator& tensor_;
   const int replica_, replicas_;
   const int64_t row_multiple_;
   const bool together_;
-  Model model_;
   KeyValueCache cache_;
   std::vector<Tokens> held_;  // [slots] tokens whose keys and values the cache has
   GenerationTimes times_;
 };
 
-Generator::Generator(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job,
-                     const ModelFiles& files)
-    : parts_(std::make_unique<Parts>(config, graph, plan, job)) {
-  const bool random = config.model().init() == MODEL_INIT_RANDOM;
-  FillBuckets(parts_->model().buckets(), graph, job.rank(),
-              {.directory = random ? "" : files.directory,
-               .seed = static_cast<uint64_t>(config.run().seed()),
-               .adapter = files.adapter});
+Generator::Generator(Session& session) : parts_(std::make_unique<Parts>(session)) {
+  RefuseUngeneratable(session.config());
 }
 
 Generator::~Generator() = default;

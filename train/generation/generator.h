@@ -1,6 +1,6 @@
-// Generator: a job's model as one that writes: weights only, a key-value cache, token after token for many
-// rows at once, under any layout but context parallel. Which tokens end a row, and what becomes of them, is
-// the caller's. No torch in this header.
+// Generator: a session's model as one that writes: a key-value cache, token after token for many rows at once, under
+// any layout but context parallel. Borrows the weights as they are, so that a run may sample from the model it trains.
+// Which tokens end a row, and what becomes of them, is the caller's. No torch in this header.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/tensor_source.h"
-#include "core/comm/job.h"
 #include "core/config.pb.h"
-#include "parallel/graph/graph.h"
 #include "train/generation/sampler.h"
-#include "train/run_plan.h"
 
 namespace trireme {
+
+class Session;
 
 // Gets each new token of each row, on every rank, in the same order; returns whether the row goes on.
 using TakeToken = std::function<bool(size_t row, int64_t token)>;
@@ -35,17 +33,10 @@ struct GenerationOptions {
 // Refuses a configuration that generation does not run under.
 void RefuseUngeneratable(const Config& config);
 
-struct ModelFiles {
-  std::string directory;
-  const TensorSource* adapter = nullptr;
-};
-
 class Generator {
  public:
-  // Collective. `job` and `graph` outlive it. Weights are the directory's, or with model.init random drawn
-  // from run.seed; those of the graph's adapter are its own.
-  Generator(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job,
-            const ModelFiles& files);
+  // `session` outlives it.
+  explicit Generator(Session& session);
   ~Generator();
 
   // Collective. Rows of at least one token; data-parallel ranks share them out.

@@ -17,6 +17,8 @@ const Device& TestDevice();
 
 // One group over all ranks, made once and used by many tests.
 Communicator& World();
+// Another of this rank alone.
+Communicator& Alone();
 
 template <typename T>
 DeviceBuffer ToDevice(const std::vector<T>& values) {

@@ -40,19 +40,24 @@ int Run(int argc, char** argv) {
   return status;
 }
 
+// Every rank is a data-parallel one: its tensor-parallel group is itself.
+CommunicatorSet& Groups() {
+  if (!the_world) {
+    const Grids grids = MakeGrids(the_job->world(), {});
+    const GroupPlan plan(grids, {{.name = "world", .axes = {"tp", "cp", "dp", "pp"}, .buffer_mb = 16},
+                                 {.name = "alone", .axes = {"tp"}, .buffer_mb = 16}});
+    the_world = std::make_unique<CommunicatorSet>(*the_job, *the_device, plan, CommOptions{});
+  }
+  return *the_world;
+}
+
 }  // namespace
 
 Job& TestJob() { return *the_job; }
 const Device& TestDevice() { return *the_device; }
 
-Communicator& World() {
-  if (!the_world) {
-    const Grids grids = MakeGrids(TestJob().world(), {});
-    const GroupPlan plan(grids, {{.name = "world", .axes = {"tp", "cp", "dp", "pp"}, .buffer_mb = 16}});
-    the_world = std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{});
-  }
-  return the_world->Get("world");
-}
+Communicator& World() { return Groups().Get("world"); }
+Communicator& Alone() { return Groups().Get("alone"); }
 
 }  // namespace trireme
 

@@ -1,4 +1,4 @@
-#include "train/run_site.h"
+#include "session/site.h"
 
 #include "core/base/process.h"
 #include "core/device/cann_info.h"
@@ -24,7 +24,7 @@ TensorDevice TensorDeviceFor(const Config& config, Device& device) {
 
 }  // namespace
 
-RunSite::RunSite(const Config& config, const RunPlan& plan, Job& job, Trace* trace)
+Site::Site(const Config& config, const RunPlan& plan, Job& job, Trace* trace)
     : device(Device::ForLocalRank(job.local_rank())),
       tensors(TensorDeviceFor(config, device)),
       groups(std::make_unique<CommunicatorSet>(job, device, plan.groups,

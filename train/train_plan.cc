@@ -1,5 +1,5 @@
 // The checks, in the order in which a user can answer them: layout, files, model, schedule, stages, memory.
-#include "launch/train_plan.h"
+#include "train/train_plan.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,10 +9,9 @@
 
 #include "checkpoint/hf_directory.h"
 #include "core/base/error.h"
-#include "models/families.h"
 #include "train/data/source_name.h"
 #include "train/learning_rate.h"
-#include "train/tuning.h"
+#include "session/model_graph.h"
 
 namespace trireme {
 namespace {
@@ -36,14 +35,8 @@ void CheckFiles(const Config& config) {
 }
 
 LayerGraph ReadModel(const Config& config) {
-  const ModelConfig& model = config.model();
-  if (model.path().empty()) {
-    throw InputError("model.path is empty; write the directory of a Hugging Face model");
-  }
-  LayerGraph graph = BuildGraph(HfConfig::Read(model.path()));
-  if (model.init() == MODEL_INIT_WEIGHTS) const HfDirectory weights(model.path());
-  ApplyMultiToken(graph, config);
-  ApplyTuning(graph, config.tuning());
+  LayerGraph graph = ReadGraph(config);
+  if (config.model().init() == MODEL_INIT_WEIGHTS) const HfDirectory weights(config.model().path());
   return graph;
 }
 

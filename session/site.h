@@ -1,4 +1,4 @@
-// RunSite: where a rank of a run works: its device, what its tensors are computed on, its groups. Also sets
+// Site: where a rank of a run works: its device, what its tensors are computed on, its groups. Also sets
 // what holds for the whole process. Knows no model.
 #pragma once
 
@@ -9,15 +9,15 @@
 #include "core/config.pb.h"
 #include "core/device/device.h"
 #include "core/tensor/tensor_device.h"
-#include "train/run_plan.h"
+#include "session/run_plan.h"
 
 namespace trireme {
 
 class Trace;
 
-struct RunSite {
+struct Site {
   // Collective. `job` outlives it; `trace` may be null.
-  RunSite(const Config& config, const RunPlan& plan, Job& job, Trace* trace = nullptr);
+  Site(const Config& config, const RunPlan& plan, Job& job, Trace* trace = nullptr);
 
   Device device;
   TensorDevice tensors;

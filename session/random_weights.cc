@@ -1,4 +1,4 @@
-#include "train/random_weights.h"
+#include "session/random_weights.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

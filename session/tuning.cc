@@ -1,4 +1,4 @@
-#include "train/tuning.h"
+#include "session/tuning.h"
 
 #include <algorithm>
 #include <string>

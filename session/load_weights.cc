@@ -1,4 +1,4 @@
-#include "train/load_weights.h"
+#include "session/load_weights.h"
 
 #include <ATen/ATen.h>
 
@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/tensor/dtype.h"
-#include "train/random_weights.h"
+#include "session/random_weights.h"
 
 namespace trireme {
 namespace {

@@ -3,7 +3,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "launch/train_plan.h"
+#include "train/train_plan.h"
 #include "parallel/graph/costs.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/schedule/draw.h"

@@ -1,6 +1,6 @@
 // The plan of a run, in one process: every refusal with its words, and what the text shows. The command
 // itself is run by tests/scripts/dry_run_test.
-#include "launch/train_plan.h"
+#include "train/train_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/run_plan.h"
+#include "session/run_plan.h"
 
 #include "core/base/error.h"
 #include "core/config/schema.h"

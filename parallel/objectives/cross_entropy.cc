@@ -1,0 +1,88 @@
+#include "parallel/objectives/cross_entropy.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "core/base/error.h"
+#include "ops/linear.h"
+#include "parallel/objectives/vocabulary.h"
+#include "parallel/tensor/collectives.h"
+
+namespace trireme {
+namespace {
+
+constexpr char kLoss[] = "loss";
+constexpr char kCorrect[] = "correct";
+
+// How many tokens have their label's logit as the first of the largest ones.
+at::Tensor CountCorrect(const LogitChunk& chunk, const at::Tensor& largest, const HeadStates& head) {
+  constexpr double kNone = -std::numeric_limits<float>::infinity();
+  // Token ids, negative so that the largest is the first; fp32 counts that far.
+  at::Tensor first = at::full_like(largest, kNone);
+  if (head.columns.count > 0) {
+    const at::Tensor columns = chunk.logits.narrow(1, 0, head.columns.count);
+    const at::Tensor index = columns.argmax(1, /*keepdim=*/true);
+    const at::Tensor value = columns.gather(1, index).squeeze(1).to(at::kFloat);
+    first = (index.squeeze(1) + head.columns.first).to(at::kFloat).neg_();
+    first.masked_fill_(largest.gt(value), kNone);
+  }
+  AllReduce(first, head.tensor, ReduceOp::kMax);
+  return first.neg().eq(chunk.labels.to(at::kFloat)).sum().to(at::kFloat);
+}
+
+}  // namespace
+
+std::string MtpLossName(int64_t depth) { return "mtp_loss/" + std::to_string(depth); }
+
+std::vector<std::string> CrossEntropy::SumNames(int64_t mtp_depths) const {
+  std::vector<std::string> names = {kLoss};
+  for (int64_t depth = 1; depth <= mtp_depths; ++depth) names.push_back(MtpLossName(depth));
+  if (options_.count_correct) names.push_back(kCorrect);
+  return names;
+}
+
+struct CrossEntropy::Part {
+  const at::Tensor& hidden;  // [tokens, hidden]
+  std::string name;          // of its loss
+  double weight = 1;         // in the gradient
+};
+
+std::vector<at::Tensor> CrossEntropy::Run(const HeadStates& head, PassContext& pass) const {
+  TRIREME_CHECK(!(options_.count_correct && pass.options.differentiate))
+      << "predictions are counted in evaluations only";
+  std::vector<at::Tensor> gradients = {RunDepth(head, {head.hidden.at(0), kLoss}, pass, *pass.output)};
+  for (int64_t depth = 0; depth < pass.mtp_depths(); ++depth) {
+    const Part part{head.hidden.at(static_cast<size_t>(depth) + 1), MtpLossName(depth + 1), head.mtp_weight};
+    gradients.push_back(RunDepth(head, part, pass.mtp(depth), *pass.output));
+  }
+  return gradients;
+}
+
+at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, const PassContext& pass,
+                                  PassOutput& output) const {
+  const bool differentiate = pass.options.differentiate;
+  const double scale = pass.totals.per_trained();
+  const TrainedTokens trained(part.hidden, pass.input.labels);
+  const LogitChunks chunks(trained, head.weight.value,
+                           options_.chunk_bytes > 0 ? options_.chunk_bytes : kChunkBytes);
+  const at::Tensor gradient = differentiate ? at::empty_like(trained.inputs) : at::Tensor();
+  const at::Tensor loss = at::zeros({}, part.hidden.options().dtype(at::kFloat)), correct = at::zeros_like(loss);
+  for (int64_t i = 0; i < chunks.count(); ++i) {
+    const LogitChunk chunk = chunks.Make(i);
+    const ChunkStatistics statistics = StatisticsOf(chunk, head);
+    loss.add_((statistics.log_sum_exp - statistics.picked).sum());
+    if (options_.count_correct) correct.add_(CountCorrect(chunk, statistics.largest, head));
+    if (!differentiate) continue;
+    LogitsToGradient(chunk.logits, chunk.labels, head.columns, statistics.log_sum_exp, scale * part.weight);
+    at::Tensor own = gradient.narrow(0, chunk.begin, chunk.size());
+    at::mm_out(own, chunk.logits, head.weight.value);
+    AddWeightGradient(head.weight, chunk.logits, chunk.inputs);
+  }
+  output.Add(part.name, loss.mul_(scale));
+  if (options_.count_correct) output.Add(kCorrect, correct);
+  if (!differentiate) return {};
+  return at::zeros_like(part.hidden).index_copy_(0, trained.positions, gradient);
+}
+
+}  // namespace trireme

@@ -1,0 +1,116 @@
+#include "parallel/objectives/log_probs.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "ops/linear.h"
+#include "parallel/tensor/collectives.h"
+
+namespace trireme {
+namespace {
+
+// out = in · factors, row by row, in fp32 before it is rounded. In blocks: ATen would make whole fp32 copies.
+void ScaleRows(const at::Tensor& out, const at::Tensor& in, const at::Tensor& factors) {
+  constexpr int64_t kBlock = 128;
+  for (int64_t begin = 0; begin < in.size(0); begin += kBlock) {
+    const int64_t size = std::min(kBlock, in.size(0) - begin);
+    const at::Tensor rows = in.narrow(0, begin, size), factor = factors.narrow(0, begin, size).unsqueeze(1);
+    out.narrow(0, begin, size).copy_(rows * factor);
+  }
+}
+
+// The gradients of one micro batch, chunk by chunk. A token's weight scales a row of the hidden states' gradient and a
+// row of the weight gradient's input instead of its logits: they are many more.
+class GradientChunks {
+ public:
+  GradientChunks(const HeadStates& head, const TrainedTokens& trained, bool wanted)
+      : head_(head), hidden_(wanted ? at::empty_like(trained.inputs) : at::Tensor()) {}
+
+  // weights: [trained]; log_sum_exp: [tokens of the chunk]. Uses the chunk's logits up.
+  void Add(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp) {
+    // softmax - [column is the label]: minus the gradient of log p.
+    LogitsToGradient(chunk.logits, chunk.labels, head_.columns, log_sum_exp, 1);
+    const at::Tensor minus = weights.narrow(0, chunk.begin, chunk.size()).neg();
+    at::Tensor own = hidden_.narrow(0, chunk.begin, chunk.size());
+    at::mm_out(own, chunk.logits, head_.weight.value);
+    ScaleRows(own, own, minus);
+    if (!head_.weight.trained()) return;
+    const at::Tensor scaled = at::empty_like(chunk.inputs);
+    ScaleRows(scaled, chunk.inputs, minus);
+    AddWeightGradient(head_.weight, chunk.logits, scaled);
+  }
+
+  const at::Tensor& hidden() const { return hidden_; }  // [trained, hidden]
+
+ private:
+  const HeadStates& head_;
+  const at::Tensor hidden_;
+};
+
+void GiveWanted(const LabelLogProbs& found) {
+  const PassWants& wants = found.pass.options.wants;
+  PassOutput& output = *found.pass.output;
+  if (wants.log_probs) {
+    output.log_probs = AtTheirPositions(found.values, found.tokens, found.head.hidden[0].size(0));
+  }
+  if (wants.sequence_log_probs) output.sequence_log_probs = found.SumsBySequence();
+}
+
+}  // namespace
+
+at::Tensor LabelLogProbs::SumsBySequence() const {
+  at::Tensor sums = at::zeros({pass.input.sequences}, values.options());
+  sums.index_add_(0, pass.input.sequence.index_select(0, tokens.positions), values);
+  AllReduce(sums, head.context);
+  return sums;
+}
+
+at::Tensor LabelLogProbs::OfEachToken(const at::Tensor& by_sequence) const {
+  return by_sequence.index_select(0, pass.input.sequence.index_select(0, tokens.positions));
+}
+
+std::vector<at::Tensor> LogProbObjective::Run(const HeadStates& head, PassContext& pass) const {
+  TRIREME_CHECK(pass.mtp_depths() == 0) << "log-probabilities of further tokens are nobody's objective";
+  const bool differentiate = pass.options.differentiate;
+  const at::Tensor& hidden = head.hidden.at(0);
+  const TrainedTokens trained(hidden, pass.input.labels);
+  const LogitChunks chunks(trained, head.weight.value, chunk_bytes_);
+  const at::Tensor known = KnownWeights(trained, pass);
+  const at::Tensor log_probs = at::empty({trained.size()}, hidden.options().dtype(at::kFloat));
+  const at::Tensor log_sum_exp = at::empty_like(log_probs);
+  GradientChunks gradients(head, trained, differentiate);
+  for (int64_t i = 0; i < chunks.count(); ++i) {
+    const LogitChunk chunk = chunks.Make(i);
+    const ChunkStatistics statistics = StatisticsOf(chunk, head);
+    log_sum_exp.narrow(0, chunk.begin, chunk.size()).copy_(statistics.log_sum_exp);
+    log_probs.narrow(0, chunk.begin, chunk.size()).copy_(statistics.picked - statistics.log_sum_exp);
+    if (differentiate && known.defined()) gradients.Add(chunk, known, statistics.log_sum_exp);
+  }
+  const LabelLogProbs found{log_probs, trained, head, pass};
+  GiveWanted(found);
+  const at::Tensor weights = Weigh(found);
+  if (!differentiate) return {{}};
+  for (int64_t i = chunks.count() - 1; i >= 0 && !known.defined(); --i) {
+    const LogitChunk chunk = i == chunks.count() - 1 ? chunks.Again(i) : chunks.Make(i);
+    gradients.Add(chunk, weights, log_sum_exp.narrow(0, chunk.begin, chunk.size()));
+  }
+  return {at::zeros_like(hidden).index_copy_(0, trained.positions, gradients.hidden())};
+}
+
+std::vector<std::string> WeightedLogProbs::SumNames(int64_t /*mtp_depths*/) const { return {"loss"}; }
+
+at::Tensor WeightedLogProbs::KnownWeights(const TrainedTokens& tokens, const PassContext& pass) const {
+  const at::Tensor& weights = pass.input.weights;
+  if (weights.defined()) return weights.index_select(0, tokens.positions).neg();
+  return at::full({tokens.size()}, -pass.totals.per_trained(), tokens.inputs.options().dtype(at::kFloat));
+}
+
+at::Tensor WeightedLogProbs::Weigh(const LabelLogProbs& log_probs) const {
+  const at::Tensor weights = KnownWeights(log_probs.tokens, log_probs.pass);
+  log_probs.pass.output->Add("loss", (weights * log_probs.values).sum());
+  return weights;
+}
+
+}  // namespace trireme

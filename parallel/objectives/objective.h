@@ -1,0 +1,44 @@
+// Objective: what the head's hidden states are turned into: a value with its gradient, named sums, outputs.
+// Runs on the last stage, on this rank's shard of the vocabulary, in chunks: the logits of a micro batch are never
+// there as a whole. Knows neither the layers before the head nor autograd.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "core/comm/communicator.h"
+#include "core/tensor/weight.h"
+#include "ops/softmax_cross_entropy.h"
+#include "parallel/pass/pass_context.h"
+#include "parallel/pass/pass_result.h"
+
+namespace trireme {
+
+// The head as an objective sees it.
+struct HeadStates {
+  std::vector<at::Tensor> hidden;  // by prediction depth, [tokens, hidden] after the last norm, all tokens
+  const Weight& weight;            // [vocabulary / tp, hidden]
+  LogitColumns columns;            // token ids of this rank's rows of the weight
+  int64_t vocabulary = 0;
+  double mtp_weight = 0;   // of each further prediction's loss
+  Communicator& tensor;    // the ranks that share the vocabulary
+  Communicator& context;   // the ranks that share each row's tokens
+};
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  // The sums that Run adds to a pass's output, the same on every rank, whether or not the head is there.
+  virtual std::vector<std::string> SumNames(int64_t mtp_depths) const = 0;
+  // The tokens whose hidden states it needs: [any] int64; undefined: all of them.
+  virtual at::Tensor Select(const PassContext& /*pass*/) const { return {}; }
+  // Adds to pass.output what this micro batch gives. Where the pass is differentiated: returns the gradient of the
+  // value with respect to head.hidden, one by one, each this rank's part of a sum over head.tensor; the weight sums
+  // its own. Normalised by pass.totals alone. Collective over head.tensor, and over head.context where it says so.
+  virtual std::vector<at::Tensor> Run(const HeadStates& head, PassContext& pass) const = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,16 @@
+// The list of objectives that a run can name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/objectives/objective.h"
+
+namespace trireme {
+
+std::vector<std::string> ObjectiveNames();
+// Refuses a name that is not in the list.
+std::unique_ptr<Objective> MakeObjective(const std::string& name);
+
+}  // namespace trireme

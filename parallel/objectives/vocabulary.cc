@@ -1,0 +1,62 @@
+#include "parallel/objectives/vocabulary.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "parallel/graph/specs.h"
+#include "parallel/tensor/collectives.h"
+
+namespace trireme {
+namespace {
+
+// Equal chunks, each of at least one token and at most as many bytes of logits as asked for.
+int64_t TokensPerChunk(int64_t tokens, const at::Tensor& weight, int64_t chunk_bytes) {
+  const int64_t token_bytes = std::max<int64_t>(weight.size(0) * weight.element_size(), 1);
+  const int64_t most = std::max<int64_t>(chunk_bytes / token_bytes, 1);
+  const int64_t chunks = std::max<int64_t>((tokens + most - 1) / most, 1);
+  return std::max<int64_t>((tokens + chunks - 1) / chunks, 1);
+}
+
+}  // namespace
+
+TrainedTokens::TrainedTokens(const at::Tensor& hidden, const at::Tensor& all_labels)
+    : positions(all_labels.ne(kNotTrained).nonzero().squeeze(1)),
+      inputs(hidden.index_select(0, positions)),
+      labels(all_labels.index_select(0, positions)) {}
+
+LogitChunks::LogitChunks(const TrainedTokens& trained, const at::Tensor& weight, int64_t chunk_bytes)
+    : trained_(trained), weight_(weight), chunk_(TokensPerChunk(trained.size(), weight, chunk_bytes)) {
+  count_ = (trained.size() + chunk_ - 1) / chunk_;
+  room_ = at::empty({std::min(chunk_, trained.size()), weight.size(0)}, weight.options());
+}
+
+LogitChunk LogitChunks::At(int64_t chunk) const {
+  const int64_t begin = chunk * chunk_, size = std::min(chunk_, trained_.size() - begin);
+  return {.begin = begin,
+          .inputs = trained_.inputs.narrow(0, begin, size),
+          .labels = trained_.labels.narrow(0, begin, size),
+          .logits = room_.narrow(0, 0, size)};
+}
+
+LogitChunk LogitChunks::Make(int64_t chunk) const {
+  LogitChunk made = At(chunk);
+  at::mm_out(made.logits, made.inputs, weight_.t());
+  return made;
+}
+
+ChunkStatistics StatisticsOf(const LogitChunk& chunk, const HeadStates& head) {
+  const LogitStatistics local = StatisticsOfLogits(chunk.logits, chunk.labels, head.columns);
+  const at::Tensor largest = local.largest.clone();
+  AllReduce(largest, head.tensor, ReduceOp::kMax);
+  // Both sums travel in one message: exponentials, and the logit of the label.
+  const at::Tensor sums = at::stack({local.sum * (local.largest - largest).exp(), local.picked});
+  AllReduce(sums, head.tensor);
+  return {largest, largest + sums[0].log(), sums[1]};
+}
+
+at::Tensor AtTheirPositions(const at::Tensor& values, const TrainedTokens& trained, int64_t tokens) {
+  return at::zeros({tokens}, values.options()).index_copy_(0, trained.positions, values);
+}
+
+}  // namespace trireme

@@ -1,0 +1,40 @@
+// PassInput: what a micro batch is: tokens, what is predicted of them, which documents and samples they belong
+// to. Rows of one length, padded at their ends; with context parallelism this rank's share of each row's
+// tokens. How it is computed, and what for, is PassContext's business.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "parallel/context/context_plan.h"
+
+namespace trireme {
+
+struct PassInput {
+  int64_t rows = 0;
+  int64_t length = 0;
+  at::Tensor tokens;         // [rows · length] int64
+  at::Tensor labels;         // [rows · length] int64: the token after each one, -100 where it is not trained
+  at::Tensor positions;      // [rows · length] int64
+  at::Tensor real = {};      // [rows · length] bool: false for padding
+  at::Tensor sequence = {};  // [rows · length] int64: which of the micro batch's documents; -1 for padding
+  int64_t sequences = 0;     // documents of the micro batch
+  at::Tensor order = {};     // [rows · length] int64: position among all tokens of the micro batch
+  std::shared_ptr<const ContextPlan> context = {};  // which tokens see which, here and on other ranks
+  // Which tokens of the step these are, the same under any layout; in host memory: [rows · length] int64.
+  at::Tensor identities = {};
+  // [rows · length] fp32, by label: what its log-probability counts in an objective that takes weights;
+  // undefined where the data has none.
+  at::Tensor weights = {};
+  // [sequences]: the sample of the step that each document belongs to. Documents of one sample (a pair, a
+  // group) are in one micro batch.
+  std::vector<int64_t> samples = {};
+  // By depth of multi-token prediction: the same positions, with tokens and labels that stand as many further on
+  // in the same document; empty where nothing of the kind is trained.
+  std::vector<PassInput> mtp = {};
+};
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+// PassResult: what a run over micro batches gives on the head's ranks: sums under their names, and by micro
+// batch what was asked for. Sums stay on the device until ReduceSums, so that nobody waits for them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/comm/communicator.h"
+
+namespace trireme {
+
+struct PassOutput {  // of one micro batch, on the head's ranks; undefined where it was not asked for
+  std::map<std::string, at::Tensor> sums;  // scalars, fp32
+  at::Tensor log_probs;                    // [rows · length] fp32 of each label; 0 where none is trained
+  at::Tensor sequence_log_probs;           // [documents of the micro batch] fp32, over all context ranks
+  at::Tensor hidden;                       // [rows · length, hidden] after the last norm
+  at::Tensor logits;                       // [wanted tokens, vocabulary]
+
+  void Add(const std::string& name, const at::Tensor& value);
+};
+
+// Sums by name, over all ranks.
+using NamedSums = std::map<std::string, double>;
+
+struct PassResult {
+  std::vector<PassOutput> outputs;  // by micro batch
+
+  // The sums of `names`, over all micro batches and ranks of `world`, in one reduction; the same everywhere.
+  // Only ranks that `speak` count, for tensor-parallel ones have the same. `extra` travels along and is summed
+  // likewise. Collective.
+  NamedSums ReduceSums(const std::vector<std::string>& names, bool speaks, const NamedSums& extra,
+                       Communicator& world, at::Device device) const;
+};
+
+}  // namespace trireme

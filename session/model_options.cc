@@ -1,0 +1,69 @@
+#include "session/model_options.h"
+
+#include <algorithm>
+
+#include "core/tensor/dtype.h"
+#include "session/run_plan.h"
+
+namespace trireme {
+namespace {
+
+Keep KeepOf(Recompute recompute) {
+  switch (recompute) {
+    case RECOMPUTE_NONE:
+      return Keep::kAll;
+    case RECOMPUTE_SELECTIVE:
+      return Keep::kSelected;
+    case RECOMPUTE_FULL:
+      return Keep::kLayerInputs;
+  }
+  return Keep::kAll;
+}
+
+BalanceOver BalanceOf(const ExpertsConfig& experts) {
+  if (experts.balance_coefficient() == 0) return BalanceOver::kNothing;
+  switch (experts.balance()) {
+    case BALANCE_SEQUENCE:
+      return BalanceOver::kSequence;
+    case BALANCE_BATCH:
+      return BalanceOver::kBatch;
+    case BALANCE_GLOBAL:
+      return BalanceOver::kGlobal;
+    case BALANCE_POOLED:
+      return BalanceOver::kPooled;
+  }
+  return BalanceOver::kNothing;
+}
+
+int64_t CountExpertLayers(const LayerGraph& graph) {
+  return std::count_if(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) {
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
+    return decoder != nullptr && decoder->experts.has_value();
+  });
+}
+
+RouterOptions RouterOf(const ExpertsConfig& experts, const LayerGraph& graph) {
+  const ExpertOverflow overflow = experts.overflow() == OVERFLOW_DROP  ? ExpertOverflow::kDrop
+                                  : experts.overflow() == OVERFLOW_PAD ? ExpertOverflow::kPad
+                                                                       : ExpertOverflow::kKeep;
+  return {.balance = BalanceOf(experts),
+          .balance_coefficient = experts.balance_coefficient(),
+          .z_coefficient = experts.z_coefficient(),
+          .overflow = overflow,
+          .capacity = experts.capacity(),
+          .all_gather = experts.dispatch() == DISPATCH_ALL_GATHER,
+          .layers = CountExpertLayers(graph)};
+}
+
+}  // namespace
+
+ModelOptions ModelOptionsOf(const Config& config, const LayerGraph& graph) {
+  return {.type = ToTorch(DTypeOf(config.model())),
+          .zero = config.parallel().zero(),
+          .sequence = config.parallel().sequence(),
+          .keep = KeepOf(config.memory().recompute()),
+          .hidden_dropout = config.tuning().hidden_dropout(),
+          .router = RouterOf(config.experts(), graph)};
+}
+
+}  // namespace trireme

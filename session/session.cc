@@ -1,0 +1,105 @@
+#include "session/session.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/tensor/dtype.h"
+#include "session/load_weights.h"
+#include "session/model_graph.h"
+#include "session/model_options.h"
+#include "session/tuning.h"
+
+namespace trireme {
+
+PlannedModel PlanModel(const Config& config, int world) {
+  RefuseUnsupported(config);
+  LayerGraph graph = ReadGraph(config);
+  RunPlan plan = PlanRun(config, graph, world);
+  return {std::move(graph), std::move(plan)};
+}
+
+std::unique_ptr<Session> Session::Open(const Config& config, Job& job, const SessionOptions& options) {
+  return std::make_unique<Session>(config, PlanModel(config, job.world()), job, options);
+}
+
+Session::Session(const Config& config, PlannedModel model, Job& job, const SessionOptions& options)
+    : Session(config, model, job, std::make_shared<Site>(config, model.plan, job, options.trace), options) {}
+
+Session::Session(const Config& config, PlannedModel model, Job& job, std::shared_ptr<Site> site,
+                 const SessionOptions& options)
+    : config_(config),
+      graph_(std::move(model.graph)),
+      plan_(std::move(model.plan)),
+      job_(job),
+      trace_(options.trace),
+      site_(std::move(site)) {
+  ModelOptions how = ModelOptionsOf(config_, graph_);
+  if (options.dtype) how.type = ToTorch(*options.dtype);
+  how.device = tensors().torch();
+  how.ulysses = plan_.ulysses;
+  how.trained = options.trained;
+  // Without gradients and states there is nothing to share out but values.
+  if (!options.trained && how.zero < 3) how.zero = 0;
+  model_ = std::make_unique<Model>(
+      graph_, ModelLayout{plan_.grids, job_.rank(), plan_.placement, plan_.stages}, groups(), how);
+}
+
+std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory) const {
+  Config config = config_;
+  config.mutable_model()->set_path(directory);
+  config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
+  config.mutable_tuning()->Clear();
+  config.mutable_tuning()->set_kind(TUNING_FULL);
+  config.mutable_multi_token_prediction()->Clear();
+  PlannedModel model = PlanModel(config, job_.world());
+  if (HasExperts(model.graph) != HasExperts(graph_)) {
+    throw InputError(directory, ": a ", model.graph.family, " model beside a ", graph_.family,
+                     " one: only one of them has experts; write a reference of the same architecture");
+  }
+  return std::unique_ptr<Session>(
+      new Session(config, std::move(model), job_, site_, {.trained = false, .trace = trace_}));
+}
+
+void Session::TakeWeights() {
+  const auto adapter = OpenAdapter(config_.tuning(), graph_);
+  if (config_.model().init() == MODEL_INIT_RANDOM) {
+    return DrawWeights(static_cast<uint64_t>(config_.run().seed()), adapter.get());
+  }
+  LoadWeights(config_.model().path(), adapter.get());
+}
+
+void Session::LoadWeights(const std::string& directory, const TensorSource* adapter) {
+  FillBuckets(model_->buckets(), graph_, job_.rank(),
+              {.directory = directory, .seed = static_cast<uint64_t>(config_.run().seed()), .adapter = adapter});
+}
+
+void Session::DrawWeights(uint64_t seed, const TensorSource* adapter) {
+  FillBuckets(model_->buckets(), graph_, job_.rank(), {.seed = seed, .adapter = adapter});
+}
+
+Executor& Session::ExecutorFor(int micro_batches, bool backward) {
+  std::unique_ptr<Executor>& executor = (backward ? executors_ : forward_executors_)[micro_batches];
+  if (!executor) {
+    const Schedule schedule =
+        backward ? plan_.ScheduleFor(micro_batches) : plan_.ForwardScheduleFor(micro_batches);
+    executor = std::make_unique<Executor>(schedule, model_->chunks(), groups().Get("pp"), trace_);
+  }
+  return *executor;
+}
+
+void Session::RunForwardBackward(PassBatch& batch) {
+  model_->SetBatches(batch);
+  ExecutorFor(batch.size(), /*backward=*/true).Run();
+}
+
+void Session::RunForward(PassBatch& batch) {
+  model_->SetBatches(batch);
+  ExecutorFor(batch.size(), /*backward=*/false).Run();
+}
+
+// The head's ranks have the sums, each tensor-parallel one the same: the first of them speaks for its tokens.
+NamedSums Session::ReduceSums(const PassResult& result, const std::vector<std::string>& names, const NamedSums& extra) {
+  return result.ReduceSums(names, /*speaks=*/Coordinate("tp") == 0, extra, world(), tensors().torch());
+}
+
+}  // namespace trireme

@@ -1,0 +1,89 @@
+// Session: a model that is put together from a configuration and a job: graph, plan, groups, weights, and the passes
+// through it. Opened once; trainer, evaluator and generator borrow it, so that a process holds its weights once. Knows
+// neither data nor optimizer. A process has one at a time, for the device is its own; OpenFrozen adds to it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "checkpoint/tensor_source.h"
+#include "core/comm/job.h"
+#include "core/config.pb.h"
+#include "parallel/executor/executor.h"
+#include "parallel/executor/model.h"
+#include "session/run_plan.h"
+#include "session/site.h"
+
+namespace trireme {
+
+class Trace;
+
+struct SessionOptions {
+  bool trained = true;                 // false: values alone, without gradients
+  std::optional<DType> dtype = {};     // of the computation; by default the configuration's
+  Trace* trace = nullptr;
+};
+
+// What a caller has planned already.
+struct PlannedModel {
+  LayerGraph graph;
+  RunPlan plan;
+};
+PlannedModel PlanModel(const Config& config, int world);
+
+class Session {
+ public:
+  // Collective. Weights have their memory and no values yet. `job` outlives it.
+  static std::unique_ptr<Session> Open(const Config& config, Job& job, const SessionOptions& options = {});
+  Session(const Config& config, PlannedModel model, Job& job, const SessionOptions& options);
+  // A second model on the devices and groups of another session, as a frozen reference is: its graph, without tuning,
+  // under the same layout. Collective.
+  std::unique_ptr<Session> OpenFrozen(const std::string& directory) const;
+
+  // Initial weights, once, before the first pass: those of config.model.path with the adapter that config.tuning names,
+  // or with model.init random drawn from run.seed. Collective.
+  void TakeWeights();
+  // The same from elsewhere: an empty directory draws them; without files of an adapter its pairs are drawn.
+  void LoadWeights(const std::string& directory, const TensorSource* adapter = nullptr);
+  void DrawWeights(uint64_t seed, const TensorSource* adapter = nullptr);
+
+  // All micro batches of a batch through the pipeline; collective over it. What comes of them is the batch's result, on
+  // the head's ranks.
+  void RunForwardBackward(PassBatch& batch);
+  void RunForward(PassBatch& batch);  // nothing is saved
+  // One micro batch, stage after stage, for generation.
+  void Infer(PassBatch& batch) { model_->Infer(batch, groups().Get("pp")); }
+
+  // The sums of `names` in a result, over all ranks, and `extra` with them. Collective.
+  NamedSums ReduceSums(const PassResult& result, const std::vector<std::string>& names, const NamedSums& extra = {});
+
+  const Config& config() const { return config_; }
+  const LayerGraph& graph() const { return graph_; }
+  const RunPlan& plan() const { return plan_; }
+  Job& job() const { return job_; }
+  Model& model() { return *model_; }
+  CommunicatorSet& groups() const { return *site_->groups; }
+  Communicator& world() const { return groups().Get("world"); }
+  const TensorDevice& tensors() const { return site_->tensors; }
+  int Coordinate(const std::string& axis) const { return plan_.grids.dense.Coordinate(job_.rank(), axis); }
+
+ private:
+  Session(const Config& config, PlannedModel model, Job& job, std::shared_ptr<Site> site,
+          const SessionOptions& options);
+  using Executors = std::map<int, std::unique_ptr<Executor>>;  // by micro batches per step
+  Executor& ExecutorFor(int micro_batches, bool backward);
+
+  const Config config_;
+  const LayerGraph graph_;
+  const RunPlan plan_;
+  Job& job_;
+  Trace* trace_;
+  const std::shared_ptr<Site> site_;
+  std::unique_ptr<Model> model_;
+  Executors executors_, forward_executors_;
+};
+
+}  // namespace trireme

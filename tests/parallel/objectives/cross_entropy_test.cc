@@ -1,0 +1,61 @@
+// Cross-entropy over shards of the vocabulary against the whole one in fp64: loss, gradients of the hidden
+// states (summed over the ranks) and of this rank's weight; padding, untrained tokens, chunks of any size.
+#include "parallel/objectives/cross_entropy.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "core/base/error.h"
+#include "tests/parallel/objectives/head_problem.h"
+
+namespace trireme {
+namespace {
+
+void Check(at::ScalarType type, int64_t chunk_bytes) {
+  const std::string context = Concat(type == at::kFloat ? "fp32" : "bf16", ", chunks of ", chunk_bytes);
+  const double tolerance = type == at::kFloat ? 1e-5 : 1e-2;
+  const HeadProblem p(type);
+  const at::Tensor wide = p.hidden.to(at::kDouble).requires_grad_();
+  const at::Tensor wide_weight = p.whole.to(at::kDouble).requires_grad_();
+  const at::Tensor logits = wide.mm(wide_weight.narrow(0, 0, p.vocabulary).t());
+  const at::Tensor wanted =
+      at::nll_loss(logits.log_softmax(1), p.input.labels, {}, at::Reduction::Sum, kNotTrained) / 4;
+  torch::autograd::backward({wanted}, {at::ones_like(wanted)});
+
+  const HeadRun run = RunObjective(CrossEntropy({.chunk_bytes = chunk_bytes}), p, {.totals = {.trained = 4}});
+  EXPECT_LT(RelativeError(run.output.sums.at("loss"), wanted.detach()), tolerance) << context;
+  EXPECT_LT(RelativeError(run.hidden_gradient, wide.grad()), tolerance) << context;
+  // Padding gets nothing.
+  EXPECT_LT(RelativeError(run.weight_gradient, wide_weight.grad().narrow(0, p.first(), p.shard_rows)), tolerance)
+      << context;
+}
+
+TEST(CrossEntropy, IsTheWholeOne) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t chunk_bytes : {1, 700, 1 << 20}) Check(type, chunk_bytes);
+  }
+}
+
+TEST(CrossEntropy, NothingTrained) {
+  HeadProblem p(at::kFloat);
+  p.input.labels.fill_(kNotTrained);
+  const HeadRun run = RunObjective(CrossEntropy(), p, {});
+  EXPECT_EQ(run.output.sums.at("loss").item<float>(), 0.0f);
+  EXPECT_EQ(run.hidden_gradient.abs().sum().item<float>(), 0.0f);
+  EXPECT_EQ(run.weight_gradient.abs().sum().item<float>(), 0.0f);
+}
+
+TEST(CrossEntropy, CountsPredictionsWithoutAGradient) {
+  const HeadProblem p(at::kFloat);
+  const at::Tensor logits = p.hidden.mm(p.whole.narrow(0, 0, p.vocabulary).t());
+  const at::Tensor right = logits.argmax(1).eq(p.input.labels).sum();
+  const HeadRun run =
+      RunObjective(CrossEntropy({.count_correct = true}), p, {.differentiate = false, .totals = {.trained = 1}});
+  EXPECT_TRUE(run.output.sums.at("loss").isfinite().item<bool>());
+  EXPECT_EQ(run.output.sums.at("correct").item<float>(), right.item<float>());
+  EXPECT_FALSE(run.hidden_gradient.defined());
+  EXPECT_EQ(run.weight_gradient.abs().sum().item<float>(), 0.0f);
+}
+
+}  // namespace
+}  // namespace trireme

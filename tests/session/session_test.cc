@@ -1,0 +1,201 @@
+// One model in memory serves training, generation and a frozen reference: a run that samples after every step is bit for
+// bit the run that never does, its memory does not grow, and its tokens are those of a session that only generates from
+// the weights it saved. Over several layouts, on four ranks.
+#include "session/session.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "checkpoint/run_checkpoints.h"
+#include "core/base/error.h"
+#include "core/config/load.h"
+#include "core/tensor/counted_memory.h"
+#include "parallel/objectives/log_probs.h"
+#include "tests/core/comm/spmd.h"
+#include "train/generation/generator.h"
+#include "train/run_saver.h"
+#include "train/trainer.h"
+
+namespace trireme {
+namespace {
+
+using Tokens = std::vector<int64_t>;
+constexpr int kSteps = 50;
+constexpr int64_t kVocabulary = 96;
+
+const char* const kModel = R"({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "vocab_size": 96,
+  "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 128, "rms_norm_eps": 1e-6,
+  "rope_theta": 10000.0, "tie_word_embeddings": false, "hidden_act": "silu", "attention_bias": false,
+  "eos_token_id": 0})";
+
+// Of this test run; removed at its end by the rank that made it.
+class Scratch {
+ public:
+  Scratch() : folder_(testing::TempDir() + "trireme_session_" + TestJob().GatherStrings(std::to_string(getpid()))[0]) {
+    if (TestJob().rank() == 0) {
+      std::filesystem::create_directories(folder_ / "model");
+      std::ofstream(folder_ / "model/config.json") << kModel;
+    }
+    TestJob().Barrier();
+  }
+  ~Scratch() {
+    if (std::uncaught_exceptions() > 0) return;  // others may be elsewhere
+    TestJob().Barrier();
+    if (TestJob().rank() == 0) std::filesystem::remove_all(folder_);
+  }
+  std::string model() const { return (folder_ / "model").string(); }
+  std::filesystem::path output() const { return folder_; }
+
+ private:
+  const std::filesystem::path folder_;
+};
+
+Config ConfigWith(const std::string& model, std::vector<std::string> layout) {
+  layout.insert(layout.end(), {"model.path=" + model, "model.init=random", "model.dtype=fp32", "device=cpu",
+                               "run.micro_batch=2", "run.seed=7"});
+  return ParseConfig("", "test", layout);
+}
+
+std::vector<Row> RowsOf(int step) {
+  std::vector<Row> rows(4);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (int64_t i = 0; i < 5 + static_cast<int64_t>(r); ++i) {
+      rows[r].input_ids.push_back((step * 31 + static_cast<int64_t>(r) * 7 + i * i) % kVocabulary);
+    }
+    rows[r].labels = rows[r].input_ids;
+  }
+  return rows;
+}
+
+std::vector<Tokens> Sample(Session& session) {
+  const std::vector<Tokens> prompts = {{1, 2, 3}, {4, 5}, {6, 7, 8, 9, 10}};  // fewer than data-parallel ranks
+  std::vector<Tokens> answers(prompts.size());
+  Generator generator(session);
+  generator.Run(prompts, {.batch = 2}, [&](size_t row, int64_t token) {
+    answers[row].push_back(token);
+    return answers[row].size() < 3;
+  });
+  return answers;
+}
+
+// Of the labels of some rows, over all ranks: the loss of a pass that trains nothing.
+double ForwardLoss(Session& session, bool adapters) {
+  const WeightedLogProbs objective;
+  const std::vector<Row> rows = RowsOf(3);
+  const RowList list(rows);
+  std::vector<int64_t> all(rows.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+  PassBatch batch(MakePassInputs(rows, ShapeOf(session)), {.objective = &objective,
+                                                           .differentiate = false,
+                                                           .adapters = adapters,
+                                                           .totals = TotalsOf(list, all)});
+  session.RunForward(batch);
+  return session.ReduceSums(batch.result(), objective.SumNames(0)).at("loss");
+}
+
+struct Outcome {
+  std::vector<double> losses;
+  std::vector<Tokens> tokens;              // after the last step
+  int64_t bytes_early = 0, bytes_late = 0;  // of tensors, between steps
+  double forward_loss = 0;                  // after the last step
+};
+
+double Step(Trainer& trainer, int step) {
+  const double loss = trainer.Pass(RowsOf(step));
+  trainer.FinishGradients();
+  trainer.optimizer().Update(1e-2);
+  return loss;
+}
+
+Outcome Train(const Config& config, bool samples, const std::filesystem::path& save_to = {}) {
+  Outcome outcome;
+  const auto session = Session::Open(config, TestJob());
+  session->TakeWeights();
+  Trainer trainer(*session);
+  for (int step = 0; step < kSteps; ++step) {
+    outcome.losses.push_back(Step(trainer, step));
+    if (samples) outcome.tokens = Sample(*session);
+    if (step == 4) outcome.bytes_early = CountedMemory::bytes();
+  }
+  outcome.bytes_late = CountedMemory::bytes();
+  outcome.forward_loss = ForwardLoss(*session, true);
+  if (save_to.empty()) return outcome;
+  checkpoint::Manifest header;
+  header.set_family(session->graph().family);
+  RunSaver saver(trainer, TestJob(), {.output = save_to, .model = config.model().path(), .header = header});
+  checkpoint::Progress progress;
+  progress.set_step(kSteps);
+  saver.Save(progress);
+  saver.Finish();
+  return outcome;
+}
+
+std::vector<Tokens> SampleSaved(Config config, const std::filesystem::path& checkpoint) {
+  config.mutable_model()->set_path(checkpoint.string());
+  config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
+  const auto session = Session::Open(config, TestJob(), {.trained = false});
+  session->TakeWeights();
+  return Sample(*session);
+}
+
+void ExpectOneModelServesAll(const std::vector<std::string>& layout) {
+  CountedMemory::Begin();
+  const Scratch scratch;
+  std::vector<std::string> full = layout;
+  full.insert(full.end(), {"tuning.kind=full"});
+  const Config config = ConfigWith(scratch.model(), full);
+  const Outcome sampling = Train(config, true, scratch.output());
+  const Outcome plain = Train(config, false);
+  EXPECT_EQ(sampling.losses, plain.losses);  // to the last bit
+  EXPECT_LT(sampling.losses.back(), sampling.losses.front());
+  EXPECT_EQ(sampling.bytes_late, sampling.bytes_early);
+  EXPECT_EQ(sampling.tokens, SampleSaved(config, CheckpointPath(scratch.output(), kSteps)));
+}
+
+TEST(Session, SamplesBetweenStepsUnderTensorAndPipelineParallelism) {
+  ExpectOneModelServesAll({"parallel.tensor=2", "parallel.pipeline=2"});
+}
+
+TEST(Session, SamplesBetweenStepsUnderZero3) { ExpectOneModelServesAll({"parallel.zero=3"}); }
+
+TEST(Session, SamplesBetweenStepsWithVirtualStages) {
+  ExpectOneModelServesAll({"parallel.pipeline=2", "parallel.schedule=interleaved", "parallel.virtual_stages=2",
+                           "parallel.tensor=2", "parallel.sequence=false", "memory.recompute=selective"});
+}
+
+// With adapters off a LoRA run's model is its base model, whatever was trained; a second frozen model is another.
+TEST(Session, AReferenceWithAdaptersOffOrAsASecondModel) {
+  const Scratch scratch;
+  const std::vector<std::string> layout = {"parallel.tensor=2", "parallel.pipeline=2"};
+  std::vector<std::string> base = layout, lora = layout;
+  base.insert(base.end(), {"tuning.kind=full"});
+  lora.insert(lora.end(), {"tuning.kind=lora", "tuning.rank=4", "tuning.dropout=0"});
+  const Config base_config = ConfigWith(scratch.model(), base);
+  const Outcome trained = Train(base_config, false, scratch.output());
+  auto plain = Session::Open(base_config, TestJob());
+  plain->TakeWeights();
+  const double before = ForwardLoss(*plain, true);
+  plain.reset();  // its device goes with it
+  const auto session = Session::Open(ConfigWith(scratch.model(), lora), TestJob());
+  session->TakeWeights();
+  Trainer trainer(*session);
+  for (int step = 0; step < 3; ++step) Step(trainer, step);
+  EXPECT_NE(ForwardLoss(*session, true), before);
+  EXPECT_EQ(ForwardLoss(*session, false), before);
+  const auto frozen = session->OpenFrozen(CheckpointPath(scratch.output(), kSteps).string());
+  frozen->TakeWeights();
+  EXPECT_EQ(ForwardLoss(*frozen, true), trained.forward_loss);
+  EXPECT_NE(trained.forward_loss, before);
+  EXPECT_EQ(ForwardLoss(*session, false), before);
+}
+
+}  // namespace
+}  // namespace trireme
