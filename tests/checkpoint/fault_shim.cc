@@ -3,6 +3,7 @@
 //   FAULT_AT=K        the K-th such call, from 1; 0: none
 //   FAULT_WITH=kill   the process is killed instead of the call; or an errno's number: the call fails with it
 //   FAULT_RANK=R      only in rank R of an MPI job
+//   FAULT_LOG=FILE    what each watched call does is added there: its name and the path, of a rename both
 //   FAULT_COUNT=FILE  the number of calls and the name of the K-th are written there when the process ends
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,13 +34,25 @@ bool Watched(const char* path) {
   return !under.empty() && (only.empty() || only == rank) && strstr(path, under.c_str()) != nullptr;
 }
 
-bool Watched(int fd) {
+std::string PathOf(int fd) {
   char link[64], path[4096];
   snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
   const ssize_t length = readlink(link, path, sizeof(path) - 1);
-  if (length < 0) return false;
-  path[length] = 0;
-  return Watched(path);
+  return length < 0 ? std::string() : std::string(path, static_cast<size_t>(length));
+}
+
+// Whether the call is watched; if so it is in the log.
+bool Watched(const char* call, const std::string& path, const std::string& to = "") {
+  if (path.empty() || !Watched(path.c_str())) return false;
+  const char* log = Setting("FAULT_LOG");
+  if (*log != 0) {
+    FILE* file = fopen(log, "a");
+    if (file != nullptr) {
+      fprintf(file, "%s %s %s\n", call, path.c_str(), to.c_str());
+      fclose(file);
+    }
+  }
+  return true;
 }
 
 // Whether this call is the one, which then fails; errno is set.
@@ -74,37 +87,37 @@ extern "C" {
 
 ssize_t write(int fd, const void* data, size_t bytes) {
   static const auto real = Real<ssize_t (*)(int, const void*, size_t)>("write");
-  return Watched(fd) && Strike() ? -1 : real(fd, data, bytes);
+  return Watched("write", PathOf(fd)) && Strike() ? -1 : real(fd, data, bytes);
 }
 
 ssize_t pwrite(int fd, const void* data, size_t bytes, off_t offset) {
   static const auto real = Real<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite");
-  return Watched(fd) && Strike() ? -1 : real(fd, data, bytes, offset);
+  return Watched("write", PathOf(fd)) && Strike() ? -1 : real(fd, data, bytes, offset);
 }
 
 ssize_t pwrite64(int fd, const void* data, size_t bytes, off64_t offset) {
   static const auto real = Real<ssize_t (*)(int, const void*, size_t, off64_t)>("pwrite64");
-  return Watched(fd) && Strike() ? -1 : real(fd, data, bytes, offset);
+  return Watched("write", PathOf(fd)) && Strike() ? -1 : real(fd, data, bytes, offset);
 }
 
 int fsync(int fd) {
   static const auto real = Real<int (*)(int)>("fsync");
-  return Watched(fd) && Strike() ? -1 : real(fd);
+  return Watched("fsync", PathOf(fd)) && Strike() ? -1 : real(fd);
 }
 
 int ftruncate64(int fd, off64_t length) {
   static const auto real = Real<int (*)(int, off64_t)>("ftruncate64");
-  return Watched(fd) && Strike() ? -1 : real(fd, length);
+  return Watched("write", PathOf(fd)) && Strike() ? -1 : real(fd, length);
 }
 
 int rename(const char* from, const char* to) {
   static const auto real = Real<int (*)(const char*, const char*)>("rename");
-  return Watched(from) && Strike() ? -1 : real(from, to);
+  return Watched("rename", from, to) && Strike() ? -1 : real(from, to);
 }
 
 int unlinkat(int fd, const char* path, int flags) {
   static const auto real = Real<int (*)(int, const char*, int)>("unlinkat");
-  return Watched(fd) && Strike() ? -1 : real(fd, path, flags);
+  return Watched("unlink", PathOf(fd)) && Strike() ? -1 : real(fd, path, flags);
 }
 
 int open64(const char* path, int flags, ...) {
@@ -113,7 +126,7 @@ int open64(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  return (flags & O_CREAT) != 0 && Watched(path) && Strike() ? -1 : real(path, flags, mode);
+  return (flags & O_CREAT) != 0 && Watched("create", path) && Strike() ? -1 : real(path, flags, mode);
 }
 
 int open(const char* path, int flags, ...) {
@@ -122,7 +135,7 @@ int open(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  return (flags & O_CREAT) != 0 && Watched(path) && Strike() ? -1 : real(path, flags, mode);
+  return (flags & O_CREAT) != 0 && Watched("create", path) && Strike() ? -1 : real(path, flags, mode);
 }
 
 }  // extern "C"

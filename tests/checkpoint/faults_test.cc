@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <sstream>
 
 #include "checkpoint/run_checkpoints.h"
 #include "checkpoint/store_reader.h"
@@ -43,7 +44,8 @@ class Faults : public testing::Test {
     std::vector<std::string> words = {SAVE_PROGRAM,         output().string(),      std::to_string(step),
                                       std::to_string(rank), std::to_string(kRanks), std::to_string(kKeep)};
     std::vector<std::string> settings = {"FAULT_UNDER=checkpoint-", "FAULT_COUNT=" + CountFile(rank).string(),
-                                         std::string("LD_PRELOAD=") + FAULT_SHIM};
+                                         std::string("LD_PRELOAD=") + FAULT_SHIM,
+                                         "FAULT_LOG=" + LogFile(rank).string()};
     if (fault.rank < 0 || fault.rank == rank) {
       settings.push_back("FAULT_AT=" + std::to_string(fault.at));
       settings.push_back("FAULT_WITH=" + fault.with);
@@ -130,6 +132,7 @@ class Faults : public testing::Test {
 
   fs::path output() const { return scratch_.path() / "run"; }
   fs::path CountFile(int rank) const { return scratch_.path() / ("count-" + std::to_string(rank)); }
+  fs::path LogFile(int rank) const { return scratch_.path() / ("log-" + std::to_string(rank)); }
   fs::path ErrorFile(int rank) const { return scratch_.path() / ("stderr-" + std::to_string(rank)); }
 
   void SetUp() override {
@@ -145,6 +148,37 @@ class Faults : public testing::Test {
   Scratch scratch_{fs::is_directory("/dev/shm") ? "/dev/shm" : fs::temp_directory_path()};
   std::vector<int> calls_;
 };
+
+// A crash of the machine, which no kill of a process imitates, leaves what was synced: a file has its content on disk
+// before it has its name, a checkpoint loses its name before it loses a file.
+TEST_F(Faults, ContentIsSyncedBeforeItsNameAndNamesGoFirst) {
+  Prepare();
+  for (int rank = 0; rank < kRanks; ++rank) fs::remove(LogFile(rank));
+  for (const auto& [rank, end] : Save(3, {})) ASSERT_EQ(end.status, 0);
+  int renamed = 0, removed = 0;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    std::ifstream log(LogFile(rank));
+    std::map<std::string, bool> dirty;  // files with something that was not synced
+    std::string line, call, path, to;
+    while (std::getline(log, line)) {
+      std::istringstream words(line);
+      words >> call >> path >> to;
+      if (call == "write" || call == "create") dirty[path] = true;
+      if (call == "fsync") dirty[path] = false;
+      if (call == "unlink") {
+        ++removed;
+        EXPECT_NE(path.find(".going"), std::string::npos) << line << ": the checkpoint still had its name";
+      }
+      if (call != "rename") continue;
+      ++renamed;
+      for (const auto& [file, unsynced] : dirty) {
+        EXPECT_FALSE(unsynced && file.starts_with(path)) << line << " before " << file << " was synced";
+      }
+    }
+  }
+  EXPECT_GE(renamed, 3);
+  EXPECT_GE(removed, 2);
+}
 
 TEST_F(Faults, KilledAtEveryCall) {
   int cases = 0;

@@ -22,11 +22,12 @@ V_SHAPE = ["parallel.pipeline=2", "parallel.schedule=dualpipev", "parallel.virtu
 # ranks: model, dtype, settings; 7 rows, so that no number of ranks shares them evenly
 RUNS = {
     1: [("qwen2", "fp32", []), ("qwen2", "fp32", ["run.micro_batch=4", "memory.recompute=full"]),
-        ("qwen2", "bf16", [])],
+        ("qwen2", "bf16", []), ("qwen2", "fp32", ["tuning.hidden_dropout=0.1"])],
     2: [("qwen2", "fp32", ["parallel.tensor=2"]), ("qwen2", "fp32", ["parallel.pipeline=2", "run.global_batch=5"]),
         ("qwen2", "fp32", V_SHAPE), ("qwen2", "fp32", ["parallel.zero=3", "run.micro_batch=2"]),
         ("qwen2", "fp32", ["parallel.zero=1", "run.global_batch=3"]), ("qwen2", "fp32", ["parallel.context=2"]),
-        ("qwen3_moe", "fp32", ["parallel.expert=2"]), ("qwen2", "bf16", ["parallel.tensor=2"])],
+        ("qwen3_moe", "fp32", ["parallel.expert=2"]), ("qwen2", "bf16", ["parallel.tensor=2"]),
+        ("qwen2", "fp32", ["parallel.pipeline=2", "tuning.hidden_dropout=0.05"])],
 }
 
 
@@ -108,6 +109,20 @@ def judge_best(folder):
     return report(f"the best checkpoint, of step {best}, stays beside the newest", wrong)
 
 
+def judge_speed(folder, rows):
+    """What the log says of speed, where a step has all rows: as many tokens as there are, padding not counted."""
+    output = folder / "speed"
+    path = write_run(folder / "speed.yaml", folder, "qwen2", "rows.jsonl",
+                     {"output": str(output), "global_batch": len(rows), "micro_batch": 2, "log_every": 1, "steps": 2})
+    result = start(None, [BUILD / "trireme", "train", path])
+    if result.returncode != 0:
+        return report("speed", failure_text(result))
+    tokens, trained = sum(len(row["input_ids"]) for row in rows), tiny_models.trained_tokens(rows)
+    wrong = [line for line in map(json.loads, (output / "log.jsonl").read_text().splitlines())
+             if line["tokens"] != trained or abs(line["tokens_per_second"] * line["step_seconds"] / tokens - 1) > 1e-3]
+    return report(f"tokens_per_second counts all {tokens} tokens, tokens the {trained} trained ones", wrong or "")
+
+
 def judge_refusal(folder):
     path = write_run(folder / "refused.yaml", folder, "qwen2", "rows.jsonl", {"output": str(folder / "refused")})
     result = start(None, [BUILD / "trireme", "train", path, "--set", "data.valid=[]"])
@@ -126,7 +141,7 @@ def main():
         assert len(rows) == 7, len(rows)
         tiny_models.write_rows(folder / "rows.jsonl", rows)
         tiny_models.write_rows(folder / "others.jsonl", tiny_models.make_rows(3, shortest=8, seed=8))
-        failed = judge_layouts(folder, rows) + judge_best(folder) + judge_refusal(folder)
+        failed = judge_layouts(folder, rows) + judge_best(folder) + judge_refusal(folder) + judge_speed(folder, rows)
     return 1 if failed else 0
 
 

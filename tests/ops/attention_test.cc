@@ -202,5 +202,31 @@ TEST(Attention, OfTilesIsThatOfWholeRows) {
   });
 }
 
+// Lengths on both sides of every size that blocks are cut to: a document of many blocks, behind others, by plain
+// formula. kScores and the most rows of a block are passed with these.
+TEST(Attention, OfLongTilesIsThatOfWholeRows) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    for (const int64_t length : {383, 385, 700}) {
+      const int64_t before = 5, all = before + length, group = 2;
+      const Heads heads{Random({1, 1, all, group, 4}, type), Random({1, 1, all, 4}, type),
+                        Random({1, 1, all, 4}, type)};
+      SeenAttention seen = NothingSeen(heads.query, 4);
+      AttendTiles(heads, 0.5,
+                  {{{.query = 0, .queries = before, .key = 0, .keys = before, .first = 0},
+                    {.query = before, .queries = length, .key = before, .keys = length, .first = 0}}},
+                  seen);
+      const at::Tensor query = heads.query.to(at::kDouble).narrow(2, before, length);
+      const at::Tensor key = heads.key.to(at::kDouble).narrow(2, before, length);
+      const at::Tensor scores = at::einsum("bhqgd,bhkd->bhqgk", {query, key}) * 0.5;
+      const at::Tensor unseen = at::ones({length, length}, at::kBool).triu(1).view({1, 1, length, 1, length});
+      const at::Tensor p = scores.masked_fill(unseen, -std::numeric_limits<double>::infinity()).softmax(-1);
+      const at::Tensor wanted =
+          at::einsum("bhqgk,bhkd->bhqgd", {p, heads.value.to(at::kDouble).narrow(2, before, length)});
+      EXPECT_LT(RelativeError(seen.output.narrow(2, before, length), wanted), Tolerance(type))
+          << context << " length " << length;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace trireme

@@ -59,6 +59,19 @@ TEST(RowViews, SamplesWithoutRepeatingUntilAllAreTaken) {
   for (const auto& [id, count] : times) EXPECT_TRUE(count == 2 || count == 3) << id;
 }
 
+// The first label of a piece is not predicted: nothing before it is there. A piece with no other trained label is
+// left out, also where the label was predicted in the whole row.
+TEST(RowViews, APieceWhoseOnlyTrainedLabelIsItsFirstIsLeftOut) {
+  constexpr int64_t kOff = kNotTrained;
+  const Rows rows = std::make_shared<RowList>(std::vector<Row>{
+      {{1, 2, 3, 4, 5, 6, 7, 8, 9}, {kOff, 2, kOff, 4, kOff, kOff, kOff, 8, kOff}}});
+  const Rows cut = LimitLength(rows, 3, OverLength::kSplit);
+  ASSERT_EQ(cut->size(), 2);
+  EXPECT_EQ(cut->Read(0).input_ids, (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(cut->Read(1).input_ids, (std::vector<int64_t>{7, 8, 9}));
+  for (int64_t i = 0; i < cut->size(); ++i) EXPECT_EQ(cut->Trained(i), 1);
+}
+
 TEST(RowViews, SetsAsideEachRowOnce) {
   const SplitRows split = SetAside(Ones(50, 0), 0.1, 7);
   EXPECT_EQ(split.valid->size(), 5);
