@@ -54,6 +54,7 @@ class KernelRun : public ::testing::Test {
   }
   void TearDown() override {
     unsetenv("TWIN_CHECKED");
+    unsetenv("TWIN_AUTO_SYNC");
     aclrtResetDevice(0);
   }
 
@@ -117,14 +118,32 @@ TEST_F(KernelRun, NobodyWaitsForEver) {
 struct Wrong {
   const char *kernel, *words;  // part of what must be said, beside kernel, block and line
   uint32_t blocks = 1;
-  const char* block = "";  // the one that is named; empty: any
+  const char* block = "";     // the one that is named; empty: any
+  bool synchronised = false;  // by the compiler, where it may
 };
 
-class WrongKernel : public KernelRun, public ::testing::WithParamInterface<Wrong> {};
+class WrongKernel : public KernelRun, public ::testing::WithParamInterface<Wrong> {
+ protected:
+  void ExpectNamed();
+};
 
+// With automatic synchronisation, the default, and without.
 TEST_P(WrongKernel, IsNamedWithItsLine) {
-  const auto& [kernel, words, blocks, block] = GetParam();
   setenv("TWIN_CHECKED", "1", 1);
+  setenv("TWIN_AUTO_SYNC", "0", 1);
+  ExpectNamed();
+  aclrtDestroyStreamForce(stream_);
+  ASSERT_EQ(aclrtCreateStream(&stream_), ACL_SUCCESS);
+  unsetenv("TWIN_AUTO_SYNC");
+  if (GetParam().synchronised) {
+    EXPECT_EQ(Run(GetParam().kernel, GetParam().blocks), "");
+  } else {
+    ExpectNamed();
+  }
+}
+
+void WrongKernel::ExpectNamed() {
+  const auto& [kernel, words, blocks, block, synchronised] = GetParam();
   const std::string said = Run(kernel, blocks);
   const auto says = [&](const std::string& part) { return said.find(part) != std::string::npos; };
   EXPECT_TRUE(says(std::string(kernel) + ": block " + (blocks == 1 ? "0" : block))) << said;
@@ -163,8 +182,11 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"wrong_in_to_vector", "PIPE_V reads byte 0 of the TBuf"},
         Wrong{"wrong_vector_to_out", "PIPE_MTE3 reads byte 0 of the TBuf"},
         Wrong{"wrong_overwritten", "while PIPE_MTE3 may still read it (DataCopy, line"},
-        Wrong{"wrong_vector_to_scalar", "while PIPE_V may still write it (Duplicate, line"},
-        Wrong{"wrong_scalar_to_vector", "while PIPE_S may still write it (SetValue, line"},
+        Wrong{"wrong_vector_to_scalar", "while PIPE_V may still write it (Duplicate, line", 1, "", true},
+        Wrong{"wrong_scalar_to_vector", "while PIPE_S may still write it (SetValue, line", 1, "", true},
+        Wrong{"wrong_scalar_overwritten", "while PIPE_S may still read it (GetValue, line", 1, "", true},
+        Wrong{"wrong_in_to_scalar", "while PIPE_MTE2 may still write it (DataCopy, line", 1, "", true},
+        Wrong{"wrong_scalar_to_out", "PIPE_MTE3 reads byte 0 of the TBuf", 1, "", true},
         Wrong{"wrong_global_order", "PIPE_MTE2 reads global memory while PIPE_MTE3 may still write it"},
         Wrong{"wrong_flag_never_waited", "flag PIPE_MTE2 to PIPE_V, id 3, is set and never waited for"},
         Wrong{"wrong_flag_never_set", "flag 3 was never set"},

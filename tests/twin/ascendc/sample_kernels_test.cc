@@ -1,44 +1,19 @@
-// The kernels that are written as others write them: launched with structs by value and by address, in both
-// builds, their numbers against a plain loop.
-#include <gtest/gtest.h>
-
+// The kernels that are written as others write them: launched with structs by value and by address, in each
+// build, their numbers against a plain loop.
 #include <cmath>
-#include <cstdlib>
 #include <vector>
 
-#include "acl/acl.h"
 #include "aclrtlaunch_sample_add.h"
 #include "aclrtlaunch_sample_quantize.h"
 #include "aclrtlaunch_sample_rows.h"
 #include "tests/twin/ascendc/sample_tiling.h"
+#include "tests/twin/ascendc/samples.h"
 #include "twin/ascendc/include/ascendc/types.h"
 
+namespace ascendc_test {
 namespace {
 
-class Samples : public ::testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    static const aclError once = aclInit(nullptr);
-    ASSERT_TRUE(once == ACL_SUCCESS || once == ACL_ERROR_REPEAT_INITIALIZE);
-    ASSERT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
-    ASSERT_EQ(aclrtCreateStream(&stream_), ACL_SUCCESS);
-    setenv("TWIN_CHECKED", GetParam(), 1);
-  }
-  void TearDown() override {
-    unsetenv("TWIN_CHECKED");
-    aclrtResetDevice(0);
-  }
-  template <typename T>
-  T* Memory(size_t count) {
-    void* memory = nullptr;
-    EXPECT_EQ(aclrtMalloc(&memory, count * sizeof(T), ACL_MEM_MALLOC_NORMAL_ONLY), ACL_SUCCESS);
-    EXPECT_EQ(aclrtMemset(memory, count * sizeof(T), 0, count * sizeof(T)), ACL_SUCCESS);
-    return static_cast<T*>(memory);
-  }
-  void ExpectDone() { ASSERT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS) << aclGetRecentErrMsg(); }
-  aclrtStream stream_ = nullptr;
-};
-INSTANTIATE_TEST_SUITE_P(Build, Samples, ::testing::Values("0", "1"));
+INSTANTIATE_TEST_SUITE_P(Each, Samples, kEachBuild);
 
 TEST_P(Samples, AddTakesItsTilingByValueAndByAddress) {
   const AddTiling tiling{8 * 2048, 8};
@@ -94,3 +69,4 @@ TEST_P(Samples, RowsMeetBetweenTwoPasses) {
 }
 
 }  // namespace
+}  // namespace ascendc_test

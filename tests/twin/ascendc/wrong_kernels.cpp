@@ -190,6 +190,31 @@ extern "C" __global__ __aicore__ void wrong_scalar_to_vector(GM_ADDR x, GM_ADDR 
   Exp(tensor, tensor, 1);  // wrong
 }
 
+// The vector unit overwrites what the scalar unit may still read.
+extern "C" __global__ __aicore__ void wrong_scalar_overwritten(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  Duplicate(tensor, 1.0f, 64);
+  SetFlag<HardEvent::V_S>(0);
+  WaitFlag<HardEvent::V_S>(0);
+  const float value = tensor.GetValue(0);
+  Duplicate(tensor, value, 64);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_in_to_scalar(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  DataCopy(tensor, b.source, 64);
+  b.target.SetValue(0, tensor.GetValue(5));  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_scalar_to_out(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  for (uint32_t i = 0; i < 8; ++i) tensor.SetValue(i, 1.0f);
+  DataCopy(b.target, tensor, 8);  // wrong
+}
+
 extern "C" __global__ __aicore__ void wrong_global_order(GM_ADDR x, GM_ADDR y, uint32_t n) {
   Buffers b(x, y, n);
   LocalTensor<float> tensor = b.out.AllocTensor<float>();

@@ -118,8 +118,19 @@ std::string Checker::Name(uint32_t offset) const {
   return "byte " + std::to_string(offset - buffer->begin) + " of the " + buffer->name;
 }
 
+// Whether `pipe` knows `other` to be done with what it began at `time`. With automatic synchronisation the
+// compiler makes the scalar unit and the pipes beside it wait for each other where they touch the same local
+// memory (MTE2-S, MTE3-S, V-S, either way round), and puts barriers between vector functions.
+bool Checker::Waited(pipe_t pipe, int other, uint32_t time) {
+  if (other == pipe || time <= seen_[pipe][other]) return true;
+  const auto beside = [](int p) { return p == PIPE_V || p == PIPE_MTE2 || p == PIPE_MTE3; };
+  const bool inserted =
+      core_->auto_sync && ((pipe == PIPE_S && beside(other)) || (other == PIPE_S && beside(pipe)));
+  if (inserted) seen_[pipe][other] = time;
+  return inserted;
+}
+
 void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, Place place) {
-  const Clock& seen = seen_[pipe];
   const uint32_t time = ++now_[pipe];
   const auto unordered = [&](uint32_t granule, const char* what, int other, const Touch& touch) {
     Complain(place, std::string(kPipeNames[pipe]) + (write ? " writes " : " reads ") + Name(granule * 4) +
@@ -131,7 +142,7 @@ void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, 
     Granule& granule = granules_[g];
     if (granule.epoch != epoch_) granule = Granule{.epoch = epoch_};
     const auto index = static_cast<uint32_t>(g);
-    if (granule.write.time > seen[granule.writer] && granule.writer != pipe)
+    if (!Waited(pipe, granule.writer, granule.write.time))
       unordered(index, "write", granule.writer, granule.write);
     const Touch touch{time, place.function, place.line};
     if (!write) {
@@ -139,7 +150,7 @@ void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, 
       continue;
     }
     for (int other = 0; other < kPipes; ++other) {
-      if (other != pipe && granule.reads[other].time > seen[other])
+      if (!Waited(pipe, other, granule.reads[other].time))
         unordered(index, "read", other, granule.reads[other]);
     }
     granule.write = touch;

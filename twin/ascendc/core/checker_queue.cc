@@ -57,7 +57,11 @@ void Checker::Alloc(const void* buffer, uint32_t bytes, pipe_t producer, Place p
 }
 
 void Checker::EnQue(const void* buffer, pipe_t producer, Place place) {
-  Buffer& held = Held(buffer, State::kAllocated, "allocated (each tensor is queued once)", place);
+  // A tensor that was taken may be queued again: computed in between, it goes on to the next pipe.
+  const Buffer* found = Find(static_cast<uint32_t>(static_cast<const uint8_t*>(buffer) - core_->ub));
+  Buffer& held =
+      Held(buffer, found != nullptr && found->state == State::kTaken ? State::kTaken : State::kAllocated,
+           "allocated or taken (it is free or queued)", place);
   held.state = State::kQueued;
   held.handed = Snapshot(producer);
 }
@@ -69,7 +73,7 @@ void Checker::DeQue(const void* buffer, pipe_t consumer, Place place) {
 }
 
 void Checker::Free(const void* buffer, pipe_t consumer, Place place) {
-  Buffer* found = Find(static_cast<uint32_t>(static_cast<const uint8_t*>(buffer) - core_->ub));
+  const Buffer* found = Find(static_cast<uint32_t>(static_cast<const uint8_t*>(buffer) - core_->ub));
   // A tensor that was only computed in may be freed without having been queued.
   Buffer& held =
       Held(buffer, found != nullptr && found->state == State::kAllocated ? State::kAllocated : State::kTaken,

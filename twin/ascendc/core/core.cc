@@ -37,15 +37,19 @@ Core& MakeThisCore() {
   return *this_core;
 }
 
-void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks, LaunchShared* shared, bool checked) {
+void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks, LaunchShared* shared, bool checked,
+                bool built_with_auto_sync) {
   ThreadCore& thread = OfThread();
   if (thread.ub == nullptr) Fail(kernel, "no memory for a core's buffer", nullptr, 0);
-  thread.core = Core{.kernel = kernel,
-                     .block = block,
-                     .blocks = blocks,
-                     .shared = shared,
-                     .ub = thread.ub.get(),
-                     .mask = {~uint64_t{0}, ~uint64_t{0}}};
+  thread.core =
+      Core{.kernel = kernel,
+           .block = block,
+           .blocks = blocks,
+           .shared = shared,
+           .ub = thread.ub.get(),
+           .mask = {~uint64_t{0}, ~uint64_t{0}},
+           .auto_sync = shared->auto_sync == AutoSync::kAsBuilt ? built_with_auto_sync
+                                                                : shared->auto_sync == AutoSync::kOn};
   if (!checked) return;
   if (thread.checker == nullptr) thread.checker = std::make_unique<Checker>();
   thread.core.checker = thread.checker.get();

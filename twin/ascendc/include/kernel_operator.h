@@ -16,10 +16,12 @@
 #include "ascendc/queue.h"
 #include "ascendc/reduce.h"
 #include "ascendc/scalar.h"
+#include "ascendc/sequences.h"
 #include "ascendc/softmax.h"
 #include "ascendc/sort.h"
 #include "ascendc/sync.h"
 #include "ascendc/tiling.h"
+#include "ascendc/tilings.h"
 #include "ascendc/types.h"
 #include "ascendc/unary.h"
 

@@ -91,6 +91,7 @@ class TWIN_EXPORT Checker {
   Buffer& Held(const void* buffer, State wanted, const char* states, Place place);
   std::string Name(uint32_t offset) const;
   void Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, Place place);
+  bool Waited(pipe_t pipe, int other, uint32_t time);
   Clock Snapshot(pipe_t pipe) const;
   void Join(pipe_t pipe, const Clock& clock);
   void Touched(const void* begin, uint64_t bytes, const void* from, AccessKind kind, Place place);

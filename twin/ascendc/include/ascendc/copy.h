@@ -92,23 +92,24 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCo
   }
 }
 
-// The count's bytes are rounded down to 32.
+// The count's bytes, count * sizeof(T), are rounded down to 32. An int4b_t counts as the whole byte that
+// sizeof gives, as the documents' formula and kernels in the field have it: twice of what it needs.
 template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const uint32_t count,
               Where where = Where::Here()) {
   policy::Aligned(dst.data(), 32, "DataCopy", where);
-  copy::In(dst, 0, src, 0, BytesOf<T>(count) / 32 * 32, "DataCopy", where);
+  copy::In(dst, 0, src, 0, uint64_t{count} * sizeof(T) / 32 * 32, "DataCopy", where);
 }
 template <typename T>
 void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count,
               Where where = Where::Here()) {
   policy::Aligned(src.data(), 32, "DataCopy", where);
-  copy::Out(dst, 0, src, 0, BytesOf<T>(count) / 32 * 32, "DataCopy", where);
+  copy::Out(dst, 0, src, 0, uint64_t{count} * sizeof(T) / 32 * 32, "DataCopy", where);
 }
 template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count,
               Where where = Where::Here()) {
-  const uint64_t bytes = BytesOf<T>(count) / 32 * 32;
+  const uint64_t bytes = uint64_t{count} * sizeof(T) / 32 * 32;
   policy::Aligned(dst.data(), 32, "DataCopy", where);
   policy::Aligned(src.data(), 32, "DataCopy", where);
   policy::Reads(PIPE_V, src.data(), bytes, "DataCopy", where);

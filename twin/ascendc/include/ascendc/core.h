@@ -22,11 +22,16 @@ constexpr uint32_t kMostCrossCoreSets = 16;  // of one flag without a wait
 
 class LaunchState;
 
+// Whether the compiler's automatic synchronisation is taken for granted (--cce-auto-sync): as the kernel was
+// built, or as the launch says.
+enum class AutoSync : uint8_t { kAsBuilt, kOff, kOn };
+
 // What all blocks of a launch share; starts as zeros.
 struct LaunchShared {
   uint32_t arrived = 0;          // at SyncAll, over all its rounds
   uint32_t ended = 0;            // blocks
   LaunchState* state = nullptr;  // the rest: made by the first block that needs it, gone with the last
+  AutoSync auto_sync = AutoSync::kAsBuilt;
 };
 
 enum class Atomic : uint8_t { kNone, kAdd, kMax, kMin };
@@ -51,6 +56,7 @@ struct Core {
   } cross_core[kCrossCoreFlags];
   uint32_t events_taken = 0;           // ids given out by AllocEventID, a bit each
   Checker* checker = nullptr;          // set in the checked build
+  bool auto_sync = true;               // the checker does not ask for what the compiler would insert
   const char* waiting_file = nullptr;  // where in the kernel the block waits; told in the checked build
   int waiting_line = 0;
 };
@@ -62,7 +68,7 @@ inline Core& ThisCore() { return this_core != nullptr ? *this_core : MakeThisCor
 
 // Prepares the calling thread's core for a block, and ends it; the end of a checked block may throw.
 TWIN_EXPORT void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks, LaunchShared* shared,
-                            bool checked);
+                            bool checked, bool built_with_auto_sync = true);
 TWIN_EXPORT void EndBlock();
 
 // Throws std::runtime_error: "function: text (file:line)"; a null file is not named.

@@ -1,5 +1,6 @@
 // What a generated launch function does: packs the arguments and puts the blocks on the stream, those of the
-// checked build where TWIN_CHECKED=1 is set. Read at each launch, so that a program may change its mind.
+// checked build where TWIN_CHECKED=1 is set, strict about automatic synchronisation where TWIN_AUTO_SYNC=0
+// is. Both are read at each launch, so that a program may change its mind.
 #pragma once
 
 #include <cstdlib>
@@ -20,11 +21,17 @@ inline bool CheckedWanted() {
   return value != nullptr && std::strcmp(value, "") != 0 && std::strcmp(value, "0") != 0;
 }
 
+inline AutoSync AutoSyncWanted() {
+  const char* value = std::getenv("TWIN_AUTO_SYNC");
+  if (value == nullptr || std::strcmp(value, "") == 0) return AutoSync::kAsBuilt;
+  return std::strcmp(value, "0") == 0 ? AutoSync::kOff : AutoSync::kOn;
+}
+
 template <typename... Args>
 uint32_t Launch(const Kernel& kernel, uint32_t blocks, void* stream, Args... args) {
   static_assert((std::is_trivially_copyable_v<Args> && ...),
                 "kernel arguments are addresses, numbers and plain structs");
-  const Packed<Args...> packed{{}, {args...}};
+  const Packed<Args...> packed{{.auto_sync = AutoSyncWanted()}, {args...}};
   return static_cast<uint32_t>(twinLaunchKernel(
       kernel.name, blocks, stream, CheckedWanted() ? kernel.checked : kernel.fast, &packed, sizeof packed));
 }

@@ -56,25 +56,21 @@ class TQueBind {
   }
   template <typename T>
   bool EnQue(const LocalTensor<T>& tensor, Where where = Where::Here()) {
-    const uint8_t index = IndexOf(tensor.bytes_begin(), "EnQue", where);
-    if (queued_count_ == kMostBuffers) policy::Fail("EnQue", "the queue is full", where);
-    TWIN_TELL(EnQue(tensor.bytes_begin(), kProducer, policy::At("EnQue", where)));
-    queued_[(first_ + queued_count_++) % kMostBuffers] = index;
-    return true;
+    return Give(tensor.bytes_begin(), kProducer, where);
   }
   template <typename T>
   LocalTensor<T> DeQue(Where where = Where::Here()) {
-    if (queued_count_ == 0) {
-      policy::Fail("DeQue",
-                   std::string("nothing is in this ") + queue::NameOf(source) +
-                       " queue: EnQue comes first; the device would wait for ever",
-                   where);
-    }
-    uint8_t* buffer = begin_ + bytes_ * queued_[first_];
-    first_ = (first_ + 1) % kMostBuffers;
-    --queued_count_;
-    TWIN_TELL(DeQue(buffer, kConsumer, policy::At("DeQue", where)));
-    return {buffer, bytes_, target};
+    return {Take(kConsumer, where), bytes_, target};
+  }
+  // The same for one step of a tensor that goes in, is computed in and goes out: GM to VECIN, then VECOUT to
+  // GM.
+  template <TPosition from, TPosition to, typename T>
+  bool EnQue(const LocalTensor<T>& tensor, Where where = Where::Here()) {
+    return Give(tensor.bytes_begin(), queue::Producer(from), where);
+  }
+  template <TPosition from, TPosition to, typename T>
+  LocalTensor<T> DeQue(Where where = Where::Here()) {
+    return {Take(queue::Consumer(to), where), bytes_, to == TPosition::GM ? from : to};
   }
   template <typename T>
   void DeQue(LocalTensor<T>& tensor, Where where = Where::Here()) {
@@ -105,6 +101,26 @@ class TQueBind {
   static constexpr uint8_t kMostBuffers = 16;
   static constexpr pipe_t kProducer = queue::Producer(source), kConsumer = queue::Consumer(target);
 
+  bool Give(uint8_t* buffer, [[maybe_unused]] pipe_t producer, Where where) {
+    const uint8_t index = IndexOf(buffer, "EnQue", where);
+    if (queued_count_ == kMostBuffers) policy::Fail("EnQue", "the queue is full", where);
+    TWIN_TELL(EnQue(buffer, producer, policy::At("EnQue", where)));
+    queued_[(first_ + queued_count_++) % kMostBuffers] = index;
+    return true;
+  }
+  uint8_t* Take([[maybe_unused]] pipe_t consumer, Where where) {
+    if (queued_count_ == 0) {
+      policy::Fail("DeQue",
+                   std::string("nothing is in this ") + queue::NameOf(source) +
+                       " queue: EnQue comes first; the device would wait for ever",
+                   where);
+    }
+    uint8_t* buffer = begin_ + bytes_ * queued_[first_];
+    first_ = (first_ + 1) % kMostBuffers;
+    --queued_count_;
+    TWIN_TELL(DeQue(buffer, consumer, policy::At("DeQue", where)));
+    return buffer;
+  }
   uint8_t IndexOf(const uint8_t* buffer, const char* function, Where where) const {
     const bool ours = buffer >= begin_ && buffer < begin_ + bytes_ * count_ && bytes_ > 0;
     if (!ours || (buffer - begin_) % bytes_ != 0) {
@@ -223,3 +239,5 @@ inline TPipe* GetTPipePtr() { return static_cast<TPipe*>(twin::ascendc::ThisCore
 
 }  // namespace TWIN_ASCENDC_BUILD
 }  // namespace AscendC
+
+using AscendC::GetTPipePtr;

@@ -19,13 +19,20 @@ struct Packed {
 template <typename... Args>
 Packed<Args...> PackedFor(void (*)(Args...));
 
+// ascendc_compile_options(target --cce-auto-sync=off) sets it.
+#ifdef TWIN_ASCENDC_NO_AUTO_SYNC
+constexpr bool kBuiltWithAutoSync = false;
+#else
+constexpr bool kBuiltWithAutoSync = true;
+#endif
+
 // One block of `kernel`, whose arguments lie packed at `args`.
 template <auto kernel, bool checked>
 void RunBlock(const char* name, uint32_t block, uint32_t blocks, const void* args) {
   using Given = decltype(PackedFor(kernel));
   // The launch owns this memory and lends it to all of its blocks.
   auto* given = static_cast<Given*>(const_cast<void*>(args));
-  BeginBlock(name, block, blocks, &given->shared, checked);
+  BeginBlock(name, block, blocks, &given->shared, checked, kBuiltWithAutoSync);
   struct Leave {
     ~Leave() { LeaveBlock(); }
   } leave;

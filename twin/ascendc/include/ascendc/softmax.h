@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "ascendc/lanes.h"
+#include "ascendc/tilings.h"
 
 namespace AscendC {
 inline namespace TWIN_ASCENDC_BUILD {
 
-struct SoftMaxTiling {};
 struct SoftMaxShapeInfo {
   uint32_t srcM = 0, srcK = 0;        // as they lie
   uint32_t oriSrcM = 0, oriSrcK = 0;  // of which these count

@@ -2,6 +2,8 @@
 // and what a block knows of its launch.
 #pragma once
 
+#include <chrono>
+
 #include "ascendc/tensor.h"
 
 namespace AscendC {
@@ -121,6 +123,18 @@ inline void wait_flag(pipe_t source, pipe_t target, event_t id, Where where = Wh
 }
 inline void pipe_barrier(pipe_t pipe) { TWIN_TELL(Barrier(pipe)); }
 
+// The same as an object for one pair of pipes.
+template <pipe_t src, pipe_t dst>
+class TQueSync {
+ public:
+  void SetFlag(TEventID id, Where where = Where::Here()) {
+    TWIN_TELL(SetFlag(src, dst, id, policy::At("TQueSync::SetFlag", where)));
+  }
+  void WaitFlag(TEventID id, Where where = Where::Here()) {
+    TWIN_TELL(WaitFlag(src, dst, id, policy::At("TQueSync::WaitFlag", where)));
+  }
+};
+
 // All blocks of the launch meet.
 template <bool isAIVOnly = true>
 void SyncAll(Where where = Where::Here()) {
@@ -207,6 +221,12 @@ inline int64_t GetBlockNum() { return twin::ascendc::ThisCore().blocks; }
 inline int64_t GetSubBlockIdx() { return 0; }
 inline int64_t GetSubBlockNum() { return 1; }
 inline int64_t GetTaskRation() { return 1; }
+// Of a clock that ticks 50 million times a second.
+inline int64_t GetSystemCycle() {
+  constexpr int64_t kNanosecondsPerCycle = 20;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() / kNanosecondsPerCycle;
+}
 // What lies before the user's part is the system's, and empty here.
 inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return workspace; }
 inline GM_ADDR GetSysWorkSpacePtr() { return nullptr; }

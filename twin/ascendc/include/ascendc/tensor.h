@@ -68,11 +68,13 @@ class LocalTensor {
   }
 
   T GetValue(uint32_t index, Where where = Where::Here()) const {
+    static_assert(!std::is_same_v<T, int4b_t>, "an int4b_t is half a byte: ReinterpretCast<int8_t>() first");
     policy::Reads(PIPE_S, data() + index, sizeof(T), "GetValue", where);
     return data()[index];
   }
   template <typename S>
   void SetValue(uint32_t index, S value, Where where = Where::Here()) const {
+    static_assert(!std::is_same_v<T, int4b_t>, "an int4b_t is half a byte: ReinterpretCast<int8_t>() first");
     policy::Writes(PIPE_S, data() + index, sizeof(T), "SetValue", where);
     data()[index] = static_cast<T>(value);
   }
@@ -133,20 +135,22 @@ class GlobalTensor {
 
   void SetGlobalBuffer(__gm__ T* buffer) { begin_ = buffer, from_ = buffer, to_ = nullptr; }
   void SetGlobalBuffer(__gm__ T* buffer, uint64_t size) {
-    begin_ = buffer, from_ = buffer, to_ = buffer + size;
+    begin_ = buffer, from_ = buffer, to_ = After(buffer, size);
   }
 
   GlobalTensor operator[](uint64_t offset) const {
     GlobalTensor moved = *this;
-    moved.begin_ += offset;
+    moved.begin_ = After(begin_, offset);
     return moved;
   }
   T GetValue(uint64_t offset, Where where = Where::Here()) const {
+    static_assert(!std::is_same_v<T, int4b_t>, "an int4b_t is half a byte: make it a GlobalTensor<int8_t>");
     TWIN_TELL(ReadGlobal(PIPE_S, begin_ + offset, sizeof(T), from_, to_, policy::At("GetValue", where)));
     return begin_[offset];
   }
   template <typename S>
   void SetValue(uint64_t offset, S value, Where where = Where::Here()) const {
+    static_assert(!std::is_same_v<T, int4b_t>, "an int4b_t is half a byte: make it a GlobalTensor<int8_t>");
     TWIN_TELL(WriteGlobal(PIPE_S, begin_ + offset, sizeof(T), from_, to_, policy::At("SetValue", where)));
     begin_[offset] = static_cast<T>(value);
   }
@@ -157,8 +161,10 @@ class GlobalTensor {
   }
 
   const __gm__ T* GetPhyAddr() const { return begin_; }
-  __gm__ T* GetPhyAddr(uint64_t offset) const { return begin_ + offset; }
-  uint64_t GetSize() const { return to_ == nullptr ? 0 : static_cast<uint64_t>(to_ - begin_); }
+  __gm__ T* GetPhyAddr(uint64_t offset) const { return After(begin_, offset); }
+  uint64_t GetSize() const {
+    return to_ == nullptr ? 0 : static_cast<uint64_t>(to_ - begin_) * 2 * sizeof(T) / BytesOf<T>(2);
+  }
   void SetShapeInfo(const ShapeInfo& shape) { shape_ = KeptShape(shape); }
   ShapeInfo GetShapeInfo() const { return shape_ == nullptr ? ShapeInfo() : *shape_; }
   // A host's caches take no hints.
@@ -170,6 +176,9 @@ class GlobalTensor {
   const T* to() const { return to_; }  // null: not told
 
  private:
+  // Two int4b_t share a byte; all else has one element an address.
+  static T* After(T* from, uint64_t elements) { return from + BytesOf<T>(elements) / sizeof(T); }
+
   T* begin_ = nullptr;
   const T *from_ = nullptr, *to_ = nullptr;
   const ShapeInfo* shape_ = nullptr;

@@ -40,13 +40,14 @@ Tiling ReadTiling(const void* from) {
 #define KERNEL_TASK_TYPE_DEFAULT(type) twin::ascendc::WantsVectorCores<type>()
 #define KERNEL_TASK_TYPE(key, type) twin::ascendc::WantsVectorCores<type>()
 
-// On a device the operator's own build says which struct it is; here the kernel does, before it asks.
+// On a device the operator's own build says which struct it is; here the kernel does, before it asks. What it
+// gets is its own copy, to change as it likes.
 struct write_REGISTER_TILING_DEFAULT_before_GET_TILING_DATA;
 #define REGISTER_TILING_DEFAULT(type) using write_REGISTER_TILING_DEFAULT_before_GET_TILING_DATA = type
 #define GET_TILING_DATA(name, from) \
   GET_TILING_DATA_WITH_STRUCT(write_REGISTER_TILING_DEFAULT_before_GET_TILING_DATA, name, from)
 #define GET_TILING_DATA_WITH_STRUCT(type, name, from) \
-  [[maybe_unused]] const type name = twin::ascendc::ReadTiling<type>(from)
+  [[maybe_unused]] type name = twin::ascendc::ReadTiling<type>(from)
 #define GET_TILING_DATA_MEMBER(type, member, name, from) \
-  [[maybe_unused]] const auto name = twin::ascendc::ReadTiling<type>(from).member
+  [[maybe_unused]] auto name = twin::ascendc::ReadTiling<type>(from).member
 #define TILING_KEY_IS(key) (twin::ascendc::TilingKeyIs(key, __FILE__, __LINE__))

@@ -71,6 +71,12 @@ namespace AscendC {
 // Two to a byte, the lower half first; only ever copied and cast.
 struct int4b_t {
   int8_t pair = 0;
+  bool operator==(const int4b_t&) const = default;
+};
+
+template <typename A, typename B>
+struct IsSameType {
+  static constexpr bool value = std::is_same_v<A, B>;
 };
 
 inline float ToFloat(const bfloat16_t& value) { return value; }

@@ -4,7 +4,9 @@
 #
 # Each kernel is compiled twice, into libraries of their own so that no name of one meets the other's: fast, and
 # checked, which the launch functions choose where TWIN_CHECKED=1 is set. Kernels are found by their words,
-# `extern "C" __global__ __aicore__ void name(arguments)`; arguments are GM_ADDR, addresses, numbers and structs by value.
+# `extern "C" __global__ __aicore__ void name(arguments)`, as they stand and as the preprocessor gives them: macros of
+# the file and of the headers it includes by relative path are expanded. Arguments are GM_ADDR, addresses, numbers and
+# structs by value.
 get_filename_component(TWIN_ROOT "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 if(NOT TARGET twin_ascendc)  # a project of its own: the libraries as they were built
   set(TWIN_LIBRARIES "${TWIN_ROOT}/../build/twin/lib" CACHE PATH "where the twin's libraries are")
@@ -63,7 +65,7 @@ function(twin_kernel_arguments kernel text)
 endfunction()
 
 # aclrtlaunch_<kernel>.h and .cc. A struct's name is declared; who calls includes what it is, and gives it by address or
-# by value.
+# by value. Names that begin with twin_ are ours: a kernel's own arguments may be called blockDim or stream.
 function(twin_write_launch_function directory kernel)
   set(forward "")
   foreach(struct IN LISTS structs)
@@ -78,8 +80,8 @@ function(twin_write_launch_function directory kernel)
   string(REPLACE "\\;" ";" forward "${forward}")
   set(by_value "")
   if(structs)
-    set(by_value "inline uint32_t aclrtlaunch_${kernel}(uint32_t blockDim, void* stream${overload}) {
-  return aclrtlaunch_${kernel}(blockDim, stream${by_address});
+    set(by_value "inline uint32_t aclrtlaunch_${kernel}(uint32_t twin_blocks, void* twin_stream${overload}) {
+  return aclrtlaunch_${kernel}(twin_blocks, twin_stream${by_address});
 }
 ")
   endif()
@@ -91,7 +93,7 @@ function(twin_write_launch_function directory kernel)
 #ifndef ACLRT_LAUNCH_KERNEL
 #define ACLRT_LAUNCH_KERNEL(kernel) aclrtlaunch_##kernel
 #endif
-${forward}extern \"C\" uint32_t aclrtlaunch_${kernel}(uint32_t blockDim, void* stream${declared});
+${forward}extern \"C\" uint32_t aclrtlaunch_${kernel}(uint32_t twin_blocks, void* twin_stream${declared});
 ${by_value}" @ONLY)
   file(CONFIGURE OUTPUT "${directory}/aclrtlaunch_${kernel}.cc" CONTENT
 "// Generated: launches the kernel ${kernel}. Its fast build knows what the arguments are.
@@ -99,16 +101,80 @@ ${by_value}" @ONLY)
 #include \"twin/launch.h\"
 extern \"C\" void twin_checked_${kernel}(uint32_t, uint32_t, const void*);
 extern \"C\" uint32_t twin_launch_${kernel}(TwinKernelBody, uint32_t, void*${inner});
-uint32_t aclrtlaunch_${kernel}(uint32_t blockDim, void* stream${declared}) {
-  return twin_launch_${kernel}(twin_checked_${kernel}, blockDim, stream${passed});
+uint32_t aclrtlaunch_${kernel}(uint32_t twin_blocks, void* twin_stream${declared}) {
+  return twin_launch_${kernel}(twin_checked_${kernel}, twin_blocks, twin_stream${passed});
 }
 " @ONLY)
 endfunction()
 
-# The kernels of a file in `found`: a name, its arguments in parentheses, the next name.
+# A source as text, headers that lie beside it put in their place, all other includes left out.
+function(twin_read_source path result)
+  set(text "")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${path}")
+  get_filename_component(folder "${path}" DIRECTORY)
+  file(READ "${path}" rest)
+  string(REPLACE ";" "\\;" rest "${rest}")
+  while(rest MATCHES "(^|\n)[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]*)[>\"]")
+    set(line "${CMAKE_MATCH_0}")
+    set(kind "${CMAKE_MATCH_2}")
+    set(header "${folder}/${CMAKE_MATCH_3}")
+    string(FIND "${rest}" "${line}" at)
+    string(LENGTH "${line}" length)
+    string(SUBSTRING "${rest}" 0 ${at} before)
+    math(EXPR at "${at} + ${length}")
+    string(SUBSTRING "${rest}" ${at} -1 rest)
+    string(APPEND text "${before}\n")
+    if(kind STREQUAL "\"" AND EXISTS "${header}" AND NOT header IN_LIST TWIN_HEADERS_READ)
+      list(APPEND TWIN_HEADERS_READ "${header}")
+      twin_read_source("${header}" inside)
+      string(APPEND text "${inside}\n")
+    endif()
+  endwhile()
+  string(APPEND text "${rest}")
+  set(TWIN_HEADERS_READ "${TWIN_HEADERS_READ}" PARENT_SCOPE)
+  set(${result} "${text}" PARENT_SCOPE)
+endfunction()
+
+# The source with its macros expanded; as it stands where there is no compiler to ask, or where it cannot.
+function(twin_preprocess path result)
+  set(TWIN_HEADERS_READ "")
+  twin_read_source("${path}" text)
+  set(${result} "" PARENT_SCOPE)
+  if(NOT CMAKE_CXX_COMPILER)
+    return()
+  endif()
+  string(REPLACE "\\;" ";" text "${text}")
+  set(copy "${CMAKE_CURRENT_BINARY_DIR}/twin_kernels.ii.cc")
+  file(WRITE "${copy}" "${text}")
+  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -E -P -x c++ -DASCENDC_CPU_DEBUG=1 -D__CCE_KT_TEST__=1
+    -D__CCE_AICORE__=220 -D__NPU_ARCH__=2201 "${copy}" RESULT_VARIABLE failed OUTPUT_VARIABLE text ERROR_QUIET)
+  file(REMOVE "${copy}")
+  if(failed EQUAL 0)
+    set(${result} "${text}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# The kernels in a text, in `found`: a name, its arguments in parentheses, the next name.
+function(twin_kernels_in text found)
+  set(gap "[ \t\r\n]+")
+  set(word "[A-Za-z_0-9]+")
+  set(marked "__global__${gap}(__${word}__(\\([^)]*\\))?${gap})+")
+  string(REGEX MATCHALL "${marked}void${gap}${word}[ \t\r\n]*\\([^)]*\\)" kernels "${text}")
+  set(pairs "")
+  foreach(kernel IN LISTS kernels)
+    string(REGEX MATCH "void${gap}(${word})[ \t\r\n]*\\(([^)]*)\\)" ignored "${kernel}")
+    if(NOT CMAKE_MATCH_1 IN_LIST pairs)
+      list(APPEND pairs "${CMAKE_MATCH_1}" "(${CMAKE_MATCH_2})")
+    endif()
+  endforeach()
+  set(${found} "${pairs}" PARENT_SCOPE)
+endfunction()
+
+# The kernels of a file in `found`, likewise: those that the preprocessor shows, then those that only the text does.
 function(twin_find_kernels source path found)
   file(READ "${path}" text)
   string(REGEX REPLACE "//[^\n]*" "" text "${text}")
+  string(REGEX REPLACE "/\\*([^*]|\\*+[^*/])*\\*+/" "" text "${text}")
   set(gap "[ \t\r\n]+")
   set(word "[A-Za-z_0-9]+")
   set(marked "__global__${gap}(__${word}__(\\([^)]*\\))?${gap})+")
@@ -118,15 +184,21 @@ function(twin_find_kernels source path found)
   if(text MATCHES "<<<" AND NOT text MATCHES "ASCENDC_CPU_DEBUG|__CCE_KT_TEST__")
     message(FATAL_ERROR "ascendc_library: ${source} launches by <<<…>>>, which a host compiler cannot read; write ACLRT_LAUNCH_KERNEL(kernel)(blocks, stream, arguments…) in the program, or put the launch between #ifndef ASCENDC_CPU_DEBUG and #endif")
   endif()
-  string(REGEX MATCHALL "${marked}void${gap}${word}[ \t\r\n]*\\([^)]*\\)" kernels "${text}")
-  if(NOT kernels)
+  twin_preprocess("${path}" expanded)
+  twin_kernels_in("${expanded}" pairs)
+  # A macro's own text is no kernel.
+  string(REGEX REPLACE "\\\\[ \t\r]*\n" " " text "${text}")
+  string(REGEX REPLACE "(^|\n)[ \t]*#[^\n]*" "\n" text "${text}")
+  twin_kernels_in("${text}" plain)
+  while(plain)
+    list(POP_FRONT plain kernel arguments)
+    if(NOT kernel IN_LIST pairs)
+      list(APPEND pairs "${kernel}" "${arguments}")
+    endif()
+  endwhile()
+  if(NOT pairs)
     message(FATAL_ERROR "ascendc_library: ${source} has no kernel; wanted extern \"C\" __global__ __aicore__ void name(…)")
   endif()
-  set(pairs "")
-  foreach(kernel IN LISTS kernels)
-    string(REGEX MATCH "void${gap}(${word})[ \t\r\n]*\\(([^)]*)\\)" ignored "${kernel}")
-    list(APPEND pairs "${CMAKE_MATCH_1}" "(${CMAKE_MATCH_2})")
-  endforeach()
   set(${found} "${pairs}" PARENT_SCOPE)
 endfunction()
 
@@ -150,10 +222,10 @@ function(ascendc_library target type)
       foreach(build fast checked)
         string(COMPARE EQUAL ${build} checked is_checked)
         string(APPEND entries_${build} "${exported} void twin_${build}_${kernel}(uint32_t block, uint32_t blocks, const void* args) {\n"
-          "  twin::ascendc::RunBlock<&${kernel}, ${is_checked}>(\"${kernel}\", block, blocks, args);\n}\n")
+          "  twin::ascendc::RunBlock<&::${kernel}, ${is_checked}>(\"${kernel}\", block, blocks, args);\n}\n")
       endforeach()
-      string(APPEND entries_fast "${exported} uint32_t twin_launch_${kernel}(TwinKernelBody checked, uint32_t blocks, void* stream${inner}) {\n"
-        "  return twin::ascendc::LaunchLike(&${kernel}, {\"${kernel}\", twin_fast_${kernel}, checked}, blocks, stream${unpacked});\n}\n")
+      string(APPEND entries_fast "${exported} uint32_t twin_launch_${kernel}(TwinKernelBody twin_checked, uint32_t twin_blocks, void* twin_stream${inner}) {\n"
+        "  return twin::ascendc::LaunchLike(&::${kernel}, {\"${kernel}\", twin_fast_${kernel}, twin_checked}, twin_blocks, twin_stream${unpacked});\n}\n")
     endwhile()
     foreach(build fast checked)
       file(CONFIGURE OUTPUT "${directory}/${file}_${build}.cc" CONTENT "${entries_${build}}" @ONLY)
@@ -176,7 +248,23 @@ function(ascendc_library target type)
   target_link_libraries(${target} PUBLIC ascendcl PRIVATE twin_ascendc ${target}_fast ${target}_checked)
 endfunction()
 
-# CANN's helpers for definitions and include paths of kernels.
+# CANN's helpers for options, definitions and include paths of kernels. Of a device compiler's options one has a meaning
+# here: --cce-auto-sync=off makes the checked build ask for the flags and barriers that it would insert. What a host's
+# compiler knows is passed on.
+function(ascendc_compile_options target)
+  cmake_parse_arguments(A "" "" "PRIVATE;PUBLIC;INTERFACE" ${ARGN})
+  foreach(option IN LISTS A_PRIVATE A_PUBLIC A_UNPARSED_ARGUMENTS)
+    foreach(build fast checked)
+      if(option STREQUAL "--cce-auto-sync=off")
+        target_compile_definitions(${target}_${build} PRIVATE TWIN_ASCENDC_NO_AUTO_SYNC)
+      elseif(NOT option MATCHES "^--?(cce|bisheng|npu|asc)")
+        target_compile_options(${target}_${build} PRIVATE "${option}")
+      else()
+        message(STATUS "ascendc_compile_options: ${option} is a device compiler's and was left out")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
 function(ascendc_compile_definitions target)
   cmake_parse_arguments(A "" "" "PRIVATE;PUBLIC;INTERFACE" ${ARGN})
   foreach(build fast checked)

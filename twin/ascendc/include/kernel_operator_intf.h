@@ -1,0 +1,4 @@
+// Another name for the whole interface.
+#pragma once
+
+#include "kernel_operator.h"

@@ -1,0 +1,4 @@
+// The tilings by the name of the header that device code includes for them.
+#pragma once
+
+#include "ascendc/tilings.h"
