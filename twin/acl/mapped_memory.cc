@@ -263,9 +263,14 @@ aclError aclrtUnmapMem(void* virPtr) {
   return ACL_SUCCESS;
 }
 
-aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, int32_t, size_t* granularity) {
+aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, aclrtMemGranularityOptions option,
+                                          size_t* granularity) {
   if (prop == nullptr) return FailNull(__func__, "prop");
   if (granularity == nullptr) return FailNull(__func__, "granularity");
+  if (option != ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM && option != ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED) {
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
+                Text("option is ", static_cast<int>(option), "; wanted 0 (minimum) or 1 (recommended)"));
+  }
   *granularity = twin::kGranularity;
   return ACL_SUCCESS;
 }

@@ -42,6 +42,7 @@ HcclResult HcclReduceScatterV(const void* sendBuf, const void* sendCounts, const
   return IssueCall(OperationKind::kReduceScatterV, comm, stream,
                    [&](const Group& group, Operation& operation) {
                      twin::CheckReduction(dataType, op);
+                     twin::CheckNoProduct(op);
                      operation.send = sendBuf;
                      operation.recv = const_cast<void*>(recvBuf);
                      operation.count = recvCount;

@@ -36,6 +36,11 @@ void CheckReduction(HcclDataType type, HcclReduceOp reduction) {
                         "and bfp16, prod not int16 and bfp16");
 }
 
+void CheckNoProduct(HcclReduceOp reduction) {
+  if (reduction != HCCL_REDUCE_PROD) return;
+  throw HcclFailure(HCCL_E_NOT_SUPPORT, "prod (1) is not supported by this call; wanted sum, max or min");
+}
+
 void CheckSameTypes(HcclDataType send, HcclDataType recv) {
   CheckMovedType(send);
   CheckMovedType(recv);

@@ -9,6 +9,7 @@ namespace twin {
 
 void CheckMovedType(HcclDataType type);                          // gathers, scatters, messages
 void CheckReduction(HcclDataType type, HcclReduceOp reduction);  // reductions
+void CheckNoProduct(HcclReduceOp reduction);                     // reduce-scatters with a count for each rank
 // All-to-alls: both sides are described, and must be described alike.
 void CheckSameTypes(HcclDataType send, HcclDataType recv);
 void CheckSameCounts(uint64_t send, uint64_t recv);

@@ -32,6 +32,16 @@ class MappedMemoryTest : public AclTest {
   }
 };
 
+TEST_F(MappedMemoryTest, GranularityIsAskedForByName) {
+  aclrtPhysicalMemProp property = Property();
+  size_t granularity = 0;
+  EXPECT_OK(aclrtMemGetAllocationGranularity(&property, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &granularity));
+  EXPECT_EQ(granularity, kUnit);
+  EXPECT_REFUSED(
+      aclrtMemGetAllocationGranularity(&property, ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF, &granularity),
+      ACL_ERROR_RT_PARAM_INVALID, "wanted 0 (minimum) or 1 (recommended)");
+}
+
 TEST_F(MappedMemoryTest, MappedMemoryIsDeviceMemory) {
   void* reserved = nullptr;
   ASSERT_OK(aclrtReserveMemAddress(&reserved, 4 * kUnit, 0, nullptr, 1));

@@ -156,6 +156,7 @@ TEST(JudgeReduce, ReduceScatterEqualsMpi) {
 TEST(JudgeReduce, ReduceScatterVEqualsMpi) {
   const World& w = TheWorld();
   ForEachReduction([&](HcclDataType type, HcclReduceOp op, const std::string& pair) {
+    if (op == HCCL_REDUCE_PROD) return;  // the call has none
     for (const size_t base : {size_t{0}, size_t{1}, size_t{1000}, size_t{5003}}) {
       const size_t width = Info(type).bytes;
       std::vector<uint64_t> counts(w.size), places(w.size);

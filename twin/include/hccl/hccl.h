@@ -4,6 +4,8 @@
 
 #include_next <hccl/hccl.h>
 
+#include "hccl/hccl_types_newer.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
