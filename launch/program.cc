@@ -8,10 +8,13 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/problems.h"
 #include "core/cli/parse.h"
 #include "core/comm/job.h"
 
@@ -25,9 +28,13 @@ constexpr std::chrono::seconds kLetOthersSpeak{2};
 // that is still alive after the wait has an error of its own.
 void ReportInputError(const Error& error, const Job& job) {
   if (job.rank() != 0) std::this_thread::sleep_for(kLetOthersSpeak);
-  std::string line = Concat(job.rank() == 0 ? "" : LogRankPrefix(), error.what());
-  std::replace(line.begin(), line.end(), '\n', ' ');  // the input that it quotes may have several
-  std::cerr << line + "\n" << std::flush;
+  const auto* several = dynamic_cast<const InputErrors*>(&error);
+  std::string text;
+  for (std::string line : several != nullptr ? several->lines() : std::vector<std::string>{error.what()}) {
+    std::replace(line.begin(), line.end(), '\n', ' ');  // the input that it quotes may have several
+    text += Concat(job.rank() == 0 ? "" : LogRankPrefix(), line, "\n");
+  }
+  std::cerr << text << std::flush;
 }
 
 [[noreturn]] void Fail(const Error& error, Job& job) {

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/problems.h"
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
 #include "core/config/yaml_document.h"
@@ -14,22 +15,30 @@ namespace {
 
 using google::protobuf::Message;
 
+// What is wrong goes to `problems`, and the rest is read all the same: a user sees every error at once.
 class Reader {
  public:
-  explicit Reader(const YamlSource& source) : source_(source) {}
+  Reader(const YamlSource& source, Problems& problems) : source_(source), problems_(problems) {}
 
   // `path` is the section's own key with a dot after it, or nothing for the whole file.
   void ReadSection(const YAML::Node& node, const std::string& path, Message& section) const {
     std::map<std::string, YAML::Mark> seen;
     for (const auto& entry : node) {
       const YAML::Mark mark = entry.first.Mark();
-      if (!entry.first.IsScalar()) throw NotAKey(entry.first, path);
+      if (!entry.first.IsScalar()) {
+        problems_.Add(NotAKey(entry.first, path));
+        continue;
+      }
       const std::string name = entry.first.Scalar();
       const auto [first, is_new] = seen.emplace(name, mark);
-      if (!is_new) throw GivenTwice(path + name, first->second, mark);
       const FieldDescriptor* field = section.GetDescriptor()->FindFieldByName(name);
-      if (field == nullptr) throw UnknownKey(path, name, mark);
-      ReadField(entry.second, path + name, mark, *field, section);
+      if (!is_new) {
+        problems_.Add(GivenTwice(path + name, first->second, mark));
+      } else if (field == nullptr) {
+        problems_.Add(UnknownKey(path, name, mark));
+      } else {
+        ReadField(entry.second, path + name, mark, *field, section);
+      }
     }
   }
 
@@ -37,27 +46,37 @@ class Reader {
   void ReadField(const YAML::Node& node, const std::string& key, const YAML::Mark& mark,
                  const FieldDescriptor& field, Message& section) const {
     const bool right_kind = IsSection(field)      ? node.IsMap() || node.IsNull()
-                            : field.is_repeated() ? node.IsSequence()
+                            : field.is_repeated() ? node.IsSequence() || node.IsScalar()
                                                   : node.IsScalar();
-    if (!right_kind) throw WrongValue(key, mark, field, node);
-    if (IsSection(field)) {
+    if (!right_kind) {
+      problems_.Add(WrongValue(key, mark, field, node));
+    } else if (IsSection(field)) {
       ReadSection(node, Concat(key, "."), *section.GetReflection()->MutableMessage(&section, &field));
     } else if (field.is_repeated()) {
       ReadList(node, key, field, section);
     } else if (!ReadScalar(node, field, section)) {
-      throw WrongValue(key, mark, field, node);
+      problems_.Add(WrongValue(key, mark, field, node));
     }
   }
 
  private:
+  // One value alone is a list of one.
   void ReadList(const YAML::Node& node, const std::string& key, const FieldDescriptor& field,
                 Message& section) const {
     section.GetReflection()->ClearField(&section, &field);
-    for (size_t i = 0; i < node.size(); ++i) {
-      if (AddItem(node[i], field, section)) continue;
-      throw InputError(source_.At(node[i].Mark()), key, "[", i, "]: wanted ",
-                       WantedItemInstead(node[i], field), ", found ", FoundText(node[i]));
+    if (node.IsScalar()) {
+      if (!AddItem(node, field, section)) problems_.Add(WrongItem(node, key, field));
+      return;
     }
+    for (size_t i = 0; i < node.size(); ++i) {
+      if (!AddItem(node[i], field, section))
+        problems_.Add(WrongItem(node[i], Concat(key, "[", i, "]"), field));
+    }
+  }
+
+  Error WrongItem(const YAML::Node& node, const std::string& key, const FieldDescriptor& field) const {
+    return InputError(source_.At(node.Mark()), key, ": wanted ", WantedItemInstead(node, field), ", found ",
+                      FoundText(node));
   }
 
   Error WrongValue(const std::string& key, const YAML::Mark& mark, const FieldDescriptor& field,
@@ -87,10 +106,11 @@ class Reader {
   }
 
   const YamlSource& source_;
+  Problems& problems_;
 };
 
 // "parallel.tensor=2": walks down to the section that holds the key, then reads the value as YAML.
-void ApplyOverride(const std::string& text, Config& config) {
+void ApplyOverride(const std::string& text, Config& config, Problems& problems) {
   const YamlSource source{.name = Concat("--set ", text), .has_lines = false};
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
@@ -107,7 +127,7 @@ void ApplyOverride(const std::string& text, Config& config) {
     }
     if (last) {
       const YAML::Node value = ParseYaml(text.substr(equals + 1), source);
-      return Reader(source).ReadField(value, key, value.Mark(), *field, *section);
+      return Reader(source, problems).ReadField(value, key, value.Mark(), *field, *section);
     }
     section = section->GetReflection()->MutableMessage(section, field);
     begin = dot + 1;
@@ -129,8 +149,12 @@ Config ParseConfig(const std::string& text, const std::string& name,
                      FoundText(document));
   }
   Config config = DefaultConfig();
-  Reader(source).ReadSection(document, "", config);
-  for (const std::string& text_of_override : overrides) ApplyOverride(text_of_override, config);
+  Problems problems;
+  Reader(source, problems).ReadSection(document, "", config);
+  for (const std::string& text_of_override : overrides) {
+    problems.Try([&] { ApplyOverride(text_of_override, config, problems); });
+  }
+  problems.ThrowIfAny();
   return config;
 }
 

@@ -1,6 +1,6 @@
 // RUN.yaml and --set into a Config, strictly: an unknown key, a key given twice, a wrong type or a value out
-// of range is an input error of one line: "run.yaml:12: parallel.tensr: unknown key; did you mean
-// parallel.tensor?". Every key of the result is set, those that nobody gave to their defaults.
+// of range is an input error, a line for each, all at once: "run.yaml:12: parallel.tensr: unknown key; did
+// you mean parallel.tensor?". Every key of the result is set, those that nobody gave to their defaults.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // Values between YAML and Protobuf, by the field's type.
 #include "core/config/scalar.h"
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -37,9 +38,18 @@ int64_t GreatestOfType(const FieldDescriptor& field) {
                                                             : std::numeric_limits<int64_t>::max();
 }
 
+// "1e3" is a whole number too. Beyond 2^53 a double no longer holds every one.
+std::optional<int64_t> ParseWhole(const std::string& text) {
+  if (text.find_first_of("eE") == std::string::npos) return ParseNumber<int64_t>(text);
+  const std::optional<double> number = ParseNumber<double>(text);
+  constexpr double kMost = 9007199254740992;
+  if (!number || std::abs(*number) > kMost || std::trunc(*number) != *number) return std::nullopt;
+  return static_cast<int64_t>(*number);
+}
+
 // Within the field's range and its type's.
 std::optional<int64_t> ParseInteger(const std::string& text, const FieldDescriptor& field) {
-  const std::optional<int64_t> number = ParseNumber<int64_t>(text);
+  const std::optional<int64_t> number = ParseWhole(text);
   if (!number || !InRange(field, static_cast<double>(*number))) return std::nullopt;
   const bool narrow = field.cpp_type() == FieldDescriptor::CPPTYPE_INT32;
   return narrow && static_cast<int32_t>(*number) != *number ? std::nullopt : number;
@@ -64,8 +74,11 @@ bool ReadDouble(const std::string& text, const FieldDescriptor& field, Message& 
 }
 
 bool ReadBool(const std::string& text, const FieldDescriptor& field, Message& section) {
-  if (text != "true" && text != "false") return false;
-  section.GetReflection()->SetBool(&section, &field, text == "true");
+  std::string word;
+  for (const char letter : text) word += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  const bool yes = word == "true" || word == "yes" || word == "on";
+  if (!yes && word != "false" && word != "no" && word != "off") return false;
+  section.GetReflection()->SetBool(&section, &field, yes);
   return true;
 }
 

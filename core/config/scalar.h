@@ -1,5 +1,5 @@
-// One value of YAML into one field, and back. Strict: quotes make text, integers have no point, a truth value
-// is true or false.
+// One value of YAML into one field, and back. Strict: quotes make text, integers have no point (but may be
+// written 1e3), a truth value is true or false, yes or no, on or off.
 #pragma once
 
 #include <google/protobuf/message.h>

@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "core/config/options.pb.h"
+#include "core/config/other_names.h"
 
 namespace trireme {
 namespace {
@@ -134,6 +135,7 @@ std::string UnknownKeyHint(const std::string& key) {
     if (LastName(known) == name) return Concat("did you mean ", known, "?");
     if (section + LastName(known) == known) names_here.push_back(LastName(known));
   }
+  if (const auto theirs = OtherNameHint(name)) return *theirs;
   if (const auto near = Nearest(name, names_here)) return Concat("did you mean ", section, *near, "?");
   if (const auto near = Nearest(key, all)) return Concat("did you mean ", *near, "?");
   if (names_here.empty()) return UnknownKeyHint(name);  // the section is unknown too: name the top ones

@@ -88,6 +88,32 @@ TEST(LoadTest, SetValueMayHoldAnEqualsSign) {
   EXPECT_EQ(ParseConfig("", "x", {"run.output=\"\""}).run().output(), "");
 }
 
+TEST(LoadTest, OneValueIsAListOfOne) {
+  const Config config =
+      ParseConfig("data: {train: a.jsonl}\ntuning: {targets: q_proj}\nparallel: {stage_layers: 3}\n", "x",
+                  {"data.valid=b.jsonl"});
+  ASSERT_EQ(config.data().train_size(), 1);
+  EXPECT_EQ(config.data().train(0), "a.jsonl");
+  EXPECT_EQ(config.data().valid(0), "b.jsonl");
+  EXPECT_EQ(config.tuning().targets(0), "q_proj");
+  EXPECT_EQ(config.parallel().stage_layers(0), 3);
+}
+
+TEST(LoadTest, TruthValuesAsYamlHasThem) {
+  for (const char* yes : {"true", "True", "TRUE", "yes", "Yes", "on", "ON"})
+    EXPECT_TRUE(ParseConfig(std::string("run: {deterministic: ") + yes + "}", "x").run().deterministic())
+        << yes;
+  for (const char* no : {"false", "False", "no", "NO", "off", "Off"})
+    EXPECT_FALSE(ParseConfig(std::string("data: {packing: ") + no + "}", "x").data().packing()) << no;
+}
+
+TEST(LoadTest, IntegersWithAnExponent) {
+  const Config config = ParseConfig("run: {steps: 1e3, save_every: 2.5E2, seed: 10e+2}", "x");
+  EXPECT_EQ(config.run().steps(), 1000);
+  EXPECT_EQ(config.run().save_every(), 250);
+  EXPECT_EQ(config.run().seed(), 1000);
+}
+
 TEST(LoadTest, ReadsAFile) {
   const std::string path = testing::TempDir() + "trireme_load_test.yaml";
   std::ofstream(path) << "run: {seed: 7}\n";

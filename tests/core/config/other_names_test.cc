@@ -1,0 +1,69 @@
+// docs/from_other_systems.md against the program: every key that the page names is in the schema, and whoever
+// writes another system's name into RUN.yaml is given the key that the page gives.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/config/schema.h"
+
+namespace trireme {
+namespace {
+
+// What stands between backticks.
+std::vector<std::string> Quoted(const std::string& text) {
+  std::vector<std::string> words;
+  size_t begin = text.find('`');
+  while (begin != std::string::npos) {
+    const size_t end = text.find('`', begin + 1);
+    words.push_back(text.substr(begin + 1, end - begin - 1));
+    begin = text.find('`', end + 1);
+  }
+  return words;
+}
+
+struct Line {
+  std::vector<std::string> theirs;
+  std::string ours;
+};
+
+// The lines of the tables with three columns.
+std::vector<Line> TableLines() {
+  std::ifstream file(TRIREME_DOCS "/from_other_systems.md");
+  std::vector<Line> lines;
+  for (std::string text; std::getline(file, text);) {
+    if (!text.starts_with("| `") || std::count(text.begin(), text.end(), '|') != 4) continue;
+    std::istringstream cells(text.substr(1));
+    std::string theirs, ours;
+    std::getline(cells, theirs, '|');
+    std::getline(cells, ours, '|');
+    const std::vector<std::string> key = Quoted(ours);
+    lines.push_back({Quoted(theirs), key.empty() ? "" : key.front()});
+  }
+  return lines;
+}
+
+TEST(OtherNames, ThePageNamesKeysThatThereAre) {
+  const std::vector<std::string> keys = KeysUnder(*Config::descriptor());
+  const std::vector<Line> lines = TableLines();
+  EXPECT_GT(lines.size(), 60u);
+  for (const Line& line : lines) {
+    EXPECT_TRUE(line.ours.empty() || std::ranges::count(keys, line.ours) == 1) << line.ours;
+  }
+}
+
+TEST(OtherNames, TheProgramAnswersAsThePageDoes) {
+  for (const Line& line : TableLines()) {
+    for (const std::string& name : line.theirs) {
+      const std::string hint = UnknownKeyHint(name) + ":";
+      const std::string wanted = line.ours.empty() ? "leave it out:" : "here it is " + line.ours + ":";
+      EXPECT_EQ(hint.substr(0, wanted.size()), wanted) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
