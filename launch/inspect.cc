@@ -12,40 +12,68 @@
 namespace trireme {
 namespace {
 
+bool IsRunFile(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool yaml = path.extension() == ".yaml" || path.extension() == ".yml";
+  return yaml && std::filesystem::is_regular_file(path, ignored);
+}
+
+// By RUN.yaml, which either argument may be, and --set; --model overrides model.path.
+DataLook LookOf(const Arguments& arguments) {
+  DataLook look{.config = {}, .sample = arguments.integer("sample", 1, 1)};
+  std::string run;
+  for (const char* name : {"PATH", "OTHER"}) {
+    if (IsRunFile(arguments.value(name))) run = arguments.value(name);
+  }
+  look.config =
+      run.empty() ? ParseConfig("", "--set", arguments.overrides()) : LoadConfig(run, arguments.overrides());
+  if (arguments.has("model")) look.config.mutable_model()->set_path(arguments.value("model"));
+  return look;
+}
+
 void Inspect(const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   const std::filesystem::path path = arguments.value("PATH");
+  const bool by_run = IsRunFile(arguments.value("OTHER"));
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored) && !IsData(path)) {
     throw InputError(path.string(), " is not there; write the path of a file or directory that is");
   }
-  if (arguments.has("OTHER")) return InspectDifferences(path, arguments.value("OTHER"));
+  if (arguments.has("OTHER") && !by_run) return InspectDifferences(path, arguments.value("OTHER"));
   if (HoldsTensors(path)) return InspectTensors(path, arguments.has("digests"));
-  Config config = ParseConfig("", "--set", arguments.overrides());
-  if (arguments.has("model")) config.mutable_model()->set_path(arguments.value("model"));
-  if (IsData(path)) return InspectData(path, config, std::cout);
-  throw InputError(path.string(),
-                   ": is nothing that inspect knows; wanted a checkpoint, a run, a model or adapter directory, a "
-                   ".safetensors file, or data (.jsonl, .json, .csv, .tsv, .txt, .bin with .idx)");
+  if (IsRunFile(path)) return InspectRunData(LookOf(arguments), std::cout);
+  if (IsData(path)) return InspectData(path, LookOf(arguments), std::cout);
+  throw InputError(
+      path.string(),
+      ": is nothing that inspect knows; wanted a checkpoint, a run, a model or adapter directory, a "
+      ".safetensors file, data (.jsonl, .json, .csv, .tsv, .txt, .bin with .idx), or a RUN.yaml");
 }
 
 }  // namespace
 
 Command InspectCommand() {
-  return {.name = "inspect",
-          .summary = "What is in a path: the tensors of a checkpoint, a model or adapter directory or a safetensors "
-                     "file (for two paths, where they differ), the checkpoints of a run, or of data the first sample "
-                     "as tokens, text and mask, and how long samples are.",
-          .options = {{.name = "digests",
-                       .help = "of tensors read everything: print the digest of each whole one, and hold a "
-                               "checkpoint's pieces against theirs"},
-                      {.name = "model",
-                       .value_name = "DIR",
-                       .help = "the model whose tokenizer and chat template read the data"}},
-          .positionals = {{.name = "PATH", .help = "what to look at"},
-                          {.name = "OTHER", .help = "tensors to compare it with", .required = false}},
-          .takes_config = true,
-          .run = Inspect};
+  return {
+      .name = "inspect",
+      .summary =
+          "What is in a path: the tensors of a checkpoint, a model or adapter directory or a safetensors "
+          "file (for two paths, where they differ), the checkpoints of a run, or of data a sample as "
+          "tokens, text and mask, how long samples are, and what a run would leave out.",
+      .options = {{.name = "digests",
+                   .help = "of tensors read everything: print the digest of each whole one, and hold a "
+                           "checkpoint's pieces against theirs"},
+                  {.name = "model",
+                   .value_name = "DIR",
+                   .help =
+                       "the model whose tokenizer and chat template read the data; overrides model.path"},
+                  {.name = "sample",
+                   .value_name = "N",
+                   .help = "of data show the N-th sample; by default the first"}},
+      .positionals = {{.name = "PATH", .help = "what to look at; a RUN.yaml stands for all data of the run"},
+                      {.name = "OTHER",
+                       .help = "tensors to compare it with; of data the RUN.yaml that says how it is read",
+                       .required = false}},
+      .takes_config = true,
+      .run = Inspect};
 }
 
 }  // namespace trireme

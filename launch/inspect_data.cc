@@ -5,10 +5,12 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "train/data/dataset.h"
 #include "train/data/indexed_file.h"
 #include "train/data/prepare.h"
 #include "train/data/source_name.h"
@@ -18,7 +20,7 @@ namespace {
 
 constexpr int kBins = 10;
 constexpr int kBar = 40;
-constexpr int64_t kShown = 2000;  // tokens of the first sample
+constexpr int64_t kShown = 2000;  // tokens of a sample
 
 // Ten bins from the shortest to the longest.
 void PrintHistogram(const std::vector<int64_t>& lengths, std::ostream& out) {
@@ -48,16 +50,22 @@ std::string Decoded(const Tokenizer& tokenizer, const std::vector<int64_t>& ids)
   return JsonLine(tokenizer.Decode(std::vector<int32_t>(ids.begin(), ids.end())));
 }
 
+// The index of the sample that is asked for.
+int64_t IndexOf(int64_t sample, int64_t size, const std::string& path) {
+  if (sample <= size) return sample - 1;
+  throw InputError("--sample ", sample, ": ", path, " has ", size, " samples; wanted 1 to ", size);
+}
+
 // `tokenizer` may be null.
-void PrintSample(const Row& row, const Tokenizer* tokenizer, std::ostream& out) {
+void PrintSample(int64_t number, const Row& row, const Tokenizer* tokenizer, std::ostream& out) {
   std::vector<int> mask;
   std::vector<int64_t> learnt;
   for (const int64_t label : row.labels) {
     mask.push_back(label != kNotTrained);
     if (label != kNotTrained) learnt.push_back(label);
   }
-  out << "first sample, " << row.input_ids.size() << " tokens, of which " << TrainedTokens(row)
-      << " are learnt:\n";
+  out << (number == 1 ? "first sample, " : Concat("sample ", number, ", ")) << row.input_ids.size()
+      << " tokens, of which " << TrainedTokens(row) << " are learnt:\n";
   if (tokenizer != nullptr) {
     out << "  text    " << Decoded(*tokenizer, row.input_ids) << "\n";
     out << "  learnt  " << Decoded(*tokenizer, learnt) << "\n";
@@ -65,7 +73,16 @@ void PrintSample(const Row& row, const Tokenizer* tokenizer, std::ostream& out) 
   out << "  tokens  " << FirstOf(row.input_ids) << "\n  mask    " << FirstOf(mask) << "\n";
 }
 
-void InspectRecords(const std::filesystem::path& path, const Config& config, std::ostream& out) {
+// What a run would take of it, in the words that the run itself uses.
+void PrintTaken(const std::filesystem::path& path, const std::shared_ptr<const RowStore>& store,
+                const DataConfig& data, std::ostream& out) {
+  out << "a run takes " << TakenOf(store, data)->size()
+      << " samples of at most data.max_length = " << data.max_length() << " tokens\n";
+  for (const std::string& line : LeftOutOf(path, *store, data)) out << "  " << line << "\n";
+}
+
+void InspectRecords(const std::filesystem::path& path, const DataLook& look, std::ostream& out) {
+  const Config& config = look.config;
   const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
   const std::unique_ptr<RecordFile> records = OpenRecords(path);
   out << path.string() << ": " << records->size() << " records\n";
@@ -76,7 +93,9 @@ void InspectRecords(const std::filesystem::path& path, const Config& config, std
   } catch (const Error&) {  // preparing says it better, with its place
   }
   if (!has_tokens && config.model().path().empty()) {
-    out << "first record: " << JsonLine(records->Read(0)) << "\nadd --model DIR to see it as tokens\n";
+    const int64_t index = IndexOf(look.sample, records->size(), path.string());
+    out << (index == 0 ? "first record: " : Concat("record ", look.sample, ": "))
+        << JsonLine(records->Read(index)) << "\nadd --model DIR to see it as tokens\n";
     return;
   }
   const std::shared_ptr<const RowStore> store = preparer.Prepare(path);
@@ -90,11 +109,14 @@ void InspectRecords(const std::filesystem::path& path, const Config& config, std
   out << store->size() << " samples, " << tokens << " tokens, of which " << trained << " are learnt; "
       << store->skipped() << " records left out\n";
   if (lengths.empty()) return;
-  PrintSample(store->Read(0), has_tokens ? nullptr : &preparer.tokenizer().tokenizer(), out);
+  PrintTaken(path, store, config.data(), out);
+  PrintSample(look.sample, store->Read(IndexOf(look.sample, store->size(), path.string())),
+              has_tokens ? nullptr : &preparer.tokenizer().tokenizer(), out);
   PrintHistogram(lengths, out);
 }
 
-void InspectIndexed(const std::filesystem::path& prefix, const Config& config, std::ostream& out) {
+void InspectIndexed(const std::filesystem::path& prefix, const DataLook& look, std::ostream& out) {
+  const Config& config = look.config;
   const IndexedFile file(prefix);
   std::vector<int64_t> lengths;
   int64_t tokens = 0;
@@ -105,12 +127,13 @@ void InspectIndexed(const std::filesystem::path& prefix, const Config& config, s
   out << prefix.string() << ".bin: " << file.documents() << " documents, " << file.sequences()
       << " sequences, " << tokens << " tokens\n";
   if (lengths.empty()) return;
-  Row first;
-  file.Append(0, 0, lengths[0], first.input_ids);
-  first.labels = first.input_ids;
+  Row row;
+  const int64_t index = IndexOf(look.sample, file.documents(), prefix.string() + ".bin");
+  file.Append(index, 0, lengths[index], row.input_ids);
+  row.labels = row.input_ids;
   std::optional<Tokenizer> tokenizer;
   if (!config.model().path().empty()) tokenizer.emplace(config.model().path());
-  PrintSample(first, tokenizer ? &*tokenizer : nullptr, out);
+  PrintSample(look.sample, row, tokenizer ? &*tokenizer : nullptr, out);
   PrintHistogram(lengths, out);
 }
 
@@ -126,13 +149,23 @@ bool IsData(const std::filesystem::path& path) {
   });
 }
 
-void InspectData(const std::filesystem::path& path, const Config& config, std::ostream& out) {
+void InspectData(const std::filesystem::path& path, const DataLook& look, std::ostream& out) {
   for (const std::filesystem::path& file : FilesOf(path, "inspect")) {
     if (const auto prefix = IndexedPrefix(file)) {
-      InspectIndexed(*prefix, config, out);
+      InspectIndexed(*prefix, look, out);
     } else {
-      InspectRecords(file, config, out);
+      InspectRecords(file, look, out);
     }
+  }
+}
+
+void InspectRunData(const DataLook& look, std::ostream& out) {
+  const DataConfig& data = look.config.data();
+  if (data.train().empty() && data.valid().empty())
+    throw InputError("data.train is empty; name at least one file");
+  for (const auto& [key, entries] :
+       {std::pair{"data.train", &data.train()}, std::pair{"data.valid", &data.valid()}}) {
+    for (const std::string& entry : *entries) InspectData(ParseSourceName(entry, key).path, look, out);
   }
 }
 

@@ -1,7 +1,8 @@
-// What is in a file of training data, for people: the first sample as tokens, text and mask, and how long
-// samples are. Other paths are other files' business.
+// What is in a file of training data, for people: a sample as tokens, text and mask, how long samples are,
+// and what a run would leave out. Other paths are other files' business.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <iosfwd>
 
@@ -13,7 +14,14 @@ namespace trireme {
 // it.
 bool IsData(const std::filesystem::path& path);
 
-// config.model.path: where the tokenizer is; empty: only what can be said without one.
-void InspectData(const std::filesystem::path& path, const Config& config, std::ostream& out);
+struct DataLook {
+  Config config;       // model.path: where the tokenizer is; empty: only what can be said without one
+  int64_t sample = 1;  // which one is shown, counted from 1
+};
+
+void InspectData(const std::filesystem::path& path, const DataLook& look, std::ostream& out);
+
+// All data of a run, as its configuration reads it.
+void InspectRunData(const DataLook& look, std::ostream& out);
 
 }  // namespace trireme

@@ -8,6 +8,7 @@
 #include "launch/layout.h"
 #include "train/train_plan.h"
 #include "parallel/schedule/draw.h"
+#include "train/check_inputs.h"
 #include "train/loop.h"
 
 namespace trireme {
@@ -16,7 +17,7 @@ namespace {
 void Run(const Config& config, Job& job) {
   const TrainPlan plan = MakeTrainPlan(config, job.world());
 #ifdef TRIREME_TORCH_VERSION
-  RunTraining(config, plan.graph, plan.run, job);
+  RunTraining(plan.config, plan.graph, plan.run, job);
 #else
   throw InputError("this trireme was built without torch and only plans; add --dry-run");
 #endif
@@ -32,6 +33,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   if (job.rank() == 0 && arguments.has("svg")) RefuseToOverwrite("--svg", svg);
   const TrainPlan plan = MakeTrainPlan(config, static_cast<int>(world));
   if (job.rank() != 0) return;
+  CheckData(config, VocabularyOf(plan.graph));
   std::cout << ToText(plan);
   if (!arguments.has("svg")) return;
   WriteWholeFile(svg, DrawSvg(plan.drawn));
@@ -52,15 +54,17 @@ Command TrainCommand() {
   return {
       .name = "train",
       .summary = "Trains as RUN.yaml says. With --dry-run it checks everything and shows the plan instead.",
-      .options = {{.name = "dry-run",
-                   .help = "check all that can be checked without a device, print the plan (groups, stages, "
-                           "schedule, memory a rank), and stop"},
-                  {.name = "world",
-                   .value_name = "N",
-                   .help = "with --dry-run: plan for N ranks; by default, for the ranks of this job"},
-                  {.name = "svg",
-                   .value_name = "FILE",
-                   .help = "with --dry-run: draw the schedule into a new file"}},
+      .options =
+          {{.name = "dry-run",
+            .help = "check all that can be checked without a device, the data included (what is tokenised is "
+                    "kept in data.cache for the run), print the plan (groups, stages, schedule, memory per "
+                    "rank), and stop"},
+           {.name = "world",
+            .value_name = "N",
+            .help = "with --dry-run: plan for N ranks; by default, for the ranks of this job"},
+           {.name = "svg",
+            .value_name = "FILE",
+            .help = "with --dry-run: draw the schedule into a new file"}},
       .positionals = {{.name = kRunFile, .help = "the run's configuration"}},
       .takes_config = true,
       .run = Train};

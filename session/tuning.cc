@@ -1,7 +1,11 @@
 #include "session/tuning.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -76,6 +80,30 @@ ExpertNames ExpertNamesOf(const LayerGraph& graph) {
 std::unique_ptr<AdapterDirectory> OpenAdapter(const TuningConfig& tuning, const LayerGraph& graph) {
   if (tuning.kind() != TUNING_LORA || tuning.adapters().empty()) return nullptr;
   return std::make_unique<AdapterDirectory>(tuning.adapters(), ExpertNamesOf(graph));
+}
+
+TuningConfig ResolveTuning(const TuningConfig& tuning, const LayerGraph& graph) {
+  const auto files = OpenAdapter(tuning, graph);
+  if (files == nullptr) return tuning;
+  const AdapterPlan plan = files->Plan();
+  TuningConfig resolved = tuning;
+  resolved.set_rslora(plan.rslora);
+  resolved.clear_targets();
+  resolved.clear_modules_to_save();
+  std::map<std::pair<int64_t, double>, int> counts;
+  std::set<std::string> targets;
+  for (const auto& [name, module] : plan.modules) {
+    ++counts[{module.rank, module.alpha}];
+    targets.insert(Word(name, -1));
+  }
+  const auto commonest = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+  if (commonest != counts.end()) {
+    resolved.set_rank(static_cast<int32_t>(commonest->first.first));
+    resolved.set_alpha(commonest->first.second);
+  }
+  for (const std::string& target : targets) resolved.add_targets(target);
+  for (const std::string& saved : plan.saved) resolved.add_modules_to_save(saved);
+  return resolved;
 }
 
 void ApplyMultiToken(LayerGraph& graph, const Config& config) {

@@ -20,6 +20,10 @@ std::unique_ptr<AdapterDirectory> OpenAdapter(const TuningConfig& tuning, const 
 // and adapters, which have no place for them.
 void ApplyMultiToken(LayerGraph& graph, const Config& config);
 
+// The tuning as it is: where training continues from an adapter, its rank, alpha, rslora, targets and
+// modules_to_save stand in place of those that the configuration has. What a run records.
+TuningConfig ResolveTuning(const TuningConfig& tuning, const LayerGraph& graph);
+
 // Freezes what is not trained, and puts low-rank pairs beside what gets them. Nothing for full tuning.
 void ApplyTuning(LayerGraph& graph, const TuningConfig& tuning);
 

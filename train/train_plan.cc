@@ -9,9 +9,11 @@
 
 #include "checkpoint/hf_directory.h"
 #include "core/base/error.h"
-#include "train/data/source_name.h"
-#include "train/learning_rate.h"
+#include "core/base/problems.h"
 #include "session/model_graph.h"
+#include "session/tuning.h"
+#include "train/check_inputs.h"
+#include "train/learning_rate.h"
 
 namespace trireme {
 namespace {
@@ -26,10 +28,7 @@ void CheckThere(const std::string& key, const std::string& path) {
   }
 }
 
-// What the configuration names must be there; data.train may still be open.
-void CheckFiles(const Config& config) {
-  for (const std::string& entry : config.data().train()) ParseSourceName(entry, "data.train");
-  for (const std::string& entry : config.data().valid()) ParseSourceName(entry, "data.valid");
+void CheckResume(const Config& config) {
   const std::string& resume = config.run().resume();
   if (resume != "auto" && resume != "never") CheckThere("run.resume", resume);
 }
@@ -61,15 +60,24 @@ int MicroBatches(const RunConfig& run, const RunPlan& plan) {
 }  // namespace
 
 TrainPlan MakeTrainPlan(const Config& config, int world) {
-  MakeGrids(world, SizesOf(config.parallel()));  // a layout that does not fit is the first thing to say
-  CheckLearningRate(config.optimizer());
-  CheckTokens(config);
-  CheckFiles(config);
-  LayerGraph graph = ReadModel(config);
+  Problems problems;
+  // A layout that does not fit is the first thing to say.
+  problems.Try([&] { MakeGrids(world, SizesOf(config.parallel())); });
+  problems.Try([&] { CheckLearningRate(config.optimizer()); });
+  problems.Try([&] { CheckTokens(config); });
+  problems.Try([&] { CheckResume(config); });
+  CheckDataTools(config, problems);
+  LayerGraph graph;
+  Config resolved = config;
+  problems.Try([&] {
+    graph = ReadModel(config);
+    *resolved.mutable_tuning() = ResolveTuning(config.tuning(), graph);
+  });
+  problems.ThrowIfAny();
   RunPlan run = PlanRun(config, graph, world);
   const int micro_batches = MicroBatches(config.run(), run);
   const int drawn = std::min(micro_batches, kMostDrawn);
-  TrainPlan plan{.config = config,
+  TrainPlan plan{.config = std::move(resolved),
                  .graph = std::move(graph),
                  .run = std::move(run),
                  .micro_batches = micro_batches,

@@ -13,7 +13,7 @@
 namespace trireme {
 
 struct TrainPlan {
-  Config config;
+  Config config;  // as it is run: with an adapter's own rank, alpha and targets
   LayerGraph graph;
   RunPlan run;
   int micro_batches = 1;  // a step, on each data-parallel rank

@@ -22,7 +22,8 @@ CURVES = {"train/loss": "loss", "train/grad_norm": "grad_norm", "train/learning_
 
 def train(output, steps):
     settings = [f"run.output={output}", f"run.steps={steps}", "run.save_every=3", "run.log_every=1", "run.eval_every=2",
-                "data.valid_ratio=0.2", "run.keep=0", "optimizer.schedule=constant"]
+                "data.valid_ratio=0.2", "run.keep=0", "optimizer.schedule=constant",
+                "optimizer.lr=0"]  # numbers that are 0 are shown, too
     result = run(None, ["train", "examples/bytes/run.yaml"], settings, threads=2)
     if result.returncode != 0:
         sys.exit(f"FAILED: {failure_text(result)}")

@@ -122,7 +122,7 @@ def judge_chats(name, folder):
                                             return_assistant_tokens_mask=True, **options)
         plain = theirs.apply_chat_template(request["messages"], tokenize=True, return_dict=True, **options)["input_ids"]
         assert tokens["input_ids"] == plain, f"{name}: the marks change {request}"
-        wanted = {"text": rendered, "ids": plain, "mask": tokens["assistant_masks"]}
+        wanted = {"text": rendered, "ids": plain, "mask": tokens["assistant_masks"], "lost": []}
         for key, value in wanted.items():
             for kind, found in (("found", answer), ("marked", answer_with_marks)):
                 assert found.get(key) == value, \
@@ -130,6 +130,18 @@ def judge_chats(name, folder):
         learnt += sum(wanted["mask"])
     assert learnt > 10 * CONVERSATIONS
     return f"ok: {name}: {len(requests)} conversations, tokens and mask equal, {learnt} tokens learnt"
+
+
+def judge_lost(name, folder):
+    """A role that the template does not know is found, where its words are not in the text that transformers renders."""
+    theirs = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    messages = [{"role": "developer", "content": "Only rhymes."}, {"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": "Bye"}]
+    there = "Only rhymes." in theirs.apply_chat_template(messages, tokenize=False)
+    answer = ask(folder, [{"messages": messages}])[0]
+    assert answer["lost"] == ([] if there else [0]), f"{name}: {answer}"
+    assert there or name != "llama3_1", f"{name}: the template was thought to write every role"
+    return f"ok: {name}: a developer's message is {'rendered' if there else 'lost, and found to be'}"
 
 
 def judge_training():
@@ -163,6 +175,7 @@ def main():
         folder = directory_of(name)
         print(judge_texts(name, folder), flush=True)
         print(judge_chats(name, folder), flush=True)
+        print(judge_lost(name, folder), flush=True)
     return 0
 
 

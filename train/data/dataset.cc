@@ -89,9 +89,11 @@ class Opener {
                        place_.vocabulary, " ends before it. Does the tokenizer belong to the model?");
     }
     const DataConfig& data = config_.data();
-    Rows rows = LimitLength(store, data.max_length(), PolicyOf(data));
+    Rows rows = TakenOf(store, data);
     if (rows->size() > 0) {
-      Report(path, *store);
+      if (place_.reports) {
+        for (const std::string& line : LeftOutOf(path, *store, data)) TRIREME_LOG(WARNING) << line;
+      }
       return rows;
     }
     throw InputError(path.string(), ": of its ", store->size() + store->skipped(),
@@ -103,32 +105,6 @@ class Opener {
     int64_t shortest = store.size() > 0 ? store.Length(0) : 0;
     for (int64_t i = 1; i < store.size(); ++i) shortest = std::min(shortest, store.Length(i));
     return shortest;
-  }
-
-  void Report(const std::filesystem::path& path, const RowStore& store) const {
-    if (!place_.reports) return;
-    if (store.skipped() > 0) {
-      TRIREME_LOG(WARNING) << path.string() << ": " << store.skipped() << " of "
-                           << store.size() + store.skipped()
-                           << " records left out for their errors (data.on_error: skip)";
-    }
-    int64_t over = 0, longest = 0, nothing = 0;
-    for (int64_t i = 0; i < store.size(); ++i) {
-      const int64_t length = store.Length(i);
-      over += length > config_.data().max_length();
-      longest = std::max(longest, length);
-      nothing += length <= config_.data().max_length() && store.Trained(i) == 0;
-    }
-    if (over > 0) {
-      const auto* policy = OverLengthPolicy_descriptor()->FindValueByNumber(config_.data().over_length());
-      TRIREME_LOG(WARNING) << path.string() << ": " << over << " of " << store.size()
-                           << " samples are longer than data.max_length = " << config_.data().max_length()
-                           << ", the longest has " << longest
-                           << " tokens; data.over_length: " << SpellingOf(*policy);
-    }
-    if (nothing > 0)
-      TRIREME_LOG(WARNING) << path.string() << ": " << nothing
-                           << " samples have nothing to learn and are left out";
   }
 
   const Config& config_;
@@ -173,6 +149,36 @@ DataSets OpenDataSets(const Config& config, const DataPlace& place) {
   if (!data.packing()) return {split.train, split.valid};
   return {PackRows(split.train, data.max_length()),
           split.valid ? PackRows(split.valid, data.max_length()) : nullptr};
+}
+
+Rows TakenOf(std::shared_ptr<const RowStore> store, const DataConfig& data) {
+  return LimitLength(std::move(store), data.max_length(), PolicyOf(data));
+}
+
+std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowStore& store,
+                                   const DataConfig& data) {
+  std::vector<std::string> lines;
+  if (store.skipped() > 0) {
+    lines.push_back(Concat(path.string(), ": ", store.skipped(), " of ", store.size() + store.skipped(),
+                           " records left out for their errors (data.on_error: skip)"));
+  }
+  int64_t over = 0, longest = 0, nothing = 0;
+  for (int64_t i = 0; i < store.size(); ++i) {
+    const int64_t length = store.Length(i);
+    over += length > data.max_length();
+    longest = std::max(longest, length);
+    nothing += length <= data.max_length() && store.Trained(i) == 0;
+  }
+  if (over > 0) {
+    const auto* policy = OverLengthPolicy_descriptor()->FindValueByNumber(data.over_length());
+    lines.push_back(Concat(path.string(), ": ", over, " of ", store.size(),
+                           " samples are longer than data.max_length = ", data.max_length(),
+                           ", the longest has ", longest,
+                           " tokens; data.over_length: ", SpellingOf(*policy)));
+  }
+  if (nothing > 0)
+    lines.push_back(Concat(path.string(), ": ", nothing, " samples have nothing to learn and are left out"));
+  return lines;
 }
 
 }  // namespace trireme

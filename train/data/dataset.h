@@ -2,7 +2,13 @@
 // packed, as rows that any rank finds by index. Which row is trained when is row_order.h's business.
 #pragma once
 
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "core/config.pb.h"
+#include "train/data/row_store.h"
 #include "train/data/row_views.h"
 
 namespace trireme {
@@ -20,5 +26,12 @@ struct DataPlace {
 
 // Not collective. Refuses, before any training, what cannot be read and data with nothing to learn.
 DataSets OpenDataSets(const Config& config, const DataPlace& place);
+
+// The samples of a prepared file that a run takes, by data.max_length and data.over_length.
+Rows TakenOf(std::shared_ptr<const RowStore> store, const DataConfig& data);
+// What it leaves out or changes, a line each: broken records, samples that are too long, samples with nothing
+// to learn. `path` names the file.
+std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowStore& store,
+                                   const DataConfig& data);
 
 }  // namespace trireme

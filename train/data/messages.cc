@@ -34,6 +34,26 @@ Json CallOf(const Json& content) {
   return {{"type", "function"}, {"function", std::move(call)}};
 }
 
+// The texts of a content's parts together; parts of other kinds are refused.
+Json TextOf(const Json& content, size_t message) {
+  if (content.is_null()) return "";
+  if (!content.is_array()) return content;
+  std::string text;
+  for (const Json& part : content) {
+    const std::string type = part.is_object() ? part.value("type", "text") : "";
+    const auto said = part.is_object() ? part.find("text") : part.end();
+    if (part.is_string()) {
+      text += part.get_ref<const std::string&>();
+    } else if (type == "text" && said != part.end() && said->is_string()) {
+      text += said->get_ref<const std::string&>();
+    } else {
+      throw InputError("message ", message, " has a part that is no text: ", part.dump().substr(0, 60),
+                       "; images, audio and video are not read so far");
+    }
+  }
+  return text;
+}
+
 void AddMessage(Json& messages, const Json& message, const std::string& role, const Json& content) {
   if (role == "tool_call") {
     const bool follows = !messages.empty() && messages.back().value("role", "") == "assistant";
@@ -41,12 +61,15 @@ void AddMessage(Json& messages, const Json& message, const std::string& role, co
     messages.back()["tool_calls"].push_back(CallOf(content));
     return;
   }
-  const bool calls = message.contains("tool_calls");
-  if (!content.is_string() && !content.is_array() && !(content.is_null() && calls)) {
+  // Some templates tell calls apart by a content that is null.
+  const bool only_calls = content.is_null() && message.contains("tool_calls");
+  const Json text = only_calls ? content : TextOf(content, messages.size() + 1);
+  if (!text.is_string() && !only_calls) {
     throw InputError("message ", messages.size() + 1, " has the content ", content.dump().substr(0, 60),
                      "; wanted a text");
   }
-  Json normal = {{"role", role}, {"content", content}};
+  RefuseMedia(message);
+  Json normal = {{"role", role}, {"content", text}};
   for (const auto& [key, value] : message.items()) {
     if (key != "role" && key != "content" && key != "from" && key != "value") normal[key] = value;
   }
@@ -63,6 +86,17 @@ bool AddPair(Json& messages, const Json& message) {
 }
 
 }  // namespace
+
+void RefuseMedia(const Json& object) {
+  for (const char* key : {"images", "image", "videos", "video", "audios", "audio"}) {
+    const auto found = object.find(key);
+    if (found == object.end() || found->is_null() || found->empty() || *found == "" || *found == "[]")
+      continue;
+    throw InputError("has '", key, "', which would be lost: images, audio and video are not read so far; ",
+                     "take such records out, set data.on_error to skip, or train without by data.columns: [",
+                     key, "=unused]");
+  }
+}
 
 Json ParseIfText(const Json& value, const std::string& key) {
   if (!value.is_string()) return value;

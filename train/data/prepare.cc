@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kFormat = "rows 1";  // a change of what is stored changes this
+constexpr const char* kReading = "reading 2";  // a change of how records are read, or refused, changes this
 constexpr int64_t kBlock = 1024;           // records that are read, tokenised and written together
 constexpr int64_t kMostShown = 5;          // records whose errors are shown where they are skipped
 
@@ -126,8 +127,8 @@ Preparer::Preparer(const DataConfig& data, Stage stage, const std::string& model
       tokenizer_({model, data.template_(), stage, LossOf(data)}) {}
 
 std::string Preparer::OptionsText() const {
-  std::string text = Concat(kFormat, "\n", tokenizer_.options().stage, "\n", data_.loss(), "\n",
-                            data_.on_error(), "\n", data_.system(), "\n");
+  std::string text = Concat(kFormat, "\n", kReading, "\n", tokenizer_.options().stage, "\n", data_.loss(),
+                            "\n", data_.on_error(), "\n", data_.system(), "\n");
   for (const std::string& entry : data_.columns()) text += entry + "\n";
   return text;
 }
@@ -212,6 +213,24 @@ void Preparer::Work(const fs::path& path, const fs::path& link) const {
   const std::string store = DigestOf(path) + ".rows";
   if (!fs::exists(cache_ / store)) TokeniseFile(*records, cache_ / store);
   WriteWholeFile(link, store + "\n");
+}
+
+std::vector<std::string> Preparer::FindBroken(const fs::path& path, size_t most) const {
+  const std::unique_ptr<RecordFile> records = OpenRecords(path);
+  std::vector<std::string> broken;
+  if (data_.on_error() == ON_DATA_ERROR_SKIP) return broken;
+  size_t count = 0;
+  for (int64_t begin = 0; begin < records->size(); begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, records->size());
+    for (const std::string& error :
+         ReadBlock(*records, begin, end, sample_options_, tokenizer_, /*skip=*/true).errors) {
+      if (!error.empty() && ++count <= most) broken.push_back(error);
+    }
+  }
+  if (count > most)
+    broken.push_back(
+        Concat(path.string(), ": ", count - most, " more of its ", records->size(), " records are broken"));
+  return broken;
 }
 
 void Preparer::TokeniseFile(const RecordFile& records, const fs::path& store) const {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/config.pb.h"
 #include "train/data/records.h"
@@ -22,6 +23,9 @@ class Preparer {
   Preparer(const DataConfig& data, Stage stage, const std::string& model, bool works);
 
   std::shared_ptr<const RowStore> Prepare(const std::filesystem::path& path) const;
+  // What is wrong with the file's records, each with its place: the first `most` of them, and how many there
+  // are beyond. Empty where the run would take the file, also where data.on_error leaves broken ones out.
+  std::vector<std::string> FindBroken(const std::filesystem::path& path, size_t most) const;
   // What a single file's records are read with, for those who want to look at them.
   const SampleOptions& sample_options() const { return sample_options_; }
   const SampleTokenizer& tokenizer() const { return tokenizer_; }

@@ -126,6 +126,7 @@ Sample ReadSample(Json record, const SampleOptions& options) {
     record.erase(theirs);
     record[ours] = std::move(value);
   }
+  RefuseMedia(record);
   if (Has(record, "input_ids")) return ReadTokens(record);
   if (std::optional<Json> messages = ReadMessages(record)) {
     const std::string system = SystemOf(record, options);

@@ -1,5 +1,7 @@
 #include "train/data/source_name.h"
 
+#include <glob.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -12,9 +14,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool IsThere(const fs::path& path) {
+bool Exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored) || IndexedPrefix(path).has_value();
+}
+
+// The paths that a shell would make of it, sorted; none where it is no pattern, or matches nothing.
+std::vector<fs::path> Matches(const std::string& pattern) {
+  if (pattern.find_first_of("*?[") == std::string::npos) return {};
+  glob_t found{};
+  std::vector<fs::path> paths;
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  return paths;
+}
+
+bool IsThere(const fs::path& path) { return Exists(path) || !Matches(path.string()).empty(); }
+
+bool HoldsData(const fs::path& path) {
+  return HoldsRecords(path) || (path.extension() == ".idx" && IndexedPrefix(path));
 }
 
 template <typename T>
@@ -45,7 +64,14 @@ SourceName ParseSourceName(const std::string& text, const std::string& key) {
     }
   }
   if (IsThere(name.path)) return name;
-  throw InputError(key, ": ", text, " is not there; write the path of a file that is");
+  if (text.find("**") != std::string::npos) {
+    throw InputError(key, ": ", text,
+                     ": ** is not known; name the directory, and all files below it are taken");
+  }
+  const bool pattern = text.find_first_of("*?[") != std::string::npos;
+  throw InputError(key, ": ", text,
+                   pattern ? " matches no file; write a pattern that does"
+                           : " is not there; write the path of a file that is");
 }
 
 std::optional<fs::path> IndexedPrefix(const fs::path& path) {
@@ -57,20 +83,43 @@ std::optional<fs::path> IndexedPrefix(const fs::path& path) {
   return both ? std::optional(prefix) : std::nullopt;
 }
 
-std::vector<fs::path> FilesOf(const fs::path& path, const std::string& key) {
-  if (!fs::is_directory(path)) return {path};
+namespace {
+
+// All files with records or indexed data below a directory.
+std::vector<fs::path> DataBelow(const fs::path& directory) {
   std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path)) {
-    const bool indexed = entry.path().extension() == ".idx" && IndexedPrefix(entry.path());
-    if (entry.is_regular_file() && (indexed || HoldsRecords(entry.path()))) files.push_back(entry.path());
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file() && HoldsData(entry.path())) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
-  if (files.empty()) {
-    throw InputError(
-        key, ": ", path.string(),
-        " is a directory without data; wanted .jsonl, .json, .csv, .tsv, .txt or .idx files in it");
-  }
   return files;
+}
+
+// A match that holds no data (a README, an empty directory) is passed over; one must hold some.
+std::vector<fs::path> FilesOfPattern(const fs::path& pattern, const std::string& key) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : Matches(pattern.string())) {
+    if (fs::is_directory(path)) {
+      for (const fs::path& file : DataBelow(path)) files.push_back(file);
+    } else if (HoldsData(path)) {
+      files.push_back(path);
+    }
+  }
+  if (!files.empty()) return files;
+  throw InputError(key, ": ", pattern.string(),
+                   " matches no data; wanted .jsonl, .json, .csv, .tsv, .txt or .idx files");
+}
+
+}  // namespace
+
+std::vector<fs::path> FilesOf(const fs::path& path, const std::string& key) {
+  if (!Exists(path) && !Matches(path.string()).empty()) return FilesOfPattern(path, key);
+  if (!fs::is_directory(path)) return {path};
+  std::vector<fs::path> files = DataBelow(path);
+  if (!files.empty()) return files;
+  throw InputError(
+      key, ": ", path.string(),
+      " is a directory without data; wanted .jsonl, .json, .csv, .tsv, .txt or .idx files in it");
 }
 
 }  // namespace trireme

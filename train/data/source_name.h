@@ -1,4 +1,5 @@
-// An entry of data.train: a path with perhaps a number of samples or a weight behind it. Opens nothing.
+// An entry of data.train: a path or a pattern with perhaps a number of samples or a weight after it. Opens
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ SourceName ParseSourceName(const std::string& text, const std::string& key);
 // nothing.
 std::optional<std::filesystem::path> IndexedPrefix(const std::filesystem::path& path);
 
-// A file itself, or all files with records or indexed data below a directory, sorted by name.
+// A file itself, or all files with records or indexed data below a directory or among a pattern's matches
+// (data/*.jsonl), sorted by name.
 std::vector<std::filesystem::path> FilesOf(const std::filesystem::path& path, const std::string& key);
 
 }  // namespace trireme

@@ -30,6 +30,24 @@ bool HasAnswer(const Json& messages) {
                              [](const Json& message) { return message.value("role", "") == "assistant"; });
 }
 
+std::string NameOf(const Json& tool) {
+  const Json& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
+  return function.is_object() ? function.value("name", "") : "";
+}
+
+// What a template leaves out would be lost without a word: messages of a role it does not know, tools.
+void RefuseLost(const Conversation& sample, const ChatTokens& tokens) {
+  if (!tokens.lost.empty()) throw InputError(LostText(sample.messages, tokens.lost));
+  if (!sample.tools.is_array()) return;
+  for (const Json& tool : sample.tools) {
+    const std::string name = NameOf(tool);
+    if (tokens.text.find(name) != std::string::npos) continue;
+    throw InputError("has the tool ", name,
+                     ", which the chat template does not render; name one that does in ",
+                     "data.template, or leave the tools out with data.columns: [tools=unused]");
+  }
+}
+
 StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with) {
   const Json& messages = sample.messages;
   if (!HasAnswer(messages)) throw InputError("has no assistant turn, so there is nothing to learn");
@@ -37,6 +55,7 @@ StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with
   if (with.options().stage == STAGE_PT && lone_text)
     return OfText(messages[0]["content"].get<std::string>(), with);
   ChatTokens tokens = TokenizeChat(with.tokenizer(), with.chat(), messages, {.tools = sample.tools});
+  RefuseLost(sample, tokens);
   const std::vector<uint8_t> mask =
       tokens.Mask(with.options().stage == STAGE_PT ? LossOn::kAll : with.options().loss_on, messages);
   return WithLabels(std::move(tokens.ids), mask);

@@ -46,14 +46,16 @@ ChatTemplate::ChatTemplate(const std::string& source, const Json& special_tokens
   LearnTurn();
 }
 
+std::string ChatTemplate::SourceOf(const std::string& directory) {
+  std::string source = TemplateOfDirectory(directory);
+  if (!source.empty()) return source;
+  throw InputError(directory,
+                   ": its tokenizer has no chat template; add a chat_template.jinja there, or name a file in "
+                   "data.template");
+}
+
 ChatTemplate ChatTemplate::Of(const Tokenizer& tokenizer) {
-  const std::string source = TemplateOfDirectory(tokenizer.directory());
-  if (source.empty()) {
-    throw InputError(
-        tokenizer.directory(),
-        ": its tokenizer has no chat template; add a chat_template.jinja there, or name a file in "
-        "data.template");
-  }
+  const std::string source = SourceOf(tokenizer.directory());
   return ChatTemplate(source, tokenizer.special_tokens(), tokenizer.directory() + ": chat template");
 }
 
@@ -126,17 +128,41 @@ std::vector<AssistantTurn> ChatTemplate::MarkedTurns(const Json& messages,
 
 RenderedChat ChatTemplate::RenderTurns(const Json& messages, const RenderOptions& options) const {
   RenderedChat chat{Render(messages, options), {}};
-  if (marks_generation_) {
-    chat.turns = MarkedTurns(messages, options);
-    return chat;
-  }
   const auto render = [&](const Json& conversation, bool prompt) {
     RenderOptions changed = options;
     changed.add_generation_prompt = prompt;
     return Render(conversation, changed);
   };
-  chat.turns = FindTurns({messages, chat.text, opening_, ending_, options.add_generation_prompt, render});
+  const TurnSearch search{messages, chat.text, opening_, ending_, options.add_generation_prompt, render};
+  if (marks_generation_) {
+    chat.turns = MarkedTurns(messages, options);
+    chat.lost = FindLost(search);
+    return chat;
+  }
+  FoundTurns found = FindTurns(search);
+  chat.turns = std::move(found.turns);
+  chat.lost = std::move(found.lost);
   return chat;
+}
+
+std::string ChatTemplate::RenderAll(const Json& messages, const RenderOptions& options) const {
+  std::string text = Render(messages, options);
+  const auto render = [&](const Json& conversation, bool) { return Render(conversation, options); };
+  const auto lost = FindLost({messages, text, opening_, ending_, options.add_generation_prompt, render});
+  if (!lost.empty()) throw InputError(name_, ": ", LostText(messages, lost));
+  return text;
+}
+
+std::string LostText(const Json& messages, const std::vector<size_t>& lost) {
+  if (lost.empty()) return {};
+  const Json& message = messages[lost.front()];
+  const std::string role = message.value("role", "");
+  return Concat(
+      "message ", lost.front() + 1, " of ", messages.size(), ", of the role ", role,
+      ", is not in what the chat template renders: ",
+      message.value("content", Json()).dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60),
+      role == "developer" ? "; write the role system, or name a template that knows developer"
+                          : "; name a template that renders it in data.template, or leave it out");
 }
 
 }  // namespace trireme

@@ -28,13 +28,20 @@ struct AssistantTurn {
 struct RenderedChat {
   std::string text;
   std::vector<AssistantTurn> turns;  // in the order of the text
+  std::vector<size_t> lost = {};     // messages whose content is not in the text
 };
+
+// What to say of a conversation whose messages are not all in its text; empty where none is lost.
+std::string LostText(const Json& messages, const std::vector<size_t>& lost);
 
 class ChatTemplate {
  public:
   // `name` stands for the template in errors.
   ChatTemplate(const std::string& source, const Json& special_tokens, const std::string& name);
-  // The template of a tokenizer's directory: chat_template.jinja, or that of tokenizer_config.json.
+  // The text of a directory's template: chat_template.jinja, or that of tokenizer_config.json. Refuses a
+  // directory that has none.
+  static std::string SourceOf(const std::string& directory);
+  // The template of a tokenizer's directory.
   static ChatTemplate Of(const Tokenizer& tokenizer);
   // `choice`: empty for the tokenizer's own, otherwise a file.
   static ChatTemplate Of(const Tokenizer& tokenizer, const std::string& choice);
@@ -43,6 +50,8 @@ class ChatTemplate {
 
   std::string Render(const Json& messages, const RenderOptions& options = {}) const;
   RenderedChat RenderTurns(const Json& messages, const RenderOptions& options = {}) const;
+  // As Render; an input error where the content of a message is not in the text.
+  std::string RenderAll(const Json& messages, const RenderOptions& options = {}) const;
 
   const std::string& source() const { return source_; }
   // The words that end an assistant's turn; empty where the template hides them.

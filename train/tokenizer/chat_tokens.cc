@@ -36,7 +36,7 @@ ChatTokens TokenizeChat(const Tokenizer& tokenizer, const ChatTemplate& chat, co
                         const RenderOptions& options) {
   RenderedChat rendered = chat.RenderTurns(messages, options);
   Encoded encoded = tokenizer.Encode(rendered.text, {.spans = true});
-  ChatTokens tokens{std::move(rendered.text), std::move(encoded.ids), {}};
+  ChatTokens tokens{std::move(rendered.text), std::move(encoded.ids), {}, std::move(rendered.lost)};
   tokens.message_of.assign(tokens.ids.size(), -1);
   size_t turn = 0;
   for (size_t i = 0; i < encoded.spans.size(); ++i) {

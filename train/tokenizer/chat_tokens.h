@@ -23,6 +23,7 @@ struct ChatTokens {
   std::vector<int32_t> ids;
   std::vector<int32_t>
       message_of;  // whose turn a token is, as the index of the assistant's message; -1: of none
+  std::vector<size_t> lost = {};  // messages whose content is not in the text
 
   // 1 where a token is learnt; a message's "loss": true or false goes before `loss_on`.
   std::vector<uint8_t> Mask(LossOn loss_on, const Json& messages) const;

@@ -52,19 +52,32 @@ std::string* LastText(Json& content) {
   return nullptr;
 }
 
-// Puts the mark behind the message's content, or into its last call where it says nothing. Gives the white
-// space that the mark replaced: a template may or may not have dropped it.
-std::string MarkMessage(Json& message, const std::string& mark) {
-  std::string* text = message.contains("content") ? LastText(message["content"]) : nullptr;
+// What the message says, without white space around it.
+std::string SaidText(Json message) {
+  const std::string* said = message.contains("content") ? LastText(message["content"]) : nullptr;
+  if (said == nullptr) return {};
+  const size_t begin = std::min(said->find_first_not_of(" \t\r\n"), said->size());
+  return said->substr(begin, std::max(said->size() - TrailingSpace(*said), begin) - begin);
+}
+
+bool HasCalls(const Json& message) {
   const auto calls = message.find("tool_calls");
-  const bool has_calls = calls != message.end() && calls->is_array() && !calls->empty();
-  if (has_calls && (text == nullptr || text->empty())) {
-    Json& call = calls->back().contains("function") ? calls->back()["function"] : calls->back();
-    if (call.contains("name") && call["name"].is_string()) *call["name"].get_ptr<std::string*>() += mark;
-    return {};
+  return calls != message.end() && calls->is_array() && !calls->empty();
+}
+
+// Puts the mark behind the message's content, or into its last call where it says nothing. Gives the white
+// space that the mark replaced: a template may or may not have dropped it; nothing where no mark was put.
+std::optional<std::string> MarkMessage(Json& message, const std::string& mark) {
+  std::string* text = message.contains("content") ? LastText(message["content"]) : nullptr;
+  if (HasCalls(message) && (text == nullptr || text->empty())) {
+    Json& last = message["tool_calls"].back();
+    Json& call = last.contains("function") ? last["function"] : last;
+    if (!call.contains("name") || !call["name"].is_string()) return std::nullopt;
+    *call["name"].get_ptr<std::string*>() += mark;
+    return std::string();
   }
   // What a tool said in a user's name is told apart by how it ends.
-  if (text == nullptr || text->starts_with("<tool_response>")) return {};
+  if (text == nullptr || text->starts_with("<tool_response>")) return std::nullopt;
   const size_t space = TrailingSpace(*text);
   std::string dropped = text->substr(text->size() - space);
   text->replace(text->size() - space, space, mark);
@@ -80,8 +93,7 @@ class Aligner {
  public:
   Aligner(const TurnSearch& search, const std::string& sign) : search_(search), sign_(sign) {
     Json marked = search.messages;
-    for (size_t i = 0; i < marked.size(); ++i)
-      dropped_.push_back(MarkMessage(marked[i], sign + std::to_string(i) + sign));
+    for (size_t i = 0; i < marked.size(); ++i) dropped_.push_back(MarkMessage(marked[i], MarkOf(i)));
     marked_ = search.render(marked, search.generation_prompt);
   }
 
@@ -100,14 +112,30 @@ class Aligner {
       const size_t stop = marked_.find(sign_, next + sign_.size());
       const size_t message = std::stoul(marked_.substr(next + sign_.size(), stop - next - sign_.size()));
       marks.push_back({message, place});
-      slack = dropped_[message];
+      slack = *dropped_[message];
       at = stop + sign_.size();
     }
     if (place != search_.text.size()) return std::nullopt;
     return marks;
   }
 
+  // Messages whose mark is not in the rendered text; those that have none are looked for as they are. A
+  // message that says nothing and calls nothing has nothing to lose.
+  std::vector<size_t> Lost() const {
+    std::vector<size_t> lost;
+    for (size_t i = 0; i < dropped_.size(); ++i) {
+      const std::string said = SaidText(search_.messages[i]);
+      if (said.empty() && !HasCalls(search_.messages[i])) continue;
+      const bool there = dropped_[i] ? marked_.find(MarkOf(i)) != std::string::npos
+                                     : search_.text.find(said) != std::string::npos;
+      if (!there) lost.push_back(i);
+    }
+    return lost;
+  }
+
  private:
+  std::string MarkOf(size_t message) const { return sign_ + std::to_string(message) + sign_; }
+
   // `piece` stands in the text at `place`, perhaps behind a part of `slack`: a template may strip either end
   // of it.
   bool Step(std::string_view piece, std::string_view slack, size_t& place) const {
@@ -123,7 +151,7 @@ class Aligner {
 
   const TurnSearch& search_;
   const std::string sign_;
-  std::vector<std::string> dropped_;
+  std::vector<std::optional<std::string>> dropped_;  // by message; nothing: it has no mark
   std::string marked_;
 };
 
@@ -180,9 +208,11 @@ std::vector<AssistantTurn> TurnsByPrefix(const TurnSearch& search) {
 
 }  // namespace
 
-std::vector<AssistantTurn> FindTurns(const TurnSearch& search) {
-  const auto marks = Aligner(search, UnusedCharacter(search.text)).Run();
-  if (!marks) return TurnsByPrefix(search);
+FoundTurns FindTurns(const TurnSearch& search) {
+  Aligner aligner(search, UnusedCharacter(search.text));
+  std::vector<size_t> lost = aligner.Lost();
+  const auto marks = aligner.Run();
+  if (!marks) return {TurnsByPrefix(search), std::move(lost)};
   std::vector<AssistantTurn> turns;
   for (size_t i = 0; i < marks->size(); ++i) {
     const Mark& mark = (*marks)[i];
@@ -191,7 +221,11 @@ std::vector<AssistantTurn> FindTurns(const TurnSearch& search) {
     const size_t before = i + 1 < marks->size() ? (*marks)[i + 1].place : search.text.size();
     turns.push_back({mark.message, TurnBegin(search, after, mark), TurnEnd(search, mark, before)});
   }
-  return turns;
+  return {std::move(turns), std::move(lost)};
+}
+
+std::vector<size_t> FindLost(const TurnSearch& search) {
+  return Aligner(search, UnusedCharacter(search.text)).Lost();
 }
 
 }  // namespace trireme

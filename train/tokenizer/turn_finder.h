@@ -21,7 +21,15 @@ struct TurnSearch {
   std::function<std::string(const Json&, bool)> render;
 };
 
+struct FoundTurns {
+  std::vector<AssistantTurn> turns;
+  std::vector<size_t> lost;  // messages whose content the template did not render
+};
+
 // An input error where a template hides where its answers are.
-std::vector<AssistantTurn> FindTurns(const TurnSearch& search);
+FoundTurns FindTurns(const TurnSearch& search);
+
+// Messages whose content the template did not render, such as those of a role it does not know. Renders once.
+std::vector<size_t> FindLost(const TurnSearch& search);
 
 }  // namespace trireme

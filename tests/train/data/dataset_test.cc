@@ -169,6 +169,55 @@ TEST_F(Dataset, RefusesBadInputWithItsPlace) {
   EXPECT_EQ(Refused("train: []"), "data.train is empty; name at least one file");
 }
 
+TEST_F(Dataset, RefusesWhatATemplateWouldLoseWithItsPlace) {
+  Write("users.jinja",
+        "{% for m in messages %}{% if m.role == 'user' %}U:{{ m.content }}{% elif m.role == 'assistant' %}"
+        "A:{{ m.content }}{% endif %}{% endfor %}");
+  const std::string with = ", template: " + (folder_ / "users.jinja").string();
+  Write("a.jsonl",
+        std::string(kTwo) +
+            "{\"messages\": [{\"role\": \"developer\", \"content\": \"be brief\"}, {\"role\": \"user\", "
+            "\"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}]}\n");
+  EXPECT_EQ(Refused(Named("a.jsonl") + with),
+            "a.jsonl:3: message 1 of 3, of the role developer, is not in what the chat template renders: "
+            "\"be brief\"; write the role system, or name a template that knows developer");
+  EXPECT_EQ(Refused(Named("a.jsonl")), "accepted") << "this template writes every role";
+  Write("t.jsonl",
+        "{\"query\": \"q\", \"response\": \"a\", \"tools\": [{\"function\": {\"name\": \"find\"}}]}\n");
+  EXPECT_EQ(Refused(Named("t.jsonl") + with).substr(0, 71),
+            "t.jsonl:1: has the tool find, which the chat template does not render; ");
+}
+
+TEST_F(Dataset, TakesPatterns) {
+  Write("a1.jsonl", kTwo);
+  Write("a2.jsonl", kTwo);
+  Write("b.jsonl", kTwo);
+  Write("a.md", "no data");
+  EXPECT_EQ(Open(Run(Named("a?.jsonl"))).train->size(), 4);
+  EXPECT_EQ(Open(Run(Named("*"))).train->size(), 6);
+  EXPECT_EQ(Open(Run(Named("[ab]*.jsonl#3"))).train->size(), 3);
+  EXPECT_EQ(Refused(Named("c*.jsonl")), "data.train: c*.jsonl matches no file; write a pattern that does");
+  EXPECT_EQ(Refused(Named("**/x.jsonl")),
+            "data.train: **/x.jsonl: ** is not known; name the directory, and all files below it are taken");
+  EXPECT_EQ(Refused(Named("*.md")),
+            "data.train: *.md matches no data; wanted .jsonl, .json, .csv, .tsv, .txt or .idx files");
+}
+
+TEST_F(Dataset, NamesEveryBrokenRecord) {
+  std::string text = kTwo;
+  for (int i = 0; i < 4; ++i) text += "{broken\n";
+  Write("a.jsonl", text);
+  const Config config = Run(Named("a.jsonl"));
+  const Preparer preparer(config.data(), config.stage(), config.model().path(), true);
+  const std::vector<std::string> all = preparer.FindBroken(folder_ / "a.jsonl", 9);
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[3].substr(0, (folder_ / "a.jsonl:6: is no").string().size()),
+            (folder_ / "a.jsonl:6: is no").string());
+  const std::vector<std::string> some = preparer.FindBroken(folder_ / "a.jsonl", 1);
+  ASSERT_EQ(some.size(), 2u);
+  EXPECT_EQ(some[1], (folder_ / "a.jsonl: 3 more of its 6 records are broken").string());
+}
+
 TEST_F(Dataset, RefusesAMissingTokenizerEvenWhereRecordsMayBeSkipped) {
   Write("a.jsonl", kTwo);
   Config config = Run(Named("a.jsonl") + ", on_error: skip");

@@ -82,12 +82,38 @@ TEST_F(Samples, SaysWhatIsWrong) {
   EXPECT_EQ(Refused(R"({"messages": []})"), "its messages are []; wanted a list with at least one");
   EXPECT_EQ(Refused(R"({"messages": [{"role": "pirate", "content": "x"}]})"),
             "has a message of the role \"pirate\"; wanted system, user, assistant or tool");
-  EXPECT_EQ(Refused(R"({"messages": [{"role": "user", "content": null}]})"),
-            "message 1 has the content null; wanted a text");
+  EXPECT_EQ(Refused(R"({"messages": [{"role": "user", "content": 7}]})"),
+            "message 1 has the content 7; wanted a text");
   EXPECT_EQ(Refused(R"({"messages": [{"role": "user"}]})"),
             "has the message {\"role\":\"user\"}; wanted a role and a content");
   EXPECT_EQ(Refused(R"({"input_ids": [1, -1]})"), "input_ids has -1; wanted a token's id");
   EXPECT_EQ(Refused(R"({"input_ids": [1], "labels": [1, 2]})"), "1 input_ids and 2 labels; wanted as many");
+}
+
+TEST_F(Samples, ContentsThatAreNullOrInParts) {
+  EXPECT_EQ(Plain(MessagesOf(R"({"messages": [{"role": "system", "content": null},
+    {"role": "user", "content": [{"type": "text", "text": "one "}, {"text": "two"}, " three"]},
+    {"role": "assistant", "content": []}]})")),
+            "s: u:one two three a: ");
+  const Json called = MessagesOf(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant",
+    "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]})");
+  EXPECT_TRUE(called[1]["content"].is_null()) << "templates tell calls apart by it";
+}
+
+TEST_F(Samples, RefusesImagesInsteadOfTrainingTheirPlaceholders) {
+  const std::string refused = Refused(R"({"query": "<image>what?", "response": "a", "images": ["a.png"]})");
+  EXPECT_EQ(refused.substr(0, 40), "has 'images', which would be lost: image");
+  EXPECT_EQ(Refused(R"({"messages": [{"role": "user", "content": "q", "images": ["a.png"]}]})"), refused);
+  EXPECT_EQ(Refused(R"({"query": "q", "response": "a", "video": "a.mp4"})").substr(0, 11), "has 'video'");
+  EXPECT_EQ(Refused(R"({"messages": [{"role": "user", "content":
+    [{"type": "text", "text": "what?"}, {"type": "image_url", "image_url": {"url": "a.png"}}]}]})")
+                .substr(0, 41),
+            "message 1 has a part that is no text: {\"t");
+  EXPECT_EQ(Plain(MessagesOf(R"({"query": "q", "response": "a", "images": [], "audio": null, "image": ""})")),
+            "u:q a:a ");
+  EXPECT_EQ(Plain(MessagesOf(R"({"query": "q", "response": "a", "image": "x"})",
+                             {.columns = {{"image", "unused"}}})),
+            "u:q a:a ");
 }
 
 TEST_F(Samples, RecordsOfEveryKindOfFile) {

@@ -3,7 +3,7 @@
 //   {"encode": TEXT}            {"ids": […]}
 //   {"decode": [IDS]}           {"text": …, "pieces": […]} whole, and as a stream gives it
 //   {"messages": […], "tools": […], "add_generation_prompt": …, "variables": {…}}
-//                               {"text": …, "ids": […], "mask": […]}, or {"error": …}
+//                               {"text": …, "ids": […], "mask": […], "lost": […]}, or {"error": …}
 #include <iostream>
 
 #include "core/base/error.h"
@@ -33,7 +33,8 @@ Json Answer(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& re
   const ChatTokens tokens = TokenizeChat(tokenizer, chat, request["messages"], options);
   return {{"text", tokens.text},
           {"ids", tokens.ids},
-          {"mask", tokens.Mask(LossOn::kAnswers, request["messages"])}};
+          {"mask", tokens.Mask(LossOn::kAnswers, request["messages"])},
+          {"lost", tokens.lost}};
 }
 
 int Run(const std::string& directory, const std::string& chat_template) {

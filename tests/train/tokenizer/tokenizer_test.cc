@@ -144,6 +144,50 @@ TEST(ChatTemplate, FindsAnswersInTemplatesOfOtherShapes) {
   EXPECT_EQ(LearntOf(counts, messages), (std::vector<std::string>{"6assistant:\n one ;", "3assistant:two;"}));
 }
 
+// As Qwen3's: system only in the first place, users, and assistants whose thoughts are dropped; nothing for
+// others.
+constexpr const char* kStrict =
+    "{% if messages[0].role == 'system' %}S:{{ messages[0].content }};{% endif %}{% for m in messages %}"
+    "{% if m.role == 'user' %}U:{{ m.content }};{% elif m.role == 'assistant' %}A:"
+    "{{ m.content.split('</think>')[-1] }};{% endif %}{% endfor %}";
+
+TEST(ChatTemplate, FindsMessagesThatATemplateLeavesOut) {
+  const auto lost = [](const std::string& source, const Json& messages) {
+    return ChatTemplate(source, Json::object(), "test").RenderTurns(messages).lost;
+  };
+  const std::vector<size_t> none, first = {0}, second = {1};
+  EXPECT_EQ(lost(kStrict, Chat({{"system", "s"}, {"user", "u"}, {"assistant", "<think>t</think>a"}})), none);
+  EXPECT_EQ(lost(kStrict, Chat({{"developer", "u"}, {"user", "u"}, {"assistant", "a"}})), first)
+      << "another message has the same words";
+  EXPECT_EQ(lost(kStrict, Chat({{"user", "u"}, {"system", "late"}, {"assistant", "a"}})), second);
+  EXPECT_EQ(lost(kStrict, Chat({{"user", "u"}, {"system", ""}, {"assistant", " "}})), none)
+      << "who says nothing loses nothing";
+  EXPECT_EQ(
+      lost(kStrict, Chat({{"user", "u"}, {"tool", "<tool_response>r</tool_response>"}, {"assistant", "a"}})),
+      second);
+  Json calls = Chat({{"user", "u"}, {"assistant", ""}});
+  calls[1]["tool_calls"] = {
+      {{"type", "function"}, {"function", {{"name", "f"}, {"arguments", Json::object()}}}}};
+  EXPECT_EQ(lost(kStrict, calls), second) << "a call that the template does not know";
+  const std::string marked =
+      "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+      "{% endgeneration %}{% elif m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}";
+  EXPECT_EQ(lost(marked, Chat({{"developer", "d"}, {"user", "u"}, {"assistant", "a"}})), first);
+}
+
+TEST(ChatTemplate, RenderAllRefusesWhatWouldBeLost) {
+  const ChatTemplate chat(kStrict, Json::object(), "test");
+  EXPECT_EQ(chat.RenderAll(Chat({{"user", "u"}})), "U:u;");
+  try {
+    chat.RenderAll(Chat({{"developer", "be brief"}, {"user", "u"}}));
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "test: message 1 of 2, of the role developer, is not in what the chat template renders: "
+                 "\"be brief\"; write the role system, or name a template that knows developer");
+  }
+}
+
 TEST(ChatTemplate, SaysWhatATemplateRefuses) {
   const ChatTemplate chat("{% if messages|length > 1 %}{{ raise_exception('one message only') }}{% endif %}",
                           Json::object(), "strict.jinja");

@@ -1,0 +1,115 @@
+#include "train/check_inputs.h"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "train/data/dataset.h"
+#include "train/data/prepare.h"
+#include "train/data/source_name.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kMostShown = 5;  // broken records of a file
+
+// The files of records that data.train and data.valid name; indexed data has its tokens already.
+std::vector<std::filesystem::path> RecordFiles(const Config& config, Problems& problems) {
+  std::vector<std::filesystem::path> files;
+  const auto add = [&](const std::string& entry, const std::string& key) {
+    problems.Try([&] {
+      for (const std::filesystem::path& file : FilesOf(ParseSourceName(entry, key).path, key)) {
+        if (!IndexedPrefix(file)) files.push_back(file);
+      }
+    });
+  };
+  for (const std::string& entry : config.data().train()) add(entry, "data.train");
+  for (const std::string& entry : config.data().valid()) add(entry, "data.valid");
+  return files;
+}
+
+// What the records of a file want of the model's directory.
+struct Wants {
+  bool tokenizer = false, chat = false;
+};
+
+// By the first record that can be read; broken ones are for CheckData to name.
+Wants WantsOf(const std::filesystem::path& path, const SampleOptions& options, Stage stage) {
+  const std::unique_ptr<RecordFile> records = OpenRecords(path);
+  for (int64_t i = 0; i < records->size(); ++i) {
+    try {
+      const Sample sample = ReadSample(records->Read(i), options);
+      if (std::holds_alternative<StoredRow>(sample)) return {};
+      return {.tokenizer = true, .chat = stage == STAGE_SFT && std::holds_alternative<Conversation>(sample)};
+    } catch (const Error&) {
+    }
+  }
+  return {};
+}
+
+void CheckTemplateFile(const DataConfig& data) {
+  if (data.template_().empty() || std::filesystem::exists(data.template_())) return;
+  throw InputError("data.template: ", data.template_(),
+                   " is not there; name a file with a Jinja chat template, or ",
+                   "leave it out to take the one of the model's tokenizer");
+}
+
+// Every rank looks: only whether it is there. Reading it takes a second, and is for the one that tokenises.
+void RefuseWithoutTokenizer(const std::string& model) {
+  if (!std::filesystem::exists(std::filesystem::path(model) / "tokenizer.json"))
+    const Tokenizer refused(model);
+}
+
+// The broken records of a file that cannot be prepared, or else why it cannot.
+void NameBroken(const Preparer& preparer, const std::filesystem::path& path, const Error& error,
+                Problems& problems) {
+  if (error.kind() != ErrorKind::kInput) throw Error(error);
+  const std::vector<std::string> broken = preparer.FindBroken(path, kMostShown);
+  if (broken.empty()) problems.Add(error);
+  for (const std::string& record : broken) problems.Add(record);
+}
+
+}  // namespace
+
+void CheckDataTools(const Config& config, Problems& problems) {
+  problems.Try([&] { CheckTemplateFile(config.data()); });
+  const std::vector<std::filesystem::path> files = RecordFiles(config, problems);
+  if (files.empty()) return;
+  Wants wants;
+  problems.Try([&] {
+    const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
+    for (const std::filesystem::path& path : files) {
+      problems.Try([&] {
+        const Wants more = WantsOf(path, preparer.sample_options(), config.stage());
+        wants.tokenizer |= more.tokenizer;
+        wants.chat |= more.chat;
+      });
+    }
+  });
+  const std::string& model = config.model().path();
+  if (model.empty()) return;
+  if (wants.tokenizer) problems.Try([&] { RefuseWithoutTokenizer(model); });
+  if (wants.chat && config.data().template_().empty()) problems.Try([&] { ChatTemplate::SourceOf(model); });
+}
+
+void CheckData(const Config& config, int64_t vocabulary) {
+  if (config.data().train().empty()) return;
+  Problems problems;
+  const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
+  for (const std::filesystem::path& path : RecordFiles(config, problems)) {
+    try {
+      preparer.Prepare(path);
+    } catch (const Error& error) {
+      NameBroken(preparer, path, error, problems);
+    }
+  }
+  problems.ThrowIfAny();
+  OpenDataSets(config, {.vocabulary = vocabulary, .works = true, .reports = true});
+}
+
+}  // namespace trireme
