@@ -4,6 +4,7 @@
 // clang-format off
 #ifdef TRIREME_TORCH_VERSION
 #define TRIREME_TORCH_COMMANDS(COMMAND) \
+  COMMAND(EvaluateCommand)        \
   COMMAND(GradsCommand)           \
   COMMAND(GenerateCommand)        \
   COMMAND(BenchCheckpointCommand) \

@@ -13,6 +13,7 @@
 #include "core/tensor/torch_errors.h"
 #include "launch/generate_chat.h"
 #include "launch/layout.h"
+#include "launch/model_source.h"
 #include "models/families.h"
 #include "train/data/rows.h"
 #include "train/generation/answer.h"
@@ -35,18 +36,16 @@ struct Request {
   GenerationOptions options = {};
   int64_t most = 256;  // new tokens
   std::optional<int64_t> positions = {};
+  Json variables = Json::object();  // that the chat template takes
 
   const Tokenizer* text() const { return tokenizer ? &*tokenizer : nullptr; }
 };
 
-// The layout is the run's; what is tuned is only what --adapters names.
+// The layout is the run's; what is tuned is only the adapter that is found.
 Config GenerateConfig(const Arguments& arguments) {
   Config config = ConfigOf(arguments);
-  config.mutable_model()->set_path(arguments.value("model"));
-  config.mutable_multi_token_prediction()->Clear();
-  config.mutable_tuning()->Clear();
-  config.mutable_tuning()->set_kind(arguments.has("adapters") ? TUNING_LORA : TUNING_FULL);
-  if (arguments.has("adapters")) config.mutable_tuning()->set_adapters(arguments.value("adapters"));
+  UseModel(FindModel(arguments, config), config);
+  if (arguments.has("system")) config.mutable_data()->set_system(arguments.value("system"));
   return config;
 }
 
@@ -76,6 +75,29 @@ void ReadStops(const Arguments& arguments, Request& request) {
   }
 }
 
+// NAME=VALUE, the value as JSON where it is some (true, 3, ["a"]), otherwise as text.
+void ReadTemplateValues(const Arguments& arguments, Request& request) {
+  for (const std::string& text : arguments.values("template-value")) {
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      throw InputError("--template-value ", text, ": wanted NAME=VALUE, such as enable_thinking=false");
+    const std::string value = text.substr(equals + 1);
+    Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+    request.variables[text.substr(0, equals)] = parsed.is_discarded() ? Json(value) : std::move(parsed);
+  }
+}
+
+// They speak to the chat template, which plain text and rows of tokens do not pass.
+void RefuseWithoutTemplate(const Arguments& arguments, const Request& request) {
+  if (request.chat) return;
+  for (const char* name : {"system", "template-value"}) {
+    if (!arguments.has(name)) continue;
+    throw InputError("--", name,
+                     " is for conversations; write --messages FILE or --chat: other prompts are taken as ",
+                     "they stand");
+  }
+}
+
 // As data.system says for training: of conversations that bring none.
 Json WithSystem(Json messages, const std::string& system) {
   if (system.empty() || messages.front().value("role", "") == "system") return messages;
@@ -91,9 +113,10 @@ void UseChat(const Config& config, Request& request) {
 void ReadMessages(const std::string& path, const Config& config, Request& request) {
   UseChat(config, request);
   const Conversations conversations = ReadConversations(path);
-  for (const Json& messages : conversations.each) {
-    request.prompts.push_back(
-        ChatPrompt(*request.tokenizer, *request.chat, WithSystem(messages, config.data().system())));
+  for (const Conversation& one : conversations.each) {
+    request.prompts.push_back(ChatPrompt(*request.tokenizer, *request.chat,
+                                         WithSystem(one.messages, config.data().system()),
+                                         {.tools = one.tools, .variables = request.variables}));
   }
   request.lines = conversations.several;
 }
@@ -121,7 +144,8 @@ Request RequestOf(const Arguments& arguments, const Config& config, int64_t voca
                   .options = OptionsOf(arguments),
                   .most = arguments.integer("max-new-tokens", 256, 1)};
   ReadStops(arguments, request);
-  const std::string model = arguments.value("model");
+  ReadTemplateValues(arguments, request);
+  const std::string& model = config.model().path();
   const bool rows = arguments.has("rows");
   if (!rows || !request.rules.stops.empty()) request.tokenizer.emplace(model);
   request.rules.ends = EndTokens(model, request.text());
@@ -134,6 +158,7 @@ Request RequestOf(const Arguments& arguments, const Config& config, int64_t voca
   } else {
     ReadText(arguments, config, job, request);
   }
+  RefuseWithoutTemplate(arguments, request);
   for (size_t i = 0; i < request.prompts.size(); ++i) {
     CheckPrompt(request.prompts[i], request.positions,
                 request.lines ? Concat(PromptFile(arguments), ": row ", i + 1) : "the prompt");
@@ -205,7 +230,8 @@ void Generate(const Arguments& arguments, Job& job) {
           .options = request.options,
           .most = request.most,
           .positions = request.positions,
-          .system = config.data().system()},
+          .system = config.data().system(),
+          .variables = request.variables},
          job);
   } else {
     Write(generator, request, job.rank() == 0);
@@ -228,15 +254,25 @@ std::vector<Option> GenerateOptions() {
   return {
       {.name = "model",
        .value_name = "DIR",
-       .help = "a Hugging Face model directory, or a checkpoint-N",
-       .required = true},
-      {.name = "adapters", .value_name = "DIR", .help = "a PEFT LoRA adapter, or a checkpoint-N of one, applied beside the model's weights"},
+       .help = "a Hugging Face model directory, or a checkpoint-N; by default the base that --adapters "
+               "names, or what the run of RUN.yaml has made: its final/, or else its newest checkpoint"},
+      {.name = "adapters",
+       .value_name = "DIR",
+       .help = "a PEFT LoRA adapter, or a checkpoint-N of one, applied beside the model's weights"},
       {.name = "prompt",
        .value_name = "TEXT",
        .help = "a text to go on from, as it stands: no chat template is applied"},
       {.name = "messages",
-       .value_name = "FILE.json",
-       .help = "a list of {\"role\", \"content\"} to answer by the chat template, or a list of such lists"},
+       .value_name = "FILE",
+       .help = "conversations to answer by the chat template: a list of {\"role\", \"content\"}, an object "
+               "with such \"messages\" (and \"tools\", \"system\"), a list of either, or one a line (.jsonl)"},
+      {.name = "system",
+       .value_name = "TEXT",
+       .help = "system message of conversations that bring none; overrides data.system"},
+      {.name = "template-value",
+       .value_name = "NAME=VALUE",
+       .help = "a value that the chat template takes, such as enable_thinking=false",
+       .repeatable = true},
       {.name = "rows", .value_name = "ROWS.jsonl", .help = "one {\"input_ids\": […]} a line to go on from"},
       {.name = "chat", .help = "a chat on standard input and output, also where these are no terminal"},
       {.name = "max-new-tokens", .value_name = "N", .help = "most new tokens of a row; by default 256"},
@@ -264,16 +300,19 @@ std::vector<Option> GenerateOptions() {
 }  // namespace
 
 Command GenerateCommand() {
-  return {.name = "generate",
-          .summary = kSummary,
-          .options = GenerateOptions(),
-          .positionals = {{.name = kRunFile,
-                           .help = "the run whose layout is used; by default all keys have their defaults",
-                           .required = false}},
-          .takes_config = true,
-          .run = [](const Arguments& arguments, Job& job) {
-            WithTorchErrors([&] { Generate(arguments, job); });
-          }};
+  return {
+      .name = "generate",
+      .summary = kSummary,
+      .options = GenerateOptions(),
+      .positionals = {{.name = kRunFile,
+                       .help =
+                           "the run whose layout and, without --model, whose result is used; by default all "
+                           "keys have their defaults",
+                       .required = false}},
+      .takes_config = true,
+      .run = [](const Arguments& arguments, Job& job) {
+        WithTorchErrors([&] { Generate(arguments, job); });
+      }};
 }
 
 }  // namespace trireme

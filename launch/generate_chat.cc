@@ -61,7 +61,8 @@ void Chat(Generator& generator, const ChatSettings& settings, Job& job) {
     if (*line == "/new") messages = FirstMessages(settings.system);
     if (*line == "/new" || line->find_first_not_of(" \t\r") == std::string::npos) continue;
     messages.push_back({{"role", "user"}, {"content", *line}});
-    const Tokens prompt = ChatPrompt(settings.tokenizer, settings.chat, messages);
+    const Tokens prompt =
+        ChatPrompt(settings.tokenizer, settings.chat, messages, {.variables = settings.variables});
     if (settings.positions && std::ssize(prompt) >= *settings.positions) {
       messages.erase(messages.size() - 1);
       if (speaks) {

@@ -21,6 +21,7 @@ struct ChatSettings {
   int64_t most = 256;                // new tokens an answer
   std::optional<int64_t> positions;  // that the model takes
   std::string system;                // first message; empty: none
+  Json variables = Json::object();   // that the chat template takes
 };
 
 // Collective. Lines are rank 0's standard input, answers its standard output. Ends at /quit and at the

@@ -1,8 +1,11 @@
 #include "train/generation/prompts.h"
 
 #include <filesystem>
+#include <sstream>
+#include <variant>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "models/hf_config.h"
 #include "train/data/messages.h"
 
@@ -26,12 +29,32 @@ std::set<int64_t> EndTokensOf(const std::filesystem::path& path) {
   return ends;
 }
 
-Json Messages(const Json& list, const std::string& where) {
+bool HasMessages(const Json& json) {
+  return json.is_object() &&
+         (json.contains("messages") || json.contains("conversations") || json.contains("conversation"));
+}
+
+// A list of messages, or an object that has them.
+Conversation ConversationOf(const Json& json, const std::string& where) {
   try {
-    return NormalMessages(list);
+    if (!HasMessages(json)) return {.messages = NormalMessages(json)};
+    return std::get<Conversation>(ReadSample(json, {}));
   } catch (const Error& error) {
     throw InputError(where, ": ", error.what());
   }
+}
+
+Conversations ReadLines(const std::string& text, const std::string& path) {
+  Conversations conversations{{}, true};
+  std::istringstream lines(text);
+  std::string line;
+  for (int64_t number = 1; std::getline(lines, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string where = Concat(path, ":", number);
+    conversations.each.push_back(ConversationOf(ParseJson(line, where), where));
+  }
+  if (conversations.each.empty()) throw InputError(path, ": has no conversation");
+  return conversations;
 }
 
 }  // namespace
@@ -40,22 +63,31 @@ Tokens TextPrompt(const Tokenizer& tokenizer, const std::string& text) {
   return AsTokens(tokenizer.Encode(text, {.add_special = true}).ids);
 }
 
-Tokens ChatPrompt(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& messages) {
-  return AsTokens(tokenizer.Encode(chat.Render(messages, {.add_generation_prompt = true})).ids);
+Tokens ChatPrompt(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& messages,
+                  RenderOptions options) {
+  options.add_generation_prompt = true;
+  return AsTokens(tokenizer.Encode(chat.RenderAll(messages, options)).ids);
 }
 
 Conversations ReadConversations(const std::string& path) {
-  const Json json = ReadJsonFile(path);
+  const std::string text = ReadTextFile(path);
+  const std::string ending = std::filesystem::path(path).extension().string();
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const bool objects = first != std::string::npos && text[first] == '{';
+  if (ending == ".jsonl" || ending == ".ndjson" || (objects && !Json::accept(text)))
+    return ReadLines(text, path);
+  const Json json = ParseJson(text, path);
+  if (HasMessages(json)) return {{ConversationOf(json, path)}, false};
   if (!json.is_array() || json.empty()) {
     throw InputError(
         path,
-        ": wanted a list of messages such as [{\"role\": \"user\", \"content\": \"…\"}], or a list of "
-        "such lists");
+        ": wanted a list of messages such as [{\"role\": \"user\", \"content\": \"…\"}], an object with such "
+        "\"messages\", or a list of either");
   }
-  if (!json.front().is_array()) return {{Messages(json, path)}, false};
+  if (!json.front().is_array() && !HasMessages(json.front())) return {{ConversationOf(json, path)}, false};
   Conversations conversations{{}, true};
   for (size_t i = 0; i < json.size(); ++i) {
-    conversations.each.push_back(Messages(json[i], Concat(path, ": conversation ", i + 1)));
+    conversations.each.push_back(ConversationOf(json[i], Concat(path, ": conversation ", i + 1)));
   }
   return conversations;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "train/data/samples.h"
 #include "train/tokenizer/chat_template.h"
 #include "train/tokenizer/tokenizer.h"
 
@@ -19,12 +20,14 @@ using Tokens = std::vector<int64_t>;
 // The tokens of a text as the tokenizer frames every text, with bos where the model wants it.
 Tokens TextPrompt(const Tokenizer& tokenizer, const std::string& text);
 // A conversation up to where the assistant begins to write.
-Tokens ChatPrompt(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& messages);
+Tokens ChatPrompt(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& messages,
+                  RenderOptions options = {});
 
-// A JSON file: a list of messages, or a list of such lists. Refuses what is neither, with the file.
+// A JSON file: a list of messages, an object that has them (as a record of training data), a list of either,
+// or either a line. Refuses what is none of these, with the file.
 struct Conversations {
-  std::vector<Json> each;
-  bool several = false;  // the file is a list of lists
+  std::vector<Conversation> each;
+  bool several = false;  // the file is a list of them, or has lines
 };
 Conversations ReadConversations(const std::string& path);
 

@@ -38,6 +38,22 @@ TEST_F(Prompts, ConversationsAreOneOrSeveral) {
   EXPECT_FALSE(read(R"([{"role": "user", "content": "a"}])").several);
   EXPECT_EQ(read(R"([[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]])").each.size(),
             2u);
+  const Conversations objects = read(R"([{"messages": [{"role": "user", "content": "a"}], "system": "s"}])");
+  ASSERT_TRUE(objects.several);
+  EXPECT_EQ(objects.each[0].messages.size(), 2u) << "with its system message";
+  EXPECT_FALSE(read(R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "f"}]})").several);
+  EXPECT_EQ(read(R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "f"}]})")
+                .each[0]
+                .tools[0]["name"],
+            "f");
+  const std::string lines =
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n\n"
+      "[{\"role\": \"user\", \"content\": \"b\"}]\n";
+  EXPECT_EQ(ReadConversations(Write("c.jsonl", lines)).each.size(), 2u);
+  EXPECT_EQ(read(lines).each.size(), 2u) << "lines under the other ending";
+  EXPECT_TRUE(RefusalOf([&] {
+                ReadConversations(Write("c.jsonl", lines + "{\"messages\": 3}\n"));
+              }).starts_with("c.jsonl:4: "));
   for (const char* bad : {"[]", "{}", "[[]]", R"([{"role": "user"}])", R"(["hello"])",
                           R"([{"role": "king", "content": ""}])"}) {
     EXPECT_TRUE(RefusalOf([&] { read(bad); }).starts_with("messages.json: ")) << bad;

@@ -1,0 +1,97 @@
+#include "launch/model_source.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "checkpoint/adapter_config.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/run_checkpoints.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "launch/layout.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The adapter's config, of a PEFT directory or of a LoRA run's checkpoint; nothing where the path is neither.
+std::optional<Json> AdapterConfigOf(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::exists(path / kAdapterConfigFile, ignored)) {
+    const std::string file = (path / kAdapterConfigFile).string();
+    return AdapterConfig(ReadTextFile(file), file).json();
+  }
+  if (!IsCheckpoint(path)) return std::nullopt;
+  const std::string text = ReadManifest(path).adapter_config();
+  return text.empty() ? std::nullopt : std::optional(AdapterConfig(text, path.string()).json());
+}
+
+// The directory that an adapter was trained on. A relative one counts from here, as PEFT takes it.
+std::string BaseOf(const fs::path& adapter) {
+  const std::optional<Json> config = AdapterConfigOf(adapter);
+  if (!config) {
+    throw InputError("--adapters ", adapter.string(), ": is no adapter; wanted a directory with ",
+                     kAdapterConfigFile, ", or a LoRA run's checkpoint-N");
+  }
+  const auto base = config->find("base_model_name_or_path");
+  const std::string name = base != config->end() && base->is_string() ? base->get<std::string>() : "";
+  std::error_code ignored;
+  if (!name.empty() && fs::exists(fs::path(name) / "config.json", ignored)) return name;
+  throw InputError(
+      adapter.string(), ": ",
+      name.empty() ? "names no base model" : Concat("its base model ", name, " is no directory here"),
+      "; write --model DIR");
+}
+
+ModelSource OfDirectory(const std::string& directory, const std::string& base) {
+  if (AdapterConfigOf(directory)) return {base.empty() ? BaseOf(directory) : base, directory};
+  return {directory, ""};
+}
+
+ModelSource OfRun(const Config& config) {
+  const fs::path output = config.run().output();
+  std::error_code ignored;
+  if (!output.empty()) {
+    const std::string& base = config.model().path();
+    if (fs::exists(output / "final", ignored)) return OfDirectory((output / "final").string(), base);
+    if (const auto newest = NewestComplete(output)) return OfDirectory(newest->path.string(), base);
+  }
+  throw InputError("run.output ",
+                   output.empty() ? "is empty" : output.string() + " has neither final/ nor a checkpoint",
+                   "; train first, or write --model DIR");
+}
+
+ModelSource SourceOf(const Arguments& arguments, const Config& config) {
+  if (arguments.has("model") && arguments.has("adapters"))
+    return {arguments.value("model"), arguments.value("adapters")};
+  if (arguments.has("model")) return OfDirectory(arguments.value("model"), "");
+  if (arguments.has("adapters")) return {BaseOf(arguments.value("adapters")), arguments.value("adapters")};
+  if (arguments.has(kRunFile)) return OfRun(config);
+  throw InputError(
+      "no model; write --model DIR, --adapters DIR of an adapter that names its base, or the RUN.yaml of ",
+      "a run");
+}
+
+}  // namespace
+
+ModelSource FindModel(const Arguments& arguments, const Config& config) {
+  ModelSource source = SourceOf(arguments, config);
+  const bool asked = std::ranges::any_of(
+      arguments.overrides(), [](const std::string& text) { return text.starts_with("model.init="); });
+  // Beside an adapter the base is as the run had it: one that was drawn is drawn again.
+  source.has_weights = arguments.has(kRunFile) && !asked && source.model != config.model().path();
+  return source;
+}
+
+void UseModel(const ModelSource& source, Config& config) {
+  if (source.has_weights) config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
+  config.mutable_model()->set_path(source.model);
+  config.mutable_multi_token_prediction()->Clear();
+  config.mutable_tuning()->Clear();
+  config.mutable_tuning()->set_kind(source.adapters.empty() ? TUNING_FULL : TUNING_LORA);
+  config.mutable_tuning()->set_adapters(source.adapters);
+}
+
+}  // namespace trireme
