@@ -1,6 +1,6 @@
 # cann::headers: the ACL and HCCL headers of the torch_npu 2.7.1 wheel, which are BSD-licensed and stay where
 # the wheel was installed. No other version: later wheels carry headers whose licence forbids this use.
-# cann::acl, cann::hccl: the libraries, the twin's own targets or Huawei's, chosen by TRIREME_CANN.
+# cann::acl, cann::hccl: the libraries, Huawei's or the targets of twin/ or providers/cuda, chosen by TRIREME_CANN.
 set(TORCH_NPU_WANTED 2.7.1)
 set(TORCH_NPU_DIR "${PROJECT_SOURCE_DIR}/.torch_npu" CACHE PATH "where the torch_npu wheel is installed (pip --target)")
 file(GLOB wheel_info "${TORCH_NPU_DIR}/torch_npu-*.dist-info")

@@ -1,9 +1,15 @@
 # Libtorch::cpu from a torch wheel: libtorch_cpu and libc10 only. The wheel's own package file is not used, for
 # that of the CUDA build stops where there is no CUDA tool kit.
 set(TORCH_WANTED 2.7.1)
-set(TRIREME_TORCH_DIR "" CACHE PATH "the 'torch' folder of a wheel; empty: the one in .venv")
+if(TRIREME_CANN STREQUAL "cuda")
+  list(APPEND TORCH_WANTED 2.11.0)  # torch_npu, which holds the others to one version, is not in play
+endif()
+set(TRIREME_TORCH_DIR "" CACHE PATH "the 'torch' folder of a wheel; empty: the one in .venv, for TRIREME_CANN=cuda in .venv-cuda")
 option(TRIREME_TORCH_ANY_VERSION "accept another torch than ${TORCH_WANTED}" OFF)
 set(torch_dir "${TRIREME_TORCH_DIR}")
+if(NOT torch_dir AND TRIREME_CANN STREQUAL "cuda")
+  file(GLOB torch_dir "${PROJECT_SOURCE_DIR}/.venv-cuda/lib/python3*/site-packages/torch")
+endif()
 if(NOT torch_dir)
   file(GLOB torch_dir "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch")
 endif()
@@ -12,13 +18,19 @@ if(NOT torch_dir OR NOT EXISTS "${torch_dir}/lib/libtorch_cpu.so")
 endif()
 file(STRINGS "${torch_dir}/version.py" version_line REGEX "^__version__ = ")
 string(REGEX REPLACE ".*'([0-9.]+).*" "\\1" Libtorch_VERSION "${version_line}")
-if(NOT Libtorch_VERSION VERSION_EQUAL TORCH_WANTED AND NOT TRIREME_TORCH_ANY_VERSION)
+if(NOT Libtorch_VERSION IN_LIST TORCH_WANTED AND NOT TRIREME_TORCH_ANY_VERSION)
   message(FATAL_ERROR "found torch ${Libtorch_VERSION} in ${torch_dir}; wanted ${TORCH_WANTED}; remove .venv and run scripts/setup")
 endif()
 
 add_library(libtorch_cpu INTERFACE)
 add_library(Libtorch::cpu ALIAS libtorch_cpu)
-target_include_directories(libtorch_cpu SYSTEM INTERFACE "${torch_dir}/include" "${torch_dir}/include/torch/csrc/api/include")
+if(EXISTS "${torch_dir}/include/google/protobuf")
+  # Newer wheels carry an old Protobuf's headers: behind the system's own.
+  target_compile_options(libtorch_cpu INTERFACE "SHELL:-idirafter ${torch_dir}/include"
+    "SHELL:-idirafter ${torch_dir}/include/torch/csrc/api/include")
+else()
+  target_include_directories(libtorch_cpu SYSTEM INTERFACE "${torch_dir}/include" "${torch_dir}/include/torch/csrc/api/include")
+endif()
 target_link_libraries(libtorch_cpu INTERFACE "${torch_dir}/lib/libtorch_cpu.so" "${torch_dir}/lib/libc10.so")
 target_link_options(libtorch_cpu INTERFACE "-Wl,--unresolved-symbols=ignore-in-shared-libs")
 set(Libtorch_FOUND TRUE)

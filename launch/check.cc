@@ -16,9 +16,9 @@
 #include "core/cli/command.h"
 #include "core/comm/communicator_set.h"
 #include "core/comm/job.h"
-#include "core/config/schema.h"
 #include "core/device/cann_info.h"
 #include "core/device/device.h"
+#include "launch/device_facts.h"
 #include "launch/layout.h"
 #include "launch/npu_operators.h"
 #include "launch/verify_all_reduce.h"
@@ -31,7 +31,7 @@ namespace {
 
 Json CannFacts() {
   const CannInfo info = QueryCann();
-  return {{"kind", info.twin ? "twin" : "ascend"},
+  return {{"kind", info.provider},
           {"version", info.cann_version},
           {"acl", info.acl_version},
           {"soc", info.soc_name},
@@ -67,9 +67,12 @@ Json HostFacts(Job& job) {
   return hosts;
 }
 
-std::string Links(const Job& job, bool twin) {
+std::string Links(const Job& job, const std::string& provider) {
   if (job.world() == 1) return "none: one rank";
-  if (!twin) return job.hosts() == 1 ? "HCCL within the host" : "HCCL within hosts and between them";
+  if (provider != "twin") {
+    const std::string library = provider == "cuda" ? "NCCL" : "HCCL";
+    return library + (job.hosts() == 1 ? " within the host" : " within hosts and between them");
+  }
   return job.hosts() == 1 ? "shared memory" : "shared memory within a host, TCP between hosts";
 }
 
@@ -87,21 +90,28 @@ Json GroupFacts(const GroupPlan& plan) {
   return groups;
 }
 
+// Where tensors are computed; programs without torch compute none.
+std::string TensorsOn([[maybe_unused]] const Config& config) {
+#ifdef TRIREME_TORCH_VERSION
+  return DeviceName(config.device());
+#else
+  return "none";
+#endif
+}
+
 Json MachineFacts(const Config& config, Job& job, const Device& device) {
   const Json cann = CannFacts();
-  const bool twin = cann["kind"] == "twin";
   const DeviceMemory memory = device.memory();
   return {
       {"version", TRIREME_VERSION},
-      {"device",
-       SpellingOf(*DeviceChoice_descriptor()->FindValueByNumber(ResolveDevice(config.device(), twin)))},
+      {"device", TensorsOn(config)},
       {"cann", cann},
       {"devices",
        {{"count", Device::Count()}, {"memory_bytes", memory.total_bytes}, {"free_bytes", memory.free_bytes}}},
       {"libraries", LibraryFacts()},
       {"ranks", job.world()},
       {"hosts", HostFacts(job)},
-      {"links", Links(job, twin)}};
+      {"links", Links(job, cann["kind"])}};
 }
 
 // One line for each group that this rank is in; all ranks go through the plan in the same order.
@@ -146,9 +156,14 @@ void PrintMachine(const Json& report) {
               Concat(host, ": ", ranks.size(), ranks.size() == 1 ? " rank " : " ranks ", ranks.dump()));
   }
   PrintLine("links", text(report["links"]));
-  if (!report.contains("npu")) return;
-  PrintLine("torch_npu", Concat(text(report["npu"]["torch_npu"]), ", ",
-                                report["npu"]["matrix_tflops"].get<double>(), " TFLOP/s in fp32 on rank 0"));
+  const std::string device = text(report["device"]);
+  if (!report.contains(device)) return;
+  const Json& facts = report[device];
+  PrintLine(device.c_str(),
+            Concat(text(facts["software"]), ": rank 0 multiplies matrices at ",
+                   facts["matrix_tflops"]["fp32"].get<double>(), " TFLOP/s in fp32 and ",
+                   facts["matrix_tflops"]["bf16"].get<double>(), " in bf16, and copies at ",
+                   facts["copy_gbs"].get<double>(), " GB/s read and written"));
 }
 
 void PrintVerified(const Json& verified) {
@@ -179,14 +194,13 @@ void CheckNpuOperators(const Arguments& arguments, Job& job) {
 void CheckOperators(const Arguments& arguments, const Config& config, Job& job) {
 #ifdef TRIREME_TORCH_VERSION
   TurnOperatorsOff({config.ops().off().begin(), config.ops().off().end()});
-  int npu = -1;
-  if (ResolveDevice(config.device(), QueryCann().twin) == DEVICE_NPU) {
+  std::string tensors = "cpu";
+  if (DeviceName(config.device()) != tensors) {
     Device device = Device::ForLocalRank(job.local_rank());
-    device.LeaveSet();  // torch_npu's from now on
-    NpuFacts(npu = device.index());
+    tensors = OpenDevice(config.device(), device);
   }
   if (job.rank() != 0) return;
-  for (const OperatorReport& line : ReportOperators(npu)) {
+  for (const OperatorReport& line : ReportOperators(tensors)) {
     Json declined = Json::array();
     std::string why;
     for (const auto& [version, reason] : line.declined) {
@@ -210,15 +224,6 @@ void CheckOperators(const Arguments& arguments, const Config& config, Job& job) 
 #endif
 }
 
-Json ComputeOnNpu(Device& device) {
-#ifdef TRIREME_TORCH_VERSION
-  device.LeaveSet();  // torch_npu's from now on
-  return NpuFacts(device.index());
-#else
-  throw InputError("this trireme was built without torch and has no device npu; build with TRIREME_TORCH=ON");
-#endif
-}
-
 void Check(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
   if (arguments.has("npu-ops")) return CheckNpuOperators(arguments, job);
@@ -227,7 +232,10 @@ void Check(const Arguments& arguments, Job& job) {
   const GroupPlan plan = GroupsOf(config, grids);
   Device device = Device::ForLocalRank(job.local_rank());
   Json report = MachineFacts(config, job, device);
-  if (report["device"] == "npu") report["npu"] = ComputeOnNpu(device);
+#ifdef TRIREME_TORCH_VERSION
+  const std::string tensors = report["device"];
+  if (tensors != "cpu") report[tensors] = DeviceFacts(config.device(), device);
+#endif
   report["groups"] = GroupFacts(plan);
   report["group_memory_mb"] = plan.DeviceMemoryMb();
   {

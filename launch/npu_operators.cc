@@ -2,10 +2,7 @@
 
 #include <iostream>
 
-#include "core/npu/npu.h"
 #include "core/npu/operators.h"
-#include "core/tensor/matrix_rate.h"
-#include "core/tensor/torch_errors.h"
 
 namespace trireme {
 
@@ -21,16 +18,6 @@ Json NpuOperatorFacts() {
   }
   facts["there"] = there;
   facts["used"] = used;
-  return facts;
-}
-
-Json NpuFacts(int device) {
-  Json facts;
-  WithTorchErrors([&] {
-    const TensorDevice tensors = TensorDevice::OfNpu(device);
-    facts = {{"torch_npu", Npu::Open(device).version()},
-             {"matrix_tflops", MeasureMatrixRate(DType::kFp32, tensors) / 1e12}};
-  });
   return facts;
 }
 

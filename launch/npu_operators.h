@@ -1,4 +1,4 @@
-// What `trireme check` says of device npu: torch_npu itself, and with --npu-ops CANN's operators.
+// What `trireme check --npu-ops` says of CANN's operators.
 #pragma once
 
 #include "core/base/json.h"
@@ -9,8 +9,5 @@ namespace trireme {
 Json NpuOperatorFacts();
 
 void PrintNpuOperators(const Json& facts);
-
-// {"torch_npu": version, "matrix_tflops": …}: brings torch_npu in and computes on this rank's device.
-Json NpuFacts(int device);
 
 }  // namespace trireme

@@ -50,15 +50,12 @@ std::vector<Shape> Shapes(const at::Tensor& like) {
 
 }  // namespace
 
-std::vector<OperatorReport> ReportOperators(int npu_device) {
-  const at::Device device = npu_device < 0
-                                ? at::Device(at::kCPU)
-                                : at::Device(at::kPrivateUse1, static_cast<at::DeviceIndex>(npu_device));
+std::vector<OperatorReport> ReportOperators(const std::string& device) {
   const std::pair<at::ScalarType, const char*> types[] = {
       {at::kFloat, "fp32"}, {at::kBFloat16, "bf16"}, {at::kHalf, "fp16"}};
   std::vector<OperatorReport> report;
   for (const auto& [type, name] : types) {
-    const at::Tensor like = at::empty({0}, at::TensorOptions(type).device(device));
+    const at::Tensor like = at::empty({0}, at::TensorOptions(type).device(at::Device(device)));
     for (const Shape& shape : Shapes(like)) {
       const bool fp32_only = IsFlat(shape.op) || shape.op == "router" || shape.op == "attention_merge";
       if (fp32_only && type != at::kFloat) continue;

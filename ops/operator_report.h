@@ -14,7 +14,7 @@ struct OperatorReport {
   std::vector<std::pair<std::string, std::string>> declined;  // version, why
 };
 
-// For tensors of the cpu, or of npu `npu_device` where that is not negative and torch_npu is in the process.
-std::vector<OperatorReport> ReportOperators(int npu_device);
+// For tensors of a device as torch spells it ("cpu", "cuda:0"), which is open in this process.
+std::vector<OperatorReport> ReportOperators(const std::string& device);
 
 }  // namespace trireme

@@ -66,17 +66,6 @@ void CheckSplits(const LayerGraph& graph, const Config& config, const Grids& gri
 
 }  // namespace
 
-void RefuseUnsupported(const Config& config) {
-  if (config.device() == DEVICE_CUDA) {
-    throw InputError("device: models run on cpu and npu only so far; write one of these or auto");
-  }
-}
-
-DeviceChoice ResolveDevice(DeviceChoice choice, bool twin) {
-  if (choice != DEVICE_AUTO) return choice;
-  return twin ? DEVICE_CPU : DEVICE_NPU;
-}
-
 TensorSplit SplitOf(const ParallelConfig& parallel) {
   return {.size = parallel.tensor(),
           .sequence = parallel.sequence(),
@@ -113,8 +102,6 @@ CommOptions CommOptionsOf(const Config& config) {
 }
 
 DType DTypeOf(const ModelConfig& model) {
-  if (model.dtype() == DTYPE_FP16)
-    throw InputError("model.dtype fp16 is not computed in; write bf16 or fp32");
   return model.dtype() == DTYPE_BF16 ? DType::kBf16 : DType::kFp32;
 }
 

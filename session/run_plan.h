@@ -16,12 +16,6 @@
 
 namespace trireme {
 
-// What can be planned but does not run so far is refused, never ignored.
-void RefuseUnsupported(const Config& config);
-
-// Where tensors are computed: `auto` takes an npu only where a real one is, not the twin's.
-DeviceChoice ResolveDevice(DeviceChoice choice, bool twin);
-
 ParallelSizes SizesOf(const ParallelConfig& parallel);
 TensorSplit SplitOf(const ParallelConfig& parallel);
 

@@ -1,7 +1,7 @@
 #include "session/site.h"
 
 #include "core/base/process.h"
-#include "core/device/cann_info.h"
+#include "core/tensor/tensor_devices.h"
 #include "core/tensor/torch_runtime.h"
 #include "ops/switches.h"
 
@@ -16,17 +16,13 @@ CommOptions CommOptionsFor(const TensorDevice& tensors, const Config& config, Tr
   return options;
 }
 
-TensorDevice TensorDeviceFor(const Config& config, Device& device) {
-  if (ResolveDevice(config.device(), QueryCann().twin) == DEVICE_CPU) return TensorDevice::Cpu();
-  device.LeaveSet();  // torch_npu's from now on
-  return TensorDevice::OfNpu(device.index());
-}
-
 }  // namespace
+
+void RefuseUnsupported(const Config& config) { ChooseTensorDevice(config.device()); }
 
 Site::Site(const Config& config, const RunPlan& plan, Job& job, Trace* trace)
     : device(Device::ForLocalRank(job.local_rank())),
-      tensors(TensorDeviceFor(config, device)),
+      tensors(OpenTensorDevice(config.device(), device)),
       groups(std::make_unique<CommunicatorSet>(job, device, plan.groups,
                                                CommOptionsFor(tensors, config, trace))) {
   KeepFreedMemory();

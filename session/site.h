@@ -15,12 +15,16 @@ namespace trireme {
 
 class Trace;
 
+// What can be planned but does not run in this program (a device that it was not built for) is refused before
+// any work, never ignored.
+void RefuseUnsupported(const Config& config);
+
 struct Site {
   // Collective. `job` outlives it; `trace` may be null.
   Site(const Config& config, const RunPlan& plan, Job& job, Trace* trace = nullptr);
 
   Device device;
-  TensorDevice tensors;
+  TensorDevice& tensors;
   std::unique_ptr<CommunicatorSet> groups;
 };
 

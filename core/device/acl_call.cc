@@ -17,7 +17,8 @@ struct KnownCode {
 
 constexpr const char* kMoreMemory =
     "use a smaller run.micro_batch, more memory.recompute, or more ranks; on the twin TWIN_DEVICE_MEMORY_GB";
-constexpr const char* kDeviceFault = "the device failed: look into its log (npu-smi info, ~/ascend/log)";
+constexpr const char* kDeviceFault =
+    "the device failed: look into its log (npu-smi info and ~/ascend/log, nvidia-smi and dmesg)";
 
 const KnownCode kKnownCodes[] = {
     {ACL_ERROR_INVALID_PARAM, "invalid parameter", ""},

@@ -9,8 +9,15 @@
 
 namespace trireme {
 
+// Each stand-in exports a name that only it has.
+std::string CannProvider() {
+  if (dlsym(RTLD_DEFAULT, "TwinVersion") != nullptr) return "twin";
+  return dlsym(RTLD_DEFAULT, "CudaProviderError") != nullptr ? "cuda" : "ascend";
+}
+
 CannInfo QueryCann() {
   CannInfo info;
+  info.provider = CannProvider();
   const char* soc_name = aclrtGetSocName();
   info.soc_name = soc_name == nullptr ? "" : soc_name;
   int32_t major = 0;
@@ -20,7 +27,7 @@ CannInfo QueryCann() {
   info.acl_version = Concat(major, ".", minor, ".", patch);
   aclCANNPackageVersion package = {};
   if (aclsysGetCANNVersion(ACL_PKG_NAME_CANN, &package) == ACL_SUCCESS) info.cann_version = package.version;
-  info.twin = dlsym(RTLD_DEFAULT, "TwinVersion") != nullptr;  // only the twin's library has it
+  info.twin = info.provider == "twin";
   return info;
 }
 

@@ -1,4 +1,4 @@
-// What CANN this program runs on: Huawei's or the twin, which version, from which library file. Only facts to
+// What CANN this program runs on: Huawei's, the twin, or the one over CUDA, which version, from which library file. Only facts to
 // print and to choose a device by; no handle and no state.
 #pragma once
 
@@ -7,11 +7,15 @@
 namespace trireme {
 
 struct CannInfo {
+  std::string provider;      // as CannProvider() says
   bool twin = false;         // the host stand-in, not Huawei's CANN
-  std::string soc_name;      // "Ascend910B1"
+  std::string soc_name;      // "Ascend910B1", "NVIDIA H200"
   std::string acl_version;   // "1.14.0"
   std::string cann_version;  // of the installed package; empty where it does not say
 };
+
+// Whose ACL and HCCL are in this process: "ascend", "twin" or "cuda", as TRIREME_CANN chose when it was built.
+std::string CannProvider();
 
 // Needs a device to be set (Device).
 CannInfo QueryCann();

@@ -4,6 +4,7 @@
 
 #include "acl/acl.h"
 #include "core/device/acl_call.h"
+#include "core/device/cann_info.h"
 
 namespace trireme {
 namespace {
@@ -36,8 +37,10 @@ Device::Device(int index) : index_(index), index_on_reset_(index) {
 Device Device::ForLocalRank(int local_rank) {
   const int count = Count();
   if (local_rank >= count) {
+    const std::string share = CannProvider() == "cuda" ? "to let ranks share a GPU set CUDA_PROVIDER_RANKS_PER_GPU="
+                                                       : "on the twin set TWIN_DEVICES=";
     throw InputError("local rank ", local_rank, " has no device: this host shows ", count, "; start at most ",
-                     count, " ranks a host, or on the twin set TWIN_DEVICES=", local_rank + 1, " or more");
+                     count, " ranks a host, or ", share, local_rank + 1, " or more");
   }
   return Device(local_rank);
 }

@@ -1,5 +1,5 @@
-// How fast this process multiplies matrices here and now, with its threads and beside its neighbours: the
-// limit that a training step is compared with where a device has no stated peak.
+// How fast this process multiplies matrices and copies memory here and now, with its threads and beside its
+// neighbours: the limits that a training step is compared with where a device has no stated peak.
 #pragma once
 
 #include "core/plan/dtype.h"
@@ -10,5 +10,8 @@ namespace trireme {
 // Floating-point operations a second: the best of several products of square matrices, some tenths of a
 // second.
 double MeasureMatrixRate(DType dtype, const TensorDevice& device = TensorDevice::Cpu());
+
+// Bytes read and written per second by a copy of 256 MiB.
+double MeasureCopyRate(const TensorDevice& device);
 
 }  // namespace trireme

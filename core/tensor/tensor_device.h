@@ -1,41 +1,44 @@
-// TensorDevice: where tensors are computed, cpu or npu, and what that means for those who handle them: which
-// stream to order communication with, how much memory was used, when results are there.
+// TensorDevice: where tensors are computed, and what that means for those who handle them: which stream to
+// order communication with, how much memory was used, when results are there. One file per device beside this
+// one; which there are, and which one a run gets, is tensor_devices.h's business.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 
 #include "core/device/compute_stream.h"
 
 namespace trireme {
 
-class Npu;  // core/npu
-
 class TensorDevice {
  public:
-  static TensorDevice Cpu() { return TensorDevice(nullptr); }
-  // Brings torch_npu into the process; `index` as ACL counts.
-  static TensorDevice OfNpu(int index);
+  TensorDevice() = default;
+  virtual ~TensorDevice() = default;
+  TensorDevice(const TensorDevice&) = delete;
+  TensorDevice& operator=(const TensorDevice&) = delete;
 
-  bool is_cpu() const { return npu_ == nullptr; }
-  at::Device torch() const;
+  // The host's cores, which every program has.
+  static TensorDevice& Cpu();
+
+  virtual at::Device torch() const = 0;
+  bool is_cpu() const { return torch().is_cpu(); }
+  // What computes there, with its version: "torch_npu 2.7.1".
+  virtual std::string software() const = 0;
+
   // Null on the cpu, where a result is there when a call returns.
-  ComputeStream* compute() const;
+  virtual ComputeStream* compute() const = 0;
   // The host waits for all that was computed; on the cpu nothing.
-  void Synchronize() const;
+  virtual void Synchronize() const = 0;
 
   // The most memory at one time: resident on the cpu since the start, elsewhere the allocator's since
   // ResetTensorPeak.
-  int64_t peak_bytes() const;
+  virtual int64_t peak_bytes() const = 0;
   // What tensors have now, and the most since ResetTensorPeak. On the cpu CountedMemory must have begun.
-  int64_t tensor_bytes() const;
-  int64_t tensor_peak_bytes() const;
-  void ResetTensorPeak() const;
-
- private:
-  explicit TensorDevice(Npu* npu) : npu_(npu) {}
-  Npu* npu_;
+  virtual int64_t tensor_bytes() const = 0;
+  virtual int64_t tensor_peak_bytes() const = 0;
+  virtual void ResetTensorPeak() const = 0;
 };
 
 }  // namespace trireme

@@ -15,11 +15,12 @@ std::string FirstLine(const c10::Error& error) {
   return text.substr(0, text.find('\n'));
 }
 
-// torch_npu's has the figures, and then advice for Python programs.
+// torch's and torch_npu's have the figures, and then advice for Python programs.
 std::string OutOfMemory(const std::string& line) {
-  constexpr const char* kAdvice = " If reserved memory is";
+  std::string figures = line.substr(0, line.find(" If reserved "));
+  if (figures.ends_with('.')) figures.pop_back();
   return Concat(
-      "the device's memory is not enough: ", line.substr(0, line.find(kAdvice)),
+      "the device's memory is not enough: ", figures,
       ". Set memory.recompute to full, lower run.micro_batch or data.max_length, raise parallel.zero, or "
       "split the model over more ranks (parallel.tensor, parallel.pipeline); `trireme train --dry-run` "
       "shows a rank's memory");

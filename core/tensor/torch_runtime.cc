@@ -17,6 +17,14 @@ void SetTorchDeterministic(bool on) {
   at::globalContext().setDeterministicAlgorithms(on, /*warn_only=*/true);
 }
 
+void SetExactSums() {
+  at::Context& context = at::globalContext();
+  context.setAllowTF32CuBLAS(false);
+  context.setAllowTF32CuDNN(false);
+  context.setAllowFP16ReductionCuBLAS(false);
+  context.setAllowBF16ReductionCuBLAS(false);
+}
+
 std::string TorchCpuCapability() { return at::get_cpu_capability(); }
 
 }  // namespace trireme

@@ -16,6 +16,10 @@ void SetTorchThreads(int threads);
 // The same bits on every run; an operator that cannot warns.
 void SetTorchDeterministic(bool on);
 
+// Matrix products sum in fp32 whatever their operands are, and fp32 operands keep all their bits (no TF32). Of
+// devices whose libraries would round for speed.
+void SetExactSums();
+
 // The widest vector instructions that ATen chose on this machine, for example "AVX512".
 std::string TorchCpuCapability();
 

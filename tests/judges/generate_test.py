@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`trireme generate` against transformers' generate, in fp32: the same tokens for every family, whatever the layout and
 however rows are batched; text, conversations and chats; what sampling draws from; bad input. On device npu with
---device npu: some families and layouts."""
+--device npu: some families and layouts; on cuda with --device cuda: every family on one rank."""
 import argparse
 import collections
 import json
@@ -24,6 +24,7 @@ EXPERTS = ("qwen2_moe", "qwen3_moe", "mixtral", "deepseek_v2", "deepseek_v3")
 Case = collections.namedtuple("Case", "family settings batch")
 NPU_CASES = [Case(family, ["parallel.tensor=2"], 4) for family in ("qwen2", "deepseek_v3")]
 NPU_CASES += [Case("llama3", ["parallel.pipeline=2"], 4), Case("mixtral", ["parallel.expert=2"], 2)]
+DEVICE_RANKS = {"cpu": (1, 2, 4), "cuda": (1,)}
 Judge = collections.namedtuple("Judge", "model rows wanted")
 
 
@@ -94,7 +95,7 @@ def judge_together(ranks, cases, judges, folder, device):
         commands.append(["generate", "--model", judge.model, "--rows", judge.rows, "--max-new-tokens", NEW, "--batch",
                          case.batch, *words_of([f"device={device}", *FP32, *case.settings])])
     commands.append(["check", "--npu-ops", "--json"] if device == "npu" else ["--version"])
-    result = run_many(ranks, commands)
+    result = run_many(None if (device, ranks) == ("cuda", 1) else ranks, commands)
     expect(result.returncode == 0, f"{ranks} ranks on device {device} generate", failure_text(result)[-3000:])
     lines = result.stdout.splitlines()
     for number, case in enumerate(cases):
@@ -112,7 +113,7 @@ def judge_together(ranks, cases, judges, folder, device):
 
 
 def judge_tokens(folder, device):
-    each = {ranks: list(layouts(ranks)) for ranks in (1, 2, 4)} if device == "cpu" else {2: NPU_CASES}
+    each = {ranks: list(layouts(ranks)) for ranks in DEVICE_RANKS[device]} if device != "npu" else {2: NPU_CASES}
     families = {case.family for cases in each.values() for case in cases}
     judges = {family: make_judge(folder / family, family) for family in sorted(families)}
     for ranks, cases in each.items():
@@ -278,7 +279,7 @@ def refused(result, wanted):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu", choices=["cpu", "npu"])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "npu", "cuda"])
     device = parser.parse_args().device
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:

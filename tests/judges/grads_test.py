@@ -126,7 +126,8 @@ def judge_together(cases, judges, folder, device):
         judge, settings = judges.of(case), [f"device={device}", *layouts.settings(case)]
         commands.append(["grads", "--model", judge.model, "--rows", judge.rows, "--out", out, *words_of(settings)])
     queue = {"TASK_QUEUE_ENABLE": str(ranks % 3)}  # torch_npu's own: off, on, and with more in it
-    result = run_many(ranks, [*commands, ["check", "--npu-ops", "--json"]], variables=queue)
+    last = ["check", "--npu-ops", "--json"] if device == "npu" else ["--version"]
+    result = run_many(ranks if ranks > 1 else None, [*commands, last], variables=queue)
     lines = result.stdout.splitlines()
     for number, (case, out) in enumerate(zip(cases, outs)):
         record = {"case": case, "seconds": (time.monotonic() - begin) / len(cases), "errors": {}}
@@ -137,6 +138,8 @@ def judge_together(cases, judges, folder, device):
             yield {**record, "wrong": f"{failure_text(result)}"}
     if result.returncode != 0:
         raise SystemExit(f"FAILED at its end: {failure_text(result)}")
+    if device != "npu":
+        return
     operators = json.loads(lines[-1])["operators"]
     if unknown := [entry["name"] for entry in operators if entry["calls"] > 0 and not entry["used"]]:
         raise SystemExit(f"FAILED: called, but not in core/npu/used_operators.inc: {unknown}")
@@ -178,7 +181,8 @@ def parse_arguments():
     parser.add_argument("--where", action="append", default=[], metavar="KEY=VALUE", help="only cases with this value")
     parser.add_argument("--list", action="store_true", help="print the cases and stop")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every case and the table there too")
-    parser.add_argument("--device", default="cpu", help="cpu, or npu: at most 4 ranks, one start for each number")
+    parser.add_argument("--device", default="cpu", help="cpu, npu or cuda: the latter with one start per number of ranks")
+    parser.add_argument("--ranks", type=int, help="at most so many; by default 8 on the cpu, 4 on npu, 1 on cuda")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
     return parser.parse_args()
 
@@ -186,7 +190,7 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     wanted = [condition.split("=") for condition in arguments.where]
-    most = layouts.MOST_RANKS if arguments.device == "cpu" else 4
+    most = arguments.ranks or {"cpu": layouts.MOST_RANKS, "cuda": 1}.get(arguments.device, 4)
     possible = [case for case in layouts.all_cases()
                 if layouts.ranks(case) <= most
                 and all(str(case[key]) == value for key, value in wanted)]

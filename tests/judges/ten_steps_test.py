@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """`trireme train` for ten steps, judged by transformers with torch's AdamW and clip_grad_norm_: loss, norm, learning
-rate and trained tokens of every step, under several layouts; in bf16 close to the fp32 curve; the same bits twice."""
+rate and trained tokens of every step, under several layouts; in bf16 close to the fp32 curve; the same bits twice. On
+device cuda with --device cuda: the runs of one rank, or of as many as --ranks says."""
+import argparse
 import json
 import math
 import pathlib
@@ -12,6 +14,7 @@ import torch
 import tiny_models
 from program import failure_text, run
 
+DEVICE = "cpu"
 STEPS, BATCH, EPOCH = 10, 4, 12  # EPOCH: rows that train something; steps take them in turn and begin anew
 # Seed 5 has an embedding element whose gradient is all rounding: AdamW turns its sign into a whole step, and norms part
 # by 2e-4 under another order of sums. With seed 7 fp32 stays within 2e-6 of fp64 for all three families.
@@ -129,7 +132,7 @@ class Trainer:
         self.runs += 1
         output = self.folder / f"output-{self.runs}"
         words = ["train", write_run(self.folder, optimizer, dtype)]
-        result = run(ranks if ranks > 1 else None, words, [f"run.output={output}", *settings])
+        result = run(ranks if ranks > 1 else None, words, [f"device={DEVICE}", f"run.output={output}", *settings])
         if result.returncode != 0 or not (output / "log.jsonl").is_file():
             return None, failure_text(result)
         lines = (output / "log.jsonl").read_text().splitlines()
@@ -184,6 +187,14 @@ def judge_twice(trainers):
 
 
 def main():
+    global DEVICE
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default=DEVICE, choices=["cpu", "cuda"])
+    parser.add_argument("--ranks", type=int, help="runs of at most so many; by default all on the cpu, 1 on cuda")
+    arguments = parser.parse_args()
+    DEVICE, most = arguments.device, arguments.ranks or {"cpu": 8, "cuda": 1}[arguments.device]
+    for runs in (RUNS, BF16_RUNS, TWICE):
+        runs[:] = [case for case in runs if case[2] <= most]
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
         families = {family for family, *_ in RUNS}

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "core/npu/npu.h"
-#include "core/tensor/tensor_device.h"
+#include "core/tensor/tensor_devices.h"
 #include "parallel/tensor/collectives.h"
 #include "tests/core/comm/spmd.h"
 
@@ -22,7 +22,7 @@ constexpr auto kNap = std::chrono::milliseconds(30);
 class NpuOrder : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const TensorDevice tensors = TensorDevice::OfNpu(TestDevice().index());
+    const TensorDevice& tensors = NpuEntry().open(TestDevice().index());
     options_ = at::TensorOptions(at::kFloat).device(tensors.torch());
     const Grids grids = MakeGrids(TestJob().world(), {.tensor = TestJob().world()});
     const GroupPlan plan(grids, {{.name = "tp", .axes = {"tp"}, .buffer_mb = 16}});

@@ -1,0 +1,38 @@
+// What the framework asks of libtorch's CUDA side beyond ATen's own interface. Implemented by a small library
+// that links libtorch_cuda and is opened when device cuda is wanted, so that the program itself starts on
+// machines that have no CUDA libraries, and says there what is missing. No tensor and no ATen type in here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "acl/acl.h"
+
+namespace trireme {
+
+struct CudaMemory {  // of torch's caching allocator, bytes
+  int64_t allocated = 0;
+  int64_t reserved = 0;
+  int64_t peak_allocated = 0;  // since the start or ResetPeak
+  int64_t peak_reserved = 0;
+};
+
+class CudaBridge {
+ public:
+  virtual ~CudaBridge() = default;
+
+  // The device that is current on this thread: ACL's provider and torch share CUDA's own notion of it.
+  virtual int CurrentDevice() = 0;
+  // The stream that operators of this thread go to. The provider's streams are CUDA's, so it is one of ACL's.
+  virtual aclrtStream CurrentStream() = 0;
+  virtual std::string RuntimeVersion() = 0;  // "13.0"
+
+  virtual CudaMemory Memory(int device) = 0;
+  virtual void ResetPeak(int device) = 0;
+};
+
+// The name under which the library gives its one CudaBridge.
+using CudaBridgeFunction = CudaBridge*();
+inline constexpr const char* kCudaBridgeFunction = "trireme_cuda_bridge";
+
+}  // namespace trireme

@@ -1,0 +1,31 @@
+#include "core/cuda/cuda.h"
+
+#include <dlfcn.h>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+CudaBridge& OpenBridge() {
+  void* library = dlopen(TRIREME_CUDA_BRIDGE, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    throw InputError("device cuda: torch's CUDA libraries cannot be loaded (", dlerror(),
+                     "); run scripts/setup --cuda, then scripts/build");
+  }
+  void* function = dlsym(library, kCudaBridgeFunction);
+  TRIREME_CHECK(function != nullptr) << TRIREME_CUDA_BRIDGE << " has no " << kCudaBridgeFunction;
+  return *reinterpret_cast<CudaBridgeFunction*>(function)();
+}
+
+}  // namespace
+
+Cuda::Cuda(CudaBridge& bridge) : bridge_(bridge), device_(bridge.CurrentDevice()) {}
+
+Cuda& Cuda::Open() {
+  // Never destroyed: autograd's threads may use the device while static objects go.
+  static Cuda* const cuda = new Cuda(OpenBridge());
+  return *cuda;
+}
+
+}  // namespace trireme

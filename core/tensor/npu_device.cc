@@ -1,0 +1,49 @@
+// Device npu: torch_npu's tensors on an Ascend device, or on the twin's.
+#include "core/base/error.h"
+#include "core/npu/npu.h"
+#include "core/tensor/tensor_devices.h"
+
+namespace trireme {
+namespace {
+
+class NpuDevice : public TensorDevice {
+ public:
+  explicit NpuDevice(Npu& npu) : npu_(npu) {}
+
+  at::Device torch() const override {
+    return at::Device(at::kPrivateUse1, static_cast<at::DeviceIndex>(npu_.device()));
+  }
+  std::string software() const override { return "torch_npu " + npu_.version(); }
+  ComputeStream* compute() const override { return &npu_; }
+  void Synchronize() const override { npu_.Flushed().Synchronize(); }
+  int64_t peak_bytes() const override { return tensor_peak_bytes(); }
+  int64_t tensor_bytes() const override { return Memory().allocated; }
+  int64_t tensor_peak_bytes() const override { return Memory().peak_allocated; }
+  void ResetTensorPeak() const override { npu_.bridge().ResetPeak(npu_.device()); }
+
+ private:
+  NpuMemory Memory() const { return npu_.bridge().Memory(npu_.device()); }
+
+  Npu& npu_;
+};
+
+std::string WhyNot(const std::string& provider) {
+  if (provider != "cuda") return "";
+  return "this program was built with TRIREME_CANN=cuda; build with ascend, or with twin for the host's "
+         "stand-in";
+}
+
+}  // namespace
+
+// The twin's is slower than the cpu that it runs on: it is taken only by name.
+TensorDeviceEntry NpuEntry() {
+  return {.name = "npu",
+          .why_not = WhyNot,
+          .taken_by_auto = [](const std::string& provider) { return provider == "ascend"; },
+          .open = [](int index) -> TensorDevice& {
+            static NpuDevice npu(Npu::Open(index));
+            return npu;
+          }};
+}
+
+}  // namespace trireme
