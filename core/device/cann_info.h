@@ -1,5 +1,5 @@
-// What CANN this program runs on: Huawei's, the twin, or the one over CUDA, which version, from which library file. Only facts to
-// print and to choose a device by; no handle and no state.
+// What CANN this program runs on: Huawei's, the twin, or the one over CUDA, which version, from which library
+// file. Only facts to print and to choose a device by; no handle and no state.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct CannInfo {
   std::string cann_version;  // of the installed package; empty where it does not say
 };
 
-// Whose ACL and HCCL are in this process: "ascend", "twin" or "cuda", as TRIREME_CANN chose when it was built.
+// Whose ACL and HCCL are in this process: "ascend", "twin" or "cuda", as TRIREME_CANN chose at build time.
 std::string CannProvider();
 
 // Needs a device to be set (Device).

@@ -37,8 +37,8 @@ Device::Device(int index) : index_(index), index_on_reset_(index) {
 Device Device::ForLocalRank(int local_rank) {
   const int count = Count();
   if (local_rank >= count) {
-    const std::string share = CannProvider() == "cuda" ? "to let ranks share a GPU set CUDA_PROVIDER_RANKS_PER_GPU="
-                                                       : "on the twin set TWIN_DEVICES=";
+    const char* share = CannProvider() == "cuda" ? "to share a GPU set CUDA_PROVIDER_RANKS_PER_GPU="
+                                                 : "on the twin set TWIN_DEVICES=";
     throw InputError("local rank ", local_rank, " has no device: this host shows ", count, "; start at most ",
                      count, " ranks a host, or ", share, local_rank + 1, " or more");
   }
