@@ -4,7 +4,9 @@
 #include <iomanip>
 #include <sstream>
 
+#include "checkpoint/adapter_config.h"
 #include "checkpoint/run_checkpoints.h"
+#include "core/base/file.h"
 #include "core/base/process.h"
 #include "train/report/screen.h"
 
@@ -26,6 +28,17 @@ void PrintLosses(const LogCurves& curves, const std::filesystem::path& output, s
   const std::filesystem::path checkpoint = CheckpointPath(output, best.step);
   if (std::filesystem::exists(checkpoint)) out << ": " << checkpoint.string();
   out << "\n";
+}
+
+// Whether it is an adapter with all experts of a layer in one tensor (checkpoint/adapter_fusion.h), which
+// PEFT reads with transformers 5 only.
+bool HasFusedExperts(const std::filesystem::path& final) {
+  const std::filesystem::path file = final / kAdapterConfigFile;
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return false;
+  const Json config = ReadJsonFile(file.string());
+  const auto targets = config.find("target_parameters");
+  return targets != config.end() && targets->dump().find("experts") != std::string::npos;
 }
 
 // What can be done with the model that came out.
@@ -61,8 +74,14 @@ std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves&
   out << "  " << (output / "final").string() << ": the "
       << (config.tuning().kind() == TUNING_LORA ? "adapter, as PEFT reads it"
                                                 : "model, as Hugging Face reads it")
-      << "; " << (output / "loss.svg").string() << ": its curve\n";
+      << (HasFusedExperts(output / "final") ? " with transformers 5" : "") << "; "
+      << (output / "loss.svg").string() << ": its curve\n";
   PrintNext(config, output, program, out);
+  if (HasFusedExperts(output / "final")) {
+    out << "  " << program << " convert --from " << ShellWord(CheckpointPath(output, end.step).string())
+        << " --to " << ShellWord((output / "adapter-transformers-4").string())
+        << " --experts-apart  # for transformers 4, where PEFT would leave the experts out\n";
+  }
   return out.str();
 }
 

@@ -2,6 +2,11 @@
 #include "train/report/summary.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 namespace trireme {
 namespace {
@@ -37,6 +42,26 @@ TEST(Summary, LoraLeavesAnAdapterToMerge) {
       text.find("trireme merge --model models/base --adapters 'my runs/a/final' --to 'my runs/a/merged'\n"),
       std::string::npos)
       << text;
+}
+
+TEST(Summary, AnAdapterOfExpertsSaysWhichVersionsReadIt) {
+  const std::filesystem::path output = testing::TempDir() + "trireme_summary_" + std::to_string(getpid());
+  std::filesystem::create_directories(output / "final");
+  Config config = ConfigOf(TUNING_LORA);
+  config.mutable_run()->set_output(output.string());
+  const auto text = [&](const std::string& adapter_config) {
+    std::ofstream(output / "final" / "adapter_config.json") << adapter_config;
+    return EndSummary(config, {.step = 20, .total_steps = 20}, {}, "trireme");
+  };
+  const std::string fused = text(R"({"target_parameters": ["mlp.experts.gate_up_proj"]})");
+  EXPECT_NE(fused.find("as PEFT reads it with transformers 5;"), std::string::npos) << fused;
+  EXPECT_NE(fused.find("trireme convert --from " + (output / "checkpoint-20").string()), std::string::npos)
+      << fused;
+  EXPECT_NE(fused.find("--experts-apart"), std::string::npos) << fused;
+  const std::string plain = text(R"({"target_modules": ["q_proj"]})");
+  EXPECT_NE(plain.find("as PEFT reads it;"), std::string::npos) << plain;
+  EXPECT_EQ(plain.find("--experts-apart"), std::string::npos) << plain;
+  std::filesystem::remove_all(output);
 }
 
 TEST(Summary, AStopSaysHowToGoOn) {
