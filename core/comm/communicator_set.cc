@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/comm/hccl_call.h"
 #include "core/device/cann_declarations.h"
+#include "net/interfaces.h"
 
 namespace trireme {
 namespace {
@@ -32,6 +34,17 @@ HcclCommConfig ConfigOf(const PlannedGroup& planned, int first_member, bool dete
   return config;
 }
 
+// The interface that HCCL takes. HCCL knows more kinds of addresses than the watch does; such a wish is no reason
+// not to start.
+std::string WatchAddress(bool one_host) {
+  try {
+    return net::ChooseOwnAddress(one_host);
+  } catch (const net::NoInterface& why) {
+    TRIREME_LOG(WARNING) << "the hang watch takes another interface: " << why.what();
+    return net::ChooseAddress({.one_host = one_host}, net::ListInterfaces());
+  }
+}
+
 }  // namespace
 
 CommunicatorSet::CommunicatorSet(Job& job, const Device& device, const GroupPlan& plan,
@@ -39,6 +52,7 @@ CommunicatorSet::CommunicatorSet(Job& job, const Device& device, const GroupPlan
     : job_(job), device_(device), options_(options) {
   device.MakeCurrent();
   ExportTimeouts(options);
+  if (job.hosts() == 1) setenv("TWIN_HCCL_ONE_HOST", "1", 0);  // the twin then listens on the loopback alone
   for (const PlannedGroup& planned : plan.groups()) {
     const RankList members = plan.Members(planned.spec.name, job.rank());
     if (members.empty()) continue;
@@ -105,6 +119,7 @@ void CommunicatorSet::StartWatch() {
   WatchOptions options;
   options.limit_s = options_.hang_report_s;
   options.look_every_s = std::min(1.0, options_.hang_report_s / 2);
+  if (job_.rank() == 0) options.listen_address = WatchAddress(job_.hosts() == 1);
   options.poll = [this] {
     device_.MakeCurrent();
     for (const auto& communicator : communicators_) communicator->Poll();

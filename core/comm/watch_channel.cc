@@ -95,7 +95,8 @@ void WatchChannel::ServeLoop() {
 void WatchChannel::ClientLoop(const std::string& address) {
   if (!Join(address)) {
     if (!stop_) {
-      TRIREME_LOG(WARNING) << "the hang watch of rank " << rank_ << " cannot reach rank 0 at " << address
+      TRIREME_LOG(WARNING) << "the hang watch of rank " << rank_ << " cannot reach rank 0 at "
+                           << address.substr(address.find('@') + 1)
                            << "; reports will lack this rank";
     }
     return;
@@ -112,22 +113,23 @@ bool WatchChannel::Join(const std::string& address) {
   if (at == std::string::npos) return false;
   const Clock::time_point start = Clock::now();
   while (!stop_ && SecondsSince(start) < kJoinWithin_s) {
-    for (const std::string& place : SplitText(address.substr(at + 1), ',')) {
-      if (!stop_ && TryJoin(address.substr(0, at), place)) return true;
-    }
+    if (TryJoin(address.substr(0, at), address.substr(at + 1))) return true;
     pollfd wake = {wake_pipe_[0], POLLIN, 0};
     poll(&wake, 1, 500);
   }
   return false;
 }
 
-// An address may belong to another machine's private network: only who knows the token is rank 0.
-bool WatchChannel::TryJoin(const std::string& token, const std::string& address) {
+bool WatchChannel::TryJoin(const std::string& secret, const std::string& address) {
   auto socket = ConnectTo(address);
   if (!socket) return false;
-  socket_ = std::move(*socket);
-  socket_.Send(kWatchHello, Concat(token, " ", rank_));
   const Clock::time_point start = Clock::now();
+  const auto deadline = start + std::chrono::duration_cast<Clock::duration>(
+                                    std::chrono::duration<double>(kWelcomeWithin_s));
+  if (net::ProveAsClient(socket->descriptor(), WatchKey(secret), deadline) != net::Handshake::State::kProven)
+    return false;
+  socket_ = std::move(*socket);
+  socket_.Send(kWatchHello, Concat(rank_));
   while (!stop_ && socket_.open() && SecondsSince(start) < kWelcomeWithin_s) {
     WaitForTraffic(kWelcomeWithin_s);
     const auto frame = socket_.Next();

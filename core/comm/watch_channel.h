@@ -26,7 +26,7 @@ class WatchChannel {
   WatchChannel(const WatchChannel&) = delete;
   WatchChannel& operator=(const WatchChannel&) = delete;
 
-  // Rank 0, once: starts, and gives the address that all others pass to Connect.
+  // Rank 0, once: starts, and gives what all others pass to Connect. It holds a secret: not for logs.
   std::string Listen();
   // Every other rank, once: starts. Connecting goes on behind; where it fails, a warning is logged.
   void Connect(const std::string& address);
@@ -37,7 +37,7 @@ class WatchChannel {
   void ServeLoop();
   void ClientLoop(const std::string& address);
   bool Join(const std::string& address);
-  bool TryJoin(const std::string& token, const std::string& address);
+  bool TryJoin(const std::string& secret, const std::string& address);
   void AnswerFor(double seconds);  // until the time is over, the channel is stopped, or rank 0 is gone
   void WaitForTraffic(double seconds);
 

@@ -5,16 +5,20 @@
 #include <string>
 
 #include "core/comm/ledger.h"
+#include "net/handshake.h"
 
 namespace trireme {
 
 // Kinds of frames.
-constexpr char kWatchHello = 'H';    // to rank 0: token and rank
-constexpr char kWatchWelcome = 'W';  // from rank 0: the token was right
+constexpr char kWatchHello = 'H';    // to rank 0: which rank this is
+constexpr char kWatchWelcome = 'W';  // from rank 0: noted
 constexpr char kWatchStuck = 'S';    // to rank 0: something here waits longer than the limit
 constexpr char kWatchAsk = 'Q';      // from rank 0: send your state, as of now
 constexpr char kWatchState = 'A';    // to rank 0: the state
 constexpr char kWatchBye = 'B';      // to rank 0: leaving in order
+
+// What both sides prove to each other before any frame; `secret` as in WatchServer::Address.
+inline net::Key WatchKey(const std::string& secret) { return {secret, "hang watch"}; }
 
 std::string EncodeState(const RankState& state);
 // Nothing where the text is no state.

@@ -5,21 +5,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 
 #include "core/base/error.h"
 #include "core/comm/hang_report.h"
 #include "core/comm/watch_codec.h"
+#include "net/secret.h"
 
 namespace trireme {
 namespace {
-
-std::string RandomToken() {
-  std::random_device random;
-  char text[17];
-  std::snprintf(text, sizeof text, "%08x%08x", random(), random());
-  return text;
-}
 
 std::chrono::steady_clock::duration Duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -32,14 +25,16 @@ WatchServer::WatchServer(int world, const Ledger& own_ledger, const WatchOptions
     : world_(world),
       own_ledger_(own_ledger),
       options_(options),
-      token_(RandomToken()),
+      secret_(net::Hex(net::NewSecret())),
+      listener_(options.listen_address),
+      door_(listener_.descriptor(), WatchKey(secret_)),
       standing_(world, RankState::Answer::kNeverCame) {}
 
 void WatchServer::Serve(int wake, double wait_s) {
-  std::vector<pollfd> waits = {{wake, POLLIN, 0}, {listener_.descriptor(), POLLIN, 0}};
+  std::vector<pollfd> waits = {{wake, POLLIN, 0}, {door_.descriptor(), POLLIN, 0}};
   for (const Client& client : clients_) waits.push_back({client.socket.descriptor(), POLLIN, 0});
   poll(waits.data(), waits.size(), static_cast<int>(wait_s * 1000));
-  while (auto socket = listener_.Accept()) clients_.push_back({std::move(*socket)});
+  for (net::Fd& socket : door_.Admit()) clients_.push_back({WatchSocket(socket.Release())});
   for (Client& client : clients_) ReadFrom(client);
   clients_.remove_if([](const Client& client) { return !client.socket.open(); });
   FinishRoundIfDue();
@@ -71,9 +66,8 @@ void WatchServer::Handle(Client& client, const WatchFrame& frame) {
 }
 
 void WatchServer::Greet(Client& client, const std::string& hello) {
-  const std::vector<std::string> words = SplitText(hello, ' ');
-  const int rank = words.size() == 2 && words[0] == token_ ? std::atoi(words[1].c_str()) : -1;
-  if (rank < 1 || rank >= world_) return client.socket.Close();  // a stranger
+  const int rank = std::atoi(hello.c_str());
+  if (rank < 1 || rank >= world_) return client.socket.Close();
   client.rank = rank;
   standing_[rank] = RankState::Answer::kSilent;
   client.socket.Send(kWatchWelcome);

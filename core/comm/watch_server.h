@@ -1,6 +1,6 @@
 // Rank 0's side of the hang watch: knows who is connected, gathers all states when someone is stuck, prints
-// one report and repeats it only after doubling intervals. Driven by watch_channel.h's thread; owns no
-// thread.
+// one report and repeats it only after doubling intervals. Who does not know the secret is not heard. Driven by
+// watch_channel.h's thread; owns no thread.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,7 @@
 #include "core/comm/ledger.h"
 #include "core/comm/watch_options.h"
 #include "core/comm/watch_socket.h"
+#include "net/door.h"
 
 namespace trireme {
 
@@ -19,8 +20,8 @@ class WatchServer {
  public:
   WatchServer(int world, const Ledger& own_ledger, const WatchOptions& options);
 
-  // What a client passes to Connect.
-  std::string Address() const { return token_ + "@" + listener_.Addresses(); }
+  // What a client passes to Connect: the secret, '@', and where rank 0 listens.
+  std::string Address() const { return secret_ + "@" + listener_.address(); }
 
   // Waits for traffic at most this long, or until `wake` can be read; then does what is due.
   void Serve(int wake, double wait_s);
@@ -32,7 +33,7 @@ class WatchServer {
 
   struct Client {
     WatchSocket socket;
-    int rank = -1;  // until it has said hello
+    int rank = -1;  // until it has said which it is
   };
 
   // Gathering the states of all ranks for one report.
@@ -53,8 +54,9 @@ class WatchServer {
   const int world_;
   const Ledger& own_ledger_;
   const WatchOptions& options_;
-  const std::string token_;
+  const std::string secret_;
   WatchListener listener_;
+  net::Door door_;
   std::list<Client> clients_;
   std::vector<RankState::Answer> standing_;  // of each rank, where it gives no answer
   std::optional<Round> round_;

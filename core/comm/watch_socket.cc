@@ -2,18 +2,13 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
-#include <sstream>
 #include <utility>
 
 #include "core/base/error.h"
@@ -33,26 +28,6 @@ uint32_t LengthOf(const std::string& received) {
   uint32_t length = 0;
   for (int i = 3; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(received[i]);
   return length;
-}
-
-// This host's IPv4 addresses, loopback last.
-std::vector<std::string> HostAddresses() {
-  std::vector<std::string> addresses, loopback;
-  if (const char* chosen = std::getenv("HCCL_IF_IP")) addresses.emplace_back(chosen);
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {"127.0.0.1"};
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET || !(entry->ifa_flags & IFF_UP))
-      continue;
-    char text[INET_ADDRSTRLEN];
-    const auto* address = reinterpret_cast<const sockaddr_in*>(entry->ifa_addr);
-    inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
-    auto& target = entry->ifa_flags & IFF_LOOPBACK ? loopback : addresses;
-    if (std::find(target.begin(), target.end(), text) == target.end()) target.emplace_back(text);
-  }
-  freeifaddrs(list);
-  addresses.insert(addresses.end(), loopback.begin(), loopback.end());
-  return addresses;
 }
 
 }  // namespace
@@ -126,36 +101,24 @@ std::optional<WatchFrame> WatchSocket::Next() {
   return frame;
 }
 
-WatchListener::WatchListener() : descriptor_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+WatchListener::WatchListener(const std::string& host)
+    : descriptor_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
   socklen_t size = sizeof address;
-  const bool listens = descriptor_ >= 0 &&
+  const bool listens = descriptor_ >= 0 && inet_pton(AF_INET, host.c_str(), &address.sin_addr) == 1 &&
                        bind(descriptor_, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
                        listen(descriptor_, SOMAXCONN) == 0 &&
                        getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) == 0;
   if (!listens) {
     const int error = errno;
     if (descriptor_ >= 0) close(descriptor_);
-    throw RuntimeError("the hang watch cannot listen on a TCP port: ", std::strerror(error));
+    throw RuntimeError("the hang watch cannot listen on ", host, ": ", std::strerror(error));
   }
-  port_ = ntohs(address.sin_port);
+  address_ = Concat(host, ":", ntohs(address.sin_port));
 }
 
 WatchListener::~WatchListener() { close(descriptor_); }
-
-std::string WatchListener::Addresses() const {
-  std::string text;
-  for (const std::string& host : HostAddresses()) text += Concat(text.empty() ? "" : ",", host, ":", port_);
-  return text;
-}
-
-std::optional<WatchSocket> WatchListener::Accept() {
-  const int descriptor = accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
-  if (descriptor < 0) return std::nullopt;
-  return WatchSocket(descriptor);
-}
 
 std::optional<WatchSocket> ConnectTo(const std::string& address) {
   const size_t colon = address.rfind(':');
@@ -172,13 +135,6 @@ std::optional<WatchSocket> ConnectTo(const std::string& address) {
   if (connect(socket.descriptor(), reinterpret_cast<sockaddr*>(&target), sizeof target) != 0)
     return std::nullopt;
   return socket;
-}
-
-std::vector<std::string> SplitText(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
 }
 
 }  // namespace trireme

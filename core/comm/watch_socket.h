@@ -2,11 +2,9 @@
 // Not a path for data, and never MPI: it must work while everything else hangs.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace trireme {
 
@@ -39,28 +37,24 @@ class WatchSocket {
   std::string received_;
 };
 
-// A listening socket on all interfaces of this host.
+// A listening socket on one interface of this host, at any free port.
 class WatchListener {
  public:
-  WatchListener();
+  explicit WatchListener(const std::string& host);
   ~WatchListener();
   WatchListener(const WatchListener&) = delete;
   WatchListener& operator=(const WatchListener&) = delete;
 
   int descriptor() const { return descriptor_; }
-  // "10.0.0.5:4711,127.0.0.1:4711": where others may reach it, best first. HCCL_IF_IP, where set, comes
-  // first.
-  std::string Addresses() const;
-  std::optional<WatchSocket> Accept();
+  // "10.0.0.5:4711"
+  const std::string& address() const { return address_; }
 
  private:
   int descriptor_;
-  uint16_t port_ = 0;
+  std::string address_;
 };
 
-// One of Addresses(), tried for at most two seconds.
+// A listener's address(), tried for at most two seconds.
 std::optional<WatchSocket> ConnectTo(const std::string& address);
-
-std::vector<std::string> SplitText(const std::string& text, char separator);
 
 }  // namespace trireme

@@ -1,7 +1,6 @@
 // Reads the identity of host and process from /proc.
 #include "twin/hccl/identity.h"
 
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "net/secret.h"
 #include "twin/hccl/failure.h"
 
 namespace twin {
@@ -55,17 +55,6 @@ std::string ProcessIdentity() {
   return std::to_string(getpid()) + "." + StartTime() + "." + Inode("/proc/self/ns/pid");
 }
 
-std::string RandomId() {
-  std::array<unsigned char, 16> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw HcclFailure(HCCL_E_SYSCALL, "the kernel gives no random numbers");
-  }
-  std::string digits;
-  for (const unsigned char byte : bytes) {
-    digits += "0123456789abcdef"[byte >> 4];
-    digits += "0123456789abcdef"[byte & 15];
-  }
-  return digits;
-}
+std::string RandomId() { return net::Hex(net::RandomBytes(16)); }
 
 }  // namespace twin

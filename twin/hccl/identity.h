@@ -13,7 +13,7 @@ std::string HostIdentity();
 // Process id, start time and process-id namespace: unlike the id alone, never used twice on a host.
 std::string ProcessIdentity();
 
-// 32 random hexadecimal digits.
+// 32 random hexadecimal digits: a name, not a secret.
 std::string RandomId();
 
 }  // namespace twin

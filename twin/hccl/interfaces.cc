@@ -1,104 +1,17 @@
-// The interface choice of HCCL; see interfaces.h for the rule.
+// The choice of an address, as HCCL reports it.
 #include "twin/hccl/interfaces.h"
-
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
-
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <sstream>
 
 #include "twin/hccl/failure.h"
 
 namespace twin {
-namespace {
-
-std::string Listed(const std::vector<Interface>& interfaces) {
-  std::string text;
-  for (const Interface& each : interfaces)
-    text += (text.empty() ? "" : ", ") + each.name + " " + each.address;
-  return text.empty() ? "none" : text;
-}
-
-// HCCL_SOCKET_IFNAME, taken apart.
-class NameFilter {
- public:
-  explicit NameFilter(std::string pattern) {
-    const auto take = [&pattern](char mark) {
-      const bool found = !pattern.empty() && pattern.front() == mark;
-      if (found) pattern.erase(0, 1);
-      return found;
-    };
-    exclude_ = take('^');
-    whole_ = take('=');
-    std::istringstream words(pattern);
-    for (std::string word; std::getline(words, word, ',');) {
-      if (!word.empty()) words_.push_back(word);
-    }
-  }
-
-  bool Admits(const std::string& name) const {
-    const bool matched = std::any_of(words_.begin(), words_.end(), [&](const std::string& word) {
-      return whole_ ? name == word : name.starts_with(word);
-    });
-    return matched != exclude_;
-  }
-
- private:
-  bool exclude_ = false;
-  bool whole_ = false;
-  std::vector<std::string> words_;
-};
-
-int Preference(const Interface& each) {
-  if (each.name == "lo") return 2;
-  return each.name.starts_with("docker") ? 1 : 0;
-}
-
-}  // namespace
-
-std::vector<Interface> ListInterfaces() {
-  ifaddrs* first = nullptr;
-  if (getifaddrs(&first) != 0) throw HcclFailure(HCCL_E_NETWORK, "the network interfaces cannot be listed");
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, freeifaddrs);
-  std::vector<Interface> found;
-  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET || !(each->ifa_flags & IFF_UP))
-      continue;
-    std::array<char, INET_ADDRSTRLEN> text{};
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr, text.data(),
-              text.size());
-    found.push_back({each->ifa_name, text.data()});
-  }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Interface& a, const Interface& b) { return a.name < b.name; });
-  return found;
-}
 
 std::string ChooseAddress(const Settings& settings, const std::vector<Interface>& interfaces) {
-  if (!settings.interface_address.empty()) {
-    const bool ours = std::any_of(interfaces.begin(), interfaces.end(), [&](const Interface& each) {
-      return each.address == settings.interface_address;
-    });
-    if (ours) return settings.interface_address;
-    throw HcclFailure(HCCL_E_PARA,
-                      "HCCL_IF_IP is '" + settings.interface_address +
-                          "', which is no IPv4 address of this host; it has: " + Listed(interfaces));
+  try {
+    return net::ChooseAddress(
+        {settings.interface_address, settings.interface_names, settings.one_host}, interfaces);
+  } catch (const net::NoInterface& failure) {
+    throw HcclFailure(settings.interface_address.empty() ? HCCL_E_NOT_FOUND : HCCL_E_PARA, failure.what());
   }
-  const bool filtered = !settings.interface_names.empty();
-  const NameFilter filter(settings.interface_names);
-  const Interface* best = nullptr;
-  for (const Interface& each : interfaces) {
-    if (filtered && !filter.Admits(each.name)) continue;
-    if (best == nullptr || Preference(each) < Preference(*best)) best = &each;
-  }
-  if (best != nullptr) return best->address;
-  throw HcclFailure(HCCL_E_NOT_FOUND, "no network interface fits HCCL_SOCKET_IFNAME='" +
-                                          settings.interface_names +
-                                          "'; this host has: " + Listed(interfaces));
 }
 
 }  // namespace twin

@@ -26,6 +26,7 @@ std::shared_ptr<Group> NewGroup(const RootInfo& root, const JoinRequest& request
   group->options = request.options;
   group->membership = std::make_unique<Membership>();
   group->membership->id = root.id;
+  group->membership->secret = root.secret;
   return group;
 }
 
@@ -37,16 +38,15 @@ MemberInfo Introduction(const Group& group, const Settings& settings) {
   self.memory = settings.tcp_only ? self.host + "/" + self.process : self.host;
   self.process_id = getpid();
   self.device = group.device;
-  // A number of its own beside the communicator's: two members that claim one rank must both reach the
-  // rendezvous.
-  self.unix_name = "twin-hccl-" + group.membership->id + "-" + RandomId();
+  // Every user can list these names: they tell nothing of the communicator. A number of its own for each member:
+  // two that claim one rank must both reach the rendezvous.
+  self.unix_name = "twin-hccl-" + RandomId();
   self.address = ChooseAddress(settings, ListInterfaces());
   return self;
 }
 
-Hello HelloOf(const RootInfo& root, const JoinRequest& request) {
+Hello HelloOf(const JoinRequest& request) {
   Hello hello;
-  hello.id = root.id;
   hello.size = request.size;
   hello.timeout_s = request.options.connect_timeout_s;
   hello.agreement = "hcclBufferSize " + std::to_string(request.options.buffer_mb) +
@@ -84,7 +84,7 @@ HcclComm Join(const RootInfo& root, const JoinRequest& request, const Settings& 
   const int device = NeedDevice();
   const DeviceTurn turn(device);
   const std::shared_ptr<Group> group = NewGroup(root, request, device);
-  Hello hello = HelloOf(root, request);
+  Hello hello = HelloOf(request);
   hello.member = Introduction(*group, settings);
 
   // Connected before anything listens here: the port of a rendezvous that is over must not become our own.

@@ -52,6 +52,7 @@ class Inbox {
 class Membership {
  public:
   std::string id;                    // the same for all members
+  std::string secret;                // known to nobody else
   std::vector<Fd> control;           // by rank; none towards members in this process
   std::vector<Fd> data;              // by rank; only towards members that share no memory with this one
   std::shared_ptr<Board> own_board;  // where the board was made in this process,

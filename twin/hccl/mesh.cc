@@ -1,5 +1,5 @@
-// The full mesh. A member connects to every lower rank, then accepts every higher one: connecting never waits
-// for the other side's accept, so no order of ranks can lock up. Members of one process need no connection.
+// The full mesh. A member connects to every lower rank and accepts every higher one, all side by side, so no order
+// of ranks can lock up and no stranger can hold up anybody. Members of one process need no connection.
 #include "twin/hccl/mesh.h"
 
 #include "twin/acl/internal.h"
@@ -7,7 +7,8 @@
 namespace twin {
 namespace {
 
-constexpr double kStrangerSeconds = 10;
+constexpr double kSendSeconds = 10;
+constexpr double kVerdictSeconds = 1;
 
 }  // namespace
 
@@ -18,7 +19,9 @@ Mesh::Mesh(Group& group, const std::vector<MemberInfo>& table, const MemberListe
       table_(table),
       self_(table[group.rank]),
       listeners_(listeners),
-      rendezvous_(rendezvous) {}
+      rendezvous_(rendezvous),
+      unix_door_(listeners.unix_socket.get(), MemberKey(membership_.secret)),
+      tcp_door_(listeners.tcp_socket.get(), MemberKey(membership_.secret)) {}
 
 bool Mesh::SameProcess(const MemberInfo& member) const {
   return member.host == self_.host && member.process == self_.process;
@@ -32,7 +35,7 @@ void Mesh::Build(Deadline deadline) {
     group_.board = membership_.own_board->mapping->base();
   }
   ConnectToLower(deadline);
-  AcceptHigher(deadline);
+  AwaitAll(deadline);
   ReadReplies(deadline);
 }
 
@@ -62,49 +65,90 @@ void Mesh::Introduce(int socket, Channel channel, bool with_files) const {
   writer.Put(membership_.id).Put(group_.rank).Put(static_cast<uint32_t>(channel)).Put(uint64_t{arena.bytes});
   std::vector<int> files;
   if (with_files) {
+    if (arena.fd < 0) {
+      throw HcclFailure(HCCL_E_MEMORY, "the memory file of device " + std::to_string(group_.device) +
+                                           " could not be made; aclrtMalloc says why");
+    }
     files.push_back(arena.fd);
     if (leader_ == group_.rank) files.push_back(membership_.own_board->file.get());
   }
-  SendFrame(socket, writer.Take(FrameType::kIntroduction), After(kStrangerSeconds), files);
+  SendFrame(socket, writer.Take(FrameType::kIntroduction), After(kSendSeconds), files);
 }
 
 void Mesh::ConnectToLower(Deadline deadline) {
   for (const MemberInfo& member : table_) {
     if (member.rank >= group_.rank || SameProcess(member)) continue;
-    if (SharesMemory(member)) {
-      Fd socket = ConnectUnix(member.unix_name);
-      Introduce(socket.get(), Channel::kControl, true);
-      Keep(member.rank, Channel::kControl, std::move(socket));
-      continue;
-    }
     for (const Channel channel : {Channel::kControl, Channel::kData}) {
-      Fd socket = ConnectTcp(member.address, member.port, deadline);
-      Introduce(socket.get(), channel, false);
-      Keep(member.rank, channel, std::move(socket));
+      if (channel == Channel::kData && SharesMemory(member)) continue;
+      Outgoing& outgoing = outgoing_.emplace_back();
+      outgoing.rank = member.rank;
+      outgoing.channel = channel;
+      Connect(outgoing, deadline);
     }
   }
 }
 
-void Mesh::AcceptHigher(Deadline deadline) {
-  while (expected_ > 0) {
-    const std::vector<int> awaited{listeners_.unix_socket.get(), listeners_.tcp_socket.get(),
-                                   rendezvous_.socket()};
+void Mesh::Connect(Outgoing& outgoing, Deadline deadline) {
+  const MemberInfo& member = table_[outgoing.rank];
+  const bool over_unix = SharesMemory(member);
+  outgoing.socket =
+      over_unix ? ConnectUnix(member.unix_name) : ConnectTcp(member.address, member.port, deadline);
+  if (over_unix && !net::PeerIsSameUser(outgoing.socket.get())) {
+    throw HcclFailure(HCCL_E_REMOTE, member.Describe() + " is a process of another user");
+  }
+  outgoing.handshake.emplace(outgoing.socket.get(), net::Handshake::Side::kClient,
+                             MemberKey(membership_.secret));
+}
+
+void Mesh::AwaitAll(Deadline deadline) {
+  while (expected_ > 0 || !outgoing_.empty()) {
+    std::vector<int> awaited{unix_door_.descriptor(), tcp_door_.descriptor(), rendezvous_.socket()};
+    for (const Outgoing& outgoing : outgoing_) awaited.push_back(outgoing.socket.get());
     if (!WaitReadable(awaited, deadline)) {
-      throw HcclFailure(HCCL_E_TIMEOUT,
-                        std::to_string(expected_) + " connections of higher ranks never came");
+      throw HcclFailure(HCCL_E_TIMEOUT, std::to_string(expected_) + " connections of higher ranks never came, " +
+                                            std::to_string(outgoing_.size()) +
+                                            " to lower ranks were never answered");
     }
     rendezvous_.Check();
-    AcceptOne(listeners_.unix_socket, false);
-    AcceptOne(listeners_.tcp_socket, true);
+    AdvanceOutgoing(deadline);
+    for (Fd& socket : unix_door_.Admit()) Welcome(std::move(socket), false);
+    for (Fd& socket : tcp_door_.Admit()) Welcome(std::move(socket), true);
   }
 }
 
-void Mesh::AcceptOne(const Fd& listener, bool over_tcp) {
-  Fd socket = Accept(listener);
-  if (!socket.valid()) return;
+void Mesh::AdvanceOutgoing(Deadline deadline) {
+  for (auto each = outgoing_.begin(); each != outgoing_.end();) {
+    const net::Handshake::State state = each->handshake->Advance();
+    if (state == net::Handshake::State::kRefused) {
+      throw HcclFailure(HCCL_E_REMOTE, "who listens for " + table_[each->rank].Describe() +
+                                           " does not know this communicator's secret");
+    }
+    if (state == net::Handshake::State::kGone) Reconnect(*each, deadline);
+    if (state != net::Handshake::State::kProven) {
+      ++each;
+      continue;
+    }
+    Introduce(each->socket.get(), each->channel, SharesMemory(table_[each->rank]));
+    Keep(each->rank, each->channel, std::move(each->socket));
+    each = outgoing_.erase(each);
+  }
+}
+
+// The other member's door may have been overrun, or the member has died: then the rendezvous says so.
+void Mesh::Reconnect(Outgoing& outgoing, Deadline deadline) {
+  try {
+    Connect(outgoing, deadline);
+  } catch (const HcclFailure&) {
+    if (WaitReadable({rendezvous_.socket()}, After(kVerdictSeconds))) rendezvous_.Check();
+    throw;
+  }
+}
+
+// A connection of a higher rank, which has proven the secret.
+void Mesh::Welcome(Fd socket, bool over_tcp) {
   FrameBuffer input;
   try {
-    const Frame frame = ReceiveFrame(socket.get(), input, After(kStrangerSeconds), "a new connection");
+    const Frame frame = ReceiveFrame(socket.get(), input, After(kSendSeconds), "a new connection");
     FrameReader introduction(frame);
     if (frame.type != FrameType::kIntroduction || introduction.GetText() != membership_.id) return;
     const auto rank = introduction.Get<uint32_t>();
@@ -116,7 +160,7 @@ void Mesh::AcceptOne(const Fd& listener, bool over_tcp) {
     Keep(rank, channel, std::move(socket));
     --expected_;
   } catch (const HcclFailure& failure) {
-    // A stranger that found the port, or a member that died: the rendezvous knows the difference.
+    // A member that died: the rendezvous says so.
     if (failure.code() == HCCL_E_MEMORY) throw;
   }
 }

@@ -1,8 +1,13 @@
 // Connects one member with all others of its communicator once the table of members is known: control and
-// data connections, the shared board, each other's device memory.
+// data connections, the shared board, each other's device memory. Both sides of a connection prove that they know
+// the communicator's secret before a descriptor or a word passes.
 #pragma once
 
+#include <list>
+#include <optional>
 #include <vector>
+
+#include "net/door.h"
 
 #include "twin/hccl/group.h"
 #include "twin/hccl/membership.h"
@@ -28,12 +33,23 @@ class Mesh {
  private:
   enum class Channel : uint32_t { kControl, kData };
 
+  // A connection to a lower rank, until both sides have proven the secret.
+  struct Outgoing {
+    uint32_t rank = 0;
+    Channel channel{};
+    Fd socket;
+    std::optional<net::Handshake> handshake;
+  };
+
   bool SharesMemory(const MemberInfo& member) const { return member.memory == self_.memory; }
   bool SameProcess(const MemberInfo& member) const;
   void DescribePeers();
   void ConnectToLower(Deadline deadline);
-  void AcceptHigher(Deadline deadline);
-  void AcceptOne(const Fd& listener, bool over_tcp);
+  void Connect(Outgoing& outgoing, Deadline deadline);
+  void AwaitAll(Deadline deadline);
+  void AdvanceOutgoing(Deadline deadline);
+  void Reconnect(Outgoing& outgoing, Deadline deadline);
+  void Welcome(Fd socket, bool over_tcp);
   void ReadReplies(Deadline deadline);
   void Introduce(int socket, Channel channel, bool with_files) const;
   void TakeFiles(uint32_t rank, FrameReader& introduction, std::vector<Fd> files);
@@ -47,6 +63,9 @@ class Mesh {
   RendezvousClient& rendezvous_;
   uint32_t leader_ = 0;    // the lowest rank that shares memory with this one: it makes the board
   uint32_t expected_ = 0;  // connections still to be accepted
+  std::list<Outgoing> outgoing_;
+  net::Door unix_door_;
+  net::Door tcp_door_;
 };
 
 }  // namespace twin

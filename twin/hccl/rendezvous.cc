@@ -1,12 +1,15 @@
 // The rendezvous as a member sees it, and the texts that travel between a member and the server.
 #include "twin/hccl/rendezvous.h"
 
+#include <unistd.h>
+
 namespace twin {
 namespace {
 
 // The server's verdict says who is missing; wait a little longer than it does, so that the verdict comes
 // first.
 constexpr double kVerdictGraceSeconds = 3;
+constexpr useconds_t kKnockAgainMicroseconds = 20'000;
 
 void PutMember(FrameWriter& writer, const MemberInfo& member) {
   writer.Put(member.rank).Put(member.host).Put(member.process).Put(member.memory).Put(member.process_id);
@@ -29,6 +32,10 @@ MemberInfo GetMember(FrameReader& reader) {
 
 }  // namespace
 
+net::Key RendezvousKey(const RootInfo& root) { return {root.secret, "hccl rendezvous"}; }
+
+net::Key MemberKey(const std::string& secret) { return {secret, "hccl member"}; }
+
 std::string MemberInfo::Describe() const {
   return "rank " + std::to_string(rank) + " (host " + host.substr(0, host.find('/')) + ", process " +
          std::to_string(process_id) + ", device " + std::to_string(device) + ")";
@@ -36,7 +43,7 @@ std::string MemberInfo::Describe() const {
 
 Frame EncodeHello(const Hello& hello) {
   FrameWriter writer;
-  writer.Put(hello.id).Put(hello.size).Put(hello.agreement).Put(hello.timeout_s);
+  writer.Put(hello.size).Put(hello.agreement).Put(hello.timeout_s);
   PutMember(writer, hello.member);
   return writer.Take(FrameType::kHello);
 }
@@ -44,7 +51,6 @@ Frame EncodeHello(const Hello& hello) {
 Hello DecodeHello(const Frame& frame) {
   FrameReader reader(frame);
   Hello hello;
-  hello.id = reader.GetText();
   hello.size = reader.Get<uint32_t>();
   hello.agreement = reader.GetText();
   hello.timeout_s = reader.Get<double>();
@@ -71,12 +77,30 @@ RendezvousClient::RendezvousClient(const RootInfo& root, double timeout_s)
       where_("the rendezvous at " + root.address + " port " + std::to_string(root.port) + " (host " +
              root.host.substr(0, root.host.find('/')) + ")") {
   try {
-    socket_ = ConnectTcp(root.address, root.port, After(timeout_s));
+    Reach(root);
   } catch (const HcclFailure& failure) {
     throw HcclFailure(failure.code(),
                       where_ + " is not reached: " + failure.what() +
                           "; the root info was used before, or the root's process has ended, or "
                           "HCCL_IF_IP and HCCL_SOCKET_IFNAME name a wrong interface there");
+  }
+}
+
+// A rendezvous that is overrun by strangers may close the door on a member too: it knocks again.
+void RendezvousClient::Reach(const RootInfo& root) {
+  const Deadline deadline = After(timeout_s_);
+  net::Handshake::State state = net::Handshake::State::kGone;
+  while (state == net::Handshake::State::kGone) {
+    socket_ = ConnectTcp(root.address, root.port, deadline);
+    state = net::ProveAsClient(socket_.get(), RendezvousKey(root), deadline);
+    if (state == net::Handshake::State::kGone && After(0) < deadline) usleep(kKnockAgainMicroseconds);
+    if (After(0) >= deadline) break;
+  }
+  if (state == net::Handshake::State::kRefused) {
+    throw HcclFailure(HCCL_E_PARA, "who listens there does not know this root info");
+  }
+  if (state != net::Handshake::State::kProven) {
+    throw HcclFailure(HCCL_E_TIMEOUT, "who listens there did not answer within the connect time-out");
   }
 }
 

@@ -1,12 +1,14 @@
 // How the members of one communicator find each other: a server in the root's process, named by the root
-// info, to which every member connects. It checks that their arguments agree, hands out the table of members,
-// and lets all go on only when all are connected to each other; what goes wrong with one is told to all.
+// info, to which every member connects. Whoever proves no knowledge of the root info's secret is not heard at all.
+// It checks that the members' arguments agree, hands out the table of members, and lets all go on only when all
+// are connected to each other; what goes wrong with one is told to all.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "net/handshake.h"
 #include "twin/hccl/rootinfo.h"
 #include "twin/hccl/settings.h"
 #include "twin/hccl/sockets.h"
@@ -29,7 +31,6 @@ struct MemberInfo {
 };
 
 struct Hello {
-  std::string id;  // of the communicator
   uint32_t size = 0;
   std::string agreement;  // what all members must have given alike, as text for people
   double timeout_s = 0;   // the rendezvous waits as long as its first member would
@@ -40,6 +41,10 @@ Frame EncodeHello(const Hello& hello);
 Hello DecodeHello(const Frame& frame);
 Frame EncodeTable(const std::vector<MemberInfo>& members);
 std::vector<MemberInfo> DecodeTable(const Frame& frame);
+
+// What the members of a communicator prove to the rendezvous, and to each other.
+net::Key RendezvousKey(const RootInfo& root);
+net::Key MemberKey(const std::string& secret);
 
 // Opens a listener and serves it from a thread of its own until the communicator is complete or has failed.
 RootInfo StartRendezvous(const Settings& settings);
@@ -62,6 +67,7 @@ class RendezvousClient {
   int socket() const { return socket_.get(); }
 
  private:
+  void Reach(const RootInfo& root);
   Frame Expect(FrameType type);
   void RefuseIfRejected(const Frame& frame) const;
 

@@ -2,6 +2,8 @@
 #include <map>
 #include <memory>
 
+#include "net/door.h"
+#include "net/secret.h"
 #include "twin/hccl/background.h"
 #include "twin/hccl/identity.h"
 #include "twin/hccl/interfaces.h"
@@ -22,11 +24,12 @@ struct Connection {
 
 class Rendezvous {
  public:
-  Rendezvous(std::string id, Fd listener) : id_(std::move(id)), listener_(std::move(listener)) {}
+  Rendezvous(const RootInfo& root, Fd listener)
+      : listener_(std::move(listener)), door_(listener_.get(), RendezvousKey(root)) {}
 
   void Run() {
     while (!complete_ && WaitForSomething()) {
-      AcceptAll();
+      Admit();
       for (const std::unique_ptr<Connection>& connection : connections_) Serve(*connection);
       std::erase_if(connections_, [](const auto& connection) { return !connection->open; });
     }
@@ -35,7 +38,7 @@ class Rendezvous {
  private:
   // False when the time is over and nobody is left to be told why.
   bool WaitForSomething() {
-    std::vector<int> sockets{listener_.get()};
+    std::vector<int> sockets{door_.descriptor()};
     for (const auto& connection : connections_) sockets.push_back(connection->socket.get());
     if (!started_) {  // a root info may lie unused for as long as its owner likes
       while (!WaitReadable(sockets, After(600))) continue;
@@ -47,10 +50,8 @@ class Rendezvous {
     return true;
   }
 
-  void AcceptAll() {
-    while (WaitReadable({listener_.get()}, After(0))) {
-      Fd socket = Accept(listener_);
-      if (!socket.valid()) return;
+  void Admit() {
+    for (Fd& socket : door_.Admit()) {
       MakeNonBlocking(socket.get());
       WatchTcp(socket.get());
       connections_.push_back(std::make_unique<Connection>());
@@ -63,7 +64,7 @@ class Rendezvous {
       const bool open = connection.input.Fill(connection.socket.get());
       while (const std::optional<Frame> frame = connection.input.Next()) Handle(connection, *frame);
       if (!open) Lost(connection);
-    } catch (const HcclFailure&) {  // bytes of a stranger, or a member that can no longer be told anything
+    } catch (const HcclFailure&) {  // a member that can no longer be told anything
       Lost(connection);
     }
   }
@@ -83,13 +84,6 @@ class Rendezvous {
   }
 
   void Greet(Connection& connection, const Hello& hello) {
-    if (hello.id != id_) {
-      Send(connection,
-           Rejection(HCCL_E_PARA, hello.member.Describe() + " came with a root info whose id is " + hello.id +
-                                      "; this rendezvous has " + id_));
-      connection.open = false;
-      return;
-    }
     if (verdict_) {
       Send(connection, *verdict_);
       connection.open = false;
@@ -200,9 +194,9 @@ class Rendezvous {
     }
   }
 
-  const std::string id_;
   const std::string process_ = ProcessIdentity();
   const Fd listener_;
+  net::Door door_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::map<uint32_t, Connection*> members_;
   bool started_ = false;
@@ -217,10 +211,11 @@ class Rendezvous {
 RootInfo StartRendezvous(const Settings& settings) {
   RootInfo info;
   info.id = RandomId();
+  info.secret = net::NewSecret();
   info.host = HostIdentity();
   info.address = ChooseAddress(settings, ListInterfaces());
   Fd listener = ListenTcp(info.address, settings.base_port, &info.port);
-  auto server = std::make_shared<Rendezvous>(info.id, std::move(listener));
+  auto server = std::make_shared<Rendezvous>(info, std::move(listener));
   RunInBackground([server] {
     try {
       server->Run();

@@ -5,13 +5,14 @@
 #include <cstdio>
 #include <cstring>
 
+#include "net/secret.h"
 #include "twin/hccl/failure.h"
 
 namespace twin {
 namespace {
 
 constexpr uint64_t kMagic = 0x314f464e49545754;
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 struct Layout {
   uint64_t magic;
@@ -20,6 +21,7 @@ struct Layout {
   char id[40];
   char address[64];
   char host[512];
+  char secret[net::kSecretBytes];
 };
 static_assert(sizeof(Layout) <= sizeof(HcclRootInfo));
 
@@ -47,6 +49,7 @@ void EncodeRootInfo(const RootInfo& info, HcclRootInfo* bytes) {
   Store(layout.id, info.id);
   Store(layout.address, info.address);
   Store(layout.host, info.host);
+  info.secret.copy(layout.secret, sizeof(layout.secret));
   std::memset(bytes, 0, sizeof(*bytes));
   std::memcpy(bytes, &layout, sizeof(layout));
 }
@@ -63,7 +66,8 @@ RootInfo DecodeRootInfo(const HcclRootInfo& bytes) {
                       std::string("the root info did not come from HcclGetRootInfo of this library: ") +
                           found.data() + "; broadcast all 4108 bytes from the root");
   }
-  return {Load(layout.id), Load(layout.host), Load(layout.address), static_cast<uint16_t>(layout.port)};
+  return {Load(layout.id), Load(layout.host), Load(layout.address), static_cast<uint16_t>(layout.port),
+          std::string(layout.secret, sizeof(layout.secret))};
 }
 
 }  // namespace twin

@@ -1,4 +1,6 @@
-// What HcclRootInfo's bytes say: where the rendezvous of one communicator listens, and its random id.
+// What HcclRootInfo's bytes say: where the rendezvous of one communicator listens, its random id, and the secret
+// that its members prove to each other. The id may be shown; the secret travels only in the root info, which
+// programs hand around among themselves.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +15,7 @@ struct RootInfo {
   std::string host;  // the root's HostIdentity(), for error texts
   std::string address;
   uint16_t port = 0;
+  std::string secret;  // net::kSecretBytes
 
   // The name of a communicator whose members gave it none.
   std::string DefaultName() const;

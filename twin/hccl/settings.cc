@@ -60,6 +60,7 @@ Settings ReadSettings() {
   settings.interface_address = Variable("HCCL_IF_IP").value_or("");
   settings.interface_names = Variable("HCCL_SOCKET_IFNAME").value_or("");
   settings.base_port = static_cast<uint16_t>(Number("HCCL_IF_BASE_PORT", 60000, 1024, 65536 - kPortCount));
+  settings.one_host = Variable("TWIN_HCCL_ONE_HOST").value_or("0") == "1";
   settings.tcp_only = TcpOnly();
   return settings;
 }

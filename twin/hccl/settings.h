@@ -15,6 +15,7 @@ struct Settings {
   std::string interface_address;   // HCCL_IF_IP, empty: not set
   std::string interface_names;     // HCCL_SOCKET_IFNAME, empty: not set
   uint16_t base_port = 60000;      // HCCL_IF_BASE_PORT, first of kPortCount
+  bool one_host = false;           // TWIN_HCCL_ONE_HOST=1: the launcher says that no rank is elsewhere
   bool tcp_only = false;           // TWIN_HCCL_TRANSPORT=tcp: other processes count as being on other hosts
 };
 

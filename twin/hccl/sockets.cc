@@ -58,10 +58,6 @@ Deadline After(double seconds) {
          std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(seconds));
 }
 
-Fd::~Fd() {
-  if (number_ >= 0) close(number_);
-}
-
 Fd ListenTcp(const std::string& address, uint16_t base_port, uint16_t* port) {
   for (uint32_t offset = 0; offset <= kPortCount; ++offset) {
     // A fresh socket for each try: after a failed listen the old one stays bound.
@@ -126,14 +122,6 @@ Fd ConnectUnix(const std::string& name) {
   const auto [address, length] = UnixName(name);
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     SystemFailure(HCCL_E_TCP_CONNECT, "cannot connect to the Unix socket " + name);
-  }
-  return socket;
-}
-
-Fd Accept(const Fd& listener) {
-  Fd socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket.valid() && (errno == EMFILE || errno == ENFILE)) {
-    SystemFailure(HCCL_E_SYSCALL, "a connection cannot be accepted");
   }
   return socket;
 }

@@ -5,9 +5,9 @@
 #include <chrono>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "net/fd.h"
 #include "twin/hccl/frame.h"
 
 namespace twin {
@@ -15,22 +15,7 @@ namespace twin {
 using Deadline = std::chrono::steady_clock::time_point;
 Deadline After(double seconds);
 
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int number) : number_(number) {}
-  Fd(Fd&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Fd();
-  int get() const { return number_; }
-  bool valid() const { return number_ >= 0; }
-
- private:
-  int number_ = -1;
-};
+using net::Fd;
 
 // Listens on `address` (IPv4) at the first free port of kPortCount from `base_port`, else at any free port:
 // many ranks share a host here, and each host of real devices has only a few. Sets `port` to the one taken.
@@ -40,9 +25,6 @@ Fd ConnectTcp(const std::string& address, uint16_t port, Deadline deadline);
 // In the abstract namespace: no file to clean up, and only this network namespace sees the name.
 Fd ListenUnix(const std::string& name);
 Fd ConnectUnix(const std::string& name);
-
-// Does not wait: an accepted connection, or an invalid Fd where none is there (any more).
-Fd Accept(const Fd& listener);
 
 // Notices a silent host within 5 seconds, and sends small messages at once.
 void WatchTcp(int socket);

@@ -65,6 +65,7 @@ RootInfo Invite(Group& parent, const SubCommRequest& request, const Settings& se
                                .Put(root.host)
                                .Put(root.address)
                                .Put(root.port)
+                               .Put(root.secret)
                                .Take(FrameType::kSubRoot);
   for (const uint32_t member : request.ranks) {
     if (member != parent.rank) SendControl(parent, member, invitation);
@@ -100,6 +101,7 @@ RootInfo AwaitInvitation(Group& parent, const SubCommRequest& request) {
   root.host = reader.GetText();
   root.address = reader.GetText();
   root.port = reader.Get<uint16_t>();
+  root.secret = reader.GetText();
   return root;
 }
 

@@ -28,6 +28,7 @@ class Processes {
   // Blocks until the child has ended: what its body returned, or how it was killed.
   std::string Wait(uint32_t rank);
   void Kill(uint32_t rank);
+  pid_t Id(uint32_t rank) const { return children_[rank].id; }
 
  private:
   struct Child {

@@ -105,7 +105,8 @@ TEST(HcclInterfaces, WhatTheHostHasIsNamedWhereNothingFits) {
 }
 
 TEST(HcclRootInfo, ComesBackAsItWas) {
-  const RootInfo info{"0123456789abcdef0123456789abcdef", "name/boot/4026531840", "10.0.0.1", 60001};
+  const std::string secret("zeros \0 and all \xff are kept as they are", 32);
+  const RootInfo info{"0123456789abcdef0123456789abcdef", "name/boot/4026531840", "10.0.0.1", 60001, secret};
   HcclRootInfo bytes;
   EncodeRootInfo(info, &bytes);
   const RootInfo back = DecodeRootInfo(bytes);
@@ -113,6 +114,7 @@ TEST(HcclRootInfo, ComesBackAsItWas) {
   EXPECT_EQ(back.host, info.host);
   EXPECT_EQ(back.address, info.address);
   EXPECT_EQ(back.port, info.port);
+  EXPECT_EQ(back.secret, secret);
   EXPECT_EQ(back.DefaultName(), "10.0.0.1%60001%0123456789abcdef");
 }
 

@@ -1,0 +1,177 @@
+// The door: who knows the secret gets in beside any number of strangers; they are few, and not for long.
+#include "net/door.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "net/secret.h"
+
+namespace net {
+namespace {
+
+using State = Handshake::State;
+
+// A listener on the loopback.
+struct Listener {
+  Listener() : socket(::socket(AF_INET, SOCK_STREAM, 0)) {
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof(name);
+    EXPECT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&name), bytes), 0);
+    EXPECT_EQ(listen(socket.get(), SOMAXCONN), 0);
+    EXPECT_EQ(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&name), &bytes), 0);
+  }
+  Fd Connect() const {
+    Fd client(::socket(AF_INET, SOCK_STREAM, 0));
+    if (connect(client.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) return {};
+    return client;
+  }
+  Fd socket;
+  sockaddr_in name{};
+};
+
+// Looks after the door until somebody is in; invalid after ten seconds.
+Fd AwaitOne(Door& door) {
+  for (int i = 0; i < 200; ++i) {
+    pollfd readable{door.descriptor(), POLLIN, 0};
+    poll(&readable, 1, 50);
+    std::vector<Fd> admitted = door.Admit();
+    if (!admitted.empty()) return std::move(admitted.front());
+  }
+  return {};
+}
+
+State ProveSoon(const Fd& socket, const Key& key) {
+  return ProveAsClient(socket.get(), key, std::chrono::steady_clock::now() + std::chrono::seconds(10));
+}
+
+bool EndsSoon(const Fd& socket, Door& door) {
+  for (int i = 0; i < 200; ++i) {
+    door.Admit();
+    char bytes[256];
+    const ssize_t count = recv(socket.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && errno != EAGAIN)) return true;
+    usleep(10'000);
+  }
+  return false;
+}
+
+TEST(Door, LetsInWhoKnowsTheSecret) {
+  const Key key{NewSecret(), "door"};
+  const Listener listener;
+  Door door(listener.socket.get(), key);
+  const Fd client = listener.Connect();
+  State state{};
+  std::thread other([&] { state = ProveSoon(client, key); });
+  const Fd inside = AwaitOne(door);
+  other.join();
+  EXPECT_TRUE(inside.valid());
+  EXPECT_EQ(state, State::kProven);
+  EXPECT_EQ(door.strangers(), 0u);
+}
+
+TEST(Door, TurnsAwayWhoDoesNot) {
+  const Listener listener;
+  Door door(listener.socket.get(), {NewSecret(), "door"});
+  const Fd client = listener.Connect();
+  State state{};
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    state = ProveSoon(client, {NewSecret(), "door"});
+    done = true;
+  });
+  while (!done) EXPECT_TRUE(door.Admit().empty());
+  other.join();
+  EXPECT_EQ(state, State::kRefused);
+  EXPECT_TRUE(EndsSoon(client, door));
+}
+
+TEST(Door, HoldsFewStrangersAndStillLetsIn) {
+  const Key key{NewSecret(), "door"};
+  const Listener listener;
+  Door door(listener.socket.get(), key, {.strangers = 8, .patience_s = 60});
+  std::vector<Fd> strangers;
+  for (int i = 0; i < 50; ++i) strangers.push_back(listener.Connect());
+  door.Admit();
+  EXPECT_EQ(door.strangers(), 8u);
+  EXPECT_TRUE(EndsSoon(strangers.front(), door)) << "the oldest goes";
+  const Fd client = listener.Connect();
+  std::thread other([&] { EXPECT_EQ(ProveSoon(client, key), State::kProven); });
+  EXPECT_TRUE(AwaitOne(door).valid());
+  other.join();
+}
+
+TEST(Door, LosesPatience) {
+  const Listener listener;
+  Door door(listener.socket.get(), {NewSecret(), "door"}, {.strangers = 8, .patience_s = 0.2});
+  const Fd stranger = listener.Connect();
+  door.Admit();
+  EXPECT_EQ(door.strangers(), 1u);
+  // Nothing comes any more: its own timer wakes the caller.
+  for (int i = 0; i < 50 && door.strangers() > 0; ++i) {
+    pollfd readable{door.descriptor(), POLLIN, 0};
+    ASSERT_GT(poll(&readable, 1, 10'000), 0);
+    door.Admit();
+  }
+  EXPECT_EQ(door.strangers(), 0u);
+}
+
+TEST(Door, SurvivesAProcessWithoutDescriptors) {
+  const Key key{NewSecret(), "door"};
+  const Listener listener;
+  Door door(listener.socket.get(), key);
+  const Fd client = listener.Connect();
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{static_cast<rlim_t>(client.get()) + 1, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(door.Admit().empty());
+  pollfd readable{door.descriptor(), POLLIN, 0};
+  EXPECT_EQ(poll(&readable, 1, 0), 0) << "the caller would spin";
+  setrlimit(RLIMIT_NOFILE, &before);
+  std::thread other([&] { EXPECT_EQ(ProveSoon(client, key), State::kProven); });
+  EXPECT_TRUE(AwaitOne(door).valid());
+  other.join();
+}
+
+TEST(Door, AnotherUserStaysOutsideOfAUnixSocket) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const Key key{NewSecret(), "door"};
+  const Fd listener(::socket(AF_UNIX, SOCK_STREAM, 0));
+  const std::string text = "net-door-test-" + Hex(RandomBytes(8));
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  text.copy(name.sun_path + 1, text.size());
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&name), bytes), 0);
+  ASSERT_EQ(listen(listener.get(), 8), 0);
+  for (const uid_t user : {uid_t{65534}, uid_t{0}}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (setresuid(user, user, user) != 0) _exit(9);
+      const Fd client(::socket(AF_UNIX, SOCK_STREAM, 0));
+      if (connect(client.get(), reinterpret_cast<sockaddr*>(&name), bytes) != 0) _exit(8);
+      _exit(ProveSoon(client, key) == State::kProven ? 0 : 1);  // it even knows the secret
+    }
+    Door door(listener.get(), key);
+    int status = 0;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+      door.Admit();
+      usleep(5000);
+    }
+    EXPECT_EQ(WEXITSTATUS(status), user == 0 ? 0 : 1) << "user " << user;
+  }
+}
+
+}  // namespace
+}  // namespace net
