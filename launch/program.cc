@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/problems.h"
+#include "core/base/process.h"
 #include "core/cli/parse.h"
 #include "core/comm/job.h"
 
@@ -74,10 +75,14 @@ void RunCommand(const std::vector<Command>& commands, const std::vector<std::str
 }
 
 int RunAsProgram(const std::function<void(Job&)>& work) {
+  FailWritesBeyondFileLimit();
   try {
     RunInJob(work);
     return 0;
-  } catch (const std::exception& error) {  // no job to end: joining it failed
+  } catch (const Error& error) {  // no job to end: joining it failed
+    TRIREME_LOG(ERROR) << error.what();
+    return error.exit_status();
+  } catch (const std::exception& error) {
     TRIREME_LOG(ERROR) << error.what();
     return 1;
   }

@@ -1,6 +1,7 @@
 #include "core/base/process.h"
 
 #include <malloc.h>
+#include <signal.h>
 #include <sys/resource.h>
 
 #include <filesystem>
@@ -23,6 +24,8 @@ void KeepFreedMemory() {
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif
 }
+
+void FailWritesBeyondFileLimit() { signal(SIGXFSZ, SIG_IGN); }
 
 std::string ProgramPath() {
   std::error_code error;

@@ -13,6 +13,10 @@ int64_t PeakResidentBytes();
 // blocks again and again, and every page that comes anew costs a fault.
 void KeepFreedMemory();
 
+// A write beyond the limit on file sizes (ulimit -f) then fails like one on a full disk, and the error names the
+// file; otherwise SIGXFSZ ends the process without a word.
+void FailWritesBeyondFileLimit();
+
 // The path of this program, from the working directory where it is below that.
 std::string ProgramPath();
 

@@ -52,6 +52,7 @@ CommunicatorSet::CommunicatorSet(Job& job, const Device& device, const GroupPlan
     : job_(job), device_(device), options_(options) {
   device.MakeCurrent();
   ExportTimeouts(options);
+  if (job.waits() != nullptr) job.waits()->set_limit(options.hang_report_s);
   if (job.hosts() == 1) setenv("TWIN_HCCL_ONE_HOST", "1", 0);  // the twin then listens on the loopback alone
   for (const PlannedGroup& planned : plan.groups()) {
     const RankList members = plan.Members(planned.spec.name, job.rank());
@@ -66,10 +67,12 @@ CommunicatorSet::CommunicatorSet(Job& job, const Device& device, const GroupPlan
 }
 
 CommunicatorSet::~CommunicatorSet() {
-  if (std::uncaught_exceptions() > 0) return;
-  // A member that leaves early looks like a dead peer to one that is still at work.
-  for (const auto& communicator : communicators_) communicator->Drain();
-  job_.Barrier();
+  if (std::uncaught_exceptions() == 0) {
+    // A member that leaves early looks like a dead peer to one that is still at work.
+    for (const auto& communicator : communicators_) communicator->Drain();
+    job_.Barrier();
+  }
+  if (job_.waits() != nullptr) job_.waits()->Detach(&ledger_);
 }
 
 Communicator& CommunicatorSet::Get(const std::string& name) const {
@@ -128,6 +131,7 @@ void CommunicatorSet::StartWatch() {
   const std::string mine = job_.rank() == 0 ? watch_->Listen() : "";
   const std::string address = job_.GatherStrings(mine).front();
   if (job_.rank() != 0) watch_->Connect(address);
+  if (job_.waits() != nullptr) job_.waits()->Attach(&ledger_, job_.world());
 }
 
 }  // namespace trireme

@@ -129,6 +129,17 @@ bool IsCause(const Stall& stall, const std::vector<RankState>& states) {
                      [&](int rank) { return WaitsIn(states[rank], *stall.group) == nullptr; });
 }
 
+// Ranks meet over MPI where one of them does what takes its time: writing a checkpoint, reading data. As long as all
+// who are missing answer, and wait for nobody, they are at work, and patience is longer.
+bool IsAtWork(const Stall& stall, const std::vector<RankState>& states, double limit_s) {
+  constexpr double kPatience = 5;  // times the limit
+  if (stall.group->name != kMpiGroup || stall.missing.empty()) return false;
+  if (stall.call.reached_s >= kPatience * limit_s) return false;
+  return std::all_of(stall.missing.begin(), stall.missing.end(), [&](int rank) {
+    return states[rank].answer == RankState::Answer::kGiven && WaitsIn(states[rank], *stall.group) == nullptr;
+  });
+}
+
 const GroupState* LatestIssued(const RankState& state) {
   const GroupState* latest = nullptr;
   for (const GroupState& group : state.groups) {
@@ -211,11 +222,28 @@ bool WaitsLongerThan(const RankState& state, double limit_s) {
                      [&](const GroupState& group) { return Waits(group, limit_s); });
 }
 
+std::string OwnHangReport(const RankState& state, double limit_s) {
+  std::string text;
+  for (const GroupState& group : state.groups) {
+    if (!Waits(group, limit_s)) continue;
+    text += Concat("  ", CallText(group.oldest, group), BytesText(group.oldest.bytes), " has waited ",
+                   SecondsText(group.oldest.reached_s), "\n");
+  }
+  if (text.empty()) return "";
+  return Concat("communication hangs on rank ", state.rank,
+                "; rank 0, which gathers the reports, does not answer: is it stopped, gone or cut off?\n", text);
+}
+
 HangReport MakeHangReport(const std::vector<RankState>& states, double limit_s) {
-  if (FindStalls(states, limit_s).empty()) return {};
+  const auto find = [&](double at_least_s) {
+    std::vector<Stall> stalls = FindStalls(states, at_least_s);
+    std::erase_if(stalls, [&](const Stall& stall) { return IsAtWork(stall, states, limit_s); });
+    return stalls;
+  };
+  if (find(limit_s).empty()) return {};
   // Ranks come to their calls at slightly different times: once one is over the limit, others nearly so count
   // too.
-  std::vector<Stall> stalls = FindStalls(states, limit_s / 2);
+  std::vector<Stall> stalls = find(limit_s / 2);
   std::stable_sort(stalls.begin(), stalls.end(), [&](const Stall& a, const Stall& b) {
     return std::pair(!IsCause(a, states), -a.call.reached_s) <
            std::pair(!IsCause(b, states), -b.call.reached_s);

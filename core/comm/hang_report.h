@@ -9,6 +9,9 @@
 
 namespace trireme {
 
+// The group under which a ledger has the calls of MPI: all ranks, and not HCCL's.
+constexpr char kMpiGroup[] = "mpi";
+
 struct HangReport {
   std::string text;   // lines for people; empty: nothing waits longer than the limit
   std::string cause;  // group, operation and number of the first entry: equal while the hang is the same
@@ -16,6 +19,9 @@ struct HangReport {
 
 // Whether a call of this rank has waited for its peers for at least so long.
 bool WaitsLongerThan(const RankState& state, double limit_s);
+
+// What a rank knows by itself, where rank 0 does not answer it; empty where nothing waits longer than the limit.
+std::string OwnHangReport(const RankState& state, double limit_s);
 
 // `states` holds one entry for each rank, in order.
 HangReport MakeHangReport(const std::vector<RankState>& states, double limit_s);

@@ -1,12 +1,16 @@
 #include "core/comm/job.h"
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/comm/stale_segments.h"
 
 namespace trireme {
 namespace {
@@ -21,6 +25,29 @@ bool StartedByLauncher() {
   return false;
 }
 
+// What the launcher calls this rank; MPI says it only when all have come.
+std::string RankBeforeMpi() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const char* text = std::getenv(name)) return text;
+  }
+  return "?";
+}
+
+std::string Who(const std::string& rank) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return Concat("rank ", rank, " (host ", host, ", process ", getpid(), ")");
+}
+
+// Once on each host. Those of this job are in use, or not there yet.
+void RemoveSegmentsOfKilledJobs() {
+  const char* local_rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  if (local_rank == nullptr || std::strcmp(local_rank, "0") != 0) return;
+  if (const int removed = RemoveStaleSegments()) {
+    TRIREME_LOG(INFO) << "removed " << removed << " shared-memory segments that killed jobs left in /dev/shm";
+  }
+}
+
 constexpr int kHandOutTag = 7001;
 
 }  // namespace
@@ -28,7 +55,12 @@ constexpr int kHandOutTag = 7001;
 Job::Job() {
   if (!StartedByLauncher()) return;
   int provided = MPI_THREAD_SINGLE;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  RemoveSegmentsOfKilledJobs();
+  waits_ = std::make_unique<MpiWaits>(Who(RankBeforeMpi()), MpiWaits::DefaultLimit_s());
+  {
+    const MpiWaits::Call call(waits_.get(), "MPI_Init");
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  }
   if (provided < MPI_THREAD_FUNNELED) {
     throw RuntimeError("MPI offers thread level ", provided, ", wanted MPI_THREAD_FUNNELED (",
                        MPI_THREAD_FUNNELED, "): build Open MPI with thread support");
@@ -36,6 +68,7 @@ Job::Job() {
   under_mpi_ = true;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &world_);
+  waits_->set_who(Who(std::to_string(rank_)));
   FindHostMates();
 }
 
@@ -45,6 +78,7 @@ Job::~Job() {
 }
 
 void Job::FindHostMates() {
+  const MpiWaits::Call call(waits_.get(), "MPI_Comm_split");
   MPI_Comm host = MPI_COMM_NULL;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
   MPI_Comm_rank(host, &local_rank_);
@@ -55,15 +89,18 @@ void Job::FindHostMates() {
 }
 
 void Job::Barrier() {
+  const MpiWaits::Call call(waits_.get(), "MPI_Barrier");
   if (under_mpi_) MPI_Barrier(MPI_COMM_WORLD);
 }
 
 void Job::BroadcastBytes(void* data, size_t bytes, int root) {
+  const MpiWaits::Call call(waits_.get(), "MPI_Bcast");
   if (under_mpi_) MPI_Bcast(data, static_cast<int>(bytes), MPI_BYTE, root, MPI_COMM_WORLD);
 }
 
 std::vector<std::string> Job::GatherStrings(const std::string& mine) {
   if (!under_mpi_) return {mine};
+  const MpiWaits::Call call(waits_.get(), "MPI_Allgather");
   const int length = static_cast<int>(mine.size());
   std::vector<int> lengths(world_);
   MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD);
@@ -78,12 +115,14 @@ std::vector<std::string> Job::GatherStrings(const std::string& mine) {
 }
 
 double Job::Max(double mine) {
+  const MpiWaits::Call call(waits_.get(), "MPI_Allreduce");
   double greatest = mine;
   if (under_mpi_) MPI_Allreduce(&mine, &greatest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   return greatest;
 }
 
 void Job::HandOut(std::span<const int> members, void* data, size_t bytes) {
+  const MpiWaits::Call call(waits_.get(), rank_ == members.front() ? "MPI_Send" : "MPI_Recv", /*everyone=*/false);
   const int count = static_cast<int>(bytes);
   if (rank_ != members.front()) {
     MPI_Recv(data, count, MPI_BYTE, members.front(), kHandOutTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -97,6 +136,7 @@ void Job::HandOut(std::span<const int> members, void* data, size_t bytes) {
 void Job::Finish() {
   if (!under_mpi_ || finished_) return;
   finished_ = true;
+  const MpiWaits::Call call(waits_.get(), "MPI_Finalize");
   MPI_Finalize();
 }
 

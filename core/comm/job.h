@@ -1,12 +1,15 @@
 // The process's place in the job: its rank, its host-mates, and the little exchange that start-up needs, over
 // MPI. Run alone there is no MPI at all: rank 0 of 1. Training data never passes here; that is
-// communicator.h.
+// communicator.h. What waits too long in MPI is said (mpi_waits.h).
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "core/comm/mpi_waits.h"
 
 namespace trireme {
 
@@ -36,6 +39,9 @@ class Job {
   // From members.front() to the others; only `members` take part, so disjoint groups do it side by side.
   void HandOut(std::span<const int> members, void* data, size_t bytes);
 
+  // Null where the process runs alone.
+  MpiWaits* waits() { return waits_.get(); }
+
   // Leaves in order, together with all other ranks. The destructor does it where nothing failed.
   void Finish();
 
@@ -45,6 +51,7 @@ class Job {
  private:
   void FindHostMates();
 
+  std::unique_ptr<MpiWaits> waits_;
   bool under_mpi_ = false;
   bool finished_ = false;
   int rank_ = 0;

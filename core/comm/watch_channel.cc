@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -22,6 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kJoinWithin_s = 30;
 constexpr double kWelcomeWithin_s = 2;
+constexpr double kUnanswered = 5;  // times the time for an answer: rank 0 may be busy, or its machine
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -99,13 +101,37 @@ void WatchChannel::ClientLoop(const std::string& address) {
                            << address.substr(address.find('@') + 1)
                            << "; reports will lack this rank";
     }
+  }
+  heard_ = Clock::now();
+  speak_after_s_ = kUnanswered * options_.answer_within_s;
+  while (!stop_) {
+    socket_.open() ? AnswerFor(options_.look_every_s) : Sleep(options_.look_every_s);
+    LookAtOwnLedger();
+  }
+  if (socket_.open()) socket_.Send(kWatchBye);
+}
+
+void WatchChannel::LookAtOwnLedger() {
+  const RankState state = ledger_.Snapshot(rank_);
+  if (!WaitsLongerThan(state, options_.limit_s)) {
+    heard_ = Clock::now();
     return;
   }
-  while (!stop_ && socket_.open()) {
-    AnswerFor(options_.look_every_s);
-    if (WaitsLongerThan(ledger_.Snapshot(rank_), options_.limit_s)) socket_.Send(kWatchStuck);
+  if (socket_.open()) socket_.Send(kWatchStuck);
+  const double silent_s = SecondsSince(heard_);
+  if (silent_s < speak_after_s_) return;
+  speak_after_s_ = 2 * silent_s;
+  const std::string text = OwnHangReport(state, options_.limit_s);
+  if (options_.print) {
+    options_.print(text);
+  } else {
+    std::fputs(text.c_str(), stderr);
   }
-  socket_.Send(kWatchBye);
+}
+
+void WatchChannel::Sleep(double seconds) {
+  pollfd wake = {wake_pipe_[0], POLLIN, 0};
+  poll(&wake, 1, static_cast<int>(seconds * 1000) + 1);
 }
 
 bool WatchChannel::Join(const std::string& address) {
@@ -114,8 +140,7 @@ bool WatchChannel::Join(const std::string& address) {
   const Clock::time_point start = Clock::now();
   while (!stop_ && SecondsSince(start) < kJoinWithin_s) {
     if (TryJoin(address.substr(0, at), address.substr(at + 1))) return true;
-    pollfd wake = {wake_pipe_[0], POLLIN, 0};
-    poll(&wake, 1, 500);
+    Sleep(0.5);
   }
   return false;
 }
@@ -144,6 +169,8 @@ void WatchChannel::AnswerFor(double seconds) {
   for (double left = seconds; left > 0 && !stop_ && socket_.open(); left = seconds - SecondsSince(start)) {
     WaitForTraffic(left);
     while (const auto frame = socket_.Next()) {
+      heard_ = Clock::now();
+      speak_after_s_ = kUnanswered * options_.answer_within_s;
       if (frame->kind == kWatchAsk) socket_.Send(kWatchState, EncodeState(ledger_.Snapshot(rank_)));
     }
   }

@@ -1,9 +1,10 @@
 // The hang watch of one rank: looks at the ledger every second on threads of its own, and over a TCP channel
-// of its own tells rank 0 when a call waits too long; rank 0 asks all and prints one report. It never ends
-// anything: time-outs and dead peers are HCCL's to report.
+// of its own tells rank 0 when a call waits too long; rank 0 asks all and prints one report. Where rank 0 does not
+// answer, a rank says by itself what it waits for. It never ends anything: time-outs and dead peers are HCCL's to report.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -40,6 +41,8 @@ class WatchChannel {
   bool TryJoin(const std::string& secret, const std::string& address);
   void AnswerFor(double seconds);  // until the time is over, the channel is stopped, or rank 0 is gone
   void WaitForTraffic(double seconds);
+  void LookAtOwnLedger();  // on others than rank 0
+  void Sleep(double seconds);
 
   const int rank_;
   const int world_;
@@ -53,6 +56,8 @@ class WatchChannel {
 
   std::unique_ptr<WatchServer> server_;  // on rank 0
   WatchSocket socket_;                   // on others
+  std::chrono::steady_clock::time_point heard_;  // when rank 0 last sent anything, or was not asked anything
+  double speak_after_s_ = 0;                     // without an answer; doubles with every report of its own
   std::thread poller_;
   std::thread talker_;
 };

@@ -13,6 +13,7 @@ namespace trireme {
 constexpr char kWatchHello = 'H';    // to rank 0: which rank this is
 constexpr char kWatchWelcome = 'W';  // from rank 0: noted
 constexpr char kWatchStuck = 'S';    // to rank 0: something here waits longer than the limit
+constexpr char kWatchHeard = 'N';    // from rank 0: its answer to that
 constexpr char kWatchAsk = 'Q';      // from rank 0: send your state, as of now
 constexpr char kWatchState = 'A';    // to rank 0: the state
 constexpr char kWatchBye = 'B';      // to rank 0: leaving in order

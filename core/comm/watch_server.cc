@@ -54,7 +54,10 @@ void WatchServer::ReadFrom(Client& client) {
 
 void WatchServer::Handle(Client& client, const WatchFrame& frame) {
   if (client.rank < 0) return Greet(client, frame.kind == kWatchHello ? frame.payload : "");
-  if (frame.kind == kWatchStuck) SomeoneIsStuck();
+  if (frame.kind == kWatchStuck) {
+    client.socket.Send(kWatchHeard);
+    SomeoneIsStuck();
+  }
   if (frame.kind == kWatchBye) standing_[client.rank] = RankState::Answer::kLeft;
   if (frame.kind != kWatchState || !round_ || !round_->awaited[client.rank]) return;
   if (auto state = DecodeState(frame.payload)) {

@@ -1,6 +1,9 @@
 // A program whose commands fail, each in its own way, on the rank it is told: what the real one does then
 // cannot be provoked through its commands. The other ranks wait in a barrier, as they would in training.
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <fstream>
 #include <stdexcept>
 #include <thread>
 
@@ -38,6 +41,28 @@ Command FailingPeer() {
           }};
 }
 
+Command Late() {
+  return {.name = "late",
+          .summary = "rank 1 comes late to a barrier",
+          .run = [](const Arguments&, Job& job) {
+            if (job.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+            job.Barrier();
+          }};
+}
+
+Command Writing() {
+  return {.name = "write",
+          .summary = "writes a megabyte",
+          .options = {{.name = "to", .value_name = "FILE", .help = "which file"}},
+          .run = [](const Arguments& arguments, Job&) {
+            const std::string path = arguments.value("to");
+            std::ofstream file(path);
+            errno = 0;
+            file << std::string(1 << 20, 'x') << std::flush;
+            if (!file) throw RuntimeError(path, " cannot be written: ", std::strerror(errno));
+          }};
+}
+
 }  // namespace
 }  // namespace trireme
 
@@ -49,6 +74,8 @@ int main(int argc, char** argv) {
       Failing("unexpected", [] { throw std::out_of_range("index 9"); }),
       Failing("bug", [] { TRIREME_CHECK(1 > 2) << "numbers are upside down"; }),
       FailingPeer(),
+      Late(),
+      Writing(),
   };
   return RunProgram(commands, {argv + 1, argv + argc});
 }

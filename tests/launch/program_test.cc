@@ -95,6 +95,14 @@ TEST(AloneTest, FailuresAtRunTimeAreOne) {
   EXPECT_TRUE(Contains(full_disk.err, "stdout cannot be written")) << full_disk.err;
 }
 
+// As a full disk: said, not died of.
+TEST(AloneTest, AFileSizeLimitIsAnError) {
+  const std::string path = testing::TempDir() + "limited";
+  const ShellResult limited = RunShell("ulimit -f 1; " + kFailing + " write --to " + path);
+  EXPECT_EQ(limited.status, 1) << limited.err;
+  EXPECT_TRUE(Contains(limited.err, path + " cannot be written: File too large")) << limited.err;
+}
+
 TEST(AloneTest, ABugAbortsWithATrace) {
   const ShellResult bug = RunShell(kFailing + " bug");
   EXPECT_EQ(bug.status, 128 + SIGABRT);
@@ -134,6 +142,24 @@ TEST(JobTest, AFailureOfOneRankEndsAll) {
     EXPECT_FALSE(Contains(result.err, "[rank 0] ") || Contains(result.err, "[rank 2] ")) << result.err;
     EXPECT_EQ(CountRunning(kFailing), 0);
   }
+}
+
+// No communicator is there yet whose watch could speak.
+TEST(JobTest, WhoWaitsInMpiSaysSo) {
+  const std::string run = "TRIREME_HANG_REPORT_SECONDS=1 " + kMpirun + " -n 2 ";
+  const ShellResult barrier = RunShell(run + kFailing + " late");
+  EXPECT_EQ(barrier.status, 0) << barrier.err;
+  EXPECT_TRUE(Contains(barrier.err, "rank 0 (host ") && Contains(barrier.err, " s in MPI_Barrier: another rank"))
+      << barrier.err;
+  EXPECT_FALSE(Contains(barrier.err, "rank 1 (host ")) << barrier.err;
+  const ShellResult start = RunShell(run + "sh -c 'if [ $OMPI_COMM_WORLD_RANK = 1 ]; then sleep 4; fi; exec " +
+                                     kFailing + " write --to /dev/null'");
+  EXPECT_EQ(start.status, 0) << start.err;
+  EXPECT_TRUE(Contains(start.err, "rank 0 (host ") && Contains(start.err, " s in MPI_Init: another rank"))
+      << start.err;
+  const ShellResult wrong = RunShell("TRIREME_HANG_REPORT_SECONDS=soon " + kMpirun + " -n 1 " + kFailing + " late");
+  EXPECT_EQ(wrong.status, 2) << wrong.err;
+  EXPECT_TRUE(Contains(wrong.err, "TRIREME_HANG_REPORT_SECONDS is 'soon'; write")) << wrong.err;
 }
 
 TEST(JobTest, ABugOfOneRankEndsAll) {

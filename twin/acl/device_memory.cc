@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,13 +35,23 @@ DeviceMemory::DeviceMemory(int device, size_t capacity)
 
 void DeviceMemory::MakeArena() {
   const size_t bytes = ArenaBytes(capacity_);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {  // ftruncate would end the process
+    problem_ = Text("it has up to ", bytes, " bytes, and the limit on file sizes is ", limit.rlim_cur,
+                    "; write ulimit -f unlimited, or lower TWIN_DEVICE_MEMORY_GB");
+    return;
+  }
   const int fd = memfd_create(("twin-device-" + std::to_string(device_)).c_str(), MFD_CLOEXEC);
-  if (fd < 0) return;
+  if (fd < 0) {
+    problem_ = std::strerror(errno);
+    return;
+  }
   void* base = MAP_FAILED;
   if (ftruncate(fd, static_cast<off_t>(bytes)) == 0) {
     base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   }
   if (base == MAP_FAILED) {
+    problem_ = std::strerror(errno);
     close(fd);
     return;
   }
@@ -73,7 +84,7 @@ aclError DeviceMemory::Allocate(const char* function, size_t charged, size_t ali
   const Arena file = arena();
   if (file.base == nullptr) {
     return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, function,
-                Text("the memory file of device ", device_, " could not be made: ", std::strerror(errno)));
+                Text("the memory file of device ", device_, " could not be made: ", problem_));
   }
   TWIN_TRY(Charge(function, charged));
   std::unique_lock lock(mutex_);

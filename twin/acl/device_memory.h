@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <string>
 
 #include "twin/acl/internal.h"
 #include "twin/acl/offset_allocator.h"
@@ -51,6 +52,7 @@ class DeviceMemory {
   const size_t capacity_;
   std::once_flag made_;
   Arena arena_;
+  std::string problem_;  // why there is no arena
   std::atomic<std::byte*> base_{nullptr};
   std::atomic<size_t> used_{0};
 

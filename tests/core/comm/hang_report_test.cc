@@ -54,6 +54,50 @@ class World {
   std::vector<RankState> states_;
 };
 
+// Writing a checkpoint takes its time; who writes it answers, and waits for nobody.
+TEST(HangReport, ARankAtWorkIsGivenTimeBeforeOthersInMpiComplain) {
+  World world(2);
+  world.Waits(1, kMpiGroup, {0, 1}, "MPI_Barrier", 3, 200);
+  world.HasDone(0, kMpiGroup, {0, 1}, "MPI_Bcast", 2, 201);
+  EXPECT_EQ(world.Report().text, "");
+  world.Waits(1, kMpiGroup, {0, 1}, "MPI_Barrier", 3, 301);
+  EXPECT_NE(world.Report().text.find("MPI_Barrier #3 on mpi [0,1] has waited 301 s"), std::string::npos)
+      << world.Report().text;
+}
+
+TEST(HangReport, AStoppedRankIsNamedToThoseThatWaitInMpi) {
+  World world(2);
+  world.Waits(0, kMpiGroup, {0, 1}, "MPI_Barrier", 3, 61);
+  world.Answers(1, RankState::Answer::kSilent);
+  EXPECT_EQ(world.Report().text,
+            "communication hangs: MPI_Barrier #3 on mpi [0,1] has waited 61 s\n"
+            "  arrived: 0\n"
+            "  missing: rank 1: no answer, though its process is there\n");
+}
+
+TEST(HangReport, OneInMpiAndOneInACollectiveIsAHangAtOnce) {
+  World world(2);
+  world.Waits(0, kMpiGroup, {0, 1}, "MPI_Barrier", 3, 61);
+  world.Waits(1, "dp", {0, 1}, "all_reduce", 7, 62);
+  world.HasDone(0, "dp", {0, 1}, "all_reduce", 6, 70);
+  world.HasDone(1, kMpiGroup, {0, 1}, "MPI_Barrier", 2, 80);
+  const std::string text = world.Report().text;
+  EXPECT_NE(text.find("MPI_Barrier #3 on mpi [0,1]"), std::string::npos) << text;
+  EXPECT_NE(text.find("all_reduce #7 on dp [0,1]"), std::string::npos) << text;
+}
+
+TEST(HangReport, ARankKnowsWhatItWaitsForItself) {
+  Ledger ledger;
+  ledger.AddGroup("dp", {0, 3});
+  EXPECT_EQ(OwnHangReport(ledger.Snapshot(3), 0), "");
+  ledger.Issued(0, 1, "all_reduce", 4 << 20);
+  ledger.Reached(0, 1);
+  const std::string text = OwnHangReport(ledger.Snapshot(3), 0);
+  EXPECT_EQ(text.rfind("communication hangs on rank 3; rank 0, which gathers the reports, does not answer", 0), 0u)
+      << text;
+  EXPECT_NE(text.find("\n  all_reduce #1 on dp [0,3] of 4 MB has waited 0.0 s\n"), std::string::npos) << text;
+}
+
 TEST(HangReport, NothingWaitsLongEnough) {
   World world(2);
   world.Waits(0, "tp", {0, 1}, "all_reduce", 42, 59);

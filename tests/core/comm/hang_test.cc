@@ -31,6 +31,23 @@ TEST(HangWatch, ReportsWhoHasNotArrived) {
   EXPECT_NE(report.find(Concat("missing: rank ", late, ": has not issued it")), std::string::npos) << report;
 }
 
+// Saving and exporting meet over MPI, which waits without a word.
+TEST(HangWatch, SeesWhoIsMissingFromMpi) {
+  const int world = TestJob().world();
+  if (world == 1) return;
+  const GroupPlan plan(MakeGrids(world, {}), {{.name = "dp-cp", .axes = {"cp", "dp"}, .buffer_mb = 4}});
+  const CommunicatorSet groups(TestJob(), TestDevice(), plan, {.hang_report_s = 0.3});
+  TestJob().Barrier();
+  const int late = world - 1;
+  if (TestJob().rank() == 0) testing::internal::CaptureStderr();
+  if (TestJob().rank() == late) std::this_thread::sleep_for(std::chrono::seconds(4));
+  TestJob().Barrier();
+  if (TestJob().rank() != 0) return;
+  const std::string report = testing::internal::GetCapturedStderr();
+  EXPECT_NE(report.find("communication hangs: MPI_Barrier #2 on mpi [0"), std::string::npos) << report;
+  EXPECT_NE(report.find(Concat("missing: rank ", late, ": has not issued it")), std::string::npos) << report;
+}
+
 TEST(HangWatch, IsSilentWhileWorkGoesOn) {
   const int world = TestJob().world();
   const GroupPlan plan(MakeGrids(world, {}), {{.name = "dp", .axes = {"dp"}, .buffer_mb = 4}});

@@ -243,6 +243,47 @@ TEST(WatchChannel, AKilledProcessIsNamedGone) {
   close(addresses[1]);
 }
 
+// Rank 0 is stopped, as by a debugger or a full disk's I/O: the others speak for themselves.
+TEST(WatchChannel, AStoppedRankZeroDoesNotSilenceTheOthers) {
+  int addresses[2];
+  ASSERT_EQ(pipe(addresses), 0);
+  const pid_t zero = fork();
+  ASSERT_GE(zero, 0);
+  if (zero == 0) {
+    Ledger own;
+    own.AddGroup("all", {0, 1});
+    WatchChannel channel(0, 2, own, Quick(nullptr));
+    std::string address = channel.Listen();
+    address.resize(512);
+    if (write(addresses[1], address.data(), 512) != 512) _exit(1);
+    pause();
+    _exit(0);
+  }
+  {
+    Reports reports;
+    Ledger ledger;
+    ledger.AddGroup("all", {0, 1});
+    WatchOptions options = Quick(&reports);
+    options.answer_within_s = 0.1;
+    WatchChannel channel(1, 2, ledger, options);
+    char address[512] = {};
+    ASSERT_EQ(read(addresses[0], address, sizeof address), 512);
+    channel.Connect(address);
+    usleep(300'000);  // it has joined by now; if not, the test proves less, not wrong
+    kill(zero, SIGSTOP);
+    ledger.Issued(0, 1, "all_reduce");
+    ledger.Reached(0, 1);
+    const std::string text = reports.Next();
+    EXPECT_TRUE(Has(text, "communication hangs on rank 1; rank 0, which gathers the reports, does not answer"))
+        << text;
+    EXPECT_TRUE(Has(text, "all_reduce #1 on all [0,1]")) << text;
+  }
+  kill(zero, SIGKILL);
+  waitpid(zero, nullptr, 0);
+  close(addresses[0]);
+  close(addresses[1]);
+}
+
 TEST(WatchCodec, AStateComesBackAsItWas) {
   Ledger ledger;
   ledger.AddGroup("pp", {3, 7});

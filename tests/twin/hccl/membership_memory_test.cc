@@ -2,6 +2,7 @@
 // with several ranks in one process. Looks inside the library, for no public function tells.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -166,6 +167,21 @@ TEST(MembershipMemory, OneThatHasLeftIsRemembered) {
     return wrong;
   });
   for (uint32_t rank = 0; rank < 2; ++rank) EXPECT_EQ(processes.Wait(rank), "") << "rank " << rank;
+}
+
+// The memory file counts as a file, and the kernel's answer to one that is too large is a signal.
+TEST(DeviceMemoryFile, ALimitOnFileSizesIsSaidAndNotDiedOf) {
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{1 << 20, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  Processes processes(1, [](uint32_t) -> std::string {
+    void* memory = nullptr;
+    if (aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS) return "memory beyond the limit";
+    return CheckWords(RecentError(), {"device 0", "limit on file sizes is 1048576", "ulimit -f"});
+  });
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(processes.Wait(0), "");
 }
 
 }  // namespace
