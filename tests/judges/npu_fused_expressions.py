@@ -68,6 +68,17 @@ PACKED_PAIRS = [pair for npu, cpu in [
                           "torch.cat([F.scaled_dot_product_attention(turn(q[s], 1), turn(k[s], 2), turn(v[s], 2), "
                           f"{cpu}scale=0.4).transpose(0, 1) for s in sequences])", "x, x[:, :3], x[:, 3:]")]
 
+# values of another size than the keys, as latent attention has them: shorter and longer, in each order of dims
+OTHER_SIZES = [pair for name, order in [
+    ("BNSD", "t"), ("BSND", "t.transpose(1, 2)"), ("BSH", "t.transpose(1, 2).flatten(2)"),
+    ("SBH", "t.permute(2, 0, 1, 3).flatten(2)")] for shapes in ("big, big * 2, big[..., :3]", "big[..., :3], big[..., 2:], big")
+    for pair in attention(f"layout = lambda t: {order}; ", f"3, '{name}'",
+                          "layout(F.scaled_dot_product_attention(q, k, v, scale=0.4))", shapes)]
+OTHER_SIZES += attention(PACKED, f"6, 'TND', actual_seq_qlen=[1, 4], actual_seq_kvlen=[1, 4], atten_mask={CAUSAL}, "
+                         "sparse_mode=3, next_tockens=0",
+                         "torch.cat([F.scaled_dot_product_attention(turn(q[s], 1), turn(k[s], 2), turn(v[s], 2), "
+                         "is_causal=True, scale=0.4).transpose(0, 1) for s in sequences])", "x, x[:, :3], x[:, 3:, :2]")
+
 # experts [4 tokens, 2 choices]; where a choice goes when all are sorted by expert, one that is cut off going nowhere
 ROUTE = ("e = torch.tensor([[2, 0], [1, 2], [0, 1], [2, 1]], device=device); order = e.flatten().argsort(stable=True); "
          "back = order.argsort(); x = a.repeat(2, 1)[:6]; weights = p[:, :2]; ")
@@ -95,4 +106,4 @@ PRODUCTS = [(f"{GROUPS}torch_npu.npu_grouped_matmul({npu})", cpu) for npu, cpu i
      "[torch.stack([a[:, :2] @ w[:2], a[:, 2:] @ w[2:]])]")]]
 
 FUSED = ([(f"x = {x}; {npu}", f"x = {x}; {cpu}") for x, npu, cpu in ON_X]
-         + ROTARY + EQUAL_HEADS + LAYOUTS + BANDS + PACKED_PAIRS + ROUTING + PRODUCTS)
+         + ROTARY + EQUAL_HEADS + LAYOUTS + BANDS + PACKED_PAIRS + OTHER_SIZES + ROUTING + PRODUCTS)

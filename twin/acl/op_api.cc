@@ -1,4 +1,5 @@
-// Operators by name: their attributes are kept, but the twin compiles none, and says which one was asked for.
+// Operators by name: those that another library has added run on their stream; the twin compiles none, and
+// says which one was asked for. A stream that such an operator was meant for fails with it.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -6,6 +7,7 @@
 #include "acl/acl.h"
 #include "acl/acl_op_compiler.h"
 #include "twin/acl/error.h"
+#include "twin/acl/named_operators.h"
 #include "twin/acl/op_objects.h"
 #include "twin/acl/runtime.h"
 
@@ -42,6 +44,44 @@ aclError NotFound(const char* function, const char* op_type) {
            "torch.npu.set_compile_mode(jit_compile=True)"));
 }
 
+// Who catches the refusal and goes on must not take for a result what nothing has computed: it reaches the
+// stream as well, behind what was queued before, and stays there. torch_npu's task queue, for one, drops what
+// comes after a failed operator but copies from the device all the same.
+aclError Refuse(const char* function, const char* op_type, aclrtStream handle) {
+  if (const auto stream = twin::FindStream(handle); stream != nullptr && op_type != nullptr) {
+    stream->Enqueue([function, name = std::string(op_type)] { return NotFound(function, name.c_str()); },
+                    function);
+  }
+  return NotFound(function, op_type);
+}
+
+std::vector<twin::NamedTensor> Tensors(int count, const aclTensorDesc* const descs[],
+                                       const aclDataBuffer* const buffers[]) {
+  std::vector<twin::NamedTensor> tensors;
+  for (int i = 0; i < count; ++i) {
+    if (descs[i] == nullptr || buffers[i] == nullptr) {
+      tensors.emplace_back();
+    } else {
+      tensors.push_back({descs[i]->type, descs[i]->dims, buffers[i]->data});
+    }
+  }
+  return tensors;
+}
+
+// What it is given is copied: the program may destroy the objects when the call has returned.
+aclError Execute(const char* function, const char* op_type, twin::NamedCall call, aclrtStream handle) {
+  const twin::NamedOperator run = op_type == nullptr ? nullptr : twin::FindNamedOperator(op_type);
+  if (run == nullptr) return Refuse(function, op_type, handle);
+  std::shared_ptr<twin::Stream> stream;
+  TWIN_TRY(twin::RequireStream(function, handle, &stream));
+  return stream->Enqueue(
+      [run, call = std::move(call)] {
+        run(call);
+        return ACL_SUCCESS;
+      },
+      function);
+}
+
 // Asked for before they are set by who wants to know the default: nothing is compiled at run time here.
 struct CompileOptions {
   std::mutex mutex;
@@ -53,7 +93,28 @@ CompileOptions& compile_options() {
   return *options;
 }
 
+struct NamedOperators {
+  std::mutex mutex;
+  std::map<std::string, twin::NamedOperator> all;
+};
+
+NamedOperators& named_operators() {
+  static auto* operators = new NamedOperators;
+  return *operators;
+}
+
 }  // namespace
+
+void twin::AddNamedOperator(const char* name, NamedOperator run) {
+  std::lock_guard lock(named_operators().mutex);
+  named_operators().all[name] = run;
+}
+
+twin::NamedOperator twin::FindNamedOperator(const std::string& name) {
+  std::lock_guard lock(named_operators().mutex);
+  const auto found = named_operators().all.find(name);
+  return found == named_operators().all.end() ? nullptr : found->second;
+}
 
 aclopAttr* aclopCreateAttr() { return std::make_unique<aclopAttr>().release(); }
 void aclopDestroyAttr(const aclopAttr* attr) { std::unique_ptr<const aclopAttr> owned(attr); }
@@ -117,22 +178,30 @@ aclError aclopCompile(const char* opType, int, const aclTensorDesc* const[], int
   return NotFound(__func__, opType);
 }
 
-aclError aclopCompileAndExecute(const char* opType, int, const aclTensorDesc* const[],
-                                const aclDataBuffer* const[], int, const aclTensorDesc* const[],
-                                aclDataBuffer* const[], const aclopAttr*, aclopEngineType, aclopCompileType,
-                                const char*, aclrtStream) {
-  return NotFound(__func__, opType);
+aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTensorDesc* const inputDesc[],
+                                const aclDataBuffer* const inputs[], int numOutputs,
+                                const aclTensorDesc* const outputDesc[], aclDataBuffer* const outputs[],
+                                const aclopAttr* attr, aclopEngineType, aclopCompileType, const char*,
+                                aclrtStream stream) {
+  return Execute(__func__, opType,
+                 {Tensors(numInputs, inputDesc, inputs), Tensors(numOutputs, outputDesc, outputs),
+                  attr == nullptr ? std::map<std::string, twin::AttributeValue>() : attr->values},
+                 stream);
 }
 
-aclError aclopCompileAndExecuteV2(const char* opType, int, aclTensorDesc*[], aclDataBuffer*[], int,
-                                  aclTensorDesc*[], aclDataBuffer*[], aclopAttr*, aclopEngineType,
-                                  aclopCompileType, const char*, aclrtStream) {
-  return NotFound(__func__, opType);
+aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[],
+                                  aclDataBuffer* inputs[], int numOutputs, aclTensorDesc* outputDesc[],
+                                  aclDataBuffer* outputs[], aclopAttr* attr, aclopEngineType,
+                                  aclopCompileType, const char*, aclrtStream stream) {
+  return Execute(__func__, opType,
+                 {Tensors(numInputs, inputDesc, inputs), Tensors(numOutputs, outputDesc, outputs),
+                  attr == nullptr ? std::map<std::string, twin::AttributeValue>() : attr->values},
+                 stream);
 }
 
 aclError aclopExecuteV2(const char* opType, int, aclTensorDesc*[], aclDataBuffer*[], int, aclTensorDesc*[],
-                        aclDataBuffer*[], aclopAttr*, aclrtStream) {
-  return NotFound(__func__, opType);
+                        aclDataBuffer*[], aclopAttr*, aclrtStream stream) {
+  return Refuse(__func__, opType, stream);
 }
 
 aclError aclSetCompileopt(aclCompileOpt opt, const char* value) {

@@ -1,9 +1,13 @@
 // Fused attention and its adjoint, for batches of equal length and for packed sequences of different length
-// (TND). Without dropout, position shift or prefix: these are refused by name, not ignored.
+// (TND), with values of another head size than the keys and with dropout. Without position shift or prefix:
+// these are refused by name, not ignored.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <limits>
+#include <tuple>
 
+#include "twin/opapi/bits.h"
 #include "twin/opapi/operator.h"
 
 TWIN_OPERATOR_WORDS
@@ -59,13 +63,64 @@ int64_t KeyHeads(const Tensor& query, const Tensor& key, const std::string& layo
 // Every query head gets its key head. [b, n, s, d]
 Tensor ForAllHeads(const Tensor& x, int64_t heads) { return x.repeat_interleave(heads / x.size(1), 1); }
 
+// ATen's flash attention wants one head size. Zeros behind the shorter heads change neither a score nor, once
+// they are cut off again, a result.
+Tensor Padded(const Tensor& x, int64_t size) {
+  return x.size(-1) == size ? x : at::constant_pad_nd(x, {0, size - x.size(-1)});
+}
+int64_t LongerHead(const Tensor& k, const Tensor& v) { return std::max(k.size(-1), v.size(-1)); }
+
+// Which probabilities stay, and are divided by `keep`.
+struct Dropout {
+  Optional<Tensor>
+      kept;  // a bit for each of [b, n, s_q, s_k], the sequences of packed ones one after the other
+  double keep = 1;
+
+  bool none() const { return !kept || kept->numel() == 0; }
+  // The factors of the next [b, n, s_q, s_k] scores, `before` of which lie in front of them.
+  Tensor Factors(at::IntArrayRef shape, int64_t before) const {
+    return twin::UnpackBits(*kept, before, c10::multiply_integers(shape))
+        .view(shape)
+        .to(at::kFloat)
+        .div_(keep);
+  }
+};
+
+// What the scores of one call share: all of a batch, or one of the packed sequences.
+struct Scores {
+  Sight sight;
+  double scale;
+  Dropout dropout;
+  int64_t before = 0;  // scores of the sequences before this one
+
+  // exp(score - log_sum) [b, n, s_q, s_k] in float; a query that sees nothing has zeros.
+  Tensor Probabilities(const Tensor& q, const Tensor& k, Tensor* log_sum) const {
+    Tensor scores = at::matmul(q.to(at::kFloat), k.to(at::kFloat).transpose(-1, -2)).mul_(scale);
+    if (sight.causal(q, k))
+      scores.masked_fill_(at::ones({q.size(2), k.size(2)}, at::kBool).triu(1),
+                          -std::numeric_limits<float>::infinity());
+    if (const auto bias = sight.Bias(q, k); bias) scores.add_(*bias);
+    if (!log_sum->defined()) *log_sum = scores.logsumexp(-1);
+    return scores.sub_(log_sum->unsqueeze(-1)).exp_().nan_to_num_(0);
+  }
+};
+
 // All [b, n, s, d] inside. `log_sum` [b, n, s]: the logarithm of the sum of all exp(score).
-void Forward(const Tensor& q, const Tensor& k, const Tensor& v, const Sight& sight, double scale,
+void Forward(const Tensor& q, const Tensor& few_k, const Tensor& few_v, const Scores& scores,
              const Tensor& out, const Tensor& log_sum) {
-  const auto [score, sum] =
-      at::_scaled_dot_product_flash_attention_for_cpu(q, ForAllHeads(k, q.size(1)), ForAllHeads(v, q.size(1)),
-                                                      0, sight.causal(q, k), sight.Bias(q, k), scale);
-  out.copy_(score);
+  const Tensor k = ForAllHeads(few_k, q.size(1)), v = ForAllHeads(few_v, q.size(1));
+  if (!scores.dropout.none()) {
+    Tensor sum;
+    const Tensor seen = scores.Probabilities(q, k, &sum);
+    out.copy_(at::matmul(seen * scores.dropout.Factors(seen.sizes(), scores.before), v.to(at::kFloat)));
+    log_sum.copy_(sum);
+    return;
+  }
+  const int64_t size = LongerHead(k, v);
+  const auto [result, sum] = at::_scaled_dot_product_flash_attention_for_cpu(
+      Padded(q, size), Padded(k, size), Padded(v, size), 0, scores.sight.causal(q, k),
+      scores.sight.Bias(q, k), scores.scale);
+  out.copy_(result.narrow(-1, 0, v.size(-1)));
   log_sum.copy_(sum);
 }
 
@@ -73,21 +128,43 @@ struct Gradients {
   Tensor query, key, value;  // [b, n, s, d], written to
 };
 
-void Backward(const Tensor& q, const Tensor& k, const Tensor& v, const Sight& sight, double scale,
-              const Tensor& out, const Tensor& log_sum, const Tensor& grad, const Gradients& into) {
-  const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      grad, q, ForAllHeads(k, q.size(1)), ForAllHeads(v, q.size(1)), out, log_sum, 0, sight.causal(q, k),
-      sight.Bias(q, k), scale);
-  into.query.copy_(dq);
-  into.key.copy_(dk.unflatten(1, {k.size(1), -1}).sum(2));
-  into.value.copy_(dv.unflatten(1, {k.size(1), -1}).sum(2));
+// Of probabilities p with factors f: out = (p·f) v, so dp = (grad vᵀ)·f and ds = p·(dp - rowsum(grad·out)).
+std::tuple<Tensor, Tensor, Tensor> DroppedBackward(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                   const Scores& scores, const Tensor& out, Tensor log_sum,
+                                                   const Tensor& grad) {
+  const Tensor seen = scores.Probabilities(q, k, &log_sum), wide = grad.to(at::kFloat);
+  const Tensor factors = scores.dropout.Factors(seen.sizes(), scores.before);
+  const Tensor of_seen = at::matmul(wide, v.to(at::kFloat).transpose(-1, -2)).mul_(factors);
+  const Tensor level = (wide * out).sum(-1, true);
+  const Tensor of_scores = (of_seen - level).mul_(seen).mul_(scores.scale);
+  return {at::matmul(of_scores, k.to(at::kFloat)), at::matmul(of_scores.transpose(-1, -2), q.to(at::kFloat)),
+          at::matmul((seen * factors).transpose(-1, -2), wide)};
 }
 
-void Refuse(const Optional<Tensor>& shift, const Optional<Tensor>& dropped, double keep,
-            const Optional<Ints>& prefix) {
+void Backward(const Tensor& q, const Tensor& few_k, const Tensor& few_v, const Scores& scores,
+              const Tensor& out, const Tensor& log_sum, const Tensor& grad, const Gradients& into) {
+  const Tensor k = ForAllHeads(few_k, q.size(1)), v = ForAllHeads(few_v, q.size(1));
+  const int64_t size = LongerHead(k, v);
+  const auto [dq, dk, dv] =
+      scores.dropout.none()
+          ? at::_scaled_dot_product_flash_attention_for_cpu_backward(
+                Padded(grad, size), Padded(q, size), Padded(k, size), Padded(v, size), Padded(out, size),
+                log_sum, 0, scores.sight.causal(q, k), scores.sight.Bias(q, k), scores.scale)
+          : DroppedBackward(q, k, v, scores, out, log_sum, grad);
+  const auto put = [&](const Tensor& to, const Tensor& all_heads) {
+    to.copy_(all_heads.narrow(-1, 0, to.size(-1)).unflatten(1, {to.size(1), -1}).sum(2));
+  };
+  put(into.query, dq);
+  put(into.key, dk);
+  put(into.value, dv);
+}
+
+void Refuse(const Optional<Tensor>& shift, const Dropout& dropout, const Optional<Ints>& prefix) {
+  TORCH_CHECK(dropout.keep > 0 && dropout.keep <= 1, "keep_prob is ", dropout.keep,
+              "; wanted more than 0, at most 1");
+  TORCH_CHECK(dropout.keep == 1 || !dropout.none(), "keep_prob is ", dropout.keep,
+              ", but there is no drop_mask");
   TORCH_CHECK(!shift || shift->numel() == 0, "attention with pse is not computed by the CANN twin");
-  TORCH_CHECK((!dropped || dropped->numel() == 0) && keep == 1,
-              "attention with dropout is not computed by the CANN twin; keep_prob is ", keep);
   TORCH_CHECK(!prefix || prefix->empty(), "attention with prefix is not computed by the CANN twin");
 }
 
@@ -108,7 +185,15 @@ Tensor Sequence(const Tensor& packed, const Ints& ends, size_t index) {
   return packed.slice(0, begin, ends.at(index)).transpose(0, 1).unsqueeze(0);
 }
 
-// The same of [t, n], as [1, n, s].
+// How many scores sequence `index` has, over all heads of `packed`.
+int64_t ScoresOf(const Tensor& packed, const Ints& query_ends, const Ints& key_ends, size_t index) {
+  const auto length = [&](const Ints& ends) {
+    return ends.at(index) - (index == 0 ? 0 : ends.at(index - 1));
+  };
+  return packed.size(1) * length(query_ends) * length(key_ends);
+}
+
+// The part of [t, n] that is sequence `index`, as [1, n, s].
 Tensor SequenceRows(const Tensor& packed, const Ints& ends, size_t index) {
   return Sequence(packed.unsqueeze(-1), ends, index).squeeze(-1);
 }
@@ -120,12 +205,14 @@ OP(aclnnFlashAttentionScore,
       Optional<Tensor>, Optional<Tensor> mask, Optional<Ints> prefix, double scale, double keep,
       int64_t before, int64_t after, int64_t heads, std::string layout, int64_t, int64_t mode, Tensor maximum,
       Tensor sum, Optional<Tensor>, Tensor out) {
-     Refuse(shift, dropped, keep, prefix);
-     const Sight sight{.mask = mask, .mode = mode, .before = before, .after = after};
+     const Scores scores{.sight = {.mask = mask, .mode = mode, .before = before, .after = after},
+                         .scale = scale,
+                         .dropout = {.kept = dropped, .keep = keep}};
+     Refuse(shift, scores.dropout, prefix);
      const int64_t key_heads = KeyHeads(query, key, layout, heads);
      const Tensor log_sum = at::empty(maximum.sizes().slice(0, 3), at::kFloat);
      Forward(Inside(query, layout, heads), Inside(key, layout, key_heads), Inside(value, layout, key_heads),
-             sight, scale, Inside(out, layout, heads), log_sum);
+             scores, Inside(out, layout, heads), log_sum);
      KeepLogSum(log_sum, maximum, sum);
    })
 OP(aclnnFlashAttentionScoreGrad,
@@ -134,11 +221,13 @@ OP(aclnnFlashAttentionScoreGrad,
       Optional<Ints> prefix, double scale, double keep, int64_t before, int64_t after, int64_t heads,
       std::string layout, int64_t, int64_t mode, Tensor grad_query, Tensor grad_key, Tensor grad_value,
       Optional<Tensor>) {
-     Refuse(shift, dropped, keep, prefix);
-     const Sight sight{.mask = mask, .mode = mode, .before = before, .after = after};
+     const Scores scores{.sight = {.mask = mask, .mode = mode, .before = before, .after = after},
+                         .scale = scale,
+                         .dropout = {.kept = dropped, .keep = keep}};
+     Refuse(shift, scores.dropout, prefix);
      const int64_t key_heads = KeyHeads(query, key, layout, heads);
      const auto inside = [&](const Tensor& x, int64_t count) { return Inside(x, layout, count); };
-     Backward(inside(query, heads), inside(key, key_heads), inside(value, key_heads), sight, scale,
+     Backward(inside(query, heads), inside(key, key_heads), inside(value, key_heads), scores,
               inside(out, heads), LogSum(maximum, sum), inside(grad, heads),
               {.query = inside(grad_query, heads),
                .key = inside(grad_key, key_heads),
@@ -150,12 +239,15 @@ OP(aclnnFlashAttentionVarLenScore,
       Optional<Tensor>, Optional<Tensor> mask, Optional<Ints> prefix, Ints query_ends, Ints key_ends,
       double scale, double keep, int64_t before, int64_t after, int64_t, std::string, int64_t, int64_t mode,
       Tensor maximum, Tensor sum, Optional<Tensor>, Tensor out) {
-     Refuse(shift, dropped, keep, prefix);
-     const Sight sight{.mask = mask, .mode = mode, .before = before, .after = after};
+     Scores scores{.sight = {.mask = mask, .mode = mode, .before = before, .after = after},
+                   .scale = scale,
+                   .dropout = {.kept = dropped, .keep = keep}};
+     Refuse(shift, scores.dropout, prefix);
      const Tensor log_sum = at::empty(maximum.sizes().slice(0, 2), at::kFloat);
      for (size_t i = 0; i < query_ends.size(); ++i) {
        Forward(Sequence(query, query_ends, i), Sequence(key, key_ends, i), Sequence(value, key_ends, i),
-               sight, scale, Sequence(out, query_ends, i), SequenceRows(log_sum, query_ends, i));
+               scores, Sequence(out, query_ends, i), SequenceRows(log_sum, query_ends, i));
+       scores.before += ScoresOf(query, query_ends, key_ends, i);
      }
      KeepLogSum(log_sum, maximum, sum);
    })
@@ -165,15 +257,18 @@ OP(aclnnFlashAttentionUnpaddingScoreGrad,
       Optional<Ints> prefix, Ints query_ends, Ints key_ends, double scale, double keep, int64_t before,
       int64_t after, int64_t, std::string, int64_t, int64_t mode, Tensor grad_query, Tensor grad_key,
       Tensor grad_value, Optional<Tensor>) {
-     Refuse(shift, dropped, keep, prefix);
-     const Sight sight{.mask = mask, .mode = mode, .before = before, .after = after};
+     Scores scores{.sight = {.mask = mask, .mode = mode, .before = before, .after = after},
+                   .scale = scale,
+                   .dropout = {.kept = dropped, .keep = keep}};
+     Refuse(shift, scores.dropout, prefix);
      const Tensor log_sum = LogSum(maximum, sum);
      for (size_t i = 0; i < query_ends.size(); ++i) {
        Backward(Sequence(query, query_ends, i), Sequence(key, key_ends, i), Sequence(value, key_ends, i),
-                sight, scale, Sequence(out, query_ends, i), SequenceRows(log_sum, query_ends, i),
+                scores, Sequence(out, query_ends, i), SequenceRows(log_sum, query_ends, i),
                 Sequence(grad, query_ends, i),
                 {.query = Sequence(grad_query, query_ends, i),
                  .key = Sequence(grad_key, key_ends, i),
                  .value = Sequence(grad_value, key_ends, i)});
+       scores.before += ScoresOf(query, query_ends, key_ends, i);
      }
    })

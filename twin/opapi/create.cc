@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "twin/opapi/bits.h"
 #include "twin/opapi/operator.h"
 
 TWIN_OPERATOR_WORDS
@@ -13,22 +14,6 @@ namespace {
 at::Generator Random(uint64_t seed, uint64_t offset) {
   constexpr uint64_t kMix = 0x9E37'79B9'7F4A'7C15;  // spreads neighbouring offsets over all seeds
   return at::detail::createCPUGenerator(seed ^ (offset * kMix));
-}
-
-// One bit an element, in the order of memory, 1 for an element that is kept. [ceil(n / 128) * 16] of uint8
-void PackBits(const Tensor& kept, const Tensor& mask) {
-  mask.zero_();
-  const bool* bits = kept.const_data_ptr<bool>();
-  uint8_t* bytes = mask.mutable_data_ptr<uint8_t>();
-  for (int64_t i = 0; i < kept.numel(); ++i) bytes[i / 8] |= static_cast<uint8_t>(bits[i]) << (i % 8);
-}
-
-Tensor UnpackBits(const Tensor& mask, int64_t count) {
-  Tensor kept = at::empty({count}, at::kBool);
-  const uint8_t* bytes = mask.const_data_ptr<uint8_t>();
-  bool* bits = kept.mutable_data_ptr<bool>();
-  for (int64_t i = 0; i < count; ++i) bits[i] = (bytes[i / 8] >> (i % 8)) & 1;
-  return kept;
 }
 
 }  // namespace
@@ -90,9 +75,9 @@ OP(aclnnMultinomial,
      at::multinomial_out(out, self, samples, replacement, Random(seed, offset));
    })
 OP(aclnnDropoutGenMaskV2, [](Ints shape, double p, uint64_t seed, uint64_t offset, ScalarType, Tensor mask) {
-  PackBits(at::empty(shape, at::kBool).bernoulli_(1 - p, Random(seed, offset)), mask);
+  twin::PackBits(at::empty(shape, at::kBool).bernoulli_(1 - p, Random(seed, offset)), mask);
 })
 OP(aclnnDropoutDoMask, [](Tensor self, Tensor mask, double p, Tensor out) {
-  const Tensor kept = UnpackBits(mask, self.numel()).view(self.sizes());
+  const Tensor kept = twin::UnpackBits(mask, 0, self.numel()).view(self.sizes());
   out.copy_(p == 1 ? at::zeros_like(self) : at::where(kept, self / (1 - p), 0));
 })

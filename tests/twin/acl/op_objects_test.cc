@@ -103,6 +103,28 @@ TEST_F(OpObjectsTest, CompileOptionsAreKept) {
   EXPECT_REFUSED(aclGetCompileopt(ACL_OP_JIT_COMPILE, value, 3), ACL_ERROR_INVALID_PARAM, "longer than 3");
 }
 
+// Who goes on after the refusal must not read what nothing has computed.
+TEST_F(OpObjectsTest, AStreamFailsWithTheOperatorItWasGiven) {
+  aclrtStream stream = nullptr;
+  ASSERT_OK(aclrtCreateStream(&stream));
+  void* memory = nullptr;
+  ASSERT_OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  std::memset(memory, 1, 64);
+  EXPECT_OK(aclrtMemsetAsync(memory, 64, 2, 64, stream));
+  EXPECT_REFUSED(aclopCompileAndExecuteV2("Conv2D", 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr,
+                                          ACL_ENGINE_SYS, ACL_COMPILE_SYS, nullptr, stream),
+                 ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
+  EXPECT_REFUSED(aclrtSynchronizeStream(stream), ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
+  char copy[64] = {};
+  EXPECT_REFUSED(aclrtMemcpyAsync(copy, 64, memory, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream),
+                 ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
+  EXPECT_REFUSED(aclrtSynchronizeDevice(), ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
+  EXPECT_EQ(static_cast<char*>(memory)[63], 2);  // what stood before it has run
+  EXPECT_OK(aclrtDestroyStream(stream));
+  EXPECT_OK(aclrtSynchronizeDevice());
+  EXPECT_OK(aclrtFree(memory));
+}
+
 TEST_F(OpObjectsTest, HalfPrecisionRoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<aclFloat16>(bits);

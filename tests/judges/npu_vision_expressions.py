@@ -1,0 +1,99 @@
+"""Convolution, pooling, batch and group norm, interpolation, bags of embeddings, QR and singular values, recurrent layers:
+pairs for npu_operators_test (see npu_expressions). Where only the NPU has an operator, what it means stands beside it."""
+
+# big is [2, 3, 4, 5], cube [3, 4, 6], cube2 [3, 6, 5]
+TWO = "w2 = torch.stack([cube2[:, :2, :2], cube2[:, 2:4, 1:3]]); "  # [2, 3, 2, 2]
+THREE = "x3 = big.unsqueeze(1); w3 = big[:, :2, :2, :2].unsqueeze(1); "  # [2, 1, 3, 4, 5] and [2, 1, 2, 2, 2]
+CONVOLUTION = [
+    "w1 = cube2[:, :4, :3]; F.conv1d(cube, w1, row[:3], padding=1)",
+    "w1 = cube2[:, :4, :3]; gradients(lambda x, w, b: F.conv1d(x, w, b, stride=2), cube, w1, row[:3])",
+    TWO + "F.conv2d(big, w2)", TWO + "F.conv2d(big, w2, row[:2], stride=(2, 1), padding=(1, 2), dilation=(2, 1))",
+    TWO + "F.conv2d(big[0], w2)", TWO + "F.conv2d(big.half(), w2.half())", TWO + "F.conv2d(big.bfloat16(), w2.bfloat16())",
+    TWO + "gradients(lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1), big, w2, row[:2])",
+    TWO + "gradients(lambda x, w: F.conv2d(x, w), big, w2)", TWO + "gradients(lambda w: F.conv2d(big, w), w2)",
+    "F.conv2d(big, cube[:, :2, :2].unsqueeze(1), groups=3)",
+    "gradients(lambda x, w: F.conv2d(x, w, groups=3), big, cube[:, :2, :2].unsqueeze(1))",
+    TWO + "F.conv_transpose2d(big, w2.transpose(0, 1), row[:2], stride=2, output_padding=1)",
+    TWO + "gradients(lambda x, w: F.conv_transpose2d(x, w, padding=1), big, w2.transpose(0, 1))",
+    THREE + "F.conv3d(x3, w3, row[:2], padding=1)", THREE + "gradients(lambda x, w: F.conv3d(x, w), x3, w3)"]
+
+POOLING = [f"{call}; f(big)" for call in (
+    "f = lambda x: F.avg_pool2d(x, 2)", "f = lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)",
+    "f = lambda x: F.avg_pool2d(x, 2, divisor_override=3)", "f = lambda x: F.avg_pool3d(x, 2)",
+    "f = lambda x: F.avg_pool3d(x, 2, 1, 1, divisor_override=5)", "f = lambda x: F.max_pool2d(x, 2)",
+    "f = lambda x: F.max_pool2d(x, 3, 1, 1)", "f = lambda x: F.max_pool2d(x[0], 2, 1, 0, 2)",
+    "f = lambda x: F.max_pool3d(x, 2, 1)", "f = lambda x: F.adaptive_avg_pool2d(x, (2, 3))",
+    "f = lambda x: F.adaptive_avg_pool2d(x, 1)", "f = lambda x: F.adaptive_avg_pool3d(x, 2)",
+    "f = lambda x: F.adaptive_max_pool2d(x, (3, 2))", "f = lambda x: F.adaptive_max_pool3d(x, (2, 2, 3))",
+    "f = lambda x: F.avg_pool1d(x[0], 2)", "f = lambda x: F.max_pool1d(x[0], 3, 1)")]
+POOLING += [expression.replace("; f(big)", "; gradients(f, big)") for expression in POOLING]
+
+RUNNING = "mean = row[:3].clone(); var = p[0, :3].clone(); "
+NORMS = [
+    "F.batch_norm(big, None, None, training=True)",
+    RUNNING + "y = F.batch_norm(big, mean, var, row[3:], row[:3], True, 0.3); y, mean, var",
+    RUNNING + "F.batch_norm(big, mean, var, row[3:], row[:3], False)",
+    RUNNING + "F.batch_norm(big.half(), mean, var, row[3:], row[:3], True)",
+    "gradients(lambda x, w, b: F.batch_norm(x, None, None, w, b, True), big, row[3:], row[:3])",
+    RUNNING + "gradients(lambda x, w, b: F.batch_norm(x, mean, var, w, b, False), big, row[3:], row[:3])",
+    "l = torch.nn.BatchNorm1d(6).to(device); l(a), l.running_mean, l.running_var",
+    "F.group_norm(cube, 2)", "F.group_norm(cube, 4, row[:4], row[2:])", "F.instance_norm(big)",
+    "gradients(lambda x, w, b: F.group_norm(x, 2, w, b), cube, row[:4], row[2:])"]
+
+SCALES = [f"f = lambda x: F.interpolate(x, {size}, mode='{mode}'{corners}); " + call for mode, x, sizes, corner_modes in (
+    ("nearest", "cube", ("9", "scale_factor=1.7"), ("",)), ("nearest-exact", "cube", ("9", "scale_factor=0.5"), ("",)),
+    ("linear", "cube", ("9", "scale_factor=2"), ("", ", align_corners=True")),
+    ("nearest", "big", ("(7, 6)", "scale_factor=(1.6, 2)"), ("",)),
+    ("nearest-exact", "big", ("(7, 6)", "scale_factor=(0.5, 2)"), ("",)),
+    ("bilinear", "big", ("(7, 6)", "scale_factor=1.5"), ("", ", align_corners=True")),
+    ("bicubic", "big", ("(7, 6)", "scale_factor=2"), ("", ", align_corners=True")),
+    ("nearest", "big.unsqueeze(0)", ("(3, 5, 7)", "scale_factor=2"), ("",)),
+    ("trilinear", "big.unsqueeze(0)", ("(5, 3, 7)", "scale_factor=2"), ("", ", align_corners=True")))
+    for size in sizes for corners in corner_modes for call in (f"f({x})", f"gradients(f, {x})")]
+
+BAGS = [f"F.embedding_bag({given}, mode='{mode}')" for mode in ("sum", "mean", "max") for given in (
+    "where, a", "rows, a, torch.tensor([0, 2], device=device)",
+    "torch.tensor([3, 1, 1, 0], device=device), a, torch.tensor([0, 3], device=device)")]
+DECOMPOSITIONS = ["torch.linalg.qr(a)", "torch.linalg.qr(a.t(), mode='complete')", "torch.linalg.qr(cube)",
+                  "torch.linalg.qr(cube2, mode='r')[1]", "gradients(lambda x: torch.linalg.qr(x)[1], cube2)",
+                  "torch.linalg.svd(cube)[1]", "u, s, v = torch.linalg.svd(a, full_matrices=False); u * s @ v",
+                  "u, s, v = torch.linalg.svd(a); u * s @ v[:4]", "torch.linalg.svdvals(a)",
+                  "gradients(lambda x: torch.linalg.svd(x, full_matrices=False)[1], cube2)"]
+# The weights are drawn on the CPU, for both the same; cube is [steps, batch, size].
+LAYERS = [f"torch.manual_seed(3); l = torch.nn.{layer}.to(device); " + call for layer in (
+    "LSTM(6, 5)", "LSTM(6, 5, 2, bias=False)", "LSTM(6, 4, bidirectional=True)", "GRU(6, 5)", "GRU(6, 5, 2)",
+    "GRU(6, 4, bidirectional=True)")
+    for call in ("l(cube)", "gradients(lambda x: l(x)[0], cube)",
+                 "(l(cube)[0] ** 2).sum().backward(); [p.grad for p in l.parameters()]")]
+LAYERS += ["torch.manual_seed(3); l = torch.nn.LSTM(6, 5).to(device); l(cube, (b[None, :, :5], a[None, :, :5]))"]
+
+# The pieces of a batch norm over several ranks, two of them here: [0] and [1] of big.
+CHANNELS = "x = big - 0.3; m = x.mean((0, 2, 3)); s = (x.var((0, 2, 3), unbiased=False) + 1e-5).rsqrt(); g = big * 2 + 1; "
+PARTS = ("parts = [big[:1], big[1:]]; ms = torch.stack([t.mean((0, 2, 3)) for t in parts]); "
+         "vs = torch.stack([t.var((0, 2, 3), unbiased=False) for t in parts]); ")
+WIDE = "wide = lambda t: t.view(1, 3, 1, 1); c = lambda t: t.sum((0, 2, 3)); "
+RANKS = [(CHANNELS + npu, CHANNELS + WIDE + cpu) for npu, cpu in [
+    ("torch.batch_norm_stats(x, 1e-5)", "m, s"),
+    ("torch.batch_norm_elemt(x, row[:3], row[3:], m, s, 1e-5)", "(x - wide(m)) * wide(s * row[:3]) + wide(row[3:])"),
+    ("torch.batch_norm_backward_reduce(g, x, m, s, row[:3], True, True, True)",
+     "c(g), c(g * (x - wide(m))), c(g * (x - wide(m))) * s, c(g)"),
+    ("torch.batch_norm_backward_elemt(g, x, m, s, row[:3], row[3:], row[1:4], torch.tensor([30, 10], device=device, "
+     "dtype=torch.int32))",
+     "(g - wide(row[3:]) / 40 - (x - wide(m)) * wide(s * s * row[1:4]) / 40) * wide(s * row[:3])")]]
+RANKS += [(f"{PARTS}{RUNNING}y = torch.batch_norm_gather_stats_with_counts(big, ms, (vs + 1e-5).rsqrt(), mean, var, 0.3, "
+           "1e-5, torch.tensor([20.0, 20.0], device=device)); y, mean, var",
+           f"{PARTS}{RUNNING}F.batch_norm(big, mean, var, training=True, momentum=0.3); y = (big.mean((0, 2, 3)), "
+           "(big.var((0, 2, 3), unbiased=False) + 1e-5).rsqrt()); y, mean, var")]
+
+# torch_npu's SyncBatchNorm gathers sums instead.
+SUMS = "sums = torch.stack([t.sum((0, 2, 3)) for t in parts]); squares = torch.stack([(t * t).sum((0, 2, 3)) for t in parts]); "
+RANKS += [("torch_npu.batch_norm_reduce(big, 1e-5)", "big.sum((0, 2, 3)), (big * big).sum((0, 2, 3))"),
+          (f"{PARTS}{SUMS}{RUNNING}y = torch_npu.batch_norm_gather_stats_update(big, sums, squares, mean, var, 0.3, 1e-5, "
+           "torch.tensor([20.0, 20.0], device=device)); y, mean, var",
+           f"{RUNNING}F.batch_norm(big, mean, var, training=True, momentum=0.3); y = (big.mean((0, 2, 3)), "
+           "(big.var((0, 2, 3), unbiased=False) + 1e-5).rsqrt()); y, mean, var")]
+
+# By default the wheel takes these through further operators by name, which the twin does not have.
+PLAIN_FORMATS_ONLY = {e for e in CONVOLUTION + LAYERS if "GRU" in e or "half()" in e or "lambda x, w, b:" in e}
+SAME = [e for e in CONVOLUTION + POOLING + NORMS + SCALES + BAGS + DECOMPOSITIONS + LAYERS if e not in PLAIN_FORMATS_ONLY]
+VISION = [(expression, expression) for expression in SAME] + RANKS

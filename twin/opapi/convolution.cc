@@ -1,0 +1,110 @@
+// Convolutions of one to three dims, plain and transposed, and their adjoints: as aclnn functions, and by the
+// older names that the torch_npu wheel uses unless torch.npu.config.allow_internal_format is False. An
+// internal format is no other order of elements here, so that turning one into another is a copy.
+#include <ATen/ATen.h>
+
+#include "twin/opapi/named.h"
+#include "twin/opapi/operator.h"
+
+TWIN_OPERATOR_WORDS
+
+OP(aclnnConvolution,
+   [](Tensor input, Tensor weight, Optional<Tensor> bias, Ints stride, Ints padding, Ints dilation,
+      bool transposed, Ints output_padding, int64_t groups, Tensor out, int8_t) {
+     out.copy_(
+         at::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups));
+   })
+OP(aclnnConvolutionBackward,
+   [](Tensor grad, Tensor input, Tensor weight, Optional<Ints> bias_sizes, Ints stride, Ints padding,
+      Ints dilation, bool transposed, Ints output_padding, int64_t groups, Bools mask, int8_t,
+      Optional<Tensor> grad_input, Optional<Tensor> grad_weight, Optional<Tensor> grad_bias) {
+     const std::array<bool, 3> wanted = {mask.at(0) != 0, mask.at(1) != 0, mask.at(2) != 0};
+     const at::OptionalIntArrayRef sizes = bias_sizes ? at::OptionalIntArrayRef(*bias_sizes) : std::nullopt;
+     const auto [input_part, weight_part, bias_part] = at::convolution_backward(
+         grad, input, weight, sizes, stride, padding, dilation, transposed, output_padding, groups, wanted);
+     if (wanted[0]) grad_input.value().copy_(input_part);
+     if (wanted[1]) grad_weight.value().copy_(weight_part);
+     if (wanted[2]) grad_bias.value().copy_(bias_part);
+   })
+
+namespace {
+
+using twin::Attribute;
+using twin::Named;
+using twin::NamedCall;
+using twin::View;
+
+// Lists are [batch, channels, height, width]; paddings [top, bottom, left, right], where both of a dim are
+// the same.
+struct Window {
+  explicit Window(const NamedCall& call) : groups(Attribute<int64_t>(call, "groups")) {
+    const auto all_strides = Attribute<Ints>(call, "strides"),
+               all_dilations = Attribute<Ints>(call, "dilations"), pads = Attribute<Ints>(call, "pads");
+    TORCH_CHECK(all_strides.size() == 4 && all_dilations.size() == 4 && pads.size() == 4 &&
+                    pads[0] == pads[1] && pads[2] == pads[3],
+                "a window with strides ", all_strides, ", dilations ", all_dilations, ", pads ", pads,
+                " is not computed by the CANN twin");
+    stride = {all_strides[2], all_strides[3]};
+    dilation = {all_dilations[2], all_dilations[3]};
+    padding = {pads[0], pads[2]};
+  }
+  Ints stride, padding, dilation;
+  int64_t groups;
+};
+
+std::optional<Tensor> Bias(const NamedCall& call, size_t index) {
+  if (call.inputs.size() <= index || call.inputs[index].data == nullptr) return std::nullopt;
+  return View(call.inputs[index]);
+}
+
+void Conv2d(const NamedCall& call) {
+  const Window w(call);
+  View(call.outputs.at(0))
+      .copy_(at::conv2d(View(call.inputs.at(0)), View(call.inputs.at(1)), Bias(call, 2), w.stride, w.padding,
+                        w.dilation, w.groups));
+}
+const Named conv2d("Conv2D", &twin::RunNamed<Conv2d>);
+
+// The adjoint with respect to the input or to the filter. The first of a pair's unused tensors gives its
+// shape only.
+void Backprop(const NamedCall& call, const Tensor& input, const Tensor& filter, const Tensor& grad,
+              size_t wanted) {
+  const Window w(call);
+  const auto [of_input, of_filter, of_bias] =
+      at::convolution_backward(grad, input, filter, std::nullopt, w.stride, w.padding, w.dilation, false,
+                               {0, 0}, w.groups, {wanted == 0, wanted == 1, false});
+  View(call.outputs.at(0)).copy_(wanted == 0 ? of_input : of_filter);
+}
+// Of the input's shape (a list), the filter and the result's gradient.
+void Conv2dBackpropInput(const NamedCall& call) {
+  const Tensor filter = View(call.inputs.at(1));
+  Backprop(call, at::empty(call.outputs.at(0).dims, filter.options()), filter, View(call.inputs.at(2)), 0);
+}
+const Named conv2d_backprop_input("Conv2DBackpropInput", &twin::RunNamed<Conv2dBackpropInput>);
+// Of the input, the filter's shape and the result's gradient.
+void Conv2dBackpropFilter(const NamedCall& call) {
+  const Tensor input = View(call.inputs.at(0));
+  Backprop(call, input, at::empty(call.outputs.at(0).dims, input.options()), View(call.inputs.at(2)), 1);
+}
+const Named conv2d_backprop_filter("Conv2DBackpropFilter", &twin::RunNamed<Conv2dBackpropFilter>);
+
+// Of the result's shape, the input, the filter and a bias.
+void Conv2dTranspose(const NamedCall& call) {
+  const Window w(call);
+  const Tensor input = View(call.inputs.at(1)), filter = View(call.inputs.at(2)),
+               out = View(call.outputs.at(0));
+  Ints output_padding;
+  for (int64_t dim = 0; dim < 2; ++dim) {
+    const int64_t reach = w.dilation[dim] * (filter.size(2 + dim) - 1) + 1;
+    output_padding.push_back(out.size(2 + dim) -
+                             ((input.size(2 + dim) - 1) * w.stride[dim] - 2 * w.padding[dim] + reach));
+  }
+  out.copy_(at::conv_transpose2d(input, filter, Bias(call, 3), w.stride, w.padding, output_padding, w.groups,
+                                 w.dilation));
+}
+const Named conv2d_transpose("Conv2DTranspose", &twin::RunNamed<Conv2dTranspose>);
+
+void CopyAcrossFormats(const NamedCall& call) { View(call.outputs.at(0)).copy_(View(call.inputs.at(0))); }
+const Named trans_data("TransData", &twin::RunNamed<CopyAcrossFormats>);
+
+}  // namespace

@@ -1,0 +1,43 @@
+// Decompositions of matrices and systems of equations: QR, singular values, triangular systems.
+#include <ATen/ATen.h>
+
+#include "twin/opapi/named.h"
+#include "twin/opapi/operator.h"
+
+TWIN_OPERATOR_WORDS
+
+OP(aclnnLinalgQr, [](Tensor self, int64_t mode, Tensor q, Tensor r) {
+  constexpr const char* kModes[] = {"reduced", "complete", "r"};
+  const auto [orthogonal, upper] = at::linalg_qr(self, kModes[mode]);
+  if (q.numel() > 0) q.copy_(orthogonal);
+  r.copy_(upper);
+})
+OP(aclnnTriangularSolve,
+   [](Tensor self, Tensor matrix, bool upper, bool transpose, bool unitriangular, Tensor out, Tensor kept) {
+     const auto [solution, ignored] = at::triangular_solve(self, matrix, upper, transpose, unitriangular);
+     out.copy_(solution);
+     kept.copy_(matrix);
+   })
+
+namespace {
+
+using twin::Attribute;
+using twin::Named;
+using twin::NamedCall;
+using twin::View;
+
+// Singular values, then U and V (not its transpose).
+void Svd(const NamedCall& call) {
+  const Tensor matrix = View(call.inputs.at(0));
+  if (!Attribute<bool>(call, "compute_uv")) {
+    View(call.outputs.at(0)).copy_(at::linalg_svdvals(matrix));
+    return;
+  }
+  const auto [u, values, vh] = at::linalg_svd(matrix, Attribute<bool>(call, "full_matrices"));
+  View(call.outputs.at(0)).copy_(values);
+  View(call.outputs.at(1)).copy_(u);
+  View(call.outputs.at(2)).copy_(vh.mH());
+}
+const Named svd("Svd", &twin::RunNamed<Svd>);
+
+}  // namespace
