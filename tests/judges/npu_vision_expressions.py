@@ -93,7 +93,9 @@ RANKS += [("torch_npu.batch_norm_reduce(big, 1e-5)", "big.sum((0, 2, 3)), (big *
            f"{RUNNING}F.batch_norm(big, mean, var, training=True, momentum=0.3); y = (big.mean((0, 2, 3)), "
            "(big.var((0, 2, 3), unbiased=False) + 1e-5).rsqrt()); y, mean, var")]
 
-# By default the wheel takes these through further operators by name, which the twin does not have.
-PLAIN_FORMATS_ONLY = {e for e in CONVOLUTION + LAYERS if "GRU" in e or "half()" in e or "lambda x, w, b:" in e}
-SAME = [e for e in CONVOLUTION + POOLING + NORMS + SCALES + BAGS + DECOMPOSITIONS + LAYERS if e not in PLAIN_FORMATS_ONLY]
-VISION = [(expression, expression) for expression in SAME] + RANKS
+# By default the wheel convolves by older names and gives a GRU's result in an internal format, which operators after it
+# then want by name. Once such formats are off, and they stay off, both take aclnn functions: these come last.
+PLAIN_FORMATS = "torch.npu.config.allow_internal_format = False; "
+SAME = CONVOLUTION + POOLING + NORMS + SCALES + BAGS + DECOMPOSITIONS + [e for e in LAYERS if "GRU" not in e]
+LAST = CONVOLUTION + [e for e in LAYERS if "GRU" in e]
+VISION = [(expression, expression) for expression in SAME] + RANKS + [(PLAIN_FORMATS + e, e) for e in LAST]

@@ -104,7 +104,21 @@ void Conv2dTranspose(const NamedCall& call) {
 }
 const Named conv2d_transpose("Conv2DTranspose", &twin::RunNamed<Conv2dTranspose>);
 
-void CopyAcrossFormats(const NamedCall& call) { View(call.outputs.at(0)).copy_(View(call.inputs.at(0))); }
+// The gradient of a bias: the sum over all dims but the channels'. Other sums the wheel asks for as aclnn
+// functions.
+void BiasGradient(const NamedCall& call) {
+  const Tensor grad = View(call.inputs.at(0)), out = View(call.outputs.at(0));
+  TORCH_CHECK(grad.dim() >= 2 && out.numel() == grad.size(1), "ReduceSum of ", grad.sizes(), " to ",
+              out.sizes(), " is not computed by the CANN twin");
+  out.copy_(grad.transpose(0, 1).flatten(1).sum(1, false, out.scalar_type()).view_as(out));
+}
+const Named bias_gradient("ReduceSum", &twin::RunNamed<BiasGradient>);
+
+void CopyAcrossFormats(const NamedCall& call) {
+  const Tensor out = View(call.outputs.at(0));
+  out.copy_(View(call.inputs.at(0)).view_as(out));
+}
 const Named trans_data("TransData", &twin::RunNamed<CopyAcrossFormats>);
+const Named identity("Identity", &twin::RunNamed<CopyAcrossFormats>);
 
 }  // namespace
