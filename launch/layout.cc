@@ -16,12 +16,12 @@ Config ConfigOf(const Arguments& arguments) {
   return ParseConfig("", "defaults", arguments.overrides());
 }
 
-Config ModelConfigOf(const Arguments& arguments) {
+Config ModelConfigOf(const Arguments& arguments, const std::string& adapters) {
   std::vector<std::string> said;
   if (!arguments.has(kRunFile)) said = {"tuning.kind=full", "tuning.dropout=0"};
-  if (arguments.has("adapters")) {
+  if (!adapters.empty()) {
     said.push_back("tuning.kind=lora");
-    said.push_back("tuning.adapters=" + JsonLine(arguments.value("adapters")));
+    said.push_back("tuning.adapters=" + JsonLine(adapters));
   }
   for (const std::string& text : arguments.overrides()) said.push_back(text);
   Config config = arguments.has(kRunFile) ? LoadConfig(arguments.value(kRunFile), said)

@@ -15,9 +15,9 @@ inline constexpr const char* kRunFile = "RUN.yaml";
 // The file where one is given, all defaults where none is; then --set.
 Config ConfigOf(const Arguments& arguments);
 
-// The same for commands that take --model and perhaps --adapters: model.path and tuning.adapters are these. Without a
-// run's file all parameters are trained and nothing is dropped, unless --set says otherwise.
-Config ModelConfigOf(const Arguments& arguments);
+// The same for commands that take --model, which is model.path, and perhaps an adapter, which is tuning.adapters. Without
+// a run's file all parameters are trained and nothing is dropped, unless --set says otherwise.
+Config ModelConfigOf(const Arguments& arguments, const std::string& adapters = "");
 
 // Of an option that names a file to write: asked before the work, so that nothing is lost to a name that is taken.
 void RefuseToOverwrite(const std::string& option, const std::string& path);

@@ -1,5 +1,5 @@
 // NCCL's functions as this provider calls them. The library is opened when the first communicator is made, so
-// that one rank needs none. Where NCCL's own header is there it is used, and a wrong signature does not compile;
+// that one rank needs none. Where NCCL's own header is whole it is used, and a wrong signature does not compile;
 // elsewhere the few names are declared here, which NCCL has kept since 2.10.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <string>
 
-#if __has_include(<nccl.h>)
+#if __has_include(<nccl.h>) && __has_include(<nv/target>)  // which NCCL's own wants, and not every package brings
 #include <nccl.h>
 #else
 extern "C" {
