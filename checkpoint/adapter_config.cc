@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 #include <utility>
+
+#include <re2/re2.h>
 
 #include "core/base/error.h"
 
@@ -24,12 +25,20 @@ AdapterModule Commonest(const AdapterPlan& plan) {
   return best;
 }
 
-bool Matches(const std::string& module, const std::string& pattern) {
-  const std::regex named("(.*\\.)?(" + pattern + ")");
+bool Matches(const std::string& module, const re2::RE2& names) {
   for (const std::string& name : {module, NameInTransformers(module)}) {
-    if (std::regex_match(name, named) || std::regex_match(name + ".weight", named)) return true;
+    if (RE2::FullMatch(name, names) || RE2::FullMatch(name + ".weight", names)) return true;
   }
   return false;
+}
+
+// A rank or an alpha: beyond this neither has a meaning, and a product would leave fp32.
+void CheckSize(const Json& value, const std::string& where, const std::string& key) {
+  constexpr double kMost = 1e30;
+  const double size = value.get<double>();
+  if (!(size > -kMost && size < kMost)) {
+    throw InputError(where, ": ", key, " is ", value.dump(), "; wanted a number that fp32 can hold");
+  }
 }
 
 }  // namespace
@@ -43,6 +52,8 @@ std::string NameInTransformers(std::string name) {
 AdapterConfig::AdapterConfig(const std::string& text, const std::string& where)
     : config_(ParseJson(text, where)) {
   Check(where);
+  ranks_ = Patterns("rank_pattern", where);
+  alphas_ = Patterns("alpha_pattern", where);
 }
 
 void AdapterConfig::Check(const std::string& where) const {
@@ -62,14 +73,33 @@ void AdapterConfig::Check(const std::string& where) const {
   for (const char* key : {"lora_alpha", "r"}) {
     if (!config_.contains(key) || !config_[key].is_number())
       throw InputError(where, ": ", key, " is missing");
+    CheckSize(config_[key], where, key);
   }
 }
 
-double AdapterConfig::Of(const char* patterns, const char* otherwise, const std::string& module) const {
-  if (config_.contains(patterns) && config_[patterns].is_object()) {
-    for (const auto& [pattern, value] : config_[patterns].items()) {
-      if (value.is_number() && Matches(module, pattern)) return value.get<double>();
+std::vector<AdapterConfig::Pattern> AdapterConfig::Patterns(const char* key, const std::string& where) const {
+  std::vector<Pattern> patterns;
+  if (!config_.contains(key) || config_[key].is_null()) return patterns;
+  if (!config_[key].is_object()) throw InputError(where, ": ", key, " is no object of patterns");
+  RE2::Options options;
+  options.set_log_errors(false);
+  for (const auto& [pattern, value] : config_[key].items()) {
+    if (!value.is_number()) throw InputError(where, ": ", key, " of '", pattern, "' is no number");
+    CheckSize(value, where, Concat(key, " of '", pattern, "'"));
+    auto names = std::make_shared<re2::RE2>("(.*\\.)?(" + pattern + ")", options);
+    if (!names->ok()) {
+      throw InputError(where, ": ", key, " has the pattern '", pattern.substr(0, 60),
+                       "', which is no regular expression that is read: ", names->error().substr(0, 120));
     }
+    patterns.push_back({std::move(names), value.get<double>()});
+  }
+  return patterns;
+}
+
+double AdapterConfig::Of(const std::vector<Pattern>& patterns, const char* otherwise,
+                         const std::string& module) const {
+  for (const Pattern& pattern : patterns) {
+    if (Matches(module, *pattern.names)) return pattern.value;
   }
   return config_[otherwise].get<double>();
 }

@@ -1,10 +1,16 @@
 // adapter_config.json as PEFT writes and reads it. What is not understood is refused, never left out.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/json.h"
 #include "core/plan/adapter.h"
+
+namespace re2 {
+class RE2;
+}
 
 namespace trireme {
 
@@ -25,9 +31,9 @@ class AdapterConfig {
 
   const Json& json() const { return config_; }
   // Patterns match the end of a module's name, as PEFT does, or of its weight's; in the files or in
-  // transformers.
-  double AlphaOf(const std::string& module) const { return Of("alpha_pattern", "lora_alpha", module); }
-  double RankOf(const std::string& module) const { return Of("rank_pattern", "r", module); }
+  // transformers. They are regular expressions of a file that anybody may have written: matched in linear time.
+  double AlphaOf(const std::string& module) const { return Of(alphas_, "lora_alpha", module); }
+  double RankOf(const std::string& module) const { return Of(ranks_, "r", module); }
   bool rslora() const { return Is("use_rslora"); }
   // Whether a trained embedding stays the head's weight, too.
   bool ties() const { return Is("ensure_weight_tying"); }
@@ -37,9 +43,15 @@ class AdapterConfig {
  private:
   bool Is(const char* key) const { return config_.contains(key) && config_[key] == true; }
   void Check(const std::string& where) const;
-  double Of(const char* patterns, const char* otherwise, const std::string& module) const;
+  struct Pattern {
+    std::shared_ptr<const re2::RE2> names;
+    double value = 0;
+  };
+  std::vector<Pattern> Patterns(const char* key, const std::string& where) const;
+  double Of(const std::vector<Pattern>& patterns, const char* otherwise, const std::string& module) const;
 
   Json config_;
+  std::vector<Pattern> ranks_, alphas_;
 };
 
 // The plan's config; `base` is the model it is for.

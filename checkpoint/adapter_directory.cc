@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 #include <tuple>
 #include <utility>
+
+#include <re2/re2.h>
 
 #include "checkpoint/elements.h"
 #include "checkpoint/manifest.h"
@@ -58,7 +59,7 @@ AdapterDirectory::AdapterDirectory(const std::filesystem::path& directory, const
 }
 
 void AdapterDirectory::ReadFile() {
-  static const std::regex of_experts(R"((.*\.experts)(\.base_layer)?\.lora_([AB])\.weight)");
+  static const RE2 of_experts(R"((.*\.experts)(\.base_layer)?\.lora_([AB])\.weight)");
   std::map<std::string, FusedExperts> fused;
   for (const auto& [name, view] : file_->tensors()) {
     if (!name.starts_with(kPrefix)) {
@@ -70,10 +71,10 @@ void AdapterDirectory::ReadFile() {
     std::string plain = name.substr(kPrefix.size());
     const size_t block = plain.find(".mlp.");
     if (block != std::string::npos) plain.replace(block + 1, 3, experts_.block);
-    std::smatch match;
-    if (std::regex_match(plain, match, of_experts)) {
-      FusedExperts& layer = fused[match[1].str()];
-      (match[3] == "A" ? layer.a : layer.b)[match[2].matched] = view;
+    std::string stem, inner, matrix;
+    if (RE2::FullMatch(plain, of_experts, &stem, &inner, &matrix)) {
+      FusedExperts& layer = fused[stem];
+      (matrix == "A" ? layer.a : layer.b)[!inner.empty()] = view;
     } else {
       Take(plain, view);
     }

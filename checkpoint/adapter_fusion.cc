@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <regex>
 #include <set>
 #include <utility>
+
+#include <re2/re2.h>
 
 #include "checkpoint/elements.h"
 #include "core/base/error.h"
@@ -26,13 +27,13 @@ struct Projection {
 using Layer = std::map<std::string, Projection>;  // by word
 
 std::map<std::string, Layer> ExpertLayers(const AdapterPlan& plan) {
-  static const std::regex of_expert(R"((.*\.experts)\.(\d+)\.(\w+))");
+  static const RE2 of_expert(R"((.*\.experts)\.\d+\.(\w+))");
   std::map<std::string, Layer> layers;
   for (const auto& [name, module] : plan.modules) {
-    std::smatch match;
-    if (!std::regex_match(name, match, of_expert)) continue;
-    Projection& projection = layers[match[1].str()][match[3].str()];
-    projection = {match[1].str(), match[3].str(), projection.experts + 1, module};
+    std::string stem, word;
+    if (!RE2::FullMatch(name, of_expert, &stem, &word)) continue;
+    Projection& projection = layers[stem][word];
+    projection = {stem, word, projection.experts + 1, module};
   }
   return layers;
 }

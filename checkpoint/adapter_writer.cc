@@ -26,6 +26,11 @@ class Tensors {
     const auto count = static_cast<size_t>(Elements(shape));
     std::vector<std::byte>& memory = memory_.emplace_back(count * static_cast<size_t>(ByteSize(wanted)));
     Convert(dtype, data, wanted, memory.data(), count);
+    const int64_t lost = CountNotFinite(wanted, memory.data(), count) - CountNotFinite(dtype, data, count);
+    if (lost > 0) {
+      throw InputError("tensor '", kAdapterPrefix, name, "': ", lost, " of ", count, " elements are not finite in ",
+                       trireme::Name(wanted), "; write another --dtype, such as bf16");
+    }
     tensors_.push_back({kAdapterPrefix + name, wanted, shape, memory.data()});
   }
   std::vector<TensorToWrite> Take() { return std::move(tensors_); }

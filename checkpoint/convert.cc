@@ -71,7 +71,8 @@ std::vector<bool> MyShare(const std::vector<PlannedTensor>& tensors, const Crew&
   return mine;
 }
 
-// The tensor's elements as they are to be written: its own bytes, or changed ones in memory of its own.
+// The tensor's elements as they are to be written: its own bytes, or changed ones in memory of its own. A change
+// that makes numbers infinite is refused, by all ranks together when they have come that far.
 class Prepared {
  public:
   explicit Prepared(const ConvertOptions& options) : change_(options.change) {}
@@ -82,18 +83,29 @@ class Prepared {
     const bool changed = change_ != nullptr && change_->Changes(tensor.name);
     if (view.dtype == tensor.dtype && !changed) return view.bytes.data();
     memory_.resize(tensor.bytes());
-    if (!changed) {
+    if (changed) {
+      wide_.resize(count);
+      Convert(view.dtype, view.bytes.data(), DType::kFp32, wide_.data(), count);
+      change_->Apply(tensor.name, wide_);
+      Convert(DType::kFp32, wide_.data(), tensor.dtype, memory_.data(), count);
+    } else {
       Convert(view.dtype, view.bytes.data(), tensor.dtype, memory_.data(), count);
-      return memory_.data();
     }
-    wide_.resize(count);
-    Convert(view.dtype, view.bytes.data(), DType::kFp32, wide_.data(), count);
-    change_->Apply(tensor.name, wide_);
-    Convert(DType::kFp32, wide_.data(), tensor.dtype, memory_.data(), count);
+    const int64_t lost = CountNotFinite(tensor.dtype, memory_.data(), count) -
+                         CountNotFinite(view.dtype, view.bytes.data(), count);
+    if (lost > 0 && !refusal_) {
+      refusal_ = Concat(source.FileOf(tensor.name).string(), ": tensor '", tensor.name, "': ", lost, " of ", count,
+                        " elements are not finite in ", Name(tensor.dtype),
+                        changed ? " with the adapter merged into them; is its lora_alpha right?"
+                                : "; write another --dtype, such as bf16");
+    }
     return memory_.data();
   }
 
+  const std::optional<std::string>& refusal() const { return refusal_; }
+
  private:
+  std::optional<std::string> refusal_;
   const TensorChange* change_;
   std::vector<std::byte> memory_;
   std::vector<float> wide_;
@@ -139,7 +151,7 @@ void WriteShard(const HfDirectory& source, const PlannedShard& shard, const std:
   const SharedFile file(part / shard.file);
   if (first_rank) file.Write(0, shard.header.data(), shard.header.size());
   for (size_t i = 0; i < shard.tensors.size(); ++i) {
-    if (!mine[i]) continue;
+    if (!mine[i] || prepared.refusal()) continue;
     const PlannedTensor& tensor = shard.tensors[i];
     file.Write(tensor.offset, prepared.Elements(source, tensor), tensor.bytes());
     source.Release(tensor.name);
@@ -151,6 +163,22 @@ void WriteShard(const HfDirectory& source, const PlannedShard& shard, const std:
 void Prepare(const std::filesystem::path& target, const ConvertOptions& options, const Crew& crew) {
   if (crew.rank == 0) BeginAside(target, options.replace);
   crew.barrier();
+}
+
+// Behind the last write of all ranks. What one of them refuses, all refuse, and nothing stays aside.
+void AgreeOnRefusal(const std::filesystem::path& part, const std::optional<std::string>& mine, const Crew& crew) {
+  const auto note = [&](int rank) { return part / Concat("refused-", rank); };
+  if (mine) WriteWholeFile(note(crew.rank), *mine);
+  crew.barrier();
+  std::optional<std::string> first;
+  for (int rank = 0; rank < crew.size && !first; ++rank) {
+    if (PathExists(note(rank))) first = ReadTextFile(note(rank).string());
+  }
+  crew.barrier();  // all have looked
+  if (!first) return;
+  if (crew.rank == 0) RemoveAll(part);
+  crew.barrier();
+  throw InputError(*first);
 }
 
 bool HasExperts(const std::string& model_config, const std::string& where) {
@@ -165,8 +193,13 @@ void ExportAdapter(const HfDirectory& source, const std::filesystem::path& targe
   Prepare(target, options, crew);
   if (crew.rank == 0) {
     const bool experts = HasExperts(source.store()->manifest().model_config(), source.path().string());
-    WriteAdapter(AdapterDirectory(source.path()), PartOf(target),
-                 {.dtype = options.dtype, .fuse_experts = experts && !options.experts_apart});
+    try {
+      WriteAdapter(AdapterDirectory(source.path()), PartOf(target),
+                   {.dtype = options.dtype, .fuse_experts = experts && !options.experts_apart});
+    } catch (const Error&) {
+      RemoveAll(PartOf(target));
+      throw;
+    }
     Publish(target);
   }
   crew.barrier();
@@ -185,7 +218,7 @@ void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& t
   for (const PlannedShard& shard : shards) {
     WriteShard(source, shard, part, MyShare(shard.tensors, crew), crew.rank == 0, prepared);
   }
-  crew.barrier();
+  AgreeOnRefusal(part, prepared.refusal(), crew);
   if (crew.rank == 0) {
     if (shards.size() > 1) WriteWholeFile(part / "model.safetensors.index.json", ShardIndex(shards));
     CarryFiles(source.path(), part, CommonType(tensors));
@@ -208,7 +241,7 @@ void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& ta
   RankFileWriter file(target, crew.rank);
   Prepared prepared(options);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!mine[i]) continue;
+    if (!mine[i] || prepared.refusal()) continue;
     const PlannedTensor& tensor = tensors[i];
     file.Write({.key = "weights/" + tensor.name,
                 .dtype = tensor.dtype,
@@ -219,7 +252,7 @@ void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& ta
     source.Release(tensor.name);
   }
   file.Close();
-  crew.barrier();
+  AgreeOnRefusal(PartOf(target), prepared.refusal(), crew);
   if (crew.rank == 0) {
     CarryFiles(source.path(), PartOf(target), CommonType(tensors));
     checkpoint::Manifest header;

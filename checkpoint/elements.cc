@@ -94,6 +94,15 @@ Run FindRun(DType from, DType to) {
   }
 }
 
+// Elements whose exponent has only ones.
+template <typename Bits>
+int64_t CountFullExponents(const void* data, size_t count, Bits exponent) {
+  const auto* bits = static_cast<const Bits*>(data);
+  int64_t found = 0;
+  for (size_t i = 0; i < count; ++i) found += (bits[i] & exponent) == exponent;
+  return found;
+}
+
 // One element at a time: for boxes whose last dim is not contiguous, such as a transposed weight.
 void CopyElements(int64_t count, const ConstPlace& source, int64_t source_stride, const Place& target,
                   int64_t target_stride) {
@@ -132,6 +141,21 @@ void Convert(DType from, const void* source, DType to, void* target, size_t coun
   const Run run = FindRun(from, to);
   if (run == nullptr) throw InputError("elements of ", Name(from), " are not converted to ", Name(to));
   run(source, target, count);
+}
+
+int64_t CountNotFinite(DType dtype, const void* data, size_t count) {
+  switch (dtype) {
+    case DType::kFp64:
+      return CountFullExponents<uint64_t>(data, count, 0x7ff0000000000000);
+    case DType::kFp32:
+      return CountFullExponents<uint32_t>(data, count, 0x7f800000);
+    case DType::kBf16:
+      return CountFullExponents<uint16_t>(data, count, 0x7f80);
+    case DType::kFp16:
+      return CountFullExponents<uint16_t>(data, count, 0x7c00);
+    default:
+      return 0;
+  }
 }
 
 bool IsContiguous(const Shape& extent, const Shape& strides) {

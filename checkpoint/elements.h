@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "core/plan/box.h"
 #include "core/plan/dtype.h"
@@ -14,6 +15,9 @@ bool CanConvert(DType from, DType to);
 
 // `count` elements that lie one after the other.
 void Convert(DType from, const void* source, DType to, void* target, size_t count);
+
+// How many of `count` elements are infinite or no number; 0 for types that are no floats.
+int64_t CountNotFinite(DType dtype, const void* data, size_t count);
 
 // Where a box lies: its first element, and how far apart, in elements, neighbours along each dim are.
 struct Place {

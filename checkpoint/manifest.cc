@@ -2,12 +2,20 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "checkpoint/crc32c.h"
+#include "checkpoint/run_checkpoints.h"
 #include "checkpoint/whole_file.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/log.h"
 #include "core/plan/dtype.h"
 
 namespace trireme {
@@ -19,25 +27,84 @@ std::string Numbered(int rank, const char* ending) {
   return name;
 }
 
+// The manifest's last field, crc32c: its tag (number 15, four bytes) and the value, little-endian.
+constexpr char kDigestTag = 15 << 3 | 5;
+constexpr size_t kDigestBytes = 5;
+
+std::string DigestField(const std::string& body) {
+  const uint32_t crc = Crc32c(body.data(), body.size());
+  std::string field(1, kDigestTag);
+  for (int shift = 0; shift < 32; shift += 8) field += static_cast<char>(crc >> shift & 255);
+  return field;
+}
+
+// As the first bytes say: the field comes first, and a damaged length later on may make a parser meet it again.
+uint32_t FormatOf(const std::string& text) {
+  constexpr char kFormatTag = 1 << 3;
+  return text.size() >= 2 && text[0] == kFormatTag && text[1] > 0 ? static_cast<uint32_t>(text[1]) : 0;
+}
+
+void CheckDigest(const std::string& text, const std::filesystem::path& file) {
+  const size_t body = text.size() - std::min(text.size(), kDigestBytes);
+  if (text.substr(body) == DigestField(text.substr(0, body))) return;
+  throw InputError(file.string(),
+                   ": does not match its digest; the manifest is damaged; resume from another checkpoint");
+}
+
+// Every rank reads it, some several times: rank 0 says it once.
+void WarnOfNoDigest(const std::filesystem::path& file) {
+  static std::mutex mutex;
+  static std::set<std::string> warned;
+  const std::string rank = LogRankPrefix();
+  const std::lock_guard lock(mutex);
+  if ((!rank.empty() && rank != "[rank 0] ") || !warned.insert(file.string()).second) return;
+  TRIREME_LOG(WARNING) << file.string() << ": format 1 has no digest over the manifest, so damage in it may go "
+                       << "unseen; checkpoints that are written now have one";
+}
+
+void CheckStep(const checkpoint::Manifest& manifest, const std::filesystem::path& directory) {
+  const std::filesystem::path plain = directory.has_filename() ? directory : directory.parent_path();
+  const std::optional<int64_t> named = StepOfName(plain.filename().string());
+  if (!named || !manifest.has_progress() || manifest.progress().step() == *named) return;
+  throw InputError(directory.string(), ": its manifest says step ", manifest.progress().step(),
+                   ", its name step ", *named, "; give it its name back, or resume from another checkpoint");
+}
+
+void CheckKeysDiffer(const checkpoint::Manifest& manifest, const std::string& where) {
+  std::set<std::string_view> keys;
+  for (const checkpoint::Tensor& tensor : manifest.tensors()) {
+    if (!keys.insert(tensor.key()).second) throw InputError(where, ": has the tensor '", tensor.key(), "' twice");
+  }
+}
+
 void CheckFiles(const checkpoint::Manifest& manifest, const std::filesystem::path& directory) {
   for (const checkpoint::File& file : manifest.files()) {
     const std::filesystem::path path = directory / file.name();
+    if (file.name().find('/') != std::string::npos) {
+      throw InputError((directory / kManifestFile).string(), ": names a file outside of its directory: ",
+                       file.name());
+    }
     std::error_code error;
     const uint64_t bytes = std::filesystem::file_size(path, error);
     if (error) {
       throw InputError(path.string(), ": a file of the checkpoint is missing: ", error.message(),
-                       "; copy it back or go on from another checkpoint");
+                       "; copy it back or resume from another checkpoint");
     }
     if (bytes != file.bytes()) {
       throw InputError(path.string(), ": has ", bytes, " bytes, the manifest says ", file.bytes(),
-                       "; the file is damaged; go on from another checkpoint");
+                       "; the file is damaged; resume from another checkpoint");
     }
   }
 }
 
 void CheckPieces(const checkpoint::Tensor& tensor, const checkpoint::Manifest& manifest,
                  const std::string& where) {
-  const int64_t element_bytes = ByteSize(DTypeFromName(tensor.dtype()));
+  int64_t element_bytes = 0;
+  try {
+    element_bytes = ByteSize(DTypeFromName(tensor.dtype()));
+  } catch (const Error& error) {
+    throw InputError(where, ": ", tensor.key(), ": ", error.what());
+  }
   for (const checkpoint::Piece& piece : tensor.pieces()) {
     const bool known = piece.file() < static_cast<uint32_t>(manifest.files_size());
     const uint64_t file_bytes = known ? manifest.files(static_cast<int>(piece.file())).bytes() : 0;
@@ -77,6 +144,19 @@ Shape ShapeOf(const checkpoint::Tensor& tensor) { return {tensor.shape().begin()
 
 std::string DatasetOf(const std::string& key, const Box& box) { return "/" + key + ToText(box); }
 
+std::vector<ByteRange> PiecesIn(const checkpoint::Manifest& manifest, uint32_t file) {
+  std::vector<ByteRange> ranges;
+  for (const checkpoint::Tensor& tensor : manifest.tensors()) {
+    const int64_t element_bytes = ByteSize(DTypeFromName(tensor.dtype()));
+    for (const checkpoint::Piece& piece : tensor.pieces()) {
+      if (piece.file() != file) continue;
+      const auto bytes = static_cast<uint64_t>(BoxOf(piece).elements() * element_bytes);
+      if (bytes > 0) ranges.push_back({piece.byte_offset(), piece.byte_offset() + bytes});
+    }
+  }
+  return ranges;
+}
+
 bool IsCheckpoint(const std::filesystem::path& directory) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(directory / kManifestFile, ignored);
@@ -84,13 +164,15 @@ bool IsCheckpoint(const std::filesystem::path& directory) {
 
 checkpoint::Manifest ParseManifestFile(const std::filesystem::path& file) {
   checkpoint::Manifest manifest;
-  if (!manifest.ParseFromString(ReadTextFile(file.string()))) {
+  const std::string text = ReadTextFile(file.string());
+  if (!manifest.ParseFromString(text) || manifest.format() != FormatOf(text)) {
     throw InputError(file.string(), ": is no manifest of a checkpoint, or is damaged");
   }
   if (manifest.format() == 0 || manifest.format() > kFormat) {
     throw InputError(file.string(), ": has format ", manifest.format(), ", written by ", manifest.writer(),
                      "; this program reads formats 1 to ", kFormat, "; use a newer one");
   }
+  if (manifest.format() >= kFirstDigested) CheckDigest(text, file);
   return manifest;
 }
 
@@ -135,6 +217,9 @@ void CheckCovered(const checkpoint::Tensor& tensor, const std::string& where) {
 checkpoint::Manifest ReadManifest(const std::filesystem::path& directory) {
   const std::filesystem::path file = directory / kManifestFile;
   checkpoint::Manifest manifest = ParseManifestFile(file);
+  if (manifest.format() < kFirstDigested) WarnOfNoDigest(file);
+  CheckStep(manifest, directory);
+  CheckKeysDiffer(manifest, file.string());
   CheckFiles(manifest, directory);
   for (const checkpoint::Tensor& tensor : manifest.tensors()) {
     CheckCovered(tensor, file.string());
@@ -145,7 +230,10 @@ checkpoint::Manifest ReadManifest(const std::filesystem::path& directory) {
 
 void WriteManifestFile(const std::filesystem::path& path, const checkpoint::Manifest& manifest,
                        bool sync_name) {
-  WriteWholeFile(path, manifest.SerializeAsString(), sync_name);
+  checkpoint::Manifest body = manifest;
+  body.clear_crc32c();
+  const std::string text = body.SerializeAsString();
+  WriteWholeFile(path, text + DigestField(text), sync_name);
 }
 
 }  // namespace trireme

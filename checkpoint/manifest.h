@@ -1,16 +1,20 @@
 // The manifest of a checkpoint: read and checked, written, and what its names are. Reading refuses a newer
-// format, a file that is missing or short, and pieces that do not make up their tensors.
+// format, a manifest that does not match its digest, a step that is not the directory's, a file that is missing
+// or short, and pieces that do not make up their tensors. Format 1 has no digests: it is read, with a warning.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "checkpoint/file_digest.h"
 #include "checkpoint/manifest.pb.h"
 #include "core/plan/box.h"
 
 namespace trireme {
 
-inline constexpr uint32_t kFormat = 1;
+inline constexpr uint32_t kFormat = 2;
+inline constexpr uint32_t kFirstDigested = 2;  // the first format with a digest over the manifest
 inline constexpr char kManifestFile[] = "manifest.pb";
 inline constexpr char kIndexFile[] = "index.h5";
 
@@ -23,12 +27,15 @@ Shape ShapeOf(const checkpoint::Tensor& tensor);
 // The dataset of a piece in its file: "/weights/NAME[0:4, 0:8]".
 std::string DatasetOf(const std::string& key, const Box& box);
 
+// Where the pieces of one file lie in it.
+std::vector<ByteRange> PiecesIn(const checkpoint::Manifest& manifest, uint32_t file);
+
 bool IsCheckpoint(const std::filesystem::path& directory);  // whether there is a manifest
 
 checkpoint::Manifest ReadManifest(const std::filesystem::path& directory);
-// The same without the checks of what the directory holds.
+// The same without the checks of what the directory holds: digest and format alone.
 checkpoint::Manifest ParseManifestFile(const std::filesystem::path& file);
-// `sync_name` as in WholeFile::Commit.
+// With its digest. `sync_name` as in WholeFile::Commit.
 void WriteManifestFile(const std::filesystem::path& file, const checkpoint::Manifest& manifest,
                        bool sync_name = true);
 

@@ -14,14 +14,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "checkpoint-";
 
-std::optional<int64_t> StepOf(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
-}
-
 // A reader that comes by meanwhile must not take a half removed one for whole: the name goes first.
 void Remove(const std::filesystem::path& checkpoint) {
   const std::filesystem::path going = checkpoint.string() + ".going";
@@ -30,7 +22,24 @@ void Remove(const std::filesystem::path& checkpoint) {
   RemoveAll(going);
 }
 
+// One that is damaged must not end a run that saves another.
+checkpoint::Progress ProgressOf(const std::filesystem::path& checkpoint) {
+  try {
+    return ParseManifestFile(checkpoint / kManifestFile).progress();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
+
+std::optional<int64_t> StepOfName(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
+}
 
 std::filesystem::path CheckpointPath(const std::filesystem::path& output, int64_t step) {
   return output / Concat(kPrefix, step);
@@ -40,7 +49,7 @@ std::vector<RunCheckpoint> FindCheckpoints(const std::filesystem::path& output) 
   std::vector<RunCheckpoint> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(output, error)) {
-    const auto step = StepOf(entry.path().filename().string());
+    const auto step = StepOfName(entry.path().filename().string());
     if (step && IsCheckpoint(entry.path())) found.push_back({*step, entry.path()});
   }
   std::sort(found.begin(), found.end(),
@@ -68,7 +77,7 @@ void RemoveOldCheckpoints(const std::filesystem::path& output, int keep) {
   const RunCheckpoint* best = nullptr;
   double lowest = 0;
   for (const RunCheckpoint& checkpoint : all) {
-    const checkpoint::Progress progress = ParseManifestFile(checkpoint.path / kManifestFile).progress();
+    const checkpoint::Progress progress = ProgressOf(checkpoint.path);
     if (!progress.has_validation_loss()) continue;
     if (best == nullptr || progress.validation_loss() < lowest) {
       best = &checkpoint;

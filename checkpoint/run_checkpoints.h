@@ -12,6 +12,9 @@ namespace trireme {
 std::filesystem::path CheckpointPath(const std::filesystem::path& output,
                                      int64_t step);  // OUTPUT/checkpoint-20
 
+// The step of a checkpoint's name, "checkpoint-20"; nothing where it has another name.
+std::optional<int64_t> StepOfName(const std::string& name);
+
 struct RunCheckpoint {
   int64_t step = 0;
   std::filesystem::path path;

@@ -12,6 +12,7 @@
 #include "checkpoint/crc32c.h"
 #include "checkpoint/manifest.h"
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/nearest.h"
 
 namespace trireme {
@@ -81,9 +82,7 @@ int StoreReader::Descriptor(uint32_t file) {
   int& fd = descriptors_.at(file);
   if (fd >= 0) return fd;
   const std::filesystem::path path = directory_ / manifest_.files(static_cast<int>(file)).name();
-  fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw InputError(path.string(), ": cannot be opened: ", std::strerror(errno));
-  return fd;
+  return fd = OpenInput(path);
 }
 
 void StoreReader::ReadBytes(const checkpoint::Piece& piece, uint64_t begin, void* target, size_t bytes) {
@@ -164,6 +163,29 @@ void StoreReader::ReadWhole(const checkpoint::Tensor& tensor, void* target) {
   const Shape shape = ShapeOf(tensor);
   Read(tensor, {Shape(shape.size(), 0), shape},
        {DTypeFromName(tensor.dtype()), target, RowMajorStrides(shape)});
+}
+
+void StoreReader::CheckFile(const checkpoint::File& file, std::vector<ByteRange> pieces) const {
+  const std::filesystem::path path = directory_ / file.name();
+  const uint32_t found = DigestOutside(path, std::move(pieces));
+  if (found == file.crc32c()) return;
+  throw InputError(path.string(), ": has the digest ", Hex(found), "; the manifest says ", Hex(file.crc32c()),
+                   "; the file is damaged, or was changed after the checkpoint was written");
+}
+
+int StoreReader::VerifyFiles() const {
+  int verified = 0;
+  for (int index = 0; index < manifest_.files_size(); ++index) {
+    const checkpoint::File& file = manifest_.files(index);
+    if (!file.has_crc32c()) continue;
+    CheckFile(file, PiecesIn(manifest_, static_cast<uint32_t>(index)));
+    ++verified;
+  }
+  for (const checkpoint::File& file : manifest_.others()) {
+    CheckFile(file, {});
+    ++verified;
+  }
+  return verified;
 }
 
 void StoreReader::Verify(int share, int shares) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/elements.h"
+#include "checkpoint/file_digest.h"
 #include "checkpoint/manifest.pb.h"
 #include "core/plan/box.h"
 
@@ -37,6 +38,9 @@ class StoreReader {
   // Shares are numbered from 0; with as many shares as wrote the checkpoint each has the file of its own
   // number.
   void Verify(int share = 0, int shares = 1);
+  // Holds against their digests what no piece covers: the structure of the tensors' files, the index and all
+  // other files. Returns how many files have a digest; format 1 has none.
+  int VerifyFiles() const;
 
  private:
   using Verified = std::vector<bool>;  // by piece
@@ -48,6 +52,7 @@ class StoreReader {
                  void* target);  // whole, and held against its digest
   void ReadPart(const checkpoint::Tensor& tensor, int piece, const Box& common, const Place& target);
   void CheckDigest(const checkpoint::Tensor& tensor, const checkpoint::Piece& piece, uint32_t found) const;
+  void CheckFile(const checkpoint::File& file, std::vector<ByteRange> pieces) const;
 
   std::filesystem::path directory_;
   checkpoint::Manifest manifest_;

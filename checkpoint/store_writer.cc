@@ -1,5 +1,6 @@
 #include "checkpoint/store_writer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <system_error>
@@ -8,6 +9,7 @@
 
 #include "checkpoint/crc32c.h"
 #include "checkpoint/elements.h"
+#include "checkpoint/file_digest.h"
 #include "checkpoint/file_system.h"
 #include "checkpoint/hdf5_file.h"
 #include "checkpoint/manifest.h"
@@ -88,6 +90,27 @@ void WriteIndex(const std::filesystem::path& file, const checkpoint::Manifest& m
   index.Close();
 }
 
+checkpoint::File Described(const std::filesystem::path& file, std::vector<ByteRange> pieces) {
+  checkpoint::File described;
+  described.set_name(file.filename().string());
+  described.set_bytes(std::filesystem::file_size(file));
+  described.set_crc32c(DigestOutside(file, std::move(pieces)));
+  return described;
+}
+
+// The index and what was carried along: all files that have no tensors.
+void DescribeOthers(const std::filesystem::path& part, checkpoint::Manifest& manifest) {
+  std::vector<std::filesystem::path> others;
+  for (const auto& entry : std::filesystem::directory_iterator(part)) {
+    const bool has_tensors = std::any_of(
+        manifest.files().begin(), manifest.files().end(),
+        [&](const checkpoint::File& file) { return file.name() == entry.path().filename().string(); });
+    if (entry.is_regular_file() && !has_tensors) others.push_back(entry.path());
+  }
+  std::sort(others.begin(), others.end());
+  for (const std::filesystem::path& file : others) *manifest.add_others() = Described(file, {});
+}
+
 }  // namespace
 
 std::filesystem::path PartOf(const std::filesystem::path& directory) { return directory.string() + ".part"; }
@@ -130,9 +153,7 @@ void RankFileWriter::Write(const PieceToWrite& piece) {
 
 void RankFileWriter::Close() {
   file_.Close();
-  checkpoint::File& described = *list_.add_files();
-  described.set_name(RankFile(rank_));
-  described.set_bytes(std::filesystem::file_size(part_ / RankFile(rank_)));
+  *list_.add_files() = Described(part_ / RankFile(rank_), PiecesIn(list_, 0));  // its list knows one file
   // Once the list is there the folder is the committing rank's, which may rename it at any moment.
   WriteManifestFile(part_ / RankManifest(rank_), list_, /*sync_name=*/false);
 }
@@ -156,6 +177,7 @@ void CommitCheckpoint(const std::filesystem::path& directory, int ranks, checkpo
   for (const checkpoint::Tensor& tensor : header.tensors()) CheckCovered(tensor, part.string());
   WriteIndex(part / kIndexFile, header);
   for (int rank = 0; rank < ranks; ++rank) RemoveAll(part / RankManifest(rank));
+  DescribeOthers(part, header);
   WriteManifestFile(part / kManifestFile, header);
   Publish(directory);
 }

@@ -9,10 +9,13 @@
 #include "checkpoint/elements.h"
 #include "checkpoint/manifest.h"
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "launch/crew.h"
 #include "launch/verify_conversion.h"
+#include "models/families.h"
+#include "session/known_tensors.h"
 
 namespace trireme {
 namespace {
@@ -48,6 +51,27 @@ void CompareTensors(const HfDirectory& source, const HfDirectory& target, const 
   }
 }
 
+// Nothing where the checkpoint's model is one that this program does not train: it is converted by the names it
+// has.
+std::optional<LayerGraph> GraphOf(const checkpoint::Manifest& manifest, const std::string& where) {
+  const std::vector<std::string> known = KnownFamilies();
+  if (std::count(known.begin(), known.end(), manifest.family()) == 0) return std::nullopt;
+  try {
+    return BuildGraph(HfConfig(ParseJson(manifest.model_config(), where), where));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// A checkpoint whose names are not its model's would become files with weights that nobody loads.
+void RefuseOtherNames(const HfDirectory& source) {
+  const std::optional<LayerGraph> graph = GraphOf(source.store()->manifest(), source.path().string());
+  if (!graph) return;
+  if (HoldsAdapter(source)) return RefuseUnknownModules(source, *graph);
+  RefuseUnknownTensors(source, *graph);
+  RefuseMissingTensors(source, *graph);
+}
+
 void ConvertModel(const Arguments& arguments, Job& job) {
   const std::filesystem::path from = arguments.value("from"), to = arguments.value("to");
   const ConvertOptions options{.dtype = WantedType(arguments),
@@ -62,6 +86,7 @@ void ConvertModel(const Arguments& arguments, Job& job) {
                      ": is an adapter's checkpoint, which no model runs alone; leave --verify out");
   }
   if (source.Names().empty()) throw InputError(from.string(), ": has no weights to convert");
+  if (exporting) RefuseOtherNames(source);
   const Crew crew = CrewOf(job);
   if (exporting) {
     ExportHuggingFace(source, to, options, crew);

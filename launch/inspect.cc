@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "core/config/load.h"
@@ -35,8 +36,7 @@ void Inspect(const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   const std::filesystem::path path = arguments.value("PATH");
   const bool by_run = IsRunFile(arguments.value("OTHER"));
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored) && !IsData(path)) {
+  if (!PathExists(path) && !IsData(path)) {
     throw InputError(path.string(), " is not there; write the path of a file or directory that is");
   }
   if (arguments.has("OTHER") && !by_run) return InspectDifferences(path, arguments.value("OTHER"));

@@ -5,10 +5,12 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 #include "train/data/dataset.h"
 #include "train/data/indexed_file.h"
@@ -141,12 +143,14 @@ void InspectIndexed(const std::filesystem::path& prefix, const DataLook& look, s
 
 bool IsData(const std::filesystem::path& path) {
   if (IndexedPrefix(path)) return true;
-  if (!std::filesystem::is_directory(path)) return HoldsRecords(path) || path.extension() == ".parquet";
-  if (std::filesystem::exists(path / "config.json") || std::filesystem::exists(path / "adapter_config.json"))
-    return false;
-  return std::ranges::any_of(std::filesystem::directory_iterator(path), [](const auto& entry) {
-    return HoldsRecords(entry.path()) || IndexedPrefix(entry.path());
-  });
+  if (!IsDirectory(path)) return HoldsRecords(path) || path.extension() == ".parquet";
+  if (PathExists(path / "config.json") || PathExists(path / "adapter_config.json")) return false;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    if (HoldsRecords(entry.path()) || IndexedPrefix(entry.path())) return true;
+  }
+  if (error) throw InputError(path.string(), ": cannot be read: ", error.message());
+  return false;
 }
 
 void InspectData(const std::filesystem::path& path, const DataLook& look, std::ostream& out) {

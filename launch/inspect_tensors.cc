@@ -1,5 +1,6 @@
 #include "launch/inspect_tensors.h"
 
+#include <algorithm>
 #include <iomanip>
 #include <iostream>
 #include <system_error>
@@ -9,6 +10,7 @@
 #include "checkpoint/store_reader.h"
 #include "checkpoint/tensor_list.h"
 #include "core/base/error.h"
+#include "core/base/file.h"
 
 namespace trireme {
 namespace {
@@ -24,12 +26,12 @@ std::string Megabytes(int64_t bytes) {
 
 void PrintHeader(const checkpoint::Manifest& manifest) {
   const checkpoint::Layout& layout = manifest.layout();
-  std::cout << "checkpoint of a " << manifest.family() << " model, format " << manifest.format()
-            << ", written by " << manifest.writer() << " on " << layout.world() << " ranks";
+  std::cout << "checkpoint of a " << Printable(manifest.family()) << " model, format " << manifest.format()
+            << ", written by " << Printable(manifest.writer()) << " on " << layout.world() << " ranks";
   if (layout.tensor() > 0) {
     std::cout << ": tensor " << layout.tensor() << ", pipeline " << layout.pipeline() << ", context "
               << layout.context() << ", data " << layout.data() << ", zero " << layout.zero() << ", "
-              << layout.schedule() << ", " << layout.dtype();
+              << Printable(layout.schedule()) << ", " << Printable(layout.dtype());
   }
   std::cout << "\n";
   if (!manifest.has_progress()) {
@@ -42,12 +44,22 @@ void PrintHeader(const checkpoint::Manifest& manifest) {
             << progress.data().rows() << " rows\n";
 }
 
+void PrintVerified(const StoreReader& reader) {
+  const int files = reader.VerifyFiles();
+  std::cout << "every piece matches its digest";
+  if (reader.manifest().format() >= kFirstDigested) std::cout << ", the manifest and " << files << " files, too";
+  std::cout << "\n";
+}
+
 void PrintTensors(TensorList& list, bool digests) {
   int64_t total = 0;
   size_t width = 0;
-  for (const ListedTensor& tensor : list.tensors()) width = std::max(width, tensor.name.size());
+  constexpr size_t kWidest = 100;  // one long name does not widen all other lines
   for (const ListedTensor& tensor : list.tensors()) {
-    std::cout << std::left << std::setw(static_cast<int>(width) + 2) << tensor.name << std::setw(6)
+    width = std::max(width, std::min(kWidest, Printable(tensor.name).size()));
+  }
+  for (const ListedTensor& tensor : list.tensors()) {
+    std::cout << std::left << std::setw(static_cast<int>(width) + 2) << Printable(tensor.name) << std::setw(6)
               << Name(tensor.dtype) << std::setw(16) << ShapeText(tensor.shape) << std::setw(12)
               << Megabytes(tensor.bytes());
     if (tensor.pieces > 0) std::cout << tensor.pieces << (tensor.pieces == 1 ? " piece " : " pieces ");
@@ -63,7 +75,7 @@ bool PrintDifferences(TensorList& a, TensorList& b) {
   int64_t differences = 0;
   const auto say = [&](const std::string& line) {
     ++differences;
-    std::cout << line << "\n";
+    std::cout << Printable(line) << "\n";
   };
   for (const ListedTensor& one : a.tensors()) {
     const ListedTensor* other = b.Find(one.name);
@@ -87,7 +99,7 @@ bool PrintRun(const fs::path& path) {
   const std::vector<RunCheckpoint> found = FindCheckpoints(path);
   if (found.empty()) return false;
   std::cout << "a run with " << found.size() << " checkpoints:";
-  for (const RunCheckpoint& one : found) std::cout << " " << one.path.filename().string();
+  for (const RunCheckpoint& one : found) std::cout << " " << Printable(one.path.filename().string());
   std::cout << "\nadd one of them to the path to see what is in it\n";
   return true;
 }
@@ -114,7 +126,7 @@ void InspectTensors(const fs::path& path, bool digests) {
     StoreReader reader(path);
     if (digests) reader.Verify();
     PrintHeader(reader.manifest());
-    if (digests) std::cout << "every piece matches its digest\n";
+    if (digests) PrintVerified(reader);
   }
   TensorList list(path);
   PrintTensors(list, digests);

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "launch/layout.h"
@@ -16,7 +17,7 @@ namespace {
 
 void RefuseToOverwrite(const std::string& prefix) {
   for (const char* ending : {".bin", ".idx"}) {
-    if (std::filesystem::exists(prefix + ending)) {
+    if (PathExists(prefix + ending)) {
       throw InputError("--out ", prefix, ": ", prefix, ending,
                        " is there already; remove it or write another name");
     }

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <optional>
 #include <regex>
-#include <set>
 
 #include "checkpoint/convert.h"
 #include "checkpoint/crc32c.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/tensor/dtype.h"
+#include "session/known_tensors.h"
 #include "session/random_weights.h"
 
 namespace trireme {
@@ -55,22 +55,6 @@ std::vector<HfTensor> AsStored(const Weights::Entry& entry, const TensorSource& 
   const bool transposed = directory.Describe(fused).shape != whole;
   const Shape shape = transposed ? Shape{whole[0], whole[2], whole[1]} : whole;
   return {HfTensor{fused, shape, Box{{0, 0, 0}, whole}, transposed}};
-}
-
-// Tensors that go with one of the known: scales of fp8 blocks, experts in one tensor.
-bool IsPartOf(const std::string& name, const std::set<std::string>& known) {
-  const auto without = [&](std::string_view end) { return name.substr(0, name.size() - end.size()); };
-  if (name.ends_with(kScaleSuffix)) return known.contains(without(kScaleSuffix));
-  for (const auto& [fused, one] : {std::pair{".experts.gate_up_proj", ".experts.0.gate_proj.weight"},
-                                   std::pair{".experts.down_proj", ".experts.0.down_proj.weight"}}) {
-    if (name.ends_with(fused)) return known.contains(without(fused) + one);
-  }
-  return false;
-}
-
-bool IsUnused(const std::string& name, const LayerGraph& graph) {
-  const auto begins = [&](const std::string& prefix) { return name.starts_with(prefix); };
-  return std::any_of(graph.unused.begin(), graph.unused.end(), begins);
 }
 
 void CopySlice(const TensorSource& directory, const SliceCopy& copy, const at::Tensor& local) {
@@ -121,23 +105,7 @@ void RefuseExtraTensors(const HfDirectory& directory, const LayerGraph& graph) {
                      ": is an adapter's checkpoint, not a model's; write the base model as "
                      "model.path and this as tuning.adapters");
   }
-  std::set<std::string> known;
-  for (const Layer& layer : graph.layers) {
-    for (const Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) {
-      for (const HfTensor& tensor : parameter.hf) {
-        known.insert(tensor.name);
-        known.insert(tensor.repeated.begin(), tensor.repeated.end());
-      }
-    }
-  }
-  for (const std::string& name : directory.Names()) {
-    // Some files repeat a tied head, and old ones keep the rotary frequencies: both follow from the rest.
-    const bool repeated = HasTiedHead(graph) && name == "lm_head.weight";
-    if (IsUnused(name, graph) || IsPartOf(name, known)) continue;
-    if (repeated || name.ends_with(".rotary_emb.inv_freq") || known.contains(name)) continue;
-    throw InputError(directory.FileOf(name).string(), ": tensor '", name, "' belongs to no layer of a ",
-                     graph.family, " model with this config");
-  }
+  RefuseUnknownTensors(directory, graph);
 }
 
 int64_t CountUnused(const HfDirectory& directory, const LayerGraph& graph) {

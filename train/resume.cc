@@ -12,6 +12,7 @@
 #include "core/plan/file_pieces.h"
 #include "core/tensor/dtype.h"
 #include "parallel/graph/parameters.h"
+#include "session/known_tensors.h"
 #include "session/load_weights.h"
 
 namespace trireme {
@@ -102,12 +103,14 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph) {
                      graph.family, "; write the model.path of that run");
   }
   CheckSameTuning(reader, graph);
-  std::set<std::string> trained;
+  std::set<std::string> trained, weights;
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) {
       if (graph.adapter && !parameter.trained) continue;  // the base's, which stays where it is
       for (const HfTensor& tensor : parameter.hf) {
         if (parameter.trained) trained.insert(tensor.name);
+        weights.insert(tensor.name);
+        weights.insert(tensor.repeated.begin(), tensor.repeated.end());
         const checkpoint::Tensor* found = reader.FindOrNull("weights/" + tensor.name);
         if (found != nullptr && ShapeOf(*found) == tensor.shape) continue;
         throw InputError(reader.path().string(), ": is of another model: tensor '", tensor.name, "' is ",
@@ -117,6 +120,7 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph) {
     }
   }
   CheckSameStates(reader, trained);
+  RefuseUnknownKeys(reader, weights, trained);
 }
 
 void PrepareStates(const StoreReader& reader, Trainer& trainer, Job& job) {

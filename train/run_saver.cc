@@ -11,6 +11,7 @@
 #include "checkpoint/elements.h"
 #include "checkpoint/run_checkpoints.h"
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/plan/file_pieces.h"
 #include "core/tensor/dtype.h"
 
@@ -38,7 +39,14 @@ RunSaver::RunSaver(Trainer& trainer, Job& job, RunSaverOptions options)
 void RunSaver::Save(const checkpoint::Progress& progress) {
   background_.Wait();
   const std::filesystem::path directory = CheckpointPath(options_.output, progress.step());
-  if (job_.rank() == 0) BeginAside(directory);
+  if (job_.rank() == 0) {
+    // Made anew it would hold this checkpoint alone, and nobody would see that the run's log is gone.
+    if (!IsDirectory(options_.output)) {
+      throw RuntimeError("run.output ", options_.output.string(), " was removed or moved while the run writes it; ",
+                         "the checkpoint of step ", progress.step(), " was not saved");
+    }
+    BeginAside(directory);
+  }
   job_.Barrier();
   Copy();
   background_.Start([this, directory, progress] {

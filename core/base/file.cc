@@ -1,24 +1,102 @@
-// Reads through stdio, for it reports why a directory or a broken disk cannot be read; streams do not.
+// By descriptors, for they report why a directory or a broken disk cannot be read; streams do not.
 #include "core/base/file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 
 #include "core/base/error.h"
 
 namespace trireme {
+namespace {
+
+[[noreturn]] void Refuse(const std::filesystem::path& path, int number) {
+  throw InputError(Printable(path.string()), ": cannot be read: ", std::strerror(number));
+}
+
+const char* KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+std::filesystem::file_type TypeOf(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_type type = std::filesystem::status(path, error).type();
+  if (type != std::filesystem::file_type::none) return type;
+  Refuse(path, error.value());
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { close(fd_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  operator int() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+}  // namespace
+
+int OpenInput(const std::filesystem::path& path) {
+  // Not blocking: a FIFO that nobody writes to must not hold up what refuses it.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) Refuse(path, errno);
+  struct stat status {};
+  const int number = fstat(fd, &status) == 0 ? 0 : errno;
+  if (number == 0 && S_ISREG(status.st_mode)) return fd;
+  close(fd);
+  if (number != 0) Refuse(path, number);
+  throw InputError(Printable(path.string()), ": is ", KindOf(status.st_mode), "; wanted a regular file");
+}
 
 std::string ReadTextFile(const std::string& path) {
-  const std::unique_ptr<FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) throw InputError(path, ": cannot be read: ", std::strerror(errno));
+  const Descriptor file(OpenInput(path));
   std::string text;
-  char block[16384];
-  for (size_t bytes; (bytes = std::fread(block, 1, sizeof(block), file.get())) > 0;)
-    text.append(block, bytes);
-  if (std::ferror(file.get())) throw InputError(path, ": cannot be read: ", std::strerror(errno));
-  return text;
+  char block[65536];
+  for (;;) {
+    const ssize_t bytes = read(file, block, sizeof(block));
+    if (bytes == 0) return text;
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0) Refuse(path, errno);
+    text.append(block, static_cast<size_t>(bytes));
+  }
+}
+
+bool PathExists(const std::filesystem::path& path) {
+  return TypeOf(path) != std::filesystem::file_type::not_found;
+}
+
+bool IsDirectory(const std::filesystem::path& path) {
+  return TypeOf(path) == std::filesystem::file_type::directory;
+}
+
+std::string Printable(const std::string& text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string shown;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F, of which U+009B begins a terminal's commands, are c2 80 to c2 9f in UTF-8.
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    const bool in_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+    if (byte == '\n') {
+      shown += "\\n";
+    } else if (byte < 0x20 || byte == 0x7f || in_c1) {
+      const unsigned char code = in_c1 ? next : byte;
+      shown += {'\\', 'x', kDigits[code >> 4], kDigits[code & 15]};
+      i += in_c1;
+    } else {
+      shown += static_cast<char>(byte);
+    }
+  }
+  return shown;
 }
 
 }  // namespace trireme

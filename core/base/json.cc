@@ -9,22 +9,57 @@
 namespace trireme {
 namespace {
 
-// nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error …".
+// nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error …", of a
+// number that is too large "[json.exception.out_of_range.406] number overflow parsing '1e999'".
 std::string Reason(const std::string& what) {
   const size_t colon = what.find(": ");
-  return colon == std::string::npos ? what : what.substr(colon + 2);
+  if (colon != std::string::npos) return what.substr(colon + 2);
+  const size_t bracket = what.find("] ");
+  return bracket == std::string::npos ? what : what.substr(bracket + 2);
+}
+
+template <typename Parsed>
+Parsed ParseAs(const std::string& text, const std::string& name) {
+  if (IsNestedTooDeeply(text)) {
+    throw InputError(name, ": is nested too deeply; at most ", kDeepestJson, " levels are read");
+  }
+  try {
+    return Parsed::parse(text);
+  } catch (const nlohmann::detail::parse_error& error) {
+    const size_t byte = std::min(error.byte, text.size());
+    const auto line = 1 + std::count(text.begin(), text.begin() + byte - (byte > 0), '\n');
+    throw InputError(name, ":", line, ": not JSON: ", Reason(error.what()));
+  } catch (const nlohmann::detail::exception& error) {
+    throw InputError(name, ": not JSON that is read: ", Reason(error.what()));
+  }
 }
 
 }  // namespace
 
-Json ParseJson(const std::string& text, const std::string& name) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    const size_t byte = std::min(error.byte, text.size());
-    const auto line = 1 + std::count(text.begin(), text.begin() + byte - (byte > 0), '\n');
-    throw InputError(name, ":", line, ": not JSON: ", Reason(error.what()));
+bool IsNestedTooDeeply(std::string_view text) {
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char letter = text[i];
+    if (letter == '"') {
+      for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\';
+    } else if (letter == '[' || letter == '{') {
+      if (++depth > kDeepestJson) return true;
+    } else if (letter == ']' || letter == '}') {
+      --depth;
+    }
   }
+  return false;
+}
+
+Json TryParseJson(std::string_view text) {
+  if (IsNestedTooDeeply(text)) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+Json ParseJson(const std::string& text, const std::string& name) { return ParseAs<Json>(text, name); }
+
+nlohmann::json ParseSortedJson(const std::string& text, const std::string& name) {
+  return ParseAs<nlohmann::json>(text, name);
 }
 
 Json ReadJsonFile(const std::string& path) { return ParseJson(ReadTextFile(path), path); }

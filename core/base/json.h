@@ -3,14 +3,25 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 namespace trireme {
 
 // Keeps keys in the order they were written: people read these lines too.
 using Json = nlohmann::ordered_json;
 
+// The deepest nesting that is read. What copies, prints and renders a value calls itself once per level, and the
+// chat templates' own reader ends at 128.
+inline constexpr int kDeepestJson = 100;
+
 // `name` stands for the text in errors: "config.json:3: not JSON: …".
 Json ParseJson(const std::string& text, const std::string& name);
+// For objects with very many keys: finds them by search, and forgets their order.
+nlohmann::json ParseSortedJson(const std::string& text, const std::string& name);
+// Discarded (is_discarded()) where the text is no JSON, is nested too deeply or has a number that is too large.
+Json TryParseJson(std::string_view text);
+// Whether brackets and braces open more than kDeepestJson levels.
+bool IsNestedTooDeeply(std::string_view text);
 
 Json ReadJsonFile(const std::string& path);
 

@@ -48,8 +48,9 @@ IndexedFile::IndexedFile(const std::filesystem::path& prefix)
   documents_ = static_cast<int64_t>(bounds) - 1;
   for (int64_t i = 0; i < sequences_; ++i) {
     const auto begin = Load<int64_t>(bytes.data() + kHeader + 4 * sequences + 8 * i);
-    const int64_t end = begin + SequenceLength(i) * static_cast<int64_t>(width_);
-    if (begin >= 0 && SequenceLength(i) >= 0 && end <= static_cast<int64_t>(tokens_.bytes().size())) continue;
+    int64_t end = 0;  // a damaged begin may overflow it
+    const bool sums = !__builtin_add_overflow(begin, SequenceLength(i) * static_cast<int64_t>(width_), &end);
+    if (sums && begin >= 0 && begin <= end && end <= static_cast<int64_t>(tokens_.bytes().size())) continue;
     throw InputError(prefix.string(), ".bin: has ", tokens_.bytes().size(), " bytes; sequence ", i,
                      " ends at ", end, ". Do both files belong together, and are they whole?");
   }

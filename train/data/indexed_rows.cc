@@ -55,7 +55,9 @@ class IndexedRows : public RowSource {
   }
 
   void CheckIds(const std::vector<int64_t>& ids) const {
-    const int64_t highest = *std::max_element(ids.begin(), ids.end());
+    const auto [lowest, highest_at] = std::minmax_element(ids.begin(), ids.end());
+    if (*lowest < 0) throw InputError(name_, ": has the token ", *lowest, "; wanted ids of 0 or more");
+    const int64_t highest = *highest_at;
     if (options_.vocabulary == 0 || highest < options_.vocabulary) return;
     throw InputError(name_, ": has the token ", highest, "; the model's vocabulary of ", options_.vocabulary,
                      " ends before it. Was it tokenised for another model?");

@@ -100,7 +100,7 @@ void RefuseMedia(const Json& object) {
 
 Json ParseIfText(const Json& value, const std::string& key) {
   if (!value.is_string()) return value;
-  Json parsed = Json::parse(value.get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+  Json parsed = TryParseJson(value.get_ref<const std::string&>());
   if (parsed.is_discarded()) {
     throw InputError("'", key,
                      "' is a text that is no JSON: ", value.get_ref<const std::string&>().substr(0, 60));

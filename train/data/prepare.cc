@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
+#include <cstring>
+#include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "core/base/error.h"
@@ -24,9 +27,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFormat = "rows 1";  // a change of what is stored changes this
+constexpr const char* kFormat = "rows 2";     // a change of what is stored changes this
 constexpr const char* kReading = "reading 2";  // a change of how records are read, or refused, changes this
 constexpr int64_t kBlock = 1024;           // records that are read, tokenised and written together
+// Rows of stores up to this size are checked at the start, where a damaged one can still be made anew: about a
+// tenth of a second per GiB that is in memory. Larger ones are checked row by row as they are trained on.
+constexpr size_t kCheckedAtStart = size_t{1} << 30;
 constexpr int64_t kMostShown = 5;          // records whose errors are shown where they are skipped
 
 fs::path CacheOf(const DataConfig& data) {
@@ -51,6 +57,14 @@ std::map<std::string, std::string> ColumnsOf(const DataConfig& data) {
   return columns;
 }
 
+void MakeCache(const fs::path& cache) {
+  std::error_code error;
+  fs::create_directories(cache, error);
+  if (!error) return;
+  throw InputError("the directory for tokenised data, ", cache.string(), ", cannot be created: ", error.message(),
+                   "; name another one in data.cache");
+}
+
 // Held while a process works on a file of the cache, so that two jobs do not do the same work; freed with the
 // process.
 class FileLock {
@@ -68,6 +82,12 @@ class FileLock {
   const int fd_;
 };
 
+// As DigestOf and Work name stores; whatever else a damaged link says is nothing to open.
+bool IsStoreName(const std::string& name) {
+  return name.size() == 32 + 5 && name.ends_with(".rows") &&
+         name.find_first_not_of("0123456789abcdef") == 32;
+}
+
 LossOn LossOf(const DataConfig& data) {
   switch (data.loss()) {
     case LOSS_ANSWERS:
@@ -83,7 +103,7 @@ LossOn LossOf(const DataConfig& data) {
 // Empty where none is named.
 std::string TemplateText(const DataConfig& data) {
   if (data.template_().empty()) return {};
-  if (fs::exists(data.template_())) return ReadTextFile(data.template_());
+  if (PathExists(data.template_())) return ReadTextFile(data.template_());
   throw InputError("data.template: ", data.template_(),
                    " is not there; name a file with a Jinja chat template, or ",
                    "leave it out to take the one of the model's tokenizer");
@@ -108,6 +128,8 @@ Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const Sam
         block.rows[i] = Tokenise(ReadSample(std::move(value), options), with);
       } catch (const Error& error) {
         throw Error(error.kind(), Concat(records.Where(record), ": ", error.what()));
+      } catch (const Json::exception& error) {  // a value of another type than every format has there
+        throw InputError(records.Where(record), ": ", error.what());
       }
     } catch (const Error& error) {
       if (!skip) throw;
@@ -136,7 +158,8 @@ std::string Preparer::OptionsText() const {
 // Named after what can be known without reading the file: its path, size and time, and the options.
 fs::path Preparer::LinkOf(const fs::path& path) const {
   struct stat status {};
-  if (stat(path.c_str(), &status) != 0) throw InputError(path.string(), ": cannot be read");
+  if (stat(path.c_str(), &status) != 0)
+    throw InputError(path.string(), ": cannot be read: ", std::strerror(errno));
   Digest digest;
   digest.Add(fs::absolute(path).string()).Add(OptionsText());
   digest.Add(Concat(status.st_size, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec));
@@ -152,10 +175,31 @@ fs::path Preparer::LinkOf(const fs::path& path) const {
 }
 
 std::shared_ptr<const RowStore> Preparer::OpenLinked(const fs::path& link) const {
-  std::ifstream file(link);
+  if (!PathExists(link)) return nullptr;
+  std::istringstream file(ReadTextFile(link.string()));
   std::string name;
-  if (!std::getline(file, name) || !fs::exists(cache_ / name)) return nullptr;
-  return std::make_shared<RowStore>(cache_ / name);
+  if (!std::getline(file, name) || !IsStoreName(name) || !PathExists(cache_ / name)) return nullptr;
+  return OpenStore(cache_ / name);
+}
+
+// Nothing where it is damaged: the working process has removed it then, and the others wait until it made it anew.
+std::shared_ptr<const RowStore> Preparer::OpenStore(const fs::path& path) const {
+  try {
+    auto store = std::make_shared<RowStore>(path);
+    const auto damage = store->bytes() <= kCheckedAtStart ? store->FindDamage() : std::nullopt;
+    if (!damage) return store;
+    Discard(path, Concat(path.string(), ": row ", *damage, " does not match its digest"));
+  } catch (const Error& error) {
+    Discard(path, error.what());
+  }
+  return nullptr;
+}
+
+void Preparer::Discard(const fs::path& store, const std::string& why) const {
+  if (!works_) return;
+  TRIREME_LOG(WARNING) << why << "; the cache is damaged and is made anew";
+  std::error_code ignored;
+  fs::remove(store, ignored);
 }
 
 std::shared_ptr<const RowStore> Preparer::Prepare(const fs::path& path) const {
@@ -163,11 +207,10 @@ std::shared_ptr<const RowStore> Preparer::Prepare(const fs::path& path) const {
   std::shared_ptr<const RowStore> store = OpenLinked(link);
   if (store) return store;
   if (works_) {
-    fs::create_directories(cache_);
+    MakeCache(cache_);
     const FileLock lock(link.string() + ".lock");
     store = OpenLinked(link);
-    if (!store) Work(path, link);
-    return store ? store : OpenLinked(link);
+    return store ? store : Work(path, link);
   }
   // Where the working process fails it ends the whole job, this wait included.
   while (!store) {
@@ -183,7 +226,7 @@ std::string Preparer::DigestOf(const fs::path& path) const {
   for (const char* file :
        {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}) {
     const fs::path beside = fs::path(tokenizer_.options().model) / file;
-    if (fs::exists(beside)) digest.Add(file).Add(MappedFile(beside).bytes());
+    if (PathExists(beside)) digest.Add(file).Add(MappedFile(beside).bytes());
   }
   digest.Add(TemplateText(data_));
   return digest.Hex();
@@ -206,13 +249,18 @@ void Preparer::OpenTools(const RecordFile& records) const {
   }
 }
 
-void Preparer::Work(const fs::path& path, const fs::path& link) const {
+std::shared_ptr<const RowStore> Preparer::Work(const fs::path& path, const fs::path& link) const {
   const std::unique_ptr<RecordFile> records = OpenRecords(path);
   if (records->size() == 0) throw InputError(path.string(), ": has no rows");
   OpenTools(*records);
-  const std::string store = DigestOf(path) + ".rows";
-  if (!fs::exists(cache_ / store)) TokeniseFile(*records, cache_ / store);
-  WriteWholeFile(link, store + "\n");
+  const std::string name = DigestOf(path) + ".rows";
+  std::shared_ptr<const RowStore> store = PathExists(cache_ / name) ? OpenStore(cache_ / name) : nullptr;
+  if (!store) {
+    TokeniseFile(*records, cache_ / name);
+    store = std::make_shared<RowStore>(cache_ / name);
+  }
+  WriteWholeFile(link, name + "\n");
+  return store;
 }
 
 std::vector<std::string> Preparer::FindBroken(const fs::path& path, size_t most) const {

@@ -1,6 +1,7 @@
 // Preparing a file of records: tokenised once, kept in a cache under a digest of all that decides the result,
 // and mapped from there by every process. One process a host works, the others wait for its file; no
-// communication.
+// communication. A cache that is damaged is named and made anew: tables are checked when it is opened, rows of a
+// store of at most kCheckedAtStart bytes too, and every row again when it is read.
 #pragma once
 
 #include <filesystem>
@@ -34,7 +35,10 @@ class Preparer {
   std::string OptionsText() const;
   std::filesystem::path LinkOf(const std::filesystem::path& path) const;
   std::shared_ptr<const RowStore> OpenLinked(const std::filesystem::path& link) const;
-  void Work(const std::filesystem::path& path, const std::filesystem::path& link) const;
+  std::shared_ptr<const RowStore> OpenStore(const std::filesystem::path& store) const;
+  void Discard(const std::filesystem::path& store, const std::string& why) const;
+  std::shared_ptr<const RowStore> Work(const std::filesystem::path& path,
+                                       const std::filesystem::path& link) const;
   std::string DigestOf(const std::filesystem::path& path) const;
   void OpenTools(const RecordFile& records) const;
   void TokeniseFile(const RecordFile& records, const std::filesystem::path& store) const;

@@ -55,8 +55,11 @@ class JsonLines : public RecordFile {
   std::string Where(int64_t record) const override { return lines_.Where(record); }
   Json Read(int64_t record) const override {
     const std::string_view line = lines_.Line(record);
-    Json value = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    Json value = TryParseJson(line);
     if (value.is_object()) return value;
+    if (IsNestedTooDeeply(line)) {
+      throw InputError(Where(record), ": is nested too deeply; at most ", kDeepestJson, " levels are read");
+    }
     throw InputError(Where(record), ": is no JSON object: ", line.substr(0, 60),
                      "; repair the line, or set data.on_error to skip");
   }

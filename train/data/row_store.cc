@@ -3,20 +3,23 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <system_error>
 
+#include "checkpoint/crc32c.h"
 #include "core/base/error.h"
 
 namespace trireme {
 namespace {
 
-constexpr char kMagic[8] = {'T', 'R', 'I', 'R', 'O', 'W', 'S', '1'};
+constexpr char kMagic[8] = {'T', 'R', 'I', 'R', 'O', 'W', 'S', '2'};
 
 struct Footer {
   int64_t rows = 0;
   int64_t tokens = 0;
   int64_t skipped = 0;
   int64_t highest_id = -1;
-  int64_t unused[3] = {};
+  uint32_t crc32c = 0;  // of the tables, and of this with a zero in its place
+  uint32_t unused[5] = {};
   char magic[8] = {};
 };
 static_assert(sizeof(Footer) == 64);
@@ -28,12 +31,26 @@ T Load(const std::byte* place) {
   return value;
 }
 
+uint32_t DigestOf(Footer footer, const std::byte* tables, size_t bytes) {
+  footer.crc32c = 0;
+  return Crc32c(&footer, sizeof footer, Crc32c(tables, bytes));
+}
+
+// Of the file that the footer speaks of; nothing where its numbers are impossible.
+std::optional<uint64_t> BytesOf(const Footer& footer) {
+  constexpr int64_t kMost = int64_t{1} << 50;
+  if (footer.rows < 0 || footer.rows > kMost || footer.tokens < 0 || footer.tokens > kMost) return std::nullopt;
+  return static_cast<uint64_t>(8 * footer.tokens + 8 * (footer.rows + 1) + 8 * footer.rows) + sizeof footer;
+}
+
 }  // namespace
 
 void RowStoreWriter::Add(const StoredRow& row) {
   TRIREME_CHECK(row.ids.size() == row.labels.size()) << row.ids.size() << " and " << row.labels.size();
   file_.Write(row.ids.data(), row.ids.size() * sizeof(int32_t));
   file_.Write(row.labels.data(), row.labels.size() * sizeof(int32_t));
+  const size_t bytes = row.ids.size() * sizeof(int32_t);
+  digests_.push_back(Crc32c(row.labels.data(), bytes, Crc32c(row.ids.data(), bytes)));
   first_token_.push_back(first_token_.back() + row.ids.size());
   uint32_t trained = 0;
   for (size_t i = 1; i < row.labels.size(); ++i) trained += row.labels[i] != kNotTrained;
@@ -43,13 +60,20 @@ void RowStoreWriter::Add(const StoredRow& row) {
 }
 
 void RowStoreWriter::Commit(int64_t skipped) {
-  file_.Write(first_token_.data(), first_token_.size() * sizeof(uint64_t));
-  file_.Write(trained_.data(), trained_.size() * sizeof(uint32_t));
+  std::string tables;
+  const auto add = [&](const auto& table) {
+    tables.append(reinterpret_cast<const char*>(table.data()), table.size() * sizeof(table[0]));
+  };
+  add(first_token_);
+  add(trained_);
+  add(digests_);
   Footer footer{.rows = static_cast<int64_t>(trained_.size()),
                 .tokens = static_cast<int64_t>(first_token_.back()),
                 .skipped = skipped,
                 .highest_id = highest_id_};
   std::memcpy(footer.magic, kMagic, sizeof kMagic);
+  footer.crc32c = DigestOf(footer, reinterpret_cast<const std::byte*>(tables.data()), tables.size());
+  file_.Write(tables.data(), tables.size());
   file_.Write(&footer, sizeof footer);
   file_.Commit();
 }
@@ -58,15 +82,32 @@ RowStore::RowStore(const std::filesystem::path& path) : file_(path) {
   const size_t size = file_.bytes().size();
   Footer footer;
   if (size >= sizeof footer) std::memcpy(&footer, file_.bytes().data() + size - sizeof footer, sizeof footer);
-  const size_t wanted =
-      static_cast<size_t>(8 * footer.tokens + 8 * (footer.rows + 1) + 4 * footer.rows) + sizeof footer;
-  if (size < sizeof footer || std::memcmp(footer.magic, kMagic, sizeof kMagic) != 0 || wanted != size) {
-    throw InputError(path.string(), ": is no whole file of tokenised rows; remove it and start again");
+  const bool known = size >= sizeof footer && std::memcmp(footer.magic, kMagic, sizeof kMagic) == 0;
+  if (!known || BytesOf(footer) != size) {
+    throw InputError(path.string(), ": is no whole file of tokenised rows");
   }
   rows_ = footer.rows;
   skipped_ = footer.skipped;
   highest_id_ = footer.highest_id;
   tables_ = static_cast<size_t>(8 * footer.tokens);
+  const std::byte* tables = file_.bytes().data() + tables_;
+  if (footer.crc32c != DigestOf(footer, tables, size - sizeof footer - tables_)) {
+    throw InputError(path.string(), ": the tables of its rows do not match their digest");
+  }
+  CheckTables(tables);
+}
+
+// A digest vouches for what was written; that rows stay inside the file is seen for itself.
+void RowStore::CheckTables(const std::byte* tables) const {
+  uint64_t last = 0;
+  bool rises = Load<uint64_t>(tables) == 0;
+  for (int64_t row = 1; row <= rows_ && rises; ++row) {
+    const auto next = Load<uint64_t>(tables + 8 * row);
+    rises = next >= last;
+    last = next;
+  }
+  if (rises && last == tables_ / 8) return;
+  throw InputError(file_.path().string(), ": the table of its rows leaves the file");
 }
 
 uint64_t RowStore::FirstToken(int64_t row) const {
@@ -81,10 +122,33 @@ int64_t RowStore::Trained(int64_t row) const {
   return Load<uint32_t>(file_.bytes().data() + tables_ + 8 * (rows_ + 1) + 4 * row);
 }
 
+const int32_t* RowStore::Tokens(int64_t row) const {
+  return reinterpret_cast<const int32_t*>(file_.bytes().data() + 8 * FirstToken(row));
+}
+
+bool RowStore::IsWhole(int64_t row) const {
+  const size_t digests = tables_ + 8 * static_cast<size_t>(rows_ + 1) + 4 * static_cast<size_t>(rows_);
+  return Load<uint32_t>(file_.bytes().data() + digests + 4 * row) ==
+         Crc32c(Tokens(row), 8 * static_cast<size_t>(Length(row)));
+}
+
+std::optional<int64_t> RowStore::FindDamage() const {
+  for (int64_t row = 0; row < rows_; ++row) {
+    if (!IsWhole(row)) return row;
+  }
+  return std::nullopt;
+}
+
 Row RowStore::Read(int64_t row) const {
   TRIREME_CHECK(row >= 0 && row < rows_) << "row " << row << " of " << rows_;
+  if (!IsWhole(row)) {
+    std::error_code ignored;
+    std::filesystem::remove(file_.path(), ignored);
+    throw RuntimeError(file_.path().string(), ": row ", row, " does not match its digest: this cache of tokenised ",
+                       "data is damaged and was removed; start again and it is made anew. Is the disk sound?");
+  }
   const auto length = static_cast<size_t>(Length(row));
-  const auto* ids = reinterpret_cast<const int32_t*>(file_.bytes().data() + 8 * FirstToken(row));
+  const int32_t* ids = Tokens(row);
   return {{ids, ids + length}, {ids + length, ids + 2 * length}};
 }
 

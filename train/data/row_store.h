@@ -1,12 +1,15 @@
 // RowStore: tokenised rows in one file that is mapped, so that every process of a host shares its pages and
 // touches only the rows it reads. Written once, whole or not at all. Knows nothing of what the tokens mean.
 //
-// The file: for each row its ids, then its labels, as int32; then the rows' first tokens (uint64, one more
-// than rows), the rows' trained tokens (uint32), and 64 bytes that say what is there.
+// The file: for each row its ids, then its labels, as int32; then the tables: the rows' first tokens (uint64, one
+// more than rows), the rows' trained tokens (uint32), the rows' digests (CRC-32C, uint32); last 64 bytes that say
+// what is there, with a digest of themselves and the tables. Opening reads tables and end alone; a row is held
+// against its digest whenever it is read, so that a large store is never read for its digests' sake.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,22 +35,32 @@ class RowStoreWriter {
   WholeFile file_;
   std::vector<uint64_t> first_token_ = {0};
   std::vector<uint32_t> trained_;
+  std::vector<uint32_t> digests_;
   int32_t highest_id_ = -1;
 };
 
 class RowStore : public RowSource {
  public:
+  // An input error where the tables are damaged or the file is none.
   explicit RowStore(const std::filesystem::path& path);
   int64_t size() const override { return rows_; }
   int64_t Length(int64_t row) const override;
   int64_t Trained(int64_t row) const override;
+  // A row that does not match its digest ends the run. The file, which is a cache, is removed first: the next start
+  // makes it anew.
   Row Read(int64_t row) const override;
+  // The first row that does not match its digest, or nothing. Reads everything.
+  std::optional<int64_t> FindDamage() const;
 
   int64_t skipped() const { return skipped_; }
   int64_t highest_id() const { return highest_id_; }
+  size_t bytes() const { return file_.bytes().size(); }
 
  private:
   uint64_t FirstToken(int64_t row) const;
+  const int32_t* Tokens(int64_t row) const;
+  bool IsWhole(int64_t row) const;
+  void CheckTables(const std::byte* end) const;
 
   MappedFile file_;
   int64_t rows_ = 0;

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 
 namespace trireme {
@@ -92,14 +93,16 @@ void CheckAllWeighted(const std::vector<Row>& rows, const std::string& path) {
 // Calls take(object, where) for every line that is not blank; a file without any is refused.
 template <typename Take>
 void ForEachObject(const std::string& path, const Take& take) {
-  std::ifstream file(path);
-  if (!file) throw InputError(path, ": cannot be read");
+  std::istringstream file(ReadTextFile(path));
   bool found = false;
   std::string line;
   for (int64_t number = 1; std::getline(file, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = Concat(path, ":", number);
-    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json object = TryParseJson(line);
+    if (IsNestedTooDeeply(line)) {
+      throw InputError(where, ": is nested too deeply; at most ", kDeepestJson, " levels are read");
+    }
     if (!object.is_object()) throw InputError(where, ": is no JSON object: ", line.substr(0, 60));
     take(object, where);
     found = true;

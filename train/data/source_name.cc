@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "train/data/records.h"
 
 namespace trireme {
@@ -88,9 +89,13 @@ namespace {
 // All files with records or indexed data below a directory.
 std::vector<fs::path> DataBelow(const fs::path& directory) {
   std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
-    if (entry.is_regular_file() && HoldsData(entry.path())) files.push_back(entry.path());
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code unreadable;  // a broken link below is no data
+    if (entry->is_regular_file(unreadable) && HoldsData(entry->path())) files.push_back(entry->path());
   }
+  if (error) throw InputError(directory.string(), ": cannot be read: ", error.message());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -99,7 +104,7 @@ std::vector<fs::path> DataBelow(const fs::path& directory) {
 std::vector<fs::path> FilesOfPattern(const fs::path& pattern, const std::string& key) {
   std::vector<fs::path> files;
   for (const fs::path& path : Matches(pattern.string())) {
-    if (fs::is_directory(path)) {
+    if (IsDirectory(path)) {
       for (const fs::path& file : DataBelow(path)) files.push_back(file);
     } else if (HoldsData(path)) {
       files.push_back(path);
@@ -114,7 +119,7 @@ std::vector<fs::path> FilesOfPattern(const fs::path& pattern, const std::string&
 
 std::vector<fs::path> FilesOf(const fs::path& path, const std::string& key) {
   if (!Exists(path) && !Matches(path.string()).empty()) return FilesOfPattern(path, key);
-  if (!fs::is_directory(path)) return {path};
+  if (!IsDirectory(path)) return {path};
   std::vector<fs::path> files = DataBelow(path);
   if (!files.empty()) return files;
   throw InputError(

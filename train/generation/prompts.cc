@@ -15,7 +15,7 @@ namespace {
 Tokens AsTokens(const std::vector<int32_t>& ids) { return {ids.begin(), ids.end()}; }
 
 std::set<int64_t> EndTokensOf(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return {};
+  if (!PathExists(path)) return {};
   const Json config = ReadJsonFile(path.string());
   const auto found = config.is_object() ? config.find("eos_token_id") : config.end();
   if (found == config.end() || found->is_null()) return {};

@@ -22,6 +22,7 @@ int64_t MicrosecondsNow() {
 
 // TensorBoard reads the files of a folder in the order of their names.
 std::filesystem::path FreshName(const std::filesystem::path& directory) {
+  CreateFolder(directory);
   const int64_t now = MicrosecondsNow();
   char name[64];
   std::snprintf(name, sizeof(name), "events.out.tfevents.%010lld.%06lld",
@@ -51,10 +52,7 @@ std::string Record(const std::string& data) {
 }  // namespace
 
 EventFile::EventFile(const std::filesystem::path& directory, int64_t first_step)
-    : path_(FreshName(directory)) {
-  CreateFolder(directory);
-  file_.open(path_, std::ios::binary | std::ios::app);
-  if (!file_) throw InputError(path_.string(), " cannot be written; does the directory allow it?");
+    : file_(FreshName(directory)) {
   events::Event version;
   version.set_file_version("brain.Event:2");
   Append(std::move(version));
@@ -92,9 +90,7 @@ void EventFile::Write(const LoggedStep& step) {
 
 void EventFile::Append(events::Event event) {
   event.set_wall_time(static_cast<double>(MicrosecondsNow()) / 1e6);
-  const std::string record = Record(event.SerializeAsString());
-  file_.write(record.data(), static_cast<std::streamsize>(record.size()));
-  if (!file_.flush()) throw RuntimeError(path_.string(), " cannot be written any more; is the disk full?");
+  file_.Append(Record(event.SerializeAsString()));
 }
 
 }  // namespace trireme

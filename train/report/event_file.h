@@ -3,8 +3,8 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 
+#include "train/report/appended_file.h"
 #include "train/report/events.pb.h"
 #include "train/report/logged_step.h"
 
@@ -20,8 +20,7 @@ class EventFile {
  private:
   void Append(events::Event event);
 
-  std::filesystem::path path_;
-  std::ofstream file_;
+  AppendedFile file_;
 };
 
 }  // namespace trireme

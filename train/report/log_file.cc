@@ -1,17 +1,26 @@
 #include "train/report/log_file.h"
 
+#include <fstream>
+
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 
 namespace trireme {
 
-LogFile::LogFile(const std::filesystem::path& directory, bool go_on) : path_(directory / "log.jsonl") {
-  if (!go_on && std::filesystem::exists(path_)) {
-    throw InputError(path_.string(), " is there already, from an earlier run; choose another run.output");
+namespace {
+
+std::filesystem::path PathOf(const std::filesystem::path& directory, bool go_on) {
+  const std::filesystem::path path = directory / "log.jsonl";
+  if (!go_on && PathExists(path)) {
+    throw InputError(path.string(), " is there already, from an earlier run; choose another run.output");
   }
-  file_.open(path_, std::ios::app);
-  if (!file_) throw InputError(path_.string(), " cannot be written; does the directory allow it?");
+  return path;
 }
+
+}  // namespace
+
+LogFile::LogFile(const std::filesystem::path& directory, bool go_on) : file_(PathOf(directory, go_on)) {}
 
 void LogFile::Write(const LoggedStep& step) {
   Json line = {{"step", step.step},
@@ -35,16 +44,14 @@ void LogFile::Write(const LoggedStep& step) {
     line["eval_token_accuracy"] = step.evaluation->accuracy;
     line["eval_seconds"] = step.evaluation->seconds;
   }
-  if (!(file_ << JsonLine(line) << std::endl)) {
-    throw RuntimeError(path_.string(), " cannot be written any more; is the disk full?");
-  }
+  file_.Append(JsonLine(line) + "\n");
 }
 
 LogCurves ReadCurves(const std::filesystem::path& log) {
   LogCurves curves;
   std::ifstream lines(log);
   for (std::string line; std::getline(lines, line);) {
-    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json object = TryParseJson(line);
     if (!object.is_object() || !object.contains("step")) continue;
     const int64_t step = object["step"].get<int64_t>();
     // A loss that was not finite stands there as null.

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
+#include "train/report/appended_file.h"
 #include "train/report/logged_step.h"
 
 namespace trireme {
@@ -14,10 +14,11 @@ class LogFile {
   // DIRECTORY/log.jsonl: a new file, or one that is gone on with.
   LogFile(const std::filesystem::path& directory, bool go_on);
   void Write(const LoggedStep& step);
+  // Throws where the log is no longer where it was.
+  void CheckIsThere() const { file_.CheckIsThere(); }
 
  private:
-  std::filesystem::path path_;
-  std::ofstream file_;
+  AppendedFile file_;
 };
 
 // The losses of a log, as far as it was written.

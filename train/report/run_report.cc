@@ -24,6 +24,7 @@ void RunReport::Step(const LoggedStep& step, bool logged) {
 }
 
 void RunReport::Finish(const Config& config, const RunEnd& end) {
+  log_.CheckIsThere();  // before anything says that the run is done
   const LogCurves curves = ReadCurves(output_ / "log.jsonl");
   WriteWholeFile(output_ / "loss.svg", DrawLossChart(curves));
   screen_.Finish();

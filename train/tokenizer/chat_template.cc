@@ -17,18 +17,19 @@ std::string TemplateOfConfig(const Json& config, const std::string& path) {
   if (found == config.end() || found->is_null()) return {};
   if (found->is_string()) return found->get<std::string>();
   for (const Json& entry : *found) {  // several, by name
-    if (entry.is_object() && entry.value("name", "") == "default") return entry.value("template", "");
+    if (!entry.is_object() || !entry.contains("name") || entry["name"] != "default") continue;
+    if (entry.contains("template") && entry["template"].is_string()) return entry["template"].get<std::string>();
   }
   throw InputError(path, ": chat_template has no entry named default");
 }
 
 // Empty where the directory has none.
 std::string TemplateOfDirectory(const std::filesystem::path& folder) {
-  if (std::filesystem::exists(folder / "chat_template.jinja")) {
+  if (PathExists(folder / "chat_template.jinja")) {
     return ReadTextFile((folder / "chat_template.jinja").string());
   }
   const std::string path = (folder / "tokenizer_config.json").string();
-  return std::filesystem::exists(path) ? TemplateOfConfig(ReadJsonFile(path), path) : std::string();
+  return PathExists(path) ? TemplateOfConfig(ReadJsonFile(path), path) : std::string();
 }
 
 size_t CommonLength(const std::string& a, const std::string& b) {

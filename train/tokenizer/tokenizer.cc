@@ -13,14 +13,15 @@ namespace {
 
 // A special token stands as a text, or as an object with its content; null says that there is none.
 void TakeSpecialTokens(const std::filesystem::path& path, Json& tokens) {
-  if (!std::filesystem::exists(path)) return;
+  if (!PathExists(path)) return;
   const Json config = ReadJsonFile(path.string());
   for (const char* name :
        {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
     const auto found = config.find(name);
     if (found == config.end() || tokens.contains(name)) continue;
     if (found->is_string()) tokens[name] = *found;
-    if (found->is_object() && found->contains("content")) tokens[name] = (*found)["content"];
+    if (!found->is_object() || !found->contains("content")) continue;
+    if ((*found)["content"].is_string()) tokens[name] = (*found)["content"];
   }
 }
 
@@ -29,7 +30,7 @@ void TakeSpecialTokens(const std::filesystem::path& path, Json& tokens) {
 Tokenizer::Tokenizer(const std::string& directory) : directory_(directory) {
   const std::filesystem::path folder = directory;
   const std::string path = (folder / "tokenizer.json").string();
-  if (!std::filesystem::exists(path)) {
+  if (!PathExists(path)) {
     throw InputError(directory,
                      ": has no tokenizer.json; wanted the directory of a model with its tokenizer");
   }

@@ -28,7 +28,7 @@ void Write(const std::filesystem::path& path, const std::string& text) {
 void RefuseToOverwrite(const std::filesystem::path& directory) {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
     const std::filesystem::path path = directory / name;
-    if (std::filesystem::exists(path)) {
+    if (PathExists(path)) {
       throw InputError(path.string(), " is there already; remove it or write another directory");
     }
   }

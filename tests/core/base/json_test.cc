@@ -21,6 +21,19 @@ std::string ErrorOf(const std::string& text) {
   return "no error";
 }
 
+TEST(JsonTest, RefusesWhatIsDeepOrTooLarge) {
+  const auto nested = [](int levels) {
+    return std::string(static_cast<size_t>(levels), '[') + std::string(static_cast<size_t>(levels), ']');
+  };
+  EXPECT_EQ(ErrorOf(nested(kDeepestJson)), "no error");
+  EXPECT_EQ(ErrorOf(nested(100000)), "config.json: is nested too deeply; at most 100 levels are read");
+  EXPECT_EQ(ErrorOf("\"" + std::string(1000, '[') + "\\\"[\""), "no error");  // brackets of a text
+  EXPECT_EQ(ErrorOf("{\"a\": 1e999}"), "config.json: not JSON that is read: number overflow parsing '1e999'");
+  EXPECT_TRUE(TryParseJson(nested(100000)).is_discarded());
+  EXPECT_TRUE(TryParseJson("1e999").is_discarded());
+  EXPECT_EQ(TryParseJson("{\"a\": [1]}")["a"][0], 1);
+}
+
 TEST(JsonTest, KeepsTheOrderOfKeys) {
   EXPECT_EQ(JsonLine(ParseJson("{\"b\": 1,\n \"a\": [1.5, null]}", "x")), "{\"b\":1,\"a\":[1.5,null]}");
 }

@@ -2,8 +2,12 @@
 // changed.
 #include "train/data/dataset.h"
 
+#include <sys/stat.h>
+
+#include <fstream>
 #include <thread>
 
+#include "core/base/file.h"
 #include "core/config/load.h"
 #include "tests/train/data/scratch.h"
 #include "train/data/digest.h"
@@ -240,6 +244,95 @@ TEST_F(Dataset, SkipsWhatIsBrokenAndGoesOn) {
   EXPECT_EQ(Open(config).train->size(), 2);
   const Preparer preparer(config.data(), config.stage(), config.model().path(), true);
   EXPECT_EQ(preparer.Prepare(folder_ / "a.jsonl")->skipped(), 2);
+}
+
+// Whatever byte of the cache is damaged, the rows are those of the data, or nobody trains on them.
+TEST_F(Dataset, ADamagedCacheIsMadeAnew) {
+  Write("a.jsonl", kTwo);
+  const Config config = Run(Named("a.jsonl"));
+  const auto rows = [&] {
+    const DataSets data = Open(config);
+    std::vector<std::vector<int64_t>> all;
+    for (int64_t i = 0; i < data.train->size(); ++i) {
+      const Row row = data.train->Read(i);
+      all.push_back(row.input_ids);
+      all.push_back(row.labels);
+    }
+    return all;
+  };
+  const auto wanted = rows();
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "cache")) {
+    if (entry.path().extension() != ".lock") files.push_back(entry.path());
+  }
+  ASSERT_EQ(files.size(), 2u);  // the rows, and the link to them
+  testing::internal::CaptureStderr();
+  for (const std::filesystem::path& file : files) {
+    const std::string good = ReadTextFile(file.string());
+    for (size_t at = 0; at < good.size(); at += 3) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ 1 << at % 8);
+      std::ofstream(file, std::ios::binary) << bad;
+      ASSERT_EQ(rows(), wanted) << file << " at byte " << at;
+    }
+    for (const size_t bytes : {size_t{0}, good.size() / 2, good.size() - 1}) {
+      std::ofstream(file, std::ios::binary) << good.substr(0, bytes);
+      ASSERT_EQ(rows(), wanted) << file << " cut at " << bytes;
+    }
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(".rows: row 0 does not match its digest; the cache is damaged and is made anew"),
+            std::string::npos);
+}
+
+// A disk may also forget what was sound when the run began.
+TEST_F(Dataset, ARowThatIsDamagedLaterEndsTheRunAndGoes) {
+  Write("a.jsonl", kTwo);
+  const Config config = Run(Named("a.jsonl"));
+  const Preparer preparer(config.data(), config.stage(), config.model().path(), true);
+  const std::shared_ptr<const RowStore> store = preparer.Prepare(folder_ / "a.jsonl");
+  std::filesystem::path file;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "cache")) {
+    if (entry.path().extension() == ".rows") file = entry.path();
+  }
+  std::fstream damage(file, std::ios::binary | std::ios::in | std::ios::out);
+  damage.seekp(8 * store->Length(0) + 4);
+  damage.put(1);
+  damage.close();
+  EXPECT_EQ(store->Read(0).input_ids.size(), static_cast<size_t>(store->Length(0)));
+  try {
+    store->Read(1);
+    ADD_FAILURE() << "the damaged row was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kRuntime);
+    EXPECT_NE(std::string(error.what()).find(".rows: row 1 does not match its digest"), std::string::npos);
+  }
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_EQ(preparer.Prepare(folder_ / "a.jsonl")->Read(1).input_ids.size(), static_cast<size_t>(store->Length(1)));
+}
+
+TEST_F(Dataset, RefusesWhatIsNoRegularFileByName) {
+  ASSERT_EQ(mkfifo((folder_ / "pipe.jsonl").c_str(), 0600), 0);
+  EXPECT_EQ(Refused(Named("pipe.jsonl")), "pipe.jsonl: is a FIFO; wanted a regular file");
+  std::filesystem::create_symlink("/dev/zero", folder_ / "zero.jsonl");
+  EXPECT_EQ(Refused(Named("zero.jsonl")), "zero.jsonl: is a device; wanted a regular file");
+  std::filesystem::create_symlink("loop.jinja", folder_ / "loop.jinja");
+  Write("a.jsonl", kTwo);
+  EXPECT_EQ(Refused(Named("a.jsonl") + ", template: " + (folder_ / "loop.jinja").string()),
+            "loop.jinja: cannot be read: Too many levels of symbolic links");
+  EXPECT_EQ(Refused(Named("a.jsonl") + ", template: " + std::string(5000, 'x')),
+            std::string(5000, 'x') + ": cannot be read: File name too long");
+}
+
+TEST_F(Dataset, RefusesDeepAndImpossibleJson) {
+  Write("deep.jsonl", "{\"messages\": " + std::string(100000, '[') + std::string(100000, ']') + "}\n");
+  EXPECT_EQ(Refused(Named("deep.jsonl")),
+            "deep.jsonl:1: is nested too deeply; at most 100 levels are read");
+  const std::string text = std::string(100000, '[') + std::string(100000, ']');
+  Write("text.jsonl", "{\"messages\": \"" + text + "\"}\n");
+  EXPECT_EQ(Refused(Named("text.jsonl")).find("text.jsonl:1: 'messages' is a text that is no JSON: [[["), 0u);
+  Write("large.jsonl", "{\"query\": 1e999, \"response\": \"a\"}\n");
+  EXPECT_EQ(Refused(Named("large.jsonl")).find("large.jsonl:1: is no JSON object: "), 0u);
 }
 
 TEST(Digest, TellsContentsApart) {

@@ -1,0 +1,139 @@
+// Conversions that would make numbers infinite are refused, by tensor and count, and leave nothing behind.
+#include "checkpoint/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <fstream>
+#include <limits>
+#include <thread>
+
+#include "checkpoint/lora_adapter.h"
+#include "checkpoint/safetensors_writer.h"
+#include "tests/checkpoint/scratch.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Crew kAlone{.rank = 0, .size = 1, .barrier = [] {}};
+
+class Conversion : public testing::Test {
+ protected:
+  fs::path Model(const std::vector<float>& values) {
+    const fs::path directory = scratch_.path() / "model";
+    fs::create_directories(directory);
+    std::ofstream(directory / "config.json") << R"({"model_type": "llama"})";
+    WriteSafetensors(directory / "model.safetensors",
+                     {{"a.weight", DType::kFp32, {2, 2}, values.data()}, {"b.weight", DType::kFp32, {1}, kOne}});
+    return directory;
+  }
+  fs::path Adapter(const std::string& alpha) {
+    const fs::path directory = scratch_.path() / "adapter";
+    fs::create_directories(directory);
+    std::ofstream(directory / "adapter_config.json")
+        << R"({"peft_type": "LORA", "r": 1, "target_modules": ["a"], "lora_alpha": )" << alpha << "}";
+    static constexpr float kPair[] = {1e10f, 1};
+    WriteSafetensors(directory / "adapter_model.safetensors",
+                     {{"base_model.model.a.lora_A.weight", DType::kFp32, {1, 2}, kPair},
+                      {"base_model.model.a.lora_B.weight", DType::kFp32, {2, 1}, kPair}});
+    return directory;
+  }
+  std::string Imported(const fs::path& model, std::optional<DType> dtype) {
+    return ErrorOf([&] { ImportCheckpoint(HfDirectory(model), target_, {.dtype = dtype}, kAlone); });
+  }
+  void ExpectNothingLeft() {
+    EXPECT_FALSE(fs::exists(target_));
+    EXPECT_FALSE(fs::exists(target_.string() + ".part"));
+  }
+
+  static constexpr float kOne[] = {1};
+  Scratch scratch_;
+  fs::path target_ = scratch_.path() / "to";
+};
+
+TEST_F(Conversion, NumbersThatATypeCannotHoldAreRefused) {
+  const fs::path model = Model({1, 65504, -70000, 1e30f});
+  EXPECT_EQ(Imported(model, DType::kFp16), (model / "model.safetensors").string() +
+                                               ": tensor 'a.weight': 2 of 4 elements are not finite in fp16; write "
+                                               "another --dtype, such as bf16");
+  ExpectNothingLeft();
+  EXPECT_EQ(Imported(model, std::nullopt), "no error");
+  const std::string exported = ErrorOf([&] {
+    ExportHuggingFace(HfDirectory(target_), scratch_.path() / "hf", {.dtype = DType::kFp16}, kAlone);
+  });
+  EXPECT_NE(exported.find("tensor 'a.weight': 2 of 4 elements are not finite in fp16"), std::string::npos) << exported;
+  EXPECT_FALSE(fs::exists(scratch_.path() / "hf"));
+  EXPECT_FALSE(fs::exists(scratch_.path() / "hf.part"));
+}
+
+TEST_F(Conversion, WhatWasInfiniteBeforeIsKept) {
+  const fs::path model = Model({1, 2, 3, std::numeric_limits<float>::infinity()});
+  EXPECT_EQ(Imported(model, DType::kFp16), "no error");
+}
+
+TEST_F(Conversion, AnAdapterThatMakesWeightsInfiniteIsRefused) {
+  const HfDirectory base(Model({1, 2, 3, 4}));
+  const auto merge = [&](const std::string& alpha) {
+    return ErrorOf([&] {
+      const LoraAdapter adapter(Adapter(alpha), base, {});
+      ExportHuggingFace(base, target_, {.change = &adapter}, kAlone);
+    });
+  };
+  const std::string said = merge("1e25");
+  EXPECT_NE(said.find("tensor 'a.weight': 1 of 4 elements are not finite in fp32 with the adapter merged into them"),
+            std::string::npos)
+      << said;
+  ExpectNothingLeft();
+  EXPECT_NE(merge("1e308").find("adapter_config.json: lora_alpha is 1e+308; wanted a number that fp32 can hold"),
+            std::string::npos);
+  ExpectNothingLeft();
+  EXPECT_EQ(merge("2"), "no error");
+}
+
+// Ranks as threads: what one of them refuses, all refuse.
+TEST_F(Conversion, AllRanksRefuseTogether) {
+  const fs::path model = Model({1e30f, 1, 1, 1});
+  std::barrier<> both(2);
+  std::string said[2];
+  const auto rank = [&](int rank) {
+    const Crew crew{.rank = rank, .size = 2, .barrier = [&] { both.arrive_and_wait(); }};
+    said[rank] = ErrorOf([&] {
+      ExportHuggingFace(HfDirectory(model), target_, {.dtype = DType::kFp16}, crew);
+    });
+  };
+  std::thread second(rank, 1);
+  rank(0);
+  second.join();
+  EXPECT_NE(said[0].find("tensor 'a.weight': 1 of 4 elements are not finite in fp16"), std::string::npos) << said[0];
+  EXPECT_EQ(said[0], said[1]);
+  ExpectNothingLeft();
+}
+
+class Patterns : public Conversion {
+ protected:
+  std::string Said(const std::string& pattern) {
+    return ErrorOf([&] {
+      AdapterConfig config(Json{{"peft_type", "LORA"}, {"r", 8}, {"lora_alpha", 16}, {"rank_pattern", {{pattern, 4}}}}
+                               .dump(),
+                           "adapter_config.json");
+      rank_ = config.RankOf("model.layers.0.self_attn." + std::string(64, 'a'));
+    });
+  }
+  double rank_ = 0;
+};
+
+TEST_F(Patterns, AreMatchedInLinearTimeOrRefusedByName) {
+  EXPECT_EQ(Said("(a+)+"), "no error");
+  EXPECT_EQ(rank_, 4);
+  EXPECT_EQ(Said("(a+)+b"), "no error");  // takes 2^64 steps where an engine goes back
+  EXPECT_EQ(rank_, 8);
+  EXPECT_NE(Said("(").find("adapter_config.json: rank_pattern has the pattern '('"), std::string::npos);
+  const std::string deep = Said(std::string(100000, '(') + std::string(100000, ')'));
+  EXPECT_TRUE(deep == "no error" || deep.find("which is no regular expression") != std::string::npos) << deep;
+  EXPECT_NE(Said("((a{1000}){1000}){1000}").find("which is no regular expression"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,47 @@
+#include "train/report/appended_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace trireme {
+
+AppendedFile::AppendedFile(const std::filesystem::path& path)
+    : path_(path), fd_(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644)) {
+  if (fd_ < 0) {
+    throw InputError(path.string(), " cannot be written: ", std::strerror(errno),
+                     "; does the directory allow it?");
+  }
+}
+
+AppendedFile::~AppendedFile() { close(fd_); }
+
+void AppendedFile::Append(std::string_view text) {
+  CheckIsThere();
+  while (!text.empty()) {
+    const ssize_t written = write(fd_, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      throw RuntimeError(path_.string(), " cannot be written any more: ", std::strerror(errno),
+                         "; is the disk full?");
+    }
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+void AppendedFile::CheckIsThere() const {
+  struct stat here {}, open_one {};
+  const bool same = stat(path_.c_str(), &here) == 0 && fstat(fd_, &open_one) == 0 &&
+                    here.st_dev == open_one.st_dev && here.st_ino == open_one.st_ino;
+  if (same) return;
+  throw RuntimeError(path_.string(), " was removed, moved or replaced while the run writes it; the run ends here. ",
+                     "Put the output directory back under its name and start again: run.resume: auto resumes from ",
+                     "its newest checkpoint");
+}
+
+}  // namespace trireme
