@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <set>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -34,21 +34,56 @@ constexpr std::array<std::pair<DType, std::string_view>, 11> kNames{{{DType::kFp
                                                                      {DType::kUint8, "U8"},
                                                                      {DType::kBool, "BOOL"}}};
 
-// Parses without trusting: a key that stands twice, or a nesting that no header has, ends the parse.
+// Walks through the text once, for what a parser would take without a word: a key that stands twice, a nesting that
+// no header has. (nlohmann's parser callbacks would do, too, but look at all values read so far after each object.)
+class HeaderFaults : public nlohmann::json_sax<Json> {
+ public:
+  const std::string& fault() const { return fault_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return Open(); }
+  bool end_object() override { return Close(); }
+  bool start_array(std::size_t) override { return Open(); }
+  bool end_array() override { return Close(); }
+  bool key(string_t& key) override {
+    if (keys_.back().insert(key).second) return true;
+    fault_ = Concat("has the key '", key, "' twice");
+    return false;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    fault_ = "is not a JSON object";
+    return false;
+  }
+
+ private:
+  static constexpr size_t kDeepest = 8;
+
+  bool Open() {
+    keys_.emplace_back();
+    if (keys_.size() <= kDeepest) return true;
+    fault_ = "is nested too deeply";
+    return false;
+  }
+  bool Close() {
+    keys_.pop_back();
+    return true;
+  }
+
+  std::vector<std::unordered_set<std::string>> keys_;  // of what is open
+  std::string fault_;
+};
+
 Json ParseStrictly(std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  std::string fault;
-  auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > 8 && fault.empty()) fault = "is nested too deeply";
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      fault = Concat("has the key '", parsed.get<std::string>(), "' twice");
-    }
-    return fault.empty();
-  };
-  Json header = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
-  if (!fault.empty()) throw InputError(fault);
+  HeaderFaults faults;
+  Json::sax_parse(text.begin(), text.end(), &faults);
+  if (!faults.fault().empty()) throw InputError(faults.fault());
+  Json header = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) throw InputError("is not a JSON object");
   return header;
 }

@@ -54,12 +54,12 @@ TensorList::TensorList(const std::filesystem::path& path) {
       tensors_.push_back({name, view.dtype, view.shape});
     }
   }
+  for (size_t i = 0; i < tensors_.size(); ++i) by_name_.emplace(tensors_[i].name, i);
 }
 
 const ListedTensor* TensorList::Find(const std::string& name) const {
-  const auto found = std::find_if(tensors_.begin(), tensors_.end(),
-                                  [&](const ListedTensor& one) { return one.name == name; });
-  return found == tensors_.end() ? nullptr : &*found;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
 std::span<const std::byte> TensorList::Read(const ListedTensor& tensor) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "checkpoint/hf_directory.h"
@@ -40,6 +41,7 @@ class TensorList {
   std::unique_ptr<HfDirectory> directory_;
   std::unique_ptr<SafetensorsFile> file_;
   std::vector<ListedTensor> tensors_;
+  std::unordered_map<std::string, size_t> by_name_;
   std::vector<std::byte> memory_;
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/problems.h"
 #include "core/base/process.h"
@@ -33,7 +34,7 @@ void ReportInputError(const Error& error, const Job& job) {
   std::string text;
   for (std::string line : several != nullptr ? several->lines() : std::vector<std::string>{error.what()}) {
     std::replace(line.begin(), line.end(), '\n', ' ');  // the input that it quotes may have several
-    text += Concat(job.rank() == 0 ? "" : LogRankPrefix(), line, "\n");
+    text += Concat(job.rank() == 0 ? "" : LogRankPrefix(), Printable(line), "\n");  // and may steer a terminal
   }
   std::cerr << text << std::flush;
 }

@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
+#include "models/plausible.h"
 
 namespace trireme {
 namespace {
@@ -25,6 +26,7 @@ constexpr Family kFamilies[] = {
 }  // namespace
 
 LayerGraph BuildGraph(const HfConfig& config) {
+  CheckPlausible(config);
   const std::string model_type = config.Text("model_type");
   for (const Family& family : kFamilies) {
     if (model_type == family.model_type) return family.build(config);

@@ -43,6 +43,14 @@ int64_t HfConfig::Size(const char* key, int64_t fallback) const {
   return Find(key) == nullptr ? fallback : Size(key);
 }
 
+std::optional<int64_t> HfConfig::WholeNumber(const char* key) const {
+  const Json* value = Find(key);
+  if (value == nullptr || !value->is_number_integer()) return std::nullopt;
+  // Beyond the signed ones: as large as there is, so that a limit sees it.
+  const bool wraps = value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX;
+  return wraps ? INT64_MAX : value->get<int64_t>();
+}
+
 double HfConfig::Number(const char* key, double fallback) const {
   const Json* value = Find(key);
   if (value == nullptr) return fallback;

@@ -23,6 +23,8 @@ class HfConfig {
   // A key that is missing, null or of another type is refused, unless there is a fallback.
   int64_t Size(const char* key) const;  // at least 1
   int64_t Size(const char* key, int64_t fallback) const;
+  // Nothing where the key is missing or no whole number.
+  std::optional<int64_t> WholeNumber(const char* key) const;
   double Number(const char* key, double fallback) const;
   bool Flag(const char* key, bool fallback) const;
   std::string Text(const char* key) const;

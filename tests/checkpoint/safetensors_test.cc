@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -169,6 +170,31 @@ TEST_F(Safetensors, DirectoryOfShards) {
   fs::remove(folder_ / "model.safetensors.index.json");
   EXPECT_NE(refusal("a").find("no weights here; wanted model.safetensors or model.safetensors.index.json"),
             std::string::npos);
+}
+
+// Eight times the tensors take eight times as long, give or take; 64 times would be somebody looking at all of them
+// for each one.
+TEST_F(Safetensors, ReadsManyTensorsInLinearTime) {
+  const auto seconds = [&](int tensors) {
+    std::string header = "{", index = "{\"weight_map\": {";
+    for (int i = 0; i < tensors; ++i) {
+      const std::string name = "model.layers." + std::to_string(i) + ".weight";
+      header += (i > 0 ? ",\"" : "\"") + name + R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
+      index += (i > 0 ? ",\"" : "\"") + name + R"(":"raw.safetensors")";
+    }
+    const fs::path file = Raw(header + "}", 0);
+    std::ofstream(folder_ / "model.safetensors.index.json") << index << "}}";
+    double best = 1e9;
+    for (int round = 0; round < 3; ++round) {
+      const auto start = std::chrono::steady_clock::now();
+      EXPECT_EQ(SafetensorsFile(file).tensors().size(), static_cast<size_t>(tensors));
+      EXPECT_EQ(HfDirectory(folder_).Names().size(), static_cast<size_t>(tensors));
+      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    return best;
+  };
+  const double few = seconds(2500), many = seconds(20000);
+  EXPECT_LT(many, 28 * few) << few << " s and " << many << " s";
 }
 
 }  // namespace

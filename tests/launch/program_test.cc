@@ -2,6 +2,8 @@
 // that no failure leaves a rank behind.
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -80,6 +82,52 @@ TEST(AloneTest, WrongInputIsTwoAndOneLine) {
     EXPECT_EQ(result.err, wanted);
     EXPECT_EQ(result.out, "");
   }
+}
+
+// Paths that would wait for ever, lead round in circles or steer the terminal: one line, at once.
+TEST(AloneTest, PathsThatAreNoFilesAreRefusedByName) {
+  const std::string folder = testing::TempDir() + "program_test_paths/";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const std::string pipe = folder + "run.yaml", loop = folder + "loop", model = folder + "model";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_symlink("loop", loop);
+  std::filesystem::create_directory(model);
+  std::ofstream(model + "/config.json") << R"({"model_type": "llama", "rms_norm_eps": 1e999})";
+  const std::string dry = WriteFile("dry_run.yaml", "data: {train: [a]}\nrun: {output: b}\n");
+  const std::string name(300, 'n'), link = ": cannot be read: Too many levels of symbolic links\n";
+  const struct {
+    std::string arguments, wanted;
+  } cases[] = {
+      {"plan " + pipe, pipe + ": is a FIFO; wanted a regular file\n"},
+      {"plan /dev/zero", "/dev/zero: is a device; wanted a regular file\n"},
+      {"plan " + loop, loop + link},
+      {"inspect " + loop, loop + link},
+      {"inspect " + folder + name, folder + name + ": cannot be read: File name too long\n"},
+      {"train " + dry + " --dry-run --set model.path=" + loop,
+       loop + "/config.json" + link},
+      {"train " + dry + " --dry-run --set model.path=" + model,
+       model + "/config.json: not JSON that is read: number overflow parsing '1e999'\n"},
+      {"plan $'a\\x1b[2Jb'", "a\\x1b[2Jb: cannot be read: No such file or directory\n"},
+  };
+  for (const auto& [arguments, wanted] : cases) {
+    const ShellResult result = RunShell("bash -c \"" + kTrireme + " " + arguments + "\"");
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_EQ(result.err, wanted) << arguments;
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+// A name in a file is text, whatever it holds.
+TEST(AloneTest, InspectShowsControlCharactersOfNames) {
+  const std::string header = R"({"a\u001b[2Jb":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})";
+  const uint64_t length = header.size();
+  const std::string path =
+      WriteFile("names.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + header);
+  const ShellResult result = RunShell(kTrireme + " inspect " + path);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(Contains(result.out, "a\\x1b[2Jb")) << result.out;
+  EXPECT_FALSE(Contains(result.out, "\x1b")) << result.out;
 }
 
 TEST(AloneTest, FailuresAtRunTimeAreOne) {

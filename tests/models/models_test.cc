@@ -43,6 +43,25 @@ TEST(Models, FamiliesDifferWhereTheyShould) {
   EXPECT_TRUE(Decoder(llama).mlp.bias);
 }
 
+// A graph of 2^40 experts would fill the memory before anybody could refuse it.
+TEST(Models, RefusesSizesThatNoModelHas) {
+  EXPECT_EQ(RefusalOf(Config("llama", {{"num_hidden_layers", 1000000}})),
+            "config.json: num_hidden_layers is 1000000, more than any model has; at most 4096 is taken");
+  const auto experts = [](int64_t count, int64_t layers) {
+    return Config("qwen3_moe", {{"num_experts", count},
+                                {"num_hidden_layers", layers},
+                                {"num_experts_per_tok", 2},
+                                {"moe_intermediate_size", 24}});
+  };
+  EXPECT_EQ(RefusalOf(experts(int64_t{1} << 40, 2)),
+            "config.json: num_experts is 1099511627776, more than any model has; at most 32768 is taken");
+  EXPECT_EQ(RefusalOf(experts(4096, 1024)),
+            "config.json: num_experts is 4096, more than any model has; at most 512 is taken");
+  EXPECT_EQ(RefusalOf(Config("llama", {{"vocab_size", uint64_t{1} << 63}})),
+            "config.json: vocab_size is 9223372036854775807, more than any model has; at most 67108864 is taken");
+  EXPECT_EQ(RefusalOf(experts(512, 128)), "accepted");
+}
+
 TEST(Models, Qwen3MoeMixesDenseAndExpertLayers) {
   const Json experts = {{"num_hidden_layers", 6},      {"num_experts", 8},         {"num_experts_per_tok", 2},
                         {"moe_intermediate_size", 24}, {"decoder_sparse_step", 2}, {"mlp_only_layers", {3}},

@@ -200,6 +200,57 @@ TEST(ChatTemplate, SaysWhatATemplateRefuses) {
   }
 }
 
+// What would end the process with a signal, fill the memory or never end is refused, with the template's name.
+TEST(ChatTemplate, LeavesNoLimitOfDepthMemoryAndSteps) {
+  const auto many = [](const std::string& text, int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += text;
+    return all;
+  };
+  const std::string ring = "{% set ns = namespace() %}{% set ns.self = [ns] %}";
+  const struct {
+    const char* what;
+    std::string source, refusal;
+  } kCases[] = {
+      {"prints itself", ring + "{{ ns }}", "recurses too deeply"},
+      {"joins itself", ring + "{{ ns ~ '' }}", "recurses too deeply"},
+      {"JSON of itself", ring + "{{ ns | tojson }}", "recurses too deeply"},
+      {"compares itself",
+       ring + "{% set other = namespace() %}{% set other.self = [other] %}{{ ns == other }}", "recurses too deeply"},
+      {"a list of lists",
+       "{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
+       "recurses too deeply"},
+      {"a macro that calls itself", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion limit"},
+      {"includes itself", "{% include 'chat template' %}", "error in \"chat template\""},
+      {"parentheses", "{{ " + many("(", 20000) + "1" + many(")", 20000) + " }}", "recursion"},
+      {"blocks", many("{% if true %}", 5000) + many("{% endif %}", 5000), "recursion"},
+      {"a chain of filters", "{{ 'a'" + many("|upper", 20000) + " }}", "accepted"},
+      {"a long sum", "{{ 1" + many("+1", 60000) + " }}", "accepted"},
+      {"wide lines", "{{ 'a\nb' | indent(10000000000) }}", "takes more than 512 MiB of memory"},
+      {"wide JSON", "{{ [1] | tojson(indent=10000000000) }}", "takes more than 512 MiB of memory"},
+      {"doubles", "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+       "takes more than 512 MiB of memory"},
+      {"prints without end",
+       "{% for i in range(90000) %}{% for j in range(90000) %}aaaaaaaaaaaaaaaaaaaaaaaaaaaa{% endfor %}{% endfor %}",
+       "takes more than"},
+      {"loops without end",
+       "{% for i in range(90000) %}{% for j in range(90000) %}{% if i > j %}{% endif %}{% endfor %}{% endfor %}",
+       "takes more than 50000000 steps"},
+      {"a book", std::string(300000, 'a'), "at most 131072 are read"},
+  };
+  for (const auto& [what, source, refusal] : kCases) {
+    std::string said = "accepted";
+    try {
+      ChatTemplate(source, Json::object(), "t.jinja").Render(Chat({{"user", "q"}}));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput);
+      said = error.what();
+      EXPECT_EQ(said.find("t.jinja: "), 0u) << what << ": " << said;
+    }
+    EXPECT_NE(said.find(refusal), std::string::npos) << what << ": " << said;
+  }
+}
+
 TEST(ChatTemplate, SpeaksPython) {
   const ChatTemplate chat(
       "{{ x }} {{ y|tojson }} {{ none }} {{ ' a\x1c'.strip() }} {{ 'a-b'.split('-')[-1] }} {{ z.get('k') }}",

@@ -1,6 +1,7 @@
 //! The C interface of tokenizer_c.h. Every function that can fail returns null, or a text that says why, which
 //! trireme_text_free takes back; a panic is such a text too. No logic of its own: template.rs renders, the
-//! `tokenizers` crate does the rest.
+//! `tokenizers` crate does the rest, limits.rs keeps a template from taking the process with it.
+mod limits;
 mod python;
 mod template;
 mod training;

@@ -60,7 +60,7 @@ struct Style {
 fn new_line(out: &mut String, style: &Style, depth: usize) {
     if let Some(indent) = style.indent {
         out.push('\n');
-        out.extend(std::iter::repeat_n(' ', indent * depth));
+        out.extend(std::iter::repeat_n(' ', indent.saturating_mul(depth)));
     }
 }
 

@@ -1,23 +1,43 @@
 //! A chat template as Hugging Face renders it: Jinja2 with trimmed blocks, loop controls, Python's methods on strings
 //! and dicts, raise_exception, strftime_now, tojson, and the {% generation %} block.
+use crate::limits::{within, Limits};
 use crate::python;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{context, Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
+use std::sync::OnceLock;
+use std::time::Duration;
 
 const NAME: &str = "chat template";
+/// The longest of the known models have 30 KB.
+const LONGEST_SOURCE: usize = 128 << 10;
+/// Instructions of one rendering. A conversation of ten thousand messages takes a few millions.
+const MOST_STEPS: u64 = 50_000_000;
+/// The parser descends once per operator, so a long source may be deep; the stack is taken only where it is used.
+const COMPILE: Limits = Limits { stack_bytes: 256 << 20, memory_bytes: 512 << 20, time: Duration::from_secs(60) };
+const RENDER: Limits = Limits { stack_bytes: 16 << 20, memory_bytes: 512 << 20, time: Duration::from_secs(60) };
 
 pub struct Template {
     environment: Environment<'static>,
     variables: Value,
+    /// Why it is not rendered any more: each time that it leaves its limits costs memory that does not come back.
+    refused: OnceLock<String>,
 }
 
 impl Template {
     /// `variables`: a JSON object of what every rendering sees, such as bos_token.
     pub fn new(source: &str, variables: &str) -> Result<Self, String> {
+        if source.len() > LONGEST_SOURCE {
+            return Err(format!("has {} bytes; at most {LONGEST_SOURCE} are read", source.len()));
+        }
+        within(&COMPILE, || Self::compile(source, variables))?
+    }
+
+    fn compile(source: &str, variables: &str) -> Result<Self, String> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|error| one_line(&error))?);
+        environment.set_fuel(Some(MOST_STEPS));
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment.set_unknown_method_callback(python::method);
         environment.set_formatter(|out, state, value| {
@@ -39,11 +59,18 @@ impl Template {
         environment.add_filter("generation_end", |state: &State, _: Value| generation_mark(state, 1));
         environment.add_template_owned(NAME, with_generation_marks(source)).map_err(|error| one_line(&error))?;
         let variables: serde_json::Value = serde_json::from_str(variables).map_err(|error| error.to_string())?;
-        Ok(Template { environment, variables: Value::from(Serde(variables)) })
+        Ok(Template { environment, variables: Value::from(Serde(variables)), refused: OnceLock::new() })
     }
 
     /// `context`: a JSON object with messages, add_generation_prompt, tools and whatever else the template takes.
     pub fn render(&self, context: &str) -> Result<String, String> {
+        if let Some(why) = self.refused.get() {
+            return Err(why.clone());
+        }
+        within(&RENDER, || self.render_here(context)).map_err(|why| self.refused.get_or_init(|| why).clone())?
+    }
+
+    fn render_here(&self, context: &str) -> Result<String, String> {
         let context: serde_json::Value = serde_json::from_str(context).map_err(|error| error.to_string())?;
         let template = self.environment.get_template(NAME).map_err(|error| one_line(&error))?;
         let context = Value::from(Serde(context));
@@ -88,6 +115,9 @@ fn with_generation_marks(source: &str) -> String {
 
 fn one_line(error: &Error) -> String {
     let place = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
-    let why = error.detail().map(str::to_string).unwrap_or_else(|| error.kind().to_string());
+    let why = match error.kind() {
+        ErrorKind::OutOfFuel => format!("takes more than {MOST_STEPS} steps; does a loop not end?"),
+        kind => error.detail().map(str::to_string).unwrap_or_else(|| kind.to_string()),
+    };
     format!("{place}{why}").replace('\n', " ")
 }
