@@ -82,7 +82,7 @@ void ReadTemplateValues(const Arguments& arguments, Request& request) {
     if (equals == 0 || equals == std::string::npos)
       throw InputError("--template-value ", text, ": wanted NAME=VALUE, such as enable_thinking=false");
     const std::string value = text.substr(equals + 1);
-    Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+    Json parsed = TryParseJson(value);
     request.variables[text.substr(0, equals)] = parsed.is_discarded() ? Json(value) : std::move(parsed);
   }
 }

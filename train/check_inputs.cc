@@ -53,7 +53,7 @@ Wants WantsOf(const std::filesystem::path& path, const SampleOptions& options, S
 }
 
 void CheckTemplateFile(const DataConfig& data) {
-  if (data.template_().empty() || std::filesystem::exists(data.template_())) return;
+  if (data.template_().empty() || PathExists(data.template_())) return;
   throw InputError("data.template: ", data.template_(),
                    " is not there; name a file with a Jinja chat template, or ",
                    "leave it out to take the one of the model's tokenizer");
@@ -61,7 +61,7 @@ void CheckTemplateFile(const DataConfig& data) {
 
 // Every rank looks: only whether it is there. Reading it takes a second, and is for the one that tokenises.
 void RefuseWithoutTokenizer(const std::string& model) {
-  if (!std::filesystem::exists(std::filesystem::path(model) / "tokenizer.json"))
+  if (!PathExists(std::filesystem::path(model) / "tokenizer.json"))
     const Tokenizer refused(model);
 }
 
