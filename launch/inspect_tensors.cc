@@ -11,6 +11,7 @@
 #include "checkpoint/tensor_list.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/plural.h"
 
 namespace trireme {
 namespace {
@@ -27,7 +28,7 @@ std::string Megabytes(int64_t bytes) {
 void PrintHeader(const checkpoint::Manifest& manifest) {
   const checkpoint::Layout& layout = manifest.layout();
   std::cout << "checkpoint of a " << Printable(manifest.family()) << " model, format " << manifest.format()
-            << ", written by " << Printable(manifest.writer()) << " on " << layout.world() << " ranks";
+            << ", written by " << Printable(manifest.writer()) << " on " << Counted(layout.world(), "rank");
   if (layout.tensor() > 0) {
     std::cout << ": tensor " << layout.tensor() << ", pipeline " << layout.pipeline() << ", context "
               << layout.context() << ", data " << layout.data() << ", zero " << layout.zero() << ", "

@@ -9,6 +9,7 @@
 #include "train/train_plan.h"
 #include "parallel/schedule/draw.h"
 #include "train/check_inputs.h"
+#include "train/data_extent.h"
 #include "train/loop.h"
 
 namespace trireme {
@@ -34,7 +35,11 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   const TrainPlan plan = MakeTrainPlan(config, static_cast<int>(world));
   if (job.rank() != 0) return;
   CheckData(config, VocabularyOf(plan.graph));
-  std::cout << ToText(plan);
+  std::string data;
+  if (!config.data().train().empty()) {
+    data = ToText(ExtentOf(config, OpenDataSets(config, {.vocabulary = VocabularyOf(plan.graph)})), config);
+  }
+  std::cout << ToText(plan) << data;
   if (!arguments.has("svg")) return;
   WriteWholeFile(svg, DrawSvg(plan.drawn));
 }
@@ -58,7 +63,7 @@ Command TrainCommand() {
           {{.name = "dry-run",
             .help = "check all that can be checked without a device, the data included (what is tokenised is "
                     "kept in data.cache for the run), print the plan (groups, stages, schedule, memory per "
-                    "rank), and stop"},
+                    "rank, steps), and stop"},
            {.name = "world",
             .value_name = "N",
             .help = "with --dry-run: plan for N ranks; by default, for the ranks of this job"},

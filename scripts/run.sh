@@ -7,4 +7,5 @@ set -euo pipefail
 ranks=$(ranks_a_host)
 program=$(find_program)
 mpirun_options "$ranks"
+PLAN=("$program" train "$@" --set 'data.train=[]' --dry-run --world "$ranks")
 run_and_pass_signals "${MPIRUN[@]}" -n "$ranks" "$program" train "$@"

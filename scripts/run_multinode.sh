@@ -32,6 +32,9 @@ fi
 
 if [ -n "$hosts" ]; then
   nodes=$(grep -cvE '^[[:space:]]*(#|$)' "$hosts") || die "--hostfile $hosts names no host"
+  twice=$(awk '!/^[[:space:]]*(#|$)/ && seen[$1]++ {print $1; exit}' "$hosts")
+  [ -z "$twice" ] || die "--hostfile $hosts names $twice twice; write each host once, NPROC_PER_NODE says how many ranks it gets"
+  PLAN=("$program" train "$@" --set 'data.train=[]' --dry-run --world $((nodes * ranks)))
   run_and_pass_signals "${MPIRUN[@]}" --hostfile "$hosts" -n $((nodes * ranks)) "$program" train "$@"
   exit
 fi
@@ -48,6 +51,7 @@ number MASTER_PORT
 agent=("$here/lib/start_agent")
 common=(--address "$MASTER_ADDR" --port "$MASTER_PORT" --nodes "$NNODES" --node "$NODE_RANK" --ranks "$ranks")
 if [ "$NODE_RANK" = 0 ]; then
+  PLAN=("$program" train "$@" --set 'data.train=[]' --dry-run --world $((NNODES * ranks)))
   run_and_pass_signals "${agent[@]}" serve "${common[@]}" -- "${MPIRUN[@]}" -n $((NNODES * ranks)) "$program" train "$@"
 else
   run_and_pass_signals "${agent[@]}" wait "${common[@]}"

@@ -21,12 +21,18 @@ void TakeBaseValues(const Config& config, Session& session) {
 
 }  // namespace
 
-void TakeFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start,
-                     const checkpoint::DataPosition& data, Trainer& trainer, Job& job) {
+void CheckFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start,
+                      const checkpoint::DataPosition& data) {
+  if (!start.checkpoint) return;
+  const StoreReader reader(*start.checkpoint);
+  CheckResumable(reader, graph);
+  CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint, config);
+}
+
+void TakeFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start, Trainer& trainer,
+                     Job& job) {
   if (!start.checkpoint) return trainer.session().TakeWeights();
   StoreReader reader(*start.checkpoint);
-  CheckResumable(reader, graph);
-  CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint);
   if (graph.adapter) {
     TakeBaseValues(config, trainer.session());
   } else {
@@ -34,7 +40,7 @@ void TakeFirstValues(const Config& config, const LayerGraph& graph, const RunSta
   }
   LoadStates(reader, trainer, job);
   if (job.rank() == 0) {
-    TRIREME_LOG(INFO) << "goes on from " << start.checkpoint->string() << ", step " << start.step;
+    TRIREME_LOG(INFO) << "resumes from " << start.checkpoint->string() << ", step " << start.step;
   }
 }
 

@@ -1,4 +1,4 @@
-// The values that a run begins with: those of a checkpoint that it goes on from, of a model's files, or drawn
+// The values that a run begins with: those of a checkpoint that it resumes from, of a model's files, or drawn
 // ones; beside the last two those of an adapter.
 #pragma once
 
@@ -11,10 +11,14 @@
 
 namespace trireme {
 
-// data: what the run's own checkpoints would say of its data, for one to go on from must say the same.
-// Collective.
-void TakeFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start,
-                     const checkpoint::DataPosition& data, Trainer& trainer, Job& job);
+// Refuses, before any memory is taken, a checkpoint that this run cannot resume from. data: what the run's
+// own checkpoints would say of its data, for one to resume from must say the same.
+void CheckFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start,
+                      const checkpoint::DataPosition& data);
+
+// After the check. Collective.
+void TakeFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start, Trainer& trainer,
+                     Job& job);
 
 // Names what the model's files have for further tokens and the run does not use, in the log. An adapter
 // leaves its base whole.

@@ -1,6 +1,5 @@
 #include "train/learning_rate.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
@@ -18,9 +17,10 @@ double LearningRate(const OptimizerConfig& config, int64_t step, int64_t total_s
   const double lr = config.lr(), min_lr = config.min_lr();
   const int64_t warmup = std::llround(config.warmup() * static_cast<double>(total_steps));
   if (step < warmup) return lr * static_cast<double>(step) / static_cast<double>(warmup);
-  const int64_t peak = std::max<int64_t>(warmup, 1);
-  if (step == peak) return lr;
-  const double way = static_cast<double>(step - peak) / static_cast<double>(total_steps - peak);  // (0, 1]
+  const int64_t fallen = step - warmup - 1;  // steps since the fall began
+  if (fallen <= 0) return lr;
+  const int64_t fall = total_steps - warmup - (config.reach_min_lr() ? 1 : 0);
+  const double way = static_cast<double>(fallen) / static_cast<double>(fall);  // (0, 1]
   switch (config.schedule()) {
     case LR_CONSTANT:
       return lr;

@@ -12,8 +12,9 @@
 #include "core/base/error.h"
 #include "core/base/process.h"
 #include "core/base/stop_signals.h"
-#include "core/config/print.h"
+#include "core/device/cann_info.h"
 #include "core/tensor/matrix_rate.h"
+#include "core/tensor/tensor_devices.h"
 #include "core/tensor/torch_errors.h"
 #include "core/trace/chrome_trace.h"
 #include "core/trace/trace.h"
@@ -23,9 +24,12 @@
 #include "train/evaluator.h"
 #include "train/first_values.h"
 #include "train/learning_rate.h"
+#include "train/output_lock.h"
 #include "train/report/run_report.h"
 #include "train/row_order.h"
 #include "train/run_header.h"
+#include "train/run_inputs.h"
+#include "train/run_record.h"
 #include "train/run_saver.h"
 #include "train/run_start.h"
 #include "train/trainer.h"
@@ -42,43 +46,41 @@ double SecondsSince(Clock::time_point start) {
 // One run: what its steps share.
 class Run {
  public:
-  Run(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job)
-      : config_(config),
-        graph_(graph),
+  Run(const RunInputs& inputs, OutputLock& lock, Job& job)
+      : config_(inputs.config),
+        graph_(inputs.graph),
         job_(job),
-        data_(OpenDataSets(
-            config,
-            {.vocabulary = VocabularyOf(graph), .works = job.local_rank() == 0, .reports = job.rank() == 0})),
+        data_(inputs.data),
         rows_(data_.train),
         order_({.rows = data_.train->size(),
-                .batch = config.run().global_batch(),
-                .shuffle = config.data().shuffle(),
-                .seed = static_cast<uint64_t>(config.run().seed())}),
-        total_steps_(config.run().steps() > 0 ? config.run().steps()
-                                              : config.run().epochs() * order_.steps_per_epoch()),
-        start_at_(PrepareRun(config, job)),
+                .batch = config_.run().global_batch(),
+                .shuffle = config_.data().shuffle(),
+                .seed = static_cast<uint64_t>(config_.run().seed())}),
+        total_steps_(inputs.total_steps),
+        start_at_(inputs.start),
         done_(start_at_.step),
         directory_(start_at_.output),
-        trace_(config.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
-        session_(config, {graph, plan}, job, {.trace = trace_.get()}),
+        trace_(config_.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
+        session_(config_, {graph_, inputs.plan}, job, {.trace = trace_.get()}),
         trainer_(session_) {
-    TakeFirstValues(config, graph, start_at_, ProgressAt(0).data(), trainer_, job);
-    if (job.rank() == 0) SayWhatIsLeftOut(config, graph);
+    TakeFirstValues(config_, graph_, start_at_, trainer_, job);
+    if (job.rank() == 0) SayWhatIsLeftOut(config_, graph_);
     saver_.emplace(trainer_, job,
                    RunSaverOptions{.output = directory_,
-                                   .model = config.model().path(),
-                                   .keep = config.run().keep(),
-                                   .trained_only = graph.adapter.has_value(),
-                                   .header = HeaderOf(config, graph, plan, job.world())});
+                                   .model = config_.model().path(),
+                                   .keep = config_.run().keep(),
+                                   .trained_only = graph_.adapter.has_value(),
+                                   .header = HeaderOf(config_, graph_, inputs.plan, job.world())});
+    lock.RunBegins();
     if (job.rank() == 0) {
-      WriteWholeFile(directory_ / "run.yaml", ToYaml(config));
+      WriteRecord(directory_, config_);
       CutLog(directory_ / "log.jsonl", start_at_.step);
       report_.emplace(ReportOptions{.output = directory_,
                                     .go_on = start_at_.same_run,
                                     .first_step = start_at_.step + 1,
                                     .screen = ScreenOf(job.under_mpi())});
     }
-    peak_rate_ = MeasureMatrixRate(DTypeOf(config.model()), trainer_.tensors()) * job.world();
+    peak_rate_ = MeasureMatrixRate(DTypeOf(config_.model()), trainer_.tensors()) * job.world();
   }
 
   void AllSteps() {
@@ -104,7 +106,10 @@ class Run {
   // Behind everything else.
   void Report() {
     if (!report_) return;
-    report_->Finish(config_, {.step = done_, .total_steps = total_steps_, .seconds = SecondsSince(start_)});
+    report_->Finish(config_, {.step = done_,
+                               .total_steps = total_steps_,
+                               .seconds = SecondsSince(start_),
+                               .trained = done_ > start_at_.step});
   }
 
   // The last checkpoint as a Hugging Face directory, or an adapter's.
@@ -259,12 +264,24 @@ void Run::WriteTrace() {
   trace_->Stop();
 }
 
+std::string DeviceText(const Config& config) {
+  const std::string name = ChooseTensorDevice(config.device()).name;
+  return name + (name == "npu" && CannProvider() == "twin" ? " (the twin's)" : "");
+}
+
 }  // namespace
 
 void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job) {
   RefuseUnsupported(config);
+  RefuseNoOutput(config);
   WithTorchErrors([&] {
-    Run run(config, graph, plan, job);
+    OutputLock lock(config.run().output(), job);
+    const RunInputs inputs = OpenInputs(config, graph, plan, job);
+    if (IsComplete(config, inputs.start, inputs.total_steps)) return SayComplete(inputs, job);
+    CheckFirstValues(config, graph, inputs.start,
+                     ProgressOf(config, {.rows = inputs.data.train->size()}).data());
+    SayWhatBegins(inputs, DeviceText(config), job);
+    Run run(inputs, lock, job);
     run.AllSteps();
     if (!run.stopped()) run.WriteFinal();
     run.Report();

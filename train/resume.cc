@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-constexpr char kKeepTuning[] = "; keep the tuning, or start anew: run.resume: never";
+constexpr char kKeepTuning[] = "; keep the tuning, or start anew: another run.output, and run.resume: auto";
 
 // Where the values are fp32 they are the masters, too, and stand only once.
 const checkpoint::Tensor& FindState(const StoreReader& reader, const std::string& state,
@@ -96,7 +96,7 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph) {
   if (!manifest.has_progress()) {
     throw InputError(
         reader.path().string(),
-        ": has weights only, nothing to go on from; write it as model.path and run.resume: never");
+        ": has weights only, nothing to resume from; write it as model.path and run.resume: auto");
   }
   if (manifest.family() != graph.family) {
     throw InputError(reader.path().string(), ": is of a ", manifest.family(), " model; model.path is a ",

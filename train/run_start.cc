@@ -13,7 +13,9 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/base/process.h"
 #include "core/config/print.h"
+#include "train/run_record.h"
 
 namespace trireme {
 namespace {
@@ -28,9 +30,11 @@ bool IsSame(const std::filesystem::path& a, const std::filesystem::path& b) {
   return std::filesystem::equivalent(a, b, ignored);
 }
 
-void RefuseFile(const std::filesystem::path& output, const std::string& file) {
+void RefuseFile(const std::filesystem::path& output, const std::string& file,
+                const std::string& why = "") {
   if (!Exists(output / file)) return;
-  throw InputError("run.output ", output.string(), " has a ", file, " already; choose another directory");
+  throw InputError("run.output ", output.string(), " has a ", file, " already; choose another directory",
+                   why);
 }
 
 // Whether this very run began there and was cut off before its first checkpoint. One that has come to its end
@@ -38,6 +42,16 @@ void RefuseFile(const std::filesystem::path& output, const std::string& file) {
 bool WasBegun(const Config& config) {
   const std::filesystem::path output = config.run().output(), written = output / "run.yaml";
   return !Exists(output / "final") && Exists(written) && ReadTextFile(written.string()) == ToYaml(config);
+}
+
+// What is there would be resumed from, but for the settings.
+std::string WhyAnother(const Config& config) {
+  const std::filesystem::path output = config.run().output();
+  if (config.run().resume() == "never") return "; run.resume: never starts in one without a run";
+  if (Exists(output / "final")) return "";
+  const std::vector<KeyDifference> differences = DifferencesFromRecord(output, config);
+  if (differences.empty()) return "";
+  return Concat(", or keep the settings of the run that was begun there: ", ToText(differences));
 }
 
 RunStart FindStart(const Config& config, std::vector<std::string>* passed_over) {
@@ -63,26 +77,37 @@ RunStart FindStart(const Config& config, std::vector<std::string>* passed_over) 
   return start;
 }
 
+// A checkpoint of a LoRA run has the adapter alone.
+std::string StartAnew(const Config& config, const std::filesystem::path& checkpoint) {
+  const bool adapter = config.tuning().kind() == TUNING_LORA;
+  const bool drawn = !adapter && config.model().init() == MODEL_INIT_RANDOM;
+  const std::string weights = Concat(adapter ? "tuning.adapters=" : "model.path=", checkpoint.string());
+  return Concat("--set ", ShellWord(weights), drawn ? " --set model.init=weights" : "", " --set run.output=ANOTHER",
+                config.run().resume() == "auto" ? "" : " --set run.resume=auto");
+}
+
 void RefuseNewer(const RunStart& start) {
   for (const RunCheckpoint& found : FindCheckpoints(start.output)) {
     if (start.same_run && found.step <= start.step) continue;
     throw InputError("run.output ", start.output.string(), " has a ", found.path.filename().string(),
-                     start.same_run ? Concat(", newer than step ", start.step, " to go on from") : "",
+                     start.same_run ? Concat(", newer than step ", start.step, " to resume from") : "",
                      "; move it away or choose another directory");
   }
 }
 
 }  // namespace
 
+void RefuseNoOutput(const Config& config) {
+  if (!config.run().output().empty()) return;
+  throw InputError("run.output is empty; name a directory for what the run writes");
+}
+
 RunStart PrepareRun(const Config& config, Job& job) {
-  if (config.run().output().empty()) {
-    throw InputError("run.output is empty; name a directory for what the run writes");
-  }
   std::vector<std::string> passed_over;
   const RunStart start = FindStart(config, &passed_over);
   if (!start.same_run) {
     for (const char* file : {"log.jsonl", "run.yaml", "final", "events", "loss.svg"})
-      RefuseFile(start.output, file);
+      RefuseFile(start.output, file, WhyAnother(config));
   }
   if (!start.same_run || config.run().trace() > 0) RefuseFile(start.output, "trace.json");
   std::vector<RunCheckpoint> damaged;
@@ -95,7 +120,6 @@ RunStart PrepareRun(const Config& config, Job& job) {
   }
   job.Barrier();  // all have looked
   if (job.rank() == 0) {
-    CreateFolder(start.output);
     for (const std::string& why : passed_over) TRIREME_LOG(WARNING) << "passed over: " << why;
     for (const RunCheckpoint& one : damaged) {
       RenameAndSync(one.path, one.path.string() + ".damaged");
@@ -106,12 +130,12 @@ RunStart PrepareRun(const Config& config, Job& job) {
 }
 
 void CheckSameData(const checkpoint::DataPosition& saved, const checkpoint::DataPosition& now,
-                   const std::filesystem::path& checkpoint) {
+                   const std::filesystem::path& checkpoint, const Config& config) {
   const auto want = [&](const char* what, auto was, auto is) {
     if (was == is) return;
     throw InputError(checkpoint.string(), ": was trained with ", what, " ", was, ", this run has ", is,
-                     "; its place in the data is lost. Keep it, or start anew from the weights: model.path: ",
-                     checkpoint.string(), ", run.resume: never");
+                     "; its position in the data is lost. Keep it, or start anew from its weights: ",
+                     StartAnew(config, checkpoint));
   };
   want("run.global_batch", saved.global_batch(), now.global_batch());
   want("data.shuffle", saved.shuffle(), now.shuffle());

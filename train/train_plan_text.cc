@@ -3,24 +3,18 @@
 #include <iomanip>
 #include <sstream>
 
-#include "train/train_plan.h"
+#include "core/base/plural.h"
 #include "parallel/graph/costs.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/schedule/draw.h"
+#include "train/preamble.h"
+#include "train/train_plan.h"
 
 namespace trireme {
 namespace {
 
-int64_t CountParameters(const LayerGraph& graph, bool trained_only) {
-  const Grids alone = MakeGrids(1, {});
-  int64_t count = 0;
-  for (const Layer& layer : graph.layers) {
-    for (const Parameter& parameter : ParametersOf(graph, layer, {})) {
-      if (!trained_only || parameter.trained)
-        count += Elements(Placement(parameter.declaration, alone).GlobalShape());
-    }
-  }
-  return count;
+std::string MicroBatchesText(int count) {
+  return std::to_string(count) + (count == 1 ? " micro batch" : " micro batches");
 }
 
 std::vector<double> StageCosts(const TrainPlan& plan) {
@@ -60,8 +54,8 @@ void PrintSchedule(const TrainPlan& plan, std::ostream& out) {
   out << ":\n" << DrawText(plan.drawn);
   double idle = 0;
   for (const RankTimeline& rank : plan.timeline.ranks) idle += rank.bubble_fraction;
-  out << "bubble of a step with " << plan.micro_batches
-      << " micro batches: " << 100 * idle / static_cast<double>(plan.timeline.ranks.size())
+  out << "bubble of a step with " << MicroBatchesText(plan.micro_batches) << ": "
+      << 100 * idle / static_cast<double>(plan.timeline.ranks.size())
       << " % of the time, were all stages as long\n";
 }
 
@@ -71,12 +65,14 @@ void PrintLength(const TrainPlan& plan, std::ostream& out) {
   const int64_t places = int64_t{plan.micro_batches} * run.micro_batch() * plan.run.grids.dense.Size("dp");
   out << "a step: " << run.global_batch() << " sequences of at most " << length << " tokens, " << tokens
       << " in all; " << std::scientific << ModelFlops(plan.graph, run.global_batch(), length) << std::fixed
-      << " operations\n  " << plan.micro_batches << " micro batches of " << run.micro_batch()
-      << " on each of " << plan.run.grids.dense.Size("dp") << " data-parallel ranks";
+      << " operations\n  " << MicroBatchesText(plan.micro_batches) << " of " << run.micro_batch()
+      << " on each of " << Counted(plan.run.grids.dense.Size("dp"), "data-parallel rank");
   if (places > run.global_batch()) {
     out << ", " << places - run.global_batch() << " of " << places << " places stay empty";
   }
-  out << "\nsteps: ";
+  out << "\n";
+  if (!plan.config.data().train().empty()) return;  // the data itself says it
+  out << "steps: ";
   if (run.steps() > 0) {
     out << run.steps() << ", at most " << std::scientific
         << static_cast<double>(run.steps()) * static_cast<double>(tokens) << std::fixed << " tokens\n";

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/home_path.h"
 #include "core/base/nearest.h"
 #include "core/cli/help.h"
 #include "core/cli/process_options.h"
@@ -34,6 +35,12 @@ const Option* FindOption(const std::vector<Option>& options, const std::string& 
 // "--world" of "--world=8".
 std::string WithoutValue(const std::string& word) { return word.substr(0, word.find('=')); }
 
+// "~" in "--model=~/x" reaches us as it is: shells look only at the beginning of a word. Texts are left
+// alone, and --set is the configuration's to read.
+std::string AsMeant(const std::string& value_name, const std::string& value) {
+  return value_name == "TEXT" || value_name == "key=value" ? value : ExpandHome(value);
+}
+
 // The value in "--world=8", or else the next word, taken off `rest`.
 std::string TakeValue(const Option& option, const std::string& word, Words& rest) {
   const size_t equals = word.find('=');
@@ -41,11 +48,11 @@ std::string TakeValue(const Option& option, const std::string& word, Words& rest
     if (equals != std::string::npos) throw InputError(word, ": --", option.name, " takes no value");
     return "";
   }
-  if (equals != std::string::npos) return word.substr(equals + 1);
+  if (equals != std::string::npos) return AsMeant(option.value_name, word.substr(equals + 1));
   if (rest.empty() || rest.front().starts_with("--")) {
     throw InputError("--", option.name, ": wanted a value, as in --", option.name, " ", option.value_name);
   }
-  return TakeFirst(rest);
+  return AsMeant(option.value_name, TakeFirst(rest));
 }
 
 // True where the word was an option for the whole process.
@@ -130,7 +137,7 @@ class ArgumentParser {
     if (positionals_taken_ == command_.positionals.size()) {
       throw InputError("'", word, "' is one argument too many; see trireme ", command_.name, " --help");
     }
-    arguments_.Add(command_.positionals[positionals_taken_++].name, word);
+    arguments_.Add(command_.positionals[positionals_taken_++].name, ExpandHome(word));
   }
 
   void TakeOption(const std::string& word, Words& rest) {

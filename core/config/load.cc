@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/problems.h"
+#include "core/config/paths.h"
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
 #include "core/config/yaml_document.h"
@@ -155,6 +156,7 @@ Config ParseConfig(const std::string& text, const std::string& name,
     problems.Try([&] { ApplyOverride(text_of_override, config, problems); });
   }
   problems.ThrowIfAny();
+  ExpandPaths(config);
   return config;
 }
 

@@ -27,14 +27,17 @@ std::string SectionText(const Message& section, const std::string& indent) {
       const Message& inner = section.GetReflection()->GetMessage(section, &field);
       text += Concat(indent, field.name(), ":\n", SectionText(inner, indent + "  "));
     } else {
-      const std::string value = field.is_repeated() ? ListText(section, field) : ScalarText(section, field);
-      text += Concat(indent, field.name(), ": ", value, "\n");
+      text += Concat(indent, field.name(), ": ", ValueText(section, field), "\n");
     }
   }
   return text;
 }
 
 }  // namespace
+
+std::string ValueText(const Message& section, const FieldDescriptor& field) {
+  return field.is_repeated() ? ListText(section, field) : ScalarText(section, field);
+}
 
 std::string ToYaml(const Config& config) { return SectionText(config, ""); }
 

@@ -10,4 +10,8 @@ namespace trireme {
 // ParseConfig of this text gives an equal Config.
 std::string ToYaml(const Config& config);
 
+// The value of one key that is no section.
+std::string ValueText(const google::protobuf::Message& section,
+                      const google::protobuf::FieldDescriptor& field);
+
 }  // namespace trireme

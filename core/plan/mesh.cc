@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
+#include "core/base/plural.h"
 
 namespace trireme {
 
@@ -111,7 +112,7 @@ RankList Mesh::MembersFrom(int first, const std::vector<Digit>& selected) {
 
 std::string Mesh::ToText() const {
   std::ostringstream text;
-  text << name_ << ": " << world_ << " ranks, rank = ";
+  text << name_ << ": " << Counted(world_, "rank") << ", rank = ";
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (i > 0) text << " + " << digits_[i].stride << " ";
     text << axes_[i].name;

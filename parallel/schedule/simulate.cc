@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/plural.h"
 
 namespace trireme {
 namespace {
@@ -207,8 +208,9 @@ Timeline Simulate(const Schedule& schedule, const Durations& durations) {
   }
   Timeline timeline = Simulation(schedule, durations).Run();
   timeline.chunks = schedule.placement.chunks;
-  timeline.title = Concat(schedule.name, ", ", schedule.placement.ranks, " ranks, ", schedule.micro_batches,
-                          " micro batches");
+  const char* batches = schedule.micro_batches == 1 ? " micro batch" : " micro batches";
+  timeline.title = Concat(schedule.name, ", ", Counted(schedule.placement.ranks, "rank"), ", ",
+                          schedule.micro_batches, batches);
   for (const RankTimeline& rank : timeline.ranks)
     timeline.end = std::max(timeline.end, rank.compute.back().end);
   for (RankTimeline& rank : timeline.ranks) Measure(rank, timeline.end);

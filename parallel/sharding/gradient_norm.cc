@@ -1,8 +1,28 @@
 #include "parallel/sharding/gradient_norm.h"
 
+#include <ATen/ops/from_blob.h>
+
+#include "core/plan/file_pieces.h"
 #include "ops/gradient_norm.h"
 
 namespace trireme {
+
+namespace {
+
+// As the model's files name it: of a fused parameter, such as q|k|v, the tensor that has the element.
+std::string NameOfNotFinite(const Bucket& bucket, const FlatPart& part) {
+  const Weights::Entry& entry = *bucket.entries()[part.parameter];
+  at::Tensor host = bucket.share_gradient().cpu();
+  const Shard shard = bucket.ShardOf(part, "gradient", DType::kFp32, host.data_ptr<float>());
+  for (const FilePiece& piece : FilePieces(entry.parameter, shard)) {
+    const at::Tensor values = at::from_blob(static_cast<float*>(shard.data) + piece.offset, piece.box.extent,
+                                            piece.strides, at::kFloat);
+    if (!values.isfinite().all().item<bool>()) return piece.tensor->name;
+  }
+  return entry.weight.name;
+}
+
+}  // namespace
 
 void GradientNorm::Plan() {
   for (Bucket* bucket : buckets_) {
@@ -33,7 +53,7 @@ std::string GradientNorm::FirstNotFinite() const {
       const at::Tensor values = bucket->share_gradient().narrow(0, part.offset, part.elements.size());
       if (values.isfinite().all().item<bool>()) continue;
       const char* kind = values.isnan().any().item<bool>() ? " (nan)" : " (inf)";
-      return bucket->entries()[part.parameter]->weight.name + kind;
+      return NameOfNotFinite(*bucket, part) + kind;
     }
   }
   return "";

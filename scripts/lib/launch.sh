@@ -1,6 +1,9 @@
-# For scripts to source: what run.sh and run_multinode.sh share. Where the program is, how many ranks a host gets, what
-# mpirun hands on to them, and signals: mpirun answers SIGINT and SIGTERM by killing its ranks, but hands SIGUSR1 on,
+# For scripts to source, from any directory: what run.sh and run_multinode.sh share. Where the program is, how many ranks a
+# host gets, what mpirun hands on to them, what people see of mpirun's own words, and signals: mpirun answers SIGINT and SIGTERM by killing its ranks, but hands SIGUSR1 on,
 # which asks them to stop behind their step and save.
+
+PLAN=()
+launch_lib=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 die() { echo "$(basename "$0"): $*" >&2; exit 2; }
 
@@ -31,7 +34,7 @@ ranks_a_host() {
 }
 
 find_program() {
-  local program=${TRIREME:-build/trireme}
+  local program=${TRIREME:-$(realpath "$launch_lib/../..")/build/trireme}
   [ -x "$program" ] || die "$program is no program; scripts/build makes it, or name another as TRIREME"
   realpath "$program"
 }
@@ -42,7 +45,7 @@ mpirun_options() {
   local ranks=$1 cores name
   command -v mpirun >/dev/null || die "mpirun was not found on PATH; scripts/setup installs Open MPI"
   cores=$(($(count_cores) / ranks))
-  MPIRUN=(mpirun --allow-run-as-root --quiet)
+  MPIRUN=(mpirun --allow-run-as-root)
   if [ "$cores" -ge 1 ] && [ "$ranks" -gt 1 ]; then
     MPIRUN+=(--map-by "ppr:$ranks:node:pe=$cores" --bind-to core)
   else  # fewer cores than ranks: who waits lets the others run; or a lone rank, which takes them all
@@ -51,6 +54,8 @@ mpirun_options() {
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > 0 ? cores : 1))}
   # Every rank's stdout looks like a terminal to it: only here is known whether one is at its end.
   export TRIREME_TERMINAL=0
+  export TRIREME_STDERR_TERMINAL=0
+  if [ -t 2 ]; then export TRIREME_STDERR_TERMINAL=1; fi
   if [ -t 1 ]; then export TRIREME_TERMINAL=1 COLUMNS=${COLUMNS:-$(tput cols 2>/dev/null || echo 80)}; fi
   for name in $(compgen -e); do
     case $name in
@@ -62,11 +67,15 @@ mpirun_options() {
 }
 
 # Runs a command as its own group of processes, so that Ctrl-C reaches only this script, which asks the ranks to stop; a
-# second one, at least a second later, ends them. Returns the command's status.
+# second one, at least a second later, ends them. Returns the command's status. PLAN, where it is not empty, is the command
+# that prints the run's plan.
 run_and_pass_signals() {
-  local status=0 signalled=0 asked_at=
-  setsid "$@" &
+  local status=0 signalled=0 asked_at= words explains
+  exec {words}> >(exec "$launch_lib/explain_mpirun" "${PLAN[@]}")
+  explains=$!
+  setsid "$@" 2>&"$words" {words}>&- &
   local child=$!
+  exec {words}>&-
   trap 'signalled=1; pass_signal' INT TERM
   while :; do
     signalled=0
@@ -74,6 +83,11 @@ run_and_pass_signals() {
     [ $signalled = 1 ] || break  # otherwise only a signal ended the wait
   done
   trap - INT TERM
+  local explained=0
+  wait $explains || explained=$?  # the last words
+  if [ $status -gt 128 ] && [ $explained = 0 ] && [ -z "$asked_at" ]; then
+    echo "$(basename "$0"): $(basename "$1") was ended by signal $((status - 128)); the same command resumes from the newest checkpoint" >&2
+  fi
   return $status
 }
 

@@ -7,12 +7,16 @@ trireme_mpirun() {
     echo "mpirun was not found on PATH; scripts/setup installs Open MPI (package openmpi-bin)" >&2
     return 2
   fi
-  local options=(--allow-run-as-root --oversubscribe --quiet)
+  local options=(--allow-run-as-root --oversubscribe) explain
+  explain=$(dirname "${BASH_SOURCE[0]}")/explain_mpirun
   if [ "$ranks" -gt "$(nproc)" ]; then
     # More ranks than cores: a rank that waits must let the others run.
     options+=(--bind-to none --mca mpi_yield_when_idle 1)
   elif [ "$ranks" = 1 ]; then
     options+=(--bind-to none)  # mpirun would pin a lone rank, and all its threads, to one core
   fi
-  mpirun "${options[@]}" -n "$ranks" "$@"
+  (
+    set -o pipefail  # mpirun's status is what counts
+    { mpirun "${options[@]}" -n "$ranks" "$@" 2>&1 >&4 4>&- | { "$explain" 2>&3 || true; } 4>&-; } 3>&2 4>&1
+  )
 }

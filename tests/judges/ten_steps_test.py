@@ -57,12 +57,12 @@ TWICE = [("qwen2", COSINE, 2, ["parallel.tensor=2"]), ("qwen2", COSINE, 2, ["par
 
 
 def learning_rate(optimizer, step):
-    """Of step 1, 2, …: a straight rise to lr (the first step's where there is none), then down to min_lr at the last."""
+    """Of step 1, 2, …: a straight rise to lr, then as Hugging Face's schedules fall: the step after the last would have
+    min_lr."""
     rise, low, high = round(optimizer["warmup"] * STEPS), optimizer["min_lr"], optimizer["lr"]
     if step <= rise:
         return high * step / rise
-    peak = max(rise, 1)
-    way = (step - peak) / (STEPS - peak)
+    way = (step - 1 - rise) / (STEPS - rise)
     fall = {"constant": 0.0, "linear": way, "cosine": (1 - math.cos(math.pi * way)) / 2}[optimizer["schedule"]]
     return high - (high - low) * fall
 

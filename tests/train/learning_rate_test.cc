@@ -29,16 +29,17 @@ void ExpectRates(const OptimizerConfig& config, const std::vector<double>& wante
 }
 
 TEST(LearningRate, WarmsUpThenFallsAsACosine) {
-  // Two steps of warm-up, then a half wave over eight: cos of 22.5, 45, … 180 degrees.
+  // Two steps of warm-up, then a half wave over eight: cos of 0, 22.5, 45, … 157.5 degrees.
   const double half = std::sqrt(0.5);
   ExpectRates(Optimizer("lr: 2.0, min_lr: 1.0, warmup: 0.2, schedule: cosine"),
-              {1.0, 2.0, 1.5 + 0.5 * std::cos(M_PI / 8), 1.5 + 0.5 * half, 1.5 + 0.5 * std::sin(M_PI / 8),
-               1.5, 1.5 - 0.5 * std::sin(M_PI / 8), 1.5 - 0.5 * half, 1.5 - 0.5 * std::cos(M_PI / 8), 1.0});
+              {1.0, 2.0, 2.0, 1.5 + 0.5 * std::cos(M_PI / 8), 1.5 + 0.5 * half,
+               1.5 + 0.5 * std::sin(M_PI / 8), 1.5, 1.5 - 0.5 * std::sin(M_PI / 8), 1.5 - 0.5 * half,
+               1.5 - 0.5 * std::cos(M_PI / 8)});
 }
 
 TEST(LearningRate, WarmsUpThenFallsInAStraightLine) {
   ExpectRates(Optimizer("lr: 1.0, min_lr: 0.2, warmup: 0.5, schedule: linear"),
-              {0.25, 0.5, 0.75, 1.0, 0.8, 0.6, 0.4, 0.2});
+              {0.25, 0.5, 0.75, 1.0, 1.0, 0.8, 0.6, 0.4});
 }
 
 TEST(LearningRate, WarmsUpThenStays) {
@@ -46,8 +47,25 @@ TEST(LearningRate, WarmsUpThenStays) {
 }
 
 TEST(LearningRate, WithoutWarmUpBeginsAtTheTop) {
-  ExpectRates(Optimizer("lr: 1.0, min_lr: 0.0, schedule: linear"), {1.0, 0.75, 0.5, 0.25, 0.0});
-  ExpectRates(Optimizer("lr: 1.0, min_lr: 0.0, schedule: cosine"), {1.0, 0.5, 0.0});
+  ExpectRates(Optimizer("lr: 1.0, min_lr: 0.0, schedule: linear"), {1.0, 0.75, 0.5, 0.25});
+  ExpectRates(Optimizer("lr: 1.0, min_lr: 0.0, schedule: cosine"), {1.0, 0.5});
+}
+
+// The default: a run whose rate falls to 0 learns in its last step, too.
+TEST(LearningRate, LastStepIsNotWasted) {
+  for (const char* schedule : {"cosine", "linear"}) {
+    for (const int64_t steps : {1, 2, 3, 1000}) {
+      EXPECT_GT(LearningRate(Optimizer(std::string("schedule: ") + schedule), steps, steps), 0) << steps;
+    }
+  }
+}
+
+TEST(LearningRate, LastStepHasTheLeastWhereAsked) {
+  ExpectRates(Optimizer("lr: 1.0, schedule: linear, reach_min_lr: true"), {1.0, 0.75, 0.5, 0.25, 0.0});
+  ExpectRates(Optimizer("lr: 1.0, min_lr: 0.2, warmup: 0.5, schedule: linear, reach_min_lr: true"),
+              {1.0 / 3, 2.0 / 3, 1.0, 1.0, 0.6, 0.2});
+  ExpectRates(Optimizer("lr: 1.0, schedule: cosine, reach_min_lr: true"), {1.0, 0.5, 0.0});
+  ExpectRates(Optimizer("lr: 1.0, schedule: cosine, reach_min_lr: true"), {1.0});
 }
 
 TEST(LearningRate, AllWarmUpEndsAtTheTop) {
@@ -79,7 +97,8 @@ TEST(LearningRate, NeverLeavesItsBounds) {
       EXPECT_EQ(rates[top], 3e-4) << yaml;
       EXPECT_TRUE(std::is_sorted(rates.begin(), rates.begin() + top + 1)) << yaml;
       EXPECT_TRUE(std::is_sorted(rates.begin() + top, rates.end(), std::greater<>())) << yaml;
-      EXPECT_NEAR(rates.back(), 3e-5, 1e-18) << yaml;
+      EXPECT_GE(rates.back(), 3e-5) << yaml;
+      EXPECT_NEAR(Rates(Optimizer(yaml + ", reach_min_lr: true"), 777).back(), 3e-5, 1e-18) << yaml;
     }
   }
 }

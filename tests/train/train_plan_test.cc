@@ -89,7 +89,7 @@ TEST_F(TrainPlanTest, ShowsModelGroupsStagesScheduleAndLength) {
                "rank 3 |. . . F0 B0 - F1 B1 -", "bubble of a step with 6 micro batches: 33.3 % of the time",
                // 6 · 32 · 3 · 335872
                "a step: 6 sequences of at most 32 tokens, 192 in all; 1.9e+08 operations",
-               "6 micro batches of 1 on each of 1 data-parallel ranks steps: 100, at most 1.9e+04 tokens"});
+               "6 micro batches of 1 on each of 1 data-parallel rank steps: 100, at most 1.9e+04 tokens"});
 }
 
 TEST_F(TrainPlanTest, ShowsStagesOfAVAndUnevenBatches) {

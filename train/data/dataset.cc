@@ -146,9 +146,10 @@ DataSets OpenDataSets(const Config& config, const DataPlace& place) {
   if (data.split_size() > 1 && data.split(1) > 0)
     split.valid = opener.OpenList(data.train(), "data.train", 1);
   if (!data.valid().empty()) split.valid = opener.OpenList(data.valid(), "data.valid");
-  if (!data.packing()) return {split.train, split.valid};
+  const int64_t samples = split.train->size();
+  if (!data.packing()) return {split.train, split.valid, samples};
   return {PackRows(split.train, data.max_length()),
-          split.valid ? PackRows(split.valid, data.max_length()) : nullptr};
+          split.valid ? PackRows(split.valid, data.max_length()) : nullptr, samples};
 }
 
 Rows TakenOf(std::shared_ptr<const RowStore> store, const DataConfig& data) {

@@ -16,6 +16,7 @@ namespace trireme {
 struct DataSets {
   Rows train;
   Rows valid;  // null where the run has none
+  int64_t samples = 0;  // to train on, before they were packed
 };
 
 struct DataPlace {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -43,6 +44,16 @@ fs::path CacheOf(const DataConfig& data) {
   if (home != nullptr && *home != 0) return fs::path(home) / ".cache" / "trireme" / "data";
   throw InputError(
       "neither HOME nor XDG_CACHE_HOME is set; name a directory for tokenised data in data.cache");
+}
+
+// The user's cache may lie in a home that nobody can write, as on many clusters.
+void MakeCache(const fs::path& cache) {
+  std::error_code error;
+  fs::create_directories(cache, error);
+  if (!error && access(cache.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
+  if (!error) return;
+  throw InputError("tokenised data cannot be kept in ", cache.string(), ": ", error.message(),
+                   "; name a directory that can be written in data.cache");
 }
 
 std::map<std::string, std::string> ColumnsOf(const DataConfig& data) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 #include "core/base/error.h"
 
@@ -12,16 +14,26 @@ namespace {
 
 constexpr int kBarWidth = 30;
 
+std::chrono::milliseconds FirstPause(bool terminal) {
+  return std::chrono::milliseconds(terminal ? 200 : 2'000);
+}
+
 std::chrono::milliseconds Pause(bool terminal) { return std::chrono::milliseconds(terminal ? 200 : 10'000); }
+
+// Under mpirun a rank's stderr never is a terminal; the launch scripts say what it ends on.
+bool EndsOnTerminal() {
+  const char* told = std::getenv("TRIREME_STDERR_TERMINAL");
+  return isatty(STDERR_FILENO) == 1 || (told != nullptr && std::string_view(told) == "1");
+}
 
 }  // namespace
 
 Progress::Progress(std::string what, int64_t total)
     : what_(std::move(what)),
       total_(std::max<int64_t>(total, 1)),
-      terminal_(isatty(STDERR_FILENO) == 1),
+      terminal_(EndsOnTerminal()),
       start_(std::chrono::steady_clock::now()),
-      next_(start_ + Pause(terminal_)) {}
+      next_(start_ + FirstPause(terminal_)) {}
 
 Progress::~Progress() {
   if (shown_ && terminal_) std::fputs("\n", stderr);

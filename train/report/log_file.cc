@@ -36,6 +36,7 @@ void LogFile::Write(const LoggedStep& step) {
                {"epoch", step.epoch},
                {"elapsed_seconds", step.elapsed_seconds},
                {"remaining_seconds", step.remaining_seconds()}};
+  if (step.mfu > 1) line["mfu_unsure"] = "above 1: the machine was slower when its peak was measured";
   if (!step.mtp_loss.empty()) line["mtp_loss"] = step.mtp_loss;
   if (!step.experts.is_null()) line["experts"] = step.experts;
   if (!step.skipped.empty()) line["skipped"] = step.skipped;

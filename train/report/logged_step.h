@@ -20,14 +20,14 @@ struct Evaluation {
 struct LoggedStep {
   int64_t step = 0;
   int64_t total_steps = 0;
-  double loss = 0;
+  double loss = 0;  // of the step; where it is written, the mean over the steps since the line before
   double grad_norm = 0;
   double learning_rate = 0;
   int64_t tokens = 0;            // trained in this step
   double tokens_per_second = 0;  // trained or not, padding not counted
   double step_seconds = 0;
   double data_seconds = 0;  // of these, waited until the rows were read
-  double mfu = 0;
+  double mfu = 0;  // above 1: what it is measured against was measured too low
   double memory_gib = 0;
   double epoch = 0;
   double elapsed_seconds = 0;

@@ -16,11 +16,13 @@ RunReport::RunReport(const ReportOptions& options)
 
 void RunReport::Step(const LoggedStep& step, bool logged) {
   logged = logged || step.evaluation.has_value();
-  if (logged) {
-    log_.Write(step);
-    events_.Write(step);
-  }
-  screen_.Show(step, logged);
+  mean_.Add(step);
+  if (!logged) return screen_.Show(step, logged);
+  LoggedStep line = step;
+  mean_.Take(line);
+  log_.Write(line);
+  events_.Write(line);
+  screen_.Show(line, logged);
 }
 
 void RunReport::Finish(const Config& config, const RunEnd& end) {

@@ -8,6 +8,7 @@
 #include "train/report/event_file.h"
 #include "train/report/log_file.h"
 #include "train/report/logged_step.h"
+#include "train/report/mean_loss.h"
 #include "train/report/screen.h"
 #include "train/report/summary.h"
 
@@ -34,6 +35,7 @@ class RunReport {
   LogFile log_;
   EventFile events_;
   Screen screen_;
+  MeanLoss mean_;  // since the last line
 };
 
 }  // namespace trireme

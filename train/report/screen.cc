@@ -22,14 +22,26 @@ int ColumnsOf(int terminal) {
   return columns > 0 ? columns : ScreenOptions().columns;
 }
 
+// A share above one says that the machine was slower when its peak was measured than it is now: no fact.
+std::string MfuText(double mfu) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1) << "mfu ";
+  if (mfu > 1) {
+    text << "unsure (" << 100 * mfu << " %)";
+  } else {
+    text << 100 * mfu << " %";
+  }
+  return text.str();
+}
+
 std::string Line(const LoggedStep& step) {
   std::ostringstream line;
   line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4) << "  loss "
        << step.loss << "  norm " << std::setprecision(3) << step.grad_norm << std::scientific
        << std::setprecision(2) << "  lr " << step.learning_rate << std::fixed << std::setprecision(0) << "  "
        << step.tokens_per_second << " tokens/s" << std::setprecision(2) << "  " << step.step_seconds
-       << " s  mfu " << std::setprecision(1) << 100 * step.mfu << " %  " << std::setprecision(2)
-       << step.memory_gib << " GiB  left " << ClockText(step.remaining_seconds());
+       << " s  " << MfuText(step.mfu) << "  " << std::setprecision(2) << step.memory_gib << " GiB  left "
+       << ClockText(step.remaining_seconds());
   if (!step.skipped.empty()) line << "  update left out: " << step.skipped;
   return line.str();
 }
@@ -47,8 +59,8 @@ std::string Bar(const LoggedStep& step, int columns) {
   constexpr int kWidest = 30, kNarrowest = 5;
   std::ostringstream text;
   text << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4) << "  loss " << step.loss
-       << std::setprecision(0) << "  " << step.tokens_per_second << " tokens/s  mfu " << std::setprecision(1)
-       << 100 * step.mfu << " %  " << step.memory_gib << " GiB  left " << ClockText(step.remaining_seconds());
+       << std::setprecision(0) << "  " << step.tokens_per_second << " tokens/s  " << MfuText(step.mfu) << "  "
+       << std::setprecision(1) << step.memory_gib << " GiB  left " << ClockText(step.remaining_seconds());
   const std::string brackets = "[] ";
   const int room = columns - 1 - static_cast<int>(text.str().size() + brackets.size());
   if (room < kNarrowest) return text.str();

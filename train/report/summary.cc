@@ -1,13 +1,16 @@
 #include "train/report/summary.h"
 
 #include <algorithm>
+#include <fstream>
 #include <iomanip>
 #include <sstream>
 
 #include "checkpoint/adapter_config.h"
 #include "checkpoint/run_checkpoints.h"
 #include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/base/process.h"
+#include "core/config/scalar.h"
 #include "train/report/screen.h"
 
 namespace trireme {
@@ -41,15 +44,45 @@ bool HasFusedExperts(const std::filesystem::path& final) {
   return targets != config.end() && targets->dump().find("experts") != std::string::npos;
 }
 
+bool Exists(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// Whether conversations can be rendered for this model as `generate` does it.
+bool HasChatTemplate(const Config& config) {
+  const std::filesystem::path model = config.model().path();
+  if (!config.data().template_().empty() || Exists(model / "chat_template.jinja")) return true;
+  std::ifstream file(model / "tokenizer_config.json");
+  const Json tokenizer = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return tokenizer.is_object() && tokenizer.contains("chat_template");
+}
+
+// How to let the model write as it was trained to: conversations by their template, text as it is. Nothing
+// where it has no tokenizer, for rows of token ids need none.
+std::string GenerateWords(const Config& config, const std::string& model_words) {
+  if (!Exists(std::filesystem::path(config.model().path()) / "tokenizer.json")) return "";
+  if (config.stage() != STAGE_SFT || !HasChatTemplate(config)) return model_words + " --prompt 'Hello'";
+  std::string words = model_words + " --chat";
+  if (!config.data().template_().empty())
+    words += " --set " + ShellWord("data.template=" + config.data().template_());
+  if (!config.data().system().empty())
+    words += " --set " + ShellWord("data.system=" + QuotedIfNeeded(config.data().system()));
+  return words;
+}
+
 // What can be done with the model that came out.
 void PrintNext(const Config& config, const std::filesystem::path& output, const std::string& program,
                std::ostream& out) {
   const std::string final = ShellWord((output / "final").string());
   const std::string model = ShellWord(config.model().path());
   const bool adapter = config.tuning().kind() == TUNING_LORA;
-  out << "next:\n  " << program << " generate --model " << (adapter ? model + " --adapters " + final : final)
-      << " --prompt 'Hello'\n";
-  if (adapter) {
+  const bool has_base = !adapter || config.model().init() == MODEL_INIT_WEIGHTS;
+  const std::string generate =
+      GenerateWords(config, "generate --model " + (adapter ? model + " --adapters " + final : final));
+  out << "next:\n";
+  if (has_base && !generate.empty()) out << "  " << program << " " << generate << "\n";
+  if (adapter && has_base) {
     out << "  " << program << " merge --model " << model << " --adapters " << final << " --to "
         << ShellWord((output / "merged").string()) << "\n";
   }
@@ -66,10 +99,14 @@ std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves&
   if (end.stopped()) {
     out << "stopped at step " << end.step << " of " << end.total_steps << " after " << ClockText(end.seconds)
         << "; saved as " << CheckpointPath(output, end.step).string()
-        << "\n  the same command goes on from there\n";
+        << "\n  the same command resumes from there\n";
     return out.str();
   }
-  out << "done: step " << end.step << " of " << end.total_steps << ", " << ClockText(end.seconds) << "\n";
+  if (end.trained) {
+    out << "done: step " << end.step << " of " << end.total_steps << ", " << ClockText(end.seconds) << "\n";
+  } else {
+    out << "already complete: step " << end.step << " of " << end.total_steps << "; nothing was trained\n";
+  }
   PrintLosses(curves, output, out);
   out << "  " << (output / "final").string() << ": the "
       << (config.tuning().kind() == TUNING_LORA ? "adapter, as PEFT reads it"

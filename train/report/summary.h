@@ -1,4 +1,4 @@
-// The words at the end of a run: what came out, where it lies, and what to type next.
+// The words at the end of a run: what came out, where it lies, and commands to type next, all of which work.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ struct RunEnd {
   int64_t step = 0;         // the last one that was made
   int64_t total_steps = 0;  // more than `step` where the run was asked to stop
   double seconds = 0;       // of this start
+  bool trained = true;      // otherwise all was done before this start
 
   bool stopped() const { return step < total_steps; }
 };

@@ -2,10 +2,12 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 
 #include "acl/acl.h"
 #include "twin/acl/error.h"
 #include "twin/acl/runtime.h"
+#include "twin/acl/settings.h"
 
 using twin::Fail;
 using twin::FailNull;
@@ -52,11 +54,14 @@ aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* ve
     return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("there is no package ", static_cast<int>(name)));
   }
   std::memset(version, 0, sizeof *version);
-  const auto set = [](auto& field, const char* text) { std::snprintf(field, sizeof field, "%s", text); };
-  set(version->version, "8.1.RC1");
-  set(version->majorVersion, "8");
-  set(version->minorVersion, "1");
-  set(version->releaseVersion, "RC1");
+  const auto set = [](auto& field, std::string_view text) {
+    std::snprintf(field, sizeof field, "%.*s", static_cast<int>(text.size()), text.data());
+  };
+  const size_t minor = twin::kCannVersion.find('.') + 1, release = twin::kCannVersion.find('.', minor) + 1;
+  set(version->version, twin::kCannVersion);
+  set(version->majorVersion, twin::kCannVersion.substr(0, minor - 1));
+  set(version->minorVersion, twin::kCannVersion.substr(minor, release - minor - 1));
+  set(version->releaseVersion, twin::kCannVersion.substr(release));
   set(version->patchVersion, "");
   return ACL_SUCCESS;
 }

@@ -50,6 +50,14 @@ TEST(Screen, BarTakesWhatTheNumbersLeave) {
             "\r" + numbers.substr(0, 29) + "\x1b[K\n");
 }
 
+TEST(Screen, AShareAboveAllIsNoFact) {
+  LoggedStep step = StepOf(50);
+  step.mfu = 3.9;
+  EXPECT_NE(Shown({}, {{step, true}}).find("  mfu unsure (390.0 %)  38.13 GiB"), std::string::npos);
+  EXPECT_NE(Shown({.bar = true, .columns = 200}, {{step, true}}).find("  mfu unsure (390.0 %)  38.1 GiB"),
+            std::string::npos);
+}
+
 TEST(Screen, BarIsNotDrawnFasterThanPeopleSeeButAlwaysAtTheEnd) {
   const std::string shown =
       Shown({.bar = true, .columns = 200}, {{StepOf(1), true}, {StepOf(2), true}, {StepOf(200), true}});

@@ -29,19 +29,51 @@ TEST(Summary, FullTuningLeavesAModel) {
       "  eval loss 2.7500 at step 20, lowest 2.5000 at step 10\n"
       "  my runs/a/final: the model, as Hugging Face reads it; my runs/a/loss.svg: its curve\n"
       "next:\n"
-      "  trireme generate --model 'my runs/a/final' --prompt 'Hello'\n"
       "  tensorboard --logdir 'my runs/a/events'\n");
 }
 
-TEST(Summary, LoraLeavesAnAdapterToMerge) {
-  const std::string text = EndSummary(ConfigOf(TUNING_LORA), {.step = 20, .total_steps = 20}, {}, "trireme");
-  EXPECT_NE(text.find("trireme generate --model models/base --adapters 'my runs/a/final' --prompt"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(
-      text.find("trireme merge --model models/base --adapters 'my runs/a/final' --to 'my runs/a/merged'\n"),
-      std::string::npos)
-      << text;
+// A model's directory as the words at the end look at it.
+class ModelFiles : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void Write(const std::string& name, const std::string& text) { std::ofstream(folder_ / name) << text; }
+  std::string Words(TuningKind kind, Stage stage = STAGE_SFT, const std::string& chat_template = "") {
+    Config config = ConfigOf(kind);
+    config.mutable_model()->set_path(folder_.string());
+    config.set_stage(stage);
+    config.mutable_data()->set_template_(chat_template);
+    return EndSummary(config, {.step = 20, .total_steps = 20}, {}, "trireme");
+  }
+  void Expect(const std::string& words, const std::string& text) {
+    EXPECT_NE(text.find("  trireme " + words + "\n"), std::string::npos) << words << "\n" << text;
+  }
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / ("summary_" + std::to_string(getpid()));
+};
+
+TEST_F(ModelFiles, ConversationsAreAnsweredByTheirTemplate) {
+  Write("tokenizer.json", "{}");
+  const std::string lora = "generate --model " + folder_.string() + " --adapters 'my runs/a/final'";
+  Expect(lora + " --prompt 'Hello'", Words(TUNING_LORA));
+  Expect(lora + " --chat --set data.template=t.jinja", Words(TUNING_LORA, STAGE_SFT, "t.jinja"));
+  Write("tokenizer_config.json", R"({"chat_template": "x"})");
+  Expect(lora + " --chat", Words(TUNING_LORA));
+  Expect("generate --model 'my runs/a/final' --chat", Words(TUNING_FULL));
+  Expect("generate --model 'my runs/a/final' --prompt 'Hello'", Words(TUNING_FULL, STAGE_PT));
+  Expect("merge --model " + folder_.string() + " --adapters 'my runs/a/final' --to 'my runs/a/merged'",
+         Words(TUNING_LORA));
+}
+
+TEST_F(ModelFiles, NothingIsSuggestedThatWouldNotWork) {
+  EXPECT_EQ(Words(TUNING_FULL).find("generate"), std::string::npos) << "there is no tokenizer";
+  EXPECT_EQ(Words(TUNING_FULL, STAGE_PT).find("generate"), std::string::npos) << "there is no tokenizer";
+}
+
+TEST(Summary, WhatWasCompleteBeforeIsNotDone) {
+  const std::string text = EndSummary(
+      ConfigOf(TUNING_FULL), {.step = 20, .total_steps = 20, .trained = false}, kCurves, "trireme");
+  EXPECT_EQ(text.substr(0, text.find('\n')), "already complete: step 20 of 20; nothing was trained");
 }
 
 TEST(Summary, AnAdapterOfExpertsSaysWhichVersionsReadIt) {
@@ -68,7 +100,7 @@ TEST(Summary, AStopSaysHowToGoOn) {
   EXPECT_EQ(
       EndSummary(ConfigOf(TUNING_FULL), {.step = 7, .total_steps = 20, .seconds = 3}, kCurves, "trireme"),
       "stopped at step 7 of 20 after 0:03; saved as my runs/a/checkpoint-7\n"
-      "  the same command goes on from there\n");
+      "  the same command resumes from there\n");
 }
 
 }  // namespace

@@ -1,0 +1,25 @@
+// MeanLoss: the mean of the steps' losses since it was last taken, each step counting once, as Hugging Face's
+// trainer and Megatron log it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "train/report/logged_step.h"
+
+namespace trireme {
+
+class MeanLoss {
+ public:
+  void Add(const LoggedStep& step);
+  // Puts the means in the place of the line's own losses, and begins anew. Steps whose loss is not finite are
+  // left out of them; where all were, the line keeps its own.
+  void Take(LoggedStep& line);
+
+ private:
+  int64_t steps_ = 0;
+  double loss_ = 0;
+  std::vector<double> mtp_loss_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,52 @@
+#include "train/run_inputs.h"
+
+#include <iostream>
+
+#include "core/base/log.h"
+#include "core/base/process.h"
+#include "train/data_extent.h"
+#include "train/preamble.h"
+#include "train/report/summary.h"
+#include "train/run_record.h"
+
+namespace trireme {
+
+RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job) {
+  RunInputs inputs{.config = config,
+                   .graph = graph,
+                   .plan = plan,
+                   .data = OpenDataSets(config, {.vocabulary = VocabularyOf(graph),
+                                                 .works = job.local_rank() == 0,
+                                                 .reports = job.rank() == 0}),
+                   .start = PrepareRun(config, job)};
+  inputs.total_steps = TotalSteps(config.run(), inputs.data.train->size());
+  return inputs;
+}
+
+void SayComplete(const RunInputs& inputs, const Job& job) {
+  if (job.rank() != 0) return;
+  const RunEnd end{.step = inputs.start.step, .total_steps = inputs.total_steps, .trained = false};
+  std::cout << EndSummary(inputs.config, end, ReadCurves(inputs.start.output / "log.jsonl"),
+                          ShellWord(ProgramPath()))
+            << std::flush;
+}
+
+void SayWhatBegins(const RunInputs& inputs, const std::string& device, const Job& job) {
+  if (job.rank() != 0) return;
+  const DataExtent extent = ExtentOf(inputs.config, inputs.data);
+  std::cout << PreambleText({.config = inputs.config,
+                             .graph = inputs.graph,
+                             .plan = inputs.plan,
+                             .extent = extent,
+                             .job = job,
+                             .device = device,
+                             .done_steps = inputs.start.step})
+            << std::flush;
+  if (!inputs.start.same_run) return;
+  const std::vector<KeyDifference> differences = DifferencesFromRecord(inputs.start.output, inputs.config);
+  if (differences.empty()) return;
+  TRIREME_LOG(WARNING) << "resumes with other settings than the start before: " << ToText(differences)
+                       << "; the earlier run.yaml is kept beside the new one";
+}
+
+}  // namespace trireme

@@ -1,0 +1,35 @@
+// What a run is made of, known before any device is touched, and what rank 0 says of it. No torch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/comm/job.h"
+#include "core/config.pb.h"
+#include "parallel/graph/graph.h"
+#include "train/data/dataset.h"
+#include "session/run_plan.h"
+#include "train/run_start.h"
+
+namespace trireme {
+
+struct RunInputs {
+  const Config& config;
+  const LayerGraph& graph;
+  const RunPlan& plan;
+  DataSets data;
+  RunStart start;
+  int64_t total_steps = 0;
+};
+
+// Collective, with the output directory locked. The references outlive what it returns.
+RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job);
+
+// Where all is done already: that nothing was trained, and what lies there.
+void SayComplete(const RunInputs& inputs, const Job& job);
+
+// Before the first step: model, data, steps, device, memory, and what this start does otherwise than the one
+// before.
+void SayWhatBegins(const RunInputs& inputs, const std::string& device, const Job& job);
+
+}  // namespace trireme

@@ -1,0 +1,72 @@
+#include "train/run_record.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "checkpoint/whole_file.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/config/load.h"
+#include "core/config/print.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kRecord = "run.yaml";
+
+// Keys, or sections with their dot, that change how a run is computed or what is told of it, but not what is
+// learnt.
+constexpr std::string_view kOfNoEffect[] = {
+    "device",       "parallel.",      "memory.",        "comm.",          "ops.",     "data.cache",
+    "run.output",   "run.log_every",  "run.save_every", "run.eval_every", "run.keep", "run.resume",
+    "run.trace",    "run.deterministic"};
+
+bool HasEffect(const KeyDifference& difference) {
+  return std::ranges::none_of(kOfNoEffect, [&](std::string_view known) {
+    return known.ends_with('.') ? difference.key.starts_with(known) : difference.key == known;
+  });
+}
+
+bool Exists(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+}  // namespace
+
+std::vector<KeyDifference> DifferencesFromRecord(const std::filesystem::path& output, const Config& config) {
+  if (!Exists(output / kRecord)) return {};
+  try {
+    return DifferingKeys(LoadConfig((output / kRecord).string()), config);
+  } catch (const Error&) {
+    return {};  // of a version with other keys
+  }
+}
+
+bool IsComplete(const Config& config, const RunStart& start, int64_t total_steps) {
+  if (start.step < total_steps || (start.step == total_steps && !start.same_run)) return false;
+  std::vector<KeyDifference> differences;
+  if (start.same_run) differences = DifferencesFromRecord(start.output, config);
+  std::erase_if(differences, [](const KeyDifference& one) { return !HasEffect(one); });
+  if (start.step == total_steps && differences.empty()) return Exists(start.output / "final");
+  const std::string at = start.step == total_steps
+                             ? Concat(": the run is complete at step ", start.step)
+                             : Concat(": is at step ", start.step, ", and this start asks for ", total_steps, " in all");
+  throw InputError(start.checkpoint->string(), at,
+                   differences.empty() ? "" : Concat("; settings differ: ", ToText(differences)),
+                   "; nothing was trained or changed. Choose another run.output, or set run.steps above ",
+                   start.step, " to train on from there");
+}
+
+void WriteRecord(const std::filesystem::path& output, const Config& config) {
+  if (Exists(output / kRecord)) {
+    int number = 1;
+    while (Exists(output / Concat("run-", number, ".yaml"))) ++number;
+    WriteWholeFile(output / Concat("run-", number, ".yaml"), ReadTextFile((output / kRecord).string()));
+  }
+  WriteWholeFile(output / kRecord, ToYaml(config));
+}
+
+}  // namespace trireme
