@@ -1,28 +1,37 @@
-// `trireme bench ops`: times each fused operator against the eager ATen composition (AdamW: against ATen's
-// fused one) and against a plain copy, all in one run. One JSON line an operator, type and direction.
+// `trireme bench ops`: times each operator of ops/ by the implementation that would run, or by one that is
+// asked for, against its reference (AdamW: against ATen's fused one) and against a plain copy, all in one
+// run. One JSON line an operator, type and direction. The operators, their cases and the names come from
+// their own lists.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <malloc.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/nearest.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
+#include "core/config/help.h"
 #include "core/tensor/torch_errors.h"
-#include "launch/bench_ops_cases.h"
+#include "ops/operator.h"
+#include "ops/switches.h"
 
 namespace trireme {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Tensors = OperatorCase::Tensors;
+using Tensors = BenchCase::Tensors;
+
+constexpr char kChosen[] = "chosen";
 
 struct Settings {
   int64_t rows = 0, columns = 0, repeats = 0;
@@ -42,7 +51,7 @@ double Seconds(const std::function<void()>& work) {
 // A gradient left by an earlier run would be added to, which no run of a model does with activations.
 void RunOnce(const std::function<Tensors()>& run, at::Tensor input, Best& best) {
   Tensors results;
-  input.mutable_grad().reset();
+  if (input.defined()) input.mutable_grad().reset();
   best.forward = std::min(best.forward, Seconds([&] { results = run(); }));
   if (results.empty() || !results[0].requires_grad()) return;
   Tensors gradients;
@@ -67,24 +76,35 @@ class Copy {
   double best_ = std::numeric_limits<double>::infinity();
 };
 
-void Measure(const OperatorCase& c, const Settings& s, const char* dtype, Copy copy) {
-  if (!s.only.empty() && c.op.find(s.only) == std::string::npos) return;
-  std::unique_ptr<KernelsFirst> kernels;
-  const auto first = [&] {
-    if (s.impl == "ascendc") kernels = std::make_unique<KernelsFirst>();
-  };
-  first();
-  const Version version = Choose(c.op.substr(0, c.op.find(' ')), c.typed.detach(), c.against).version;
+// What ran, as the operator's own choice says.
+struct Measured {
   Best ours, aten;
+  std::string impl;
+};
+
+Measured MeasureInTurns(const Operator& op, const BenchCase& c, const Settings& s, Copy& copy) {
+  Measured found;
   for (int64_t i = 0; i <= s.repeats; ++i) {  // in turns: the machine may be shared
-    RunOnce(c.run, c.typed, ours);
+    {
+      const ChoiceRecord record;
+      std::optional<OnlyImplementation> asked;
+      if (s.impl != kChosen) asked.emplace(s.impl);
+      RunOnce(c.run, c.input, found.ours);
+      found.impl = record.ChosenFor(op.name);
+    }
     copy.Run();
     const ReferenceOnly guard;
-    RunOnce(c.aten ? c.aten : c.run, c.typed, aten);
+    RunOnce(c.aten ? c.aten : c.run, c.input, found.aten);
   }
-  if (version == Version::kReference && !c.aten) aten = ours;
+  if (found.impl == op.implementations.back() && !c.aten) found.aten = found.ours;
+  return found;
+}
+
+void Measure(const Operator& op, const BenchCase& c, const Settings& s, const char* dtype, Copy copy) {
+  const std::string label = c.variant.empty() ? op.name : Concat(op.name, " ", c.variant);
+  const Measured found = MeasureInTurns(op, c, s, copy);
   const auto line = [&](const char* direction, double us, double aten_us, double bytes) {
-    std::cout << JsonLine({{"op", c.op},
+    std::cout << JsonLine({{"op", label},
                            {"dtype", dtype},
                            {"shape", c.shape.empty() ? std::vector<int64_t>{s.rows, s.columns} : c.shape},
                            {"direction", direction},
@@ -93,26 +113,55 @@ void Measure(const OperatorCase& c, const Settings& s, const char* dtype, Copy c
                            {"ratio", aten_us / us},
                            {"gbs", bytes / us / 1e9},
                            {"copy_gbs", copy.rate() / 1e9},
-                           {"impl", NameOf(version)},
+                           {"impl", found.impl},
                            {"threads", at::get_num_threads()}})
               << "\n"
               << std::flush;
   };
-  const bool gradient = c.op == "cross_entropy gradient";
-  line(gradient ? "backward" : "forward", ours.forward, aten.forward, c.forward_bytes);
-  if (c.backward_bytes > 0) line("backward", ours.backward, aten.backward, c.backward_bytes);
+  line(c.gradient ? "backward" : "forward", found.ours.forward, found.aten.forward, c.forward_bytes);
+  if (c.backward_bytes > 0) line("backward", found.ours.backward, found.aten.backward, c.backward_bytes);
 }
 
+bool IsAskedFor(const std::string& op, const Settings& s) {
+  return s.only.empty() || op.find(s.only) != std::string::npos;
+}
+
+// One operator after the other, for all at once want much memory.
 void MeasureType(const Settings& s, at::ScalarType type, const char* dtype) {
   const Copy copy(s, type);
-  ForEachOperatorCase(s.rows, s.columns, type, [&](const OperatorCase& c) { Measure(c, s, dtype, copy); });
+  for (const Operator& op : Operators()) {
+    if (!IsAskedFor(op.name, s)) continue;
+    for (const BenchCase& c : op.bench({s.rows, s.columns, type})) Measure(op, c, s, dtype, copy);
+  }
+}
+
+// Of all operators, in the order in which they are first seen.
+std::vector<std::string> ImplementationNames() {
+  std::vector<std::string> names;
+  for (const Operator& op : Operators()) {
+    for (const std::string& name : op.implementations) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+void RefuseUnknown(const Settings& s) {
+  const std::vector<std::string>& ops = OperatorNames();
+  if (std::none_of(ops.begin(), ops.end(), [&](const std::string& op) { return IsAskedFor(op, s); })) {
+    const auto near = Nearest(s.only, ops);
+    throw InputError("--op ", s.only, ": no operator has this in its name; ",
+                     near ? Concat("did you mean ", *near, "? ") : "", "There are: ", Join(ops));
+  }
+  const std::vector<std::string> impls = ImplementationNames();
+  if (s.impl != kChosen && std::find(impls.begin(), impls.end(), s.impl) == impls.end())
+    throw InputError("--impl ", s.impl, ": write ", kChosen, " or one of ", Join(impls));
 }
 
 void BenchOps(const Arguments& arguments, Job& job) {
   Settings s{arguments.integer("rows", 4096, 1), arguments.integer("columns", 4096, 1),
-             arguments.integer("repeats", 7, 1), arguments.value("op"), arguments.value("impl", "chosen")};
-  if (s.impl != "chosen" && s.impl != "ascendc")
-    throw InputError("--impl ", s.impl, ": write chosen or ascendc");
+             arguments.integer("repeats", 7, 1), arguments.value("op"), arguments.value("impl", kChosen)};
+  RefuseUnknown(s);
   const std::string dtype = arguments.value("dtype");
   const std::pair<const char*, at::ScalarType> types[] = {
       {"bf16", at::kBFloat16}, {"fp32", at::kFloat}, {"fp16", at::kHalf}};
@@ -132,18 +181,23 @@ Command BenchOpsCommand() {
   return {
       .name = "bench ops",
       .summary =
-          "Times each fused operator on the cpu against the eager ATen composition (AdamW: against ATen's "
-          "fused\n"
-          "one) in one run, one JSON line each; gbs is what it must read and write over its time, copy_gbs "
-          "the\n"
-          "same of a plain copy.",
-      .options =
-          {{.name = "rows", .value_name = "N", .help = "by default 4096"},
-           {.name = "columns", .value_name = "N", .help = "by default 4096"},
-           {.name = "dtype", .value_name = "TYPE", .help = "bf16, fp32 or fp16; by default bf16 and fp32"},
-           {.name = "op", .value_name = "NAME", .help = "only operators with this in their name"},
-           {.name = "impl", .value_name = "NAME", .help = "chosen (as in training) or ascendc (the kernels)"},
-           {.name = "repeats", .value_name = "N", .help = "the best of so many counts; by default 7"}},
+          "Times each operator on the cpu against its ATen reference (AdamW: against ATen's fused one) in "
+          "one\n"
+          "run, one JSON line each; gbs is what it must read and write over its time, copy_gbs the same of "
+          "a\n"
+          "plain copy.\n" +
+          Wrapped(Concat("Operators: ", Join(OperatorNames())), "") +
+          Wrapped(Concat("Implementations: ", Join(ImplementationNames())), ""),
+      .options = {{.name = "rows", .value_name = "N", .help = "by default 4096"},
+                  {.name = "columns", .value_name = "N", .help = "by default 4096"},
+                  {.name = "dtype",
+                   .value_name = "TYPE",
+                   .help = "bf16, fp32 or fp16; by default bf16 and fp32"},
+                  {.name = "op", .value_name = "NAME", .help = "only operators with this in their name"},
+                  {.name = "impl",
+                   .value_name = "NAME",
+                   .help = "chosen (as in training; the default), or one by name, where an operator has it"},
+                  {.name = "repeats", .value_name = "N", .help = "the best of so many counts; by default 7"}},
       .run = [](const Arguments& arguments, Job& job) {
         WithTorchErrors([&] { BenchOps(arguments, job); });
       }};

@@ -190,7 +190,7 @@ void CheckNpuOperators(const Arguments& arguments, Job& job) {
 #endif
 }
 
-// One line an operator, type and shape: which version runs, and why those before it do not.
+// One line an operator, type and shape: which implementation runs, and why those before it do not.
 void CheckOperators(const Arguments& arguments, const Config& config, Job& job) {
 #ifdef TRIREME_TORCH_VERSION
   TurnOperatorsOff({config.ops().off().begin(), config.ops().off().end()});
@@ -215,7 +215,7 @@ void CheckOperators(const Arguments& arguments, const Config& config, Job& job) 
                              {"declined", declined}})
                 << "\n";
     } else {
-      std::cout << std::left << std::setw(15) << line.op << std::setw(6) << line.dtype << std::setw(24)
+      std::cout << std::left << std::setw(18) << line.op << std::setw(6) << line.dtype << std::setw(24)
                 << line.shape << std::setw(11) << line.impl << why << "\n";
     }
   }
@@ -262,7 +262,7 @@ Command CheckCommand() {
                   {.name = "ops",
                    .value_name = "",
                    .help =
-                       "instead: which version of each fused operator runs, and why not the ones before it"},
+                       "instead: which implementation of each operator runs, and why not the ones before it"},
                   {.name = "npu-ops",
                    .value_name = "",
                    .help = "instead: which of CANN's operators are there and which device npu uses"}},

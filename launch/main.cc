@@ -1,6 +1,10 @@
 // The program `trireme`. Nothing else is in here: tests start the same commands (launch/program.h) without
 // it.
 #include "launch/commands.h"
+#include "launch/offered_names.h"
 #include "launch/program.h"
 
-int main(int argc, char** argv) { return trireme::RunProgram(trireme::Commands(), {argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  trireme::OfferNamesOfLists();
+  return trireme::RunProgram(trireme::Commands(), {argv + 1, argv + argc});
+}

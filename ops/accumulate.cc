@@ -5,35 +5,63 @@
 
 #include "core/base/error.h"
 #include "ops/ascendc/flat.h"
-#include "ops/choose.h"
 #include "ops/cpu/flat.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
+#include "ops/operator.h"
 
 namespace trireme {
+namespace {
 
-void AddInto(const at::Tensor& sum, const at::Tensor& addend) {
-  TRIREME_CHECK(sum.scalar_type() == at::kFloat && sum.is_contiguous());
-  TRIREME_CHECK(sum.sizes() == addend.sizes());
-  const std::string strided = addend.is_contiguous() ? "" : "the addend is strided";
-  const bool narrow = addend.scalar_type() == at::kFloat || addend.scalar_type() == at::kBFloat16;
-  const Against against{.loops = narrow ? strided : "loops add fp32 and bf16 only",
-                        .kernel = WhyNoKernel(addend)};
-  switch (Choose("accumulate", sum, against).version) {
-    case Version::kLoops:
-      break;
-    case Version::kKernel:
-      return ascendc::AddInto(PlaceOf(sum), ElementOf(addend), Data<float>(sum), addend.data_ptr(),
-                              static_cast<uint64_t>(sum.numel()));
-    default:
-      sum.add_(addend);
-      return;
-  }
+void Reference(const at::Tensor& sum, const at::Tensor& addend) { sum.add_(addend); }
+
+void Kernel(const at::Tensor& sum, const at::Tensor& addend) {
+  ascendc::AddInto(PlaceOf(sum), ElementOf(addend), Data<float>(sum), addend.data_ptr(),
+                   static_cast<uint64_t>(sum.numel()));
+}
+
+void Loops(const at::Tensor& sum, const at::Tensor& addend) {
   constexpr int64_t kGrain = 32768;
   ByType(addend, [&](auto type) {
     at::parallel_for(0, sum.numel(), kGrain, [&](int64_t begin, int64_t end) {
       cpu::AddInto(Data<float>(sum), Data<decltype(type)>(addend), {begin, end});
     });
   });
+}
+
+// The sum is fp32 and lies where the addend lies.
+std::string WhyNotLoops(const at::Tensor& addend) {
+  return Either(WhyNoLoops(addend), addend.is_contiguous() ? "" : "the addend is strided");
+}
+
+const ImplementationList<at::Tensor, decltype(&Reference)> kAccumulate{
+    "accumulate",
+    {{"cpu", WhyNotLoops, Loops}, {"ascendc", WhyNoKernel, Kernel}, {"aten", nullptr, Reference}}};
+
+std::vector<BenchCase> BenchAccumulate(const BenchSize& s) {
+  const int64_t n = s.rows * s.columns;
+  const at::Tensor sum = BenchInput({n}, at::kFloat), addend = BenchInput({n}, s.type);
+  return {{.forward_bytes = static_cast<double>(n) * (8.0 + static_cast<double>(addend.element_size())),
+           .run = [=] {
+             AddInto(sum, addend);
+             return BenchCase::Tensors{};
+           }}};
+}
+
+}  // namespace
+
+void AddInto(const at::Tensor& sum, const at::Tensor& addend) {
+  TRIREME_CHECK(sum.scalar_type() == at::kFloat && sum.is_contiguous());
+  TRIREME_CHECK(sum.sizes() == addend.sizes());
+  kAccumulate.Choose(addend).forward(sum, addend);
+}
+
+Operator operators::accumulate() {
+  return {.name = kAccumulate.op(),
+          .summary = "a gradient added to its fp32 sum",
+          .implementations = kAccumulate.names(),
+          .report = [](const at::Tensor& like) { return std::vector{kAccumulate.Report("[any]", like)}; },
+          .bench = BenchAccumulate};
 }
 
 }  // namespace trireme

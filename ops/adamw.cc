@@ -7,9 +7,10 @@
 
 #include "core/base/error.h"
 #include "ops/ascendc/flat.h"
-#include "ops/choose.h"
 #include "ops/cpu/flat.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
+#include "ops/operator.h"
 
 namespace trireme {
 namespace {
@@ -51,15 +52,49 @@ void Kernel(const AdamWTensors& t, const AdamWNumbers& numbers) {
                  static_cast<uint64_t>(t.master.numel()), FactorsOf(numbers));
 }
 
-Version VersionFor(const AdamWTensors& t) {
-  Against against;
-  if (t.parameter.defined()) {
-    const auto type = t.parameter.scalar_type();
-    if (type != at::kFloat && type != at::kBFloat16)
-      against.loops = "loops write fp32 and bf16 parameters only";
-    against.kernel = WhyNoKernel(t.parameter);
-  }
-  return Choose("adamw", t.master, against).version;
+void Loops(const AdamWTensors& t, const AdamWNumbers& numbers) {
+  const AdamWFactors factors = FactorsOf(numbers);
+  const cpu::AdamWState state{Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq),
+                              Data<float>(t.gradient)};
+  at::parallel_for(0, t.master.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    if (!t.parameter.defined()) return cpu::AdamW(factors, state, {begin, end});
+    ByType(t.parameter,
+           [&](auto type) { cpu::AdamW(factors, state, {begin, end}, Data<decltype(type)>(t.parameter)); });
+  });
+}
+
+// What is written decides; all else is fp32.
+const at::Tensor& Written(const AdamWTensors& t) { return t.parameter.defined() ? t.parameter : t.master; }
+std::string WhyNotLoops(const AdamWTensors& t) {
+  return Either(WhyNoLoops(t.master), WhyNoLoops(Written(t)));
+}
+std::string WhyNotKernel(const AdamWTensors& t) {
+  return Either(WhyNoKernel(t.master), WhyNoKernel(Written(t)));
+}
+
+const ImplementationList<AdamWTensors, decltype(&Reference)> kAdamW{
+    "adamw", {{"cpu", WhyNotLoops, Loops}, {"ascendc", WhyNotKernel, Kernel}, {"aten", nullptr, Reference}}};
+
+// Against ATen's own fused one.
+std::vector<BenchCase> BenchAdamW(const BenchSize& s) {
+  using Tensors = BenchCase::Tensors;
+  const int64_t n = s.rows * s.columns;
+  const AdamWTensors t{BenchInput({n}, at::kFloat), at::zeros({n}), at::zeros({n}),
+                       BenchInput({n}, at::kFloat), BenchInput({n}, s.type)};
+  const auto ours = [=] {
+    AdamW(t, {});
+    return Tensors{};
+  };
+  const auto fused = [=] {
+    Tensors master{t.master}, gradient{t.gradient}, m{t.exp_avg}, v{t.exp_avg_sq};
+    at::_fused_adamw_(master, gradient, m, v, {}, {at::tensor(1.0f)}, 1e-3, 0.9, 0.999, 0.01, 1e-8,
+                      /*amsgrad=*/false, /*maximize=*/false);
+    t.parameter.copy_(t.master);
+    return Tensors{};
+  };
+  return {{.forward_bytes = static_cast<double>(n) * (28.0 + static_cast<double>(t.parameter.element_size())),
+           .run = ours,
+           .aten = fused}};
 }
 
 }  // namespace
@@ -72,18 +107,19 @@ void AdamW(const AdamWTensors& t, const AdamWNumbers& numbers) {
   }
   TRIREME_CHECK(!t.parameter.defined() ||
                 (t.parameter.numel() == t.master.numel() && t.parameter.is_contiguous()));
-  const Version version = VersionFor(t);
-  if (version == Version::kKernel) return Kernel(t, numbers);
-  if (version != Version::kLoops) return Reference(t, numbers);
-  const AdamWFactors factors = FactorsOf(numbers);
-  const cpu::AdamWState state{Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq),
-                              Data<float>(t.gradient)};
-  at::parallel_for(0, t.master.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    if (!t.parameter.defined()) return cpu::AdamW(factors, state, {begin, end});
-    ByType(t.parameter, [&](auto type) {
-      cpu::AdamW(factors, state, {begin, end}, Data<decltype(type)>(t.parameter));
-    });
-  });
+  kAdamW.Choose(t).forward(t, numbers);
+}
+
+Operator operators::adamw() {
+  return {.name = kAdamW.op(),
+          .summary = "an AdamW step over flat memory, written in fp32 and in the parameter's type",
+          .implementations = kAdamW.names(),
+          .report =
+              [](const at::Tensor& like) {
+                const at::Tensor state = like.to(at::kFloat);
+                return std::vector{kAdamW.Report("[any]", {state, state, state, state, like})};
+              },
+          .bench = BenchAdamW};
 }
 
 }  // namespace trireme

@@ -3,11 +3,12 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/attention_blocks.h"
-#include "ops/choose.h"
 #include "ops/npu_fused.h"
+#include "ops/operator.h"
 
 namespace trireme {
 namespace {
@@ -15,18 +16,28 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Through autograd's own graph: torch_npu's fused operator on an npu, ATen's elsewhere.
-at::Tensor Composed(const Heads& heads) {
+// An operator over [rows, heads, length, head_dim] that autograd differentiates by its own graph.
+template <typename Attend>
+at::Tensor Composed(const Heads& heads, const Attend& attend) {
   const auto size = heads.query.sizes();
   const at::Tensor query =
       heads.query.transpose(2, 3).reshape({size[0], size[1] * size[3], size[2], size[4]});
-  const at::Tensor result =
-      npu::Takes(query)
-          ? npu::CausalAttention(query, heads.key, heads.value, 1 / std::sqrt(static_cast<double>(size[4])))
-          : at::scaled_dot_product_attention(query, heads.key, heads.value, /*attn_mask=*/{},
-                                             /*dropout_p=*/0.0,
-                                             /*is_causal=*/true, /*scale=*/{}, /*enable_gqa=*/size[3] != 1);
-  return result.transpose(1, 2).reshape({size[0] * size[2], -1});
+  return attend(query).transpose(1, 2).reshape({size[0] * size[2], -1});
+}
+
+at::Tensor ReferenceAttention(const Heads& heads) {
+  return Composed(heads, [&](const at::Tensor& query) {
+    return at::scaled_dot_product_attention(query, heads.key, heads.value, /*attn_mask=*/{},
+                                            /*dropout_p=*/0.0, /*is_causal=*/true, /*scale=*/{},
+                                            /*enable_gqa=*/heads.query.size(3) != 1);
+  });
+}
+
+at::Tensor NpuAttention(const Heads& heads) {
+  return Composed(heads, [&](const at::Tensor& query) {
+    const double scale = 1 / std::sqrt(static_cast<double>(query.size(3)));
+    return npu::CausalAttention(query, heads.key, heads.value, scale);
+  });
 }
 
 // What is kept of one attention until its backward pass. With `again` set the result is not: whoever asks
@@ -76,16 +87,28 @@ Attended Run(const Heads& heads, bool recompute) {
   return {output, [kept] { return kept->Take().output; }};
 }
 
+// With `recompute` an implementation keeps query, key and value alone.
+template <at::Tensor (*attend)(const Heads&)>
+Attended Differentiable(const Heads& heads, bool recompute) {
+  if (!recompute) return {attend(heads), {}};
+  const Heads kept{heads.query.detach(), heads.key.detach(), heads.value.detach()};
+  return {attend(heads), [kept] { return attend(kept); }};
+}
+
+const ImplementationList<at::Tensor, decltype(&Run)> kAttention{
+    "attention",
+    {{"cpu", WhyNoLoops, Run},
+     {"torch_npu", WhyNoVendor, Differentiable<NpuAttention>},
+     {"aten", nullptr, Differentiable<ReferenceAttention>}}};
+
 }  // namespace
 
 at::Tensor CausalAttention(const Heads& heads) {
-  return FastOnCpu(heads.query) ? Run(heads, /*recompute=*/false).output : Composed(heads);
+  return kAttention.Choose(heads.query).forward(heads, /*recompute=*/false).output;
 }
 
 Attended CausalAttentionAgain(const Heads& heads) {
-  if (FastOnCpu(heads.query)) return Run(heads, /*recompute=*/true);
-  const Heads kept{heads.query.detach(), heads.key.detach(), heads.value.detach()};
-  return {Composed(heads), [kept] { return Composed(kept); }};
+  return kAttention.Choose(heads.query).forward(heads, /*recompute=*/true);
 }
 
 at::Tensor CausalAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
@@ -94,6 +117,34 @@ at::Tensor CausalAttention(const at::Tensor& query, const at::Tensor& key, const
   const Heads heads{grouped.contiguous(), key.transpose(1, 2).contiguous(),
                     value.transpose(1, 2).contiguous()};
   return CausalAttention(heads).view(query.sizes());
+}
+
+namespace {
+
+// Rows of at most 512 tokens, at most eight heads of 128 with two key-value heads.
+std::vector<BenchCase> BenchAttention(const BenchSize& s) {
+  constexpr int64_t kDim = 128, kGroup = 4;
+  const int64_t length = std::min<int64_t>(s.rows, 512), rows = std::max<int64_t>(s.rows / length, 1);
+  const int64_t kv_heads = s.columns >= 2 * kGroup * kDim ? 2 : 1;
+  const at::Tensor query = BenchLeaf({rows, kv_heads, length, kGroup, kDim}, s.type);
+  const at::Tensor key = BenchLeaf({rows, kv_heads, length, kDim}, s.type);
+  const at::Tensor value = BenchLeaf({rows, kv_heads, length, kDim}, s.type);
+  const auto bytes = static_cast<double>(2 * query.nbytes() + key.nbytes() + value.nbytes());
+  return {{.forward_bytes = bytes,
+           .backward_bytes = 2 * bytes,
+           .input = query,
+           .run = [=] { return BenchCase::Tensors{CausalAttention(Heads{query, key, value})}; },
+           .shape = {rows, length, kv_heads * kGroup, kDim}}};
+}
+
+}  // namespace
+
+Operator operators::attention() {
+  return {.name = kAttention.op(),
+          .summary = "causal attention over rows of equal length, grouped key-value heads",
+          .implementations = kAttention.names(),
+          .report = [](const at::Tensor& like) { return std::vector{kAttention.Report("[any, any]", like)}; },
+          .bench = BenchAttention};
 }
 
 }  // namespace trireme

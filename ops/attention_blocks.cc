@@ -8,8 +8,8 @@
 #include <cmath>
 #include <memory>
 
-#include "ops/choose.h"
 #include "ops/cpu/attention.h"
+#include "ops/element_types.h"
 #include "ops/product.h"
 
 namespace trireme {

@@ -4,14 +4,16 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 
 #include "core/base/error.h"
 #include "ops/ascendc/attention_merge.h"
-#include "ops/choose.h"
 #include "ops/cpu/attention.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
+#include "ops/operator.h"
 #include "ops/product.h"
 
 namespace trireme {
@@ -246,11 +248,44 @@ void ReferenceBackward(const Heads& heads, const Sizes& s, int64_t row, const At
   sums.value[row].narrow(1, tile.key, tile.keys) += at::bmm(p.transpose(1, 2), gradient);
 }
 
-// Where the loops merge, they also attend.
-bool IsFast(const Heads& heads) {
-  return Choose("attention_merge", heads.query).version == Version::kLoops && heads.query.is_contiguous() &&
-         heads.key.is_contiguous() && heads.value.is_contiguous();
+void ReferenceTiles(const Heads& heads, double scale, const RowTiles& tiles, SeenAttention& seen) {
+  const Sizes s(heads, scale);
+  for (size_t row = 0; row < tiles.size(); ++row) {
+    for (const AttentionTile& tile : tiles[row])
+      ReferenceAttend(heads, s, static_cast<int64_t>(row), tile, seen);
+  }
 }
+
+void ReferenceTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
+                            const AttendedQueries& queries, Heads& sums) {
+  const Sizes s(heads, scale);
+  for (size_t row = 0; row < tiles.size(); ++row) {
+    for (const AttentionTile& tile : tiles[row])
+      ReferenceBackward(heads, s, static_cast<int64_t>(row), tile, queries, sums);
+  }
+}
+
+void LoopTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
+                       const AttendedQueries& queries, Heads& sums) {
+  const Sizes s(heads, scale);
+  ByType(heads.query, [&](auto type) { FastBackward<decltype(type)>(heads, s, tiles, queries, sums); });
+}
+
+std::string WhyNoLoopsOverTiles(const Heads& heads) {
+  const bool dense = heads.query.is_contiguous() && heads.key.is_contiguous() && heads.value.is_contiguous();
+  return Either(WhyNoLoops(heads.query), dense ? "" : "queries, keys or values are strided");
+}
+
+// The loops merge on their way; the reference merges by attention_merge.
+const ImplementationList<Heads, decltype(&ReferenceTiles), decltype(&ReferenceTilesBackward)> kTiles{
+    "attention_tiles",
+    {{"cpu", WhyNoLoopsOverTiles, AttendTilesByLoops, LoopTilesBackward},
+     {"aten", nullptr, ReferenceTiles, ReferenceTilesBackward}}};
+
+const ImplementationList<at::Tensor, decltype(&ReferenceMerge)> kMerge{"attention_merge",
+                                                                       {{"cpu", WhyNoLoops, LoopsMerge},
+                                                                        {"ascendc", WhyNoKernel, KernelMerge},
+                                                                        {"aten", nullptr, ReferenceMerge}}};
 
 }  // namespace
 
@@ -267,42 +302,87 @@ void MergeSeen(const SeenAttention& seen, const SeenAttention& given) {
   if (seen.log_sum_exp.numel() == 0) return;
   const SeenAttention part{given.output.contiguous(), given.log_sum_exp.contiguous()};
   TRIREME_CHECK(seen.output[0].is_contiguous() && seen.log_sum_exp[0].is_contiguous());
-  switch (Choose("attention_merge", part.output).version) {
-    case Version::kLoops:
-      return LoopsMerge(seen, part);
-    case Version::kKernel:
-      return KernelMerge(seen, part);
-    default:
-      return ReferenceMerge(seen, part);
-  }
+  kMerge.Choose(part.output).forward(seen, part);
+}
+
+void AttendTilesByLoops(const Heads& heads, double scale, const RowTiles& tiles, SeenAttention& seen) {
+  TRIREME_CHECK(WhyNoLoopsOverTiles(heads).empty()) << WhyNoLoopsOverTiles(heads);
+  const Sizes s(heads, scale);
+  ByType(heads.query, [&](auto type) { FastAttend<decltype(type)>(heads, s, tiles, seen); });
 }
 
 void AttendTiles(const Heads& heads, double scale, const RowTiles& tiles, SeenAttention& seen) {
   TRIREME_CHECK(static_cast<int64_t>(tiles.size()) == heads.query.size(0));
-  const Sizes s(heads, scale);
-  if (IsFast(heads)) {
-    ByType(heads.query, [&](auto type) { FastAttend<decltype(type)>(heads, s, tiles, seen); });
-    return;
-  }
-  for (size_t row = 0; row < tiles.size(); ++row) {
-    for (const AttentionTile& tile : tiles[row])
-      ReferenceAttend(heads, s, static_cast<int64_t>(row), tile, seen);
-  }
+  kTiles.Choose(heads).forward(heads, scale, tiles, seen);
 }
 
 void AttendTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
                          const AttendedQueries& queries, Heads& sums) {
   TRIREME_CHECK(static_cast<int64_t>(tiles.size()) == heads.query.size(0));
-  const Sizes s(heads, scale);
-  if (IsFast(heads)) {
-    ByType(heads.query, [&](auto type) { FastBackward<decltype(type)>(heads, s, tiles, queries, sums); });
-    return;
+  kTiles.Choose(heads).backward(heads, scale, tiles, queries, sums);
+}
+
+namespace {
+
+// Documents of at most 256 tokens in one row, as a packed row has them; four heads of 128.
+std::vector<BenchCase> BenchTiles(const BenchSize& s) {
+  constexpr int64_t kDim = 128, kGroup = 4;
+  const int64_t document = std::min<int64_t>(s.rows, 256);
+  const Heads heads{BenchInput({1, 1, s.rows, kGroup, kDim}, s.type),
+                    BenchInput({1, 1, s.rows, kDim}, s.type), BenchInput({1, 1, s.rows, kDim}, s.type)};
+  RowTiles tiles(1);
+  for (int64_t begin = 0; begin < s.rows; begin += document) {
+    const int64_t size = std::min(document, s.rows - begin);
+    tiles[0].push_back({.query = begin, .queries = size, .key = begin, .keys = size, .first = 0});
   }
-  for (size_t row = 0; row < tiles.size(); ++row) {
-    for (const AttentionTile& tile : tiles[row]) {
-      ReferenceBackward(heads, s, static_cast<int64_t>(row), tile, queries, sums);
-    }
-  }
+  const auto bytes = static_cast<double>(3 * heads.query.nbytes() + 2 * heads.key.nbytes());
+  return {{.forward_bytes = bytes,
+           .run =
+               [=] {
+                 SeenAttention seen = NothingSeen(heads.query, kDim);
+                 AttendTiles(heads, 1 / std::sqrt(static_cast<double>(kDim)), tiles, seen);
+                 return BenchCase::Tensors{};
+               },
+           .shape = {s.rows, kGroup, kDim}}};
+}
+
+// Heads that are not cut where rows do not divide.
+std::vector<BenchCase> BenchMerge(const BenchSize& s) {
+  if (s.type != at::kFloat) return {};
+  const int64_t heads = s.rows % 4 == 0 ? 4 : 1;
+  const auto random = [&] {
+    return SeenAttention{BenchInput({heads, s.rows / heads, 1, s.columns}, at::kFloat),
+                         BenchInput({heads, s.rows / heads, 1}, at::kFloat)};
+  };
+  const SeenAttention seen = random(), part = random();
+  return {{.forward_bytes = 3 * static_cast<double>(seen.output.nbytes()), .run = [=] {
+             MergeSeen(seen, part);
+             return BenchCase::Tensors{};
+           }}};
+}
+
+}  // namespace
+
+Operator operators::attention_tiles() {
+  return {
+      .name = kTiles.op(),
+      .summary = "attention piece by piece: packed documents, sequences on several ranks",
+      .implementations = kTiles.names(),
+      .report =
+          [](const at::Tensor& like) { return std::vector{kTiles.Report("[any, any]", {like, like, like})}; },
+      .bench = BenchTiles};
+}
+
+Operator operators::attention_merge() {
+  return {.name = kMerge.op(),
+          .summary = "a partial result of attention joins what was seen before",
+          .implementations = kMerge.names(),
+          .report =
+              [](const at::Tensor& like) {
+                const bool fp32 = like.scalar_type() == at::kFloat;
+                return fp32 ? std::vector{kMerge.Report("[any, any]", like)} : std::vector<CaseReport>{};
+              },
+          .bench = BenchMerge};
 }
 
 }  // namespace trireme

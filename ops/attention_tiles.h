@@ -22,6 +22,8 @@ SeenAttention NothingSeen(const at::Tensor& query, int64_t value_dim);
 
 // heads: as ops/heads.h lays them out; keys may have another length than queries.
 void AttendTiles(const Heads& heads, double scale, const RowTiles& tiles, SeenAttention& seen);
+// The same by the loops of ops/cpu, whatever would be chosen: contiguous CPU tensors of fp32 or bf16.
+void AttendTilesByLoops(const Heads& heads, double scale, const RowTiles& tiles, SeenAttention& seen);
 
 // Queries that have seen some keys have also seen those of `part`: the mean of both, by their log-sum-exps.
 // Either is laid out as above; of `seen` the first dim may be strided. Lines of one head lie together.

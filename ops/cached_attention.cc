@@ -3,11 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/base/error.h"
 #include "ops/attention_tiles.h"
-#include "ops/choose.h"
+#include "ops/operator.h"
 
 namespace trireme {
 namespace {
@@ -39,7 +40,7 @@ at::Tensor Tiled(const Heads& heads, double scale, const CachedRows& rows) {
     if (fresh > 0) tiles[row].push_back({.queries = fresh, .keys = past + fresh, .first = past});
   }
   SeenAttention seen = NothingSeen(heads.query, heads.value.size(3));
-  AttendTiles(heads, scale, tiles, seen);
+  AttendTilesByLoops(heads, scale, tiles, seen);
   return seen.output;
 }
 
@@ -62,6 +63,9 @@ at::Tensor Masked(const Heads& heads, double scale, const CachedRows& rows) {
   return mixed.view({size[0], size[1], length, group, -1});
 }
 
+const ImplementationList<at::Tensor, decltype(&Masked)> kCachedAttention{
+    "cached_attention", {{"cpu", WhyNoLoops, Tiled}, {"aten", nullptr, Masked}}};
+
 }  // namespace
 
 int64_t CachedRows::longest() const {
@@ -76,10 +80,43 @@ at::Tensor CachedAttention(const Heads& heads, double scale, const CachedRows& r
   Append(kept.key, heads.key, rows);
   Append(kept.value, heads.value, rows);
   const Heads all{heads.query.contiguous(), kept.key, kept.value};
-  const at::Tensor output = FastOnCpu(all.query) ? Tiled(all, scale, rows) : Masked(all, scale, rows);
+  const at::Tensor output = kCachedAttention.Choose(all.query).forward(all, scale, rows);
   return output.to(heads.query.scalar_type())
       .transpose(1, 2)
       .reshape({heads.query.size(0) * heads.query.size(2), -1});
+}
+
+namespace {
+
+// One new token in each of up to 64 rows that have seen up to 512; eight heads of 128, two key-value heads.
+std::vector<BenchCase> BenchCached(const BenchSize& s) {
+  constexpr int64_t kDim = 128, kKvHeads = 2, kGroup = 4;
+  const int64_t rows = std::min<int64_t>(s.rows, 64), past = std::min<int64_t>(s.columns, 512);
+  const Heads heads{BenchInput({rows, kKvHeads, 1, kGroup, kDim}, s.type),
+                    BenchInput({rows, kKvHeads, 1, kDim}, s.type),
+                    BenchInput({rows, kKvHeads, 1, kDim}, s.type)};
+  const KeyValues kept{BenchInput({rows, kKvHeads, past + 1, kDim}, s.type),
+                       BenchInput({rows, kKvHeads, past + 1, kDim}, s.type)};
+  const CachedRows counts{std::vector<int64_t>(rows, past), std::vector<int64_t>(rows, 1)};
+  return {{.forward_bytes = static_cast<double>(2 * kept.key.nbytes() + 2 * heads.query.nbytes()),
+           .run =
+               [=] {
+                 KeyValues mine = kept;
+                 CachedAttention(heads, 1 / std::sqrt(static_cast<double>(kDim)), counts, mine);
+                 return BenchCase::Tensors{};
+               },
+           .shape = {rows, past, kKvHeads * kGroup, kDim}}};
+}
+
+}  // namespace
+
+Operator operators::cached_attention() {
+  return {.name = kCachedAttention.op(),
+          .summary = "attention of new tokens over kept keys and values, in generation",
+          .implementations = kCachedAttention.names(),
+          .report =
+              [](const at::Tensor& like) { return std::vector{kCachedAttention.Report("[any, any]", like)}; },
+          .bench = BenchCached};
 }
 
 }  // namespace trireme

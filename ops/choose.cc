@@ -1,81 +1,62 @@
 #include "ops/choose.h"
 
-#include <utility>
+#include <string_view>
 
-#include "core/base/error.h"
-#include "ops/kernel_place.h"
 #include "ops/switches.h"
 
 namespace trireme {
 namespace {
 
-thread_local bool reference_only = false;
-thread_local bool kernels_first = false;
-
-std::string WhyNoLoops(const at::Tensor& tensor, const Against& against) {
-  if (kernels_first) return "kernels come first here";
-  if (!tensor.device().is_cpu()) return "loops are for the cpu";
-  const auto type = tensor.scalar_type();
-  if (type != at::kFloat && type != at::kBFloat16) return "loops compute fp32 and bf16 only";
-  return against.loops;
-}
-
-std::string WhyNoVendor(const at::Tensor& tensor, const Against& against) {
-  if (kernels_first) return "kernels come first here";
-  if (!tensor.is_privateuseone()) return "torch_npu is for the npu";
-  return against.vendor ? "" : "torch_npu has no such operator";
-}
-
-std::string WhyNot(Version version, const at::Tensor& tensor, const Against& against) {
-  switch (version) {
-    case Version::kLoops:
-      return WhyNoLoops(tensor, against);
-    case Version::kVendor:
-      return WhyNoVendor(tensor, against);
-    case Version::kKernel: {
-      if (!kernels_first && !against.aten.empty()) return against.aten;
-      const std::string why = WhyNoKernel(tensor);
-      return why.empty() ? against.kernel : why;
-    }
-    case Version::kReference:
-      break;
-  }
-  return "";
-}
+thread_local const char* wanted = nullptr;
+thread_local ChoiceRecord* record = nullptr;
 
 }  // namespace
 
-const char* NameOf(Version version) {
-  constexpr const char* kNames[] = {"cpu", "torch_npu", "ascendc", "aten"};
-  return kNames[static_cast<int>(version)];
+std::string WhyPassedOver(const char* op, const char* implementation, bool wanted_is_listed) {
+  if (OperatorIsOff(op)) return "turned off by ops.off";
+  if (!wanted_is_listed || std::string_view(implementation) == wanted) return "";
+  return Concat(wanted, " is asked for");
 }
 
-Choice Choose(const std::string& op, const at::Tensor& tensor, const Against& against) {
-  Choice choice;
-  const bool off = OperatorIsOff(op);
-  for (const Version version : {Version::kLoops, Version::kVendor, Version::kKernel}) {
-    const std::string why = off              ? "turned off by ops.off"
-                            : reference_only ? "the reference is asked for"
-                                             : WhyNot(version, tensor, against);
-    if (why.empty()) {
-      choice.version = version;
-      return choice;
-    }
-    choice.declined.push_back({version, why});
-  }
-  return choice;
+const char* WantedImplementation() { return wanted; }
+
+bool KernelsAreWanted() { return wanted != nullptr && std::string_view(wanted) == "ascendc"; }
+
+void NoteChoice(const char* op, const char* implementation) {
+  if (record != nullptr) record->choices_.emplace_back(op, implementation);
 }
 
-bool FastOnCpu(const at::Tensor& tensor) {
+std::string WhyNoLoops(const at::Tensor& tensor) {
+  if (!tensor.device().is_cpu()) return "loops are for the cpu";
   const auto type = tensor.scalar_type();
-  return !OnlyReference() && tensor.device().is_cpu() && (type == at::kFloat || type == at::kBFloat16);
+  if (type != at::kFloat && type != at::kBFloat16) return "loops compute fp32 and bf16 only";
+  return "";
 }
 
-bool OnlyReference() { return reference_only; }
+std::string WhyNoVendor(const at::Tensor& tensor) {
+  return tensor.is_privateuseone() ? "" : "torch_npu is for the npu";
+}
 
-ReferenceOnly::ReferenceOnly() : outer_(std::exchange(reference_only, true)) {}
-ReferenceOnly::~ReferenceOnly() { reference_only = outer_; }
-KernelsFirst::KernelsFirst() : outer_(std::exchange(kernels_first, true)) {}
-KernelsFirst::~KernelsFirst() { kernels_first = outer_; }
+std::string WhyNotAlike(const at::Tensor& input, const at::Tensor& weight) {
+  if (weight.scalar_type() != input.scalar_type()) {
+    return Concat("the weight is ", c10::toString(weight.scalar_type()), ", the input ",
+                  c10::toString(input.scalar_type()));
+  }
+  return weight.is_contiguous() ? "" : "the weight is strided";
+}
+
+OnlyImplementation::OnlyImplementation(std::string name)
+    : name_(std::move(name)), outer_(std::exchange(wanted, name_.c_str())) {}
+OnlyImplementation::~OnlyImplementation() { wanted = outer_; }
+
+ChoiceRecord::ChoiceRecord() : outer_(std::exchange(record, this)) {}
+ChoiceRecord::~ChoiceRecord() { record = outer_; }
+
+std::string ChoiceRecord::ChosenFor(const std::string& op) const {
+  for (const auto& [name, implementation] : choices_) {
+    if (name == op) return implementation;
+  }
+  return "";
+}
 
 }  // namespace trireme

@@ -1,95 +1,152 @@
-// Which version of an operator runs: the loops of ops/cpu for CPU tensors of fp32 and bf16, torch_npu's fused
-// one (npu_fused.h) or the AscendC kernel (ops/ascendc) on an npu, the AscendC kernel on the CPU for what the
-// loops do not take, the ATen reference for everything else. Also the small bridge from tensors to the loops,
-// which know no torch.
+// Which implementation of an operator runs. An operator has a list of them, fastest first, the reference
+// last; each says why it does not take a case, and the first that does not decline runs. The list is the only
+// truth: `check --ops`, `bench ops`, ops.off, help and docs/kernels.md are made from it (operator.h). Knows
+// no operator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "ops/cpu/simd.h"
+#include "core/base/error.h"
 
 namespace trireme {
 
-// Whether the loops take this tensor: dense CPU memory of fp32 or bf16, and no ReferenceOnly alive.
-bool FastOnCpu(const at::Tensor& tensor);
+struct NoBackward {};  // for operators whose backward pass is another call, or autograd's
 
-// In the order in which they are asked.
-enum class Version { kLoops, kVendor, kKernel, kReference };
-const char* NameOf(Version version);
-
-// What an operator says of a case beside the tensor's own kind.
-struct Against {
-  std::string loops{};   // why the loops of ops/cpu decline; empty: they do not
-  std::string kernel{};  // why the AscendC kernel declines
-  std::string aten{};    // why the reference goes before the kernel, where kernels do not come first
-  bool vendor = false;   // whether torch_npu has the operator
+template <typename Case, typename Forward, typename Backward = NoBackward>
+struct Implementation {
+  const char* name;                     // cpu, torch_npu, ascendc, aten
+  std::string (*why_not)(const Case&);  // empty: it takes the case. nullptr: the reference, which takes all
+  Forward forward;
+  Backward backward = {};
 };
 
-// The version that runs, and why those before it do not.
 struct Declined {
-  Version version;
-  std::string why;
-};
-struct Choice {
-  Version version = Version::kReference;
-  std::vector<Declined> declined{};
+  std::string implementation, why;
 };
 
-// `op`: a name of OperatorNames(). A tensor that is not contiguous is the caller's to copy.
-Choice Choose(const std::string& op, const at::Tensor& tensor, const Against& against = {});
+// What `check --ops` shows of one case.
+struct CaseReport {
+  std::string shape;
+  std::string chosen;
+  std::vector<Declined> declined;  // those before it, in order
+};
 
-// Whether a weight can be read as the input is: the same type, without gaps.
-inline bool SameKind(const at::Tensor& input, const at::Tensor& weight) {
-  return weight.scalar_type() == input.scalar_type() && weight.is_contiguous();
-}
+// Why an implementation is not even asked: its operator is turned off, or another one is wanted by name.
+// `wanted_is_listed`: whether the operator has the one that is wanted.
+std::string WhyPassedOver(const char* op, const char* implementation, bool wanted_is_listed);
+// The name that an OnlyImplementation asks for; nullptr: none is alive.
+const char* WantedImplementation();
+void NoteChoice(const char* op, const char* implementation);
 
-// Whether a ReferenceOnly is alive.
-bool OnlyReference();
-
-// While it lives, operators called on this thread take the reference: for tests and measurements.
-class ReferenceOnly {
+template <typename Case, typename Forward, typename Backward = NoBackward>
+class ImplementationList {
  public:
-  ReferenceOnly();
-  ~ReferenceOnly();
-  ReferenceOnly(const ReferenceOnly&) = delete;
-  ReferenceOnly& operator=(const ReferenceOnly&) = delete;
+  using Entry = Implementation<Case, Forward, Backward>;
 
- private:
-  bool outer_;
-};
-
-// While it lives, operators called on this thread take their AscendC kernel where that takes the tensor.
-class KernelsFirst {
- public:
-  KernelsFirst();
-  ~KernelsFirst();
-  KernelsFirst(const KernelsFirst&) = delete;
-  KernelsFirst& operator=(const KernelsFirst&) = delete;
-
- private:
-  bool outer_;
-};
-
-// Calls work(float{}) or work(cpu::Bf16{}), as the tensor's elements are.
-template <typename Work>
-void ByType(const at::Tensor& tensor, const Work& work) {
-  if (tensor.scalar_type() == at::kFloat) {
-    work(float{});
-  } else {
-    work(cpu::Bf16{});
+  ImplementationList(const char* op, std::vector<Entry> entries) : op_(op), entries_(std::move(entries)) {
+    TRIREME_CHECK(!entries_.empty() && entries_.back().why_not == nullptr) << op << " has no reference";
   }
+
+  // The one that runs.
+  const Entry& Choose(const Case& given) const {
+    const Entry& entry = Pick(given, nullptr);
+    NoteChoice(op_, entry.name);
+    return entry;
+  }
+
+  CaseReport Report(std::string shape, const Case& given) const {
+    CaseReport report{std::move(shape), "", {}};
+    report.chosen = Pick(given, &report.declined).name;
+    return report;
+  }
+
+  // For a backward pass that has to be made by what made the forward pass.
+  int64_t IndexOf(const Entry& entry) const { return &entry - entries_.data(); }
+  const Entry& operator[](int64_t index) const { return entries_.at(static_cast<size_t>(index)); }
+
+  const char* op() const { return op_; }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const Entry& entry : entries_) names.emplace_back(entry.name);
+    return names;
+  }
+
+ private:
+  bool Has(const char* name) const {
+    for (const Entry& entry : entries_) {
+      if (name != nullptr && std::string_view(entry.name) == name) return true;
+    }
+    return false;
+  }
+
+  const Entry& Pick(const Case& given, std::vector<Declined>* declined) const {
+    const bool wanted_is_listed = Has(WantedImplementation());
+    for (const Entry& entry : entries_) {
+      if (entry.why_not == nullptr) return entry;
+      std::string why = WhyPassedOver(op_, entry.name, wanted_is_listed);
+      if (why.empty()) why = entry.why_not(given);
+      if (why.empty()) return entry;
+      if (declined != nullptr) declined->push_back({entry.name, std::move(why)});
+    }
+    return entries_.back();
+  }
+
+  const char* op_;
+  std::vector<Entry> entries_;
+};
+
+// Reasons that many implementations share; empty: none.
+std::string WhyNoLoops(const at::Tensor& tensor);   // of ops/cpu: CPU memory of fp32 or bf16
+std::string WhyNoVendor(const at::Tensor& tensor);  // torch_npu's: an npu's memory
+// The weight can be read as the input is: the same type, without gaps.
+std::string WhyNotAlike(const at::Tensor& input, const at::Tensor& weight);
+// The first of two reasons that is one.
+inline std::string Either(std::string first, std::string second) {
+  return first.empty() ? std::move(second) : std::move(first);
 }
 
-template <typename T>
-T* Data(const at::Tensor& tensor) {
-  return static_cast<T*>(tensor.data_ptr());
-}
+// While it lives, operators called on this thread take the implementation of this name where it takes the
+// case, otherwise the reference; operators that have none of this name choose as ever. For tests and
+// measurements.
+class OnlyImplementation {
+ public:
+  explicit OnlyImplementation(std::string name);
+  ~OnlyImplementation();
+  OnlyImplementation(const OnlyImplementation&) = delete;
+  OnlyImplementation& operator=(const OnlyImplementation&) = delete;
 
-// Rows of which a thread should get at least so many that waking it pays.
-inline int64_t GrainOfRows(int64_t row_elements) { return std::max<int64_t>(1, 16384 / (row_elements + 1)); }
+ private:
+  std::string name_;
+  const char* outer_;
+};
+
+struct ReferenceOnly : OnlyImplementation {
+  ReferenceOnly() : OnlyImplementation("aten") {}
+};
+struct KernelsFirst : OnlyImplementation {
+  KernelsFirst() : OnlyImplementation("ascendc") {}
+};
+bool KernelsAreWanted();  // also where another implementation was measured faster
+
+// While it lives, keeps what operators called on this thread chose: operator and implementation, in order.
+class ChoiceRecord {
+ public:
+  ChoiceRecord();
+  ~ChoiceRecord();
+  ChoiceRecord(const ChoiceRecord&) = delete;
+  ChoiceRecord& operator=(const ChoiceRecord&) = delete;
+
+  // The first choice of the operator; empty: it was not called.
+  std::string ChosenFor(const std::string& op) const;
+
+ private:
+  friend void NoteChoice(const char* op, const char* implementation);
+  std::vector<std::pair<std::string, std::string>> choices_;
+  ChoiceRecord* outer_;
+};
 
 }  // namespace trireme

@@ -8,9 +8,10 @@
 
 #include "core/base/error.h"
 #include "ops/ascendc/dropout_add.h"
-#include "ops/choose.h"
 #include "ops/cpu/dropout.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
+#include "ops/operator.h"
 
 namespace trireme {
 namespace {
@@ -55,19 +56,17 @@ at::Tensor ByReference(const at::Tensor& x, const at::Tensor& residual, const Dr
   return (residual.defined() ? kept + residual.to(at::kFloat) : kept).to(x.scalar_type());
 }
 
+// Backward the same mask goes over the gradient.
+const ImplementationList<at::Tensor, decltype(&ByReference)> kDropoutAdd{
+    "dropout_add",
+    {{"cpu", WhyNoLoops, ByLoops}, {"ascendc", WhyNoKernel, ByKernel}, {"aten", nullptr, ByReference}}};
+
 at::Tensor Apply(const at::Tensor& given, const at::Tensor& given_residual, const Dropout& dropout) {
   TRIREME_CHECK(given.dim() == 2 && given.size(0) == dropout.rows.numel())
       << given.sizes() << " with " << dropout.rows.numel() << " identities";
   const at::Tensor x = given.contiguous(),
                    residual = given_residual.defined() ? given_residual.contiguous() : given_residual;
-  switch (Choose("dropout_add", x).version) {
-    case Version::kLoops:
-      return ByLoops(x, residual, dropout);
-    case Version::kKernel:
-      return ByKernel(x, residual, dropout);
-    default:
-      return ByReference(x, residual, dropout);
-  }
+  return kDropoutAdd.Choose(x).forward(x, residual, dropout);
 }
 
 struct KeptDropout : torch::CustomClassHolder {
@@ -122,6 +121,31 @@ at::Tensor WithDropout(const at::Tensor& x, const std::shared_ptr<const Dropout>
 at::Tensor DropoutAdd(const at::Tensor& residual, const at::Tensor& x,
                       const std::shared_ptr<const Dropout>& dropout) {
   return DropoutFunction::apply(x, std::optional<at::Tensor>(residual), dropout);
+}
+
+namespace {
+
+std::vector<BenchCase> BenchDropout(const BenchSize& s) {
+  const at::Tensor residual = BenchInput({s.rows, s.columns}, s.type),
+                   x = BenchLeaf({s.rows, s.columns}, s.type);
+  const auto dropout = std::make_shared<const Dropout>(
+      Dropout{.rate = 0.1, .random = RandomStream(1, "bench"), .rows = at::arange(s.rows, at::kLong)});
+  const double bytes = static_cast<double>(x.nbytes());
+  return {{.forward_bytes = 3 * bytes, .backward_bytes = 2 * bytes, .input = x, .run = [=] {
+             return BenchCase::Tensors{DropoutAdd(residual, x, dropout)};
+           }}};
+}
+
+}  // namespace
+
+Operator operators::dropout_add() {
+  return {
+      .name = kDropoutAdd.op(),
+      .summary =
+          "residual + dropout(x), or dropout(x) alone, by a mask that follows from the row and the column",
+      .implementations = kDropoutAdd.names(),
+      .report = [](const at::Tensor& like) { return std::vector{kDropoutAdd.Report("[any, any]", like)}; },
+      .bench = BenchDropout};
 }
 
 }  // namespace trireme

@@ -8,9 +8,10 @@
 
 #include "core/base/error.h"
 #include "ops/ascendc/flat.h"
-#include "ops/choose.h"
 #include "ops/cpu/flat.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
+#include "ops/operator.h"
 
 namespace trireme {
 
@@ -50,6 +51,25 @@ double OnCpu(const at::Tensor& values) {
   return total;
 }
 
+double Loops(const std::vector<at::Tensor>& values) {
+  double total = 0;
+  for (const at::Tensor& part : values) total += OnCpu(part);
+  return total;
+}
+
+const ImplementationList<at::Tensor, decltype(&Reference)> kGradientNorm{
+    "gradient_norm",
+    {{"cpu", WhyNoLoops, Loops}, {"ascendc", WhyNoKernel, Kernel}, {"aten", nullptr, Reference}}};
+
+std::vector<BenchCase> BenchGradientNorm(const BenchSize& s) {
+  if (s.type != at::kFloat) return {};
+  const at::Tensor values = BenchInput({s.rows * s.columns}, at::kFloat);
+  return {{.forward_bytes = static_cast<double>(values.nbytes()), .run = [=] {
+             SumOfSquares(values);
+             return BenchCase::Tensors{};
+           }}};
+}
+
 }  // namespace
 
 double SumOfSquares(const std::vector<at::Tensor>& values) {
@@ -57,12 +77,19 @@ double SumOfSquares(const std::vector<at::Tensor>& values) {
     TRIREME_CHECK(part.scalar_type() == at::kFloat && part.is_contiguous());
   }
   if (values.empty()) return 0;
-  const Version version = Choose("gradient_norm", values.front()).version;
-  if (version == Version::kKernel) return Kernel(values);
-  if (version != Version::kLoops) return Reference(values);
-  double total = 0;
-  for (const at::Tensor& part : values) total += OnCpu(part);
-  return total;
+  return kGradientNorm.Choose(values.front()).forward(values);
+}
+
+Operator operators::gradient_norm() {
+  return {.name = kGradientNorm.op(),
+          .summary = "the square of a gradient's norm",
+          .implementations = kGradientNorm.names(),
+          .report =
+              [](const at::Tensor& like) {
+                const bool fp32 = like.scalar_type() == at::kFloat;
+                return fp32 ? std::vector{kGradientNorm.Report("[any]", like)} : std::vector<CaseReport>{};
+              },
+          .bench = BenchGradientNorm};
 }
 
 }  // namespace trireme

@@ -4,8 +4,11 @@
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "ops/npu_fused.h"
+#include "ops/operator.h"
 #include "ops/weight_gradients.h"
 
 namespace trireme {
@@ -29,6 +32,29 @@ void ForEachGroup(const std::vector<int64_t>& ends, const Work& work) {
     begin = ends[expert];
   }
 }
+
+at::Tensor ReferenceProducts(const at::Tensor& x, const at::Tensor& factors,
+                             const std::vector<int64_t>& ends) {
+  at::Tensor y = at::empty({x.size(0), factors.size(2)}, x.options());
+  ForEachGroup(ends, [&](int64_t expert, int64_t begin, int64_t rows) {
+    if (rows == 0) return;
+    at::Tensor part = y.narrow(0, begin, rows);
+    at::mm_out(part, x.narrow(0, begin, rows), factors[expert]);
+  });
+  return y;
+}
+
+at::Tensor NpuProducts(const at::Tensor& x, const at::Tensor& factors, const std::vector<int64_t>& ends) {
+  return npu::GroupedProducts(x.contiguous(), factors, ends);
+}
+
+std::string WhyNotNpu(const at::Tensor& x) {
+  return Either(WhyNoVendor(x), x.size(0) == 0 ? "there are no rows" : "");
+}
+
+// Both the forward product and the input's gradient.
+const ImplementationList<at::Tensor, decltype(&ReferenceProducts)> kGroupedLinear{
+    "grouped_linear", {{"torch_npu", WhyNotNpu, NpuProducts}, {"aten", nullptr, ReferenceProducts}}};
 
 struct GroupedLinearFunction : torch::autograd::Function<GroupedLinearFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LinearInput& input,
@@ -60,14 +86,7 @@ struct GroupedLinearFunction : torch::autograd::Function<GroupedLinearFunction> 
 }  // namespace
 
 at::Tensor GroupedProducts(const at::Tensor& x, const at::Tensor& factors, const std::vector<int64_t>& ends) {
-  if (npu::Takes(x) && x.size(0) > 0) return npu::GroupedProducts(x.contiguous(), factors, ends);
-  at::Tensor y = at::empty({x.size(0), factors.size(2)}, x.options());
-  ForEachGroup(ends, [&](int64_t expert, int64_t begin, int64_t rows) {
-    if (rows == 0) return;
-    at::Tensor part = y.narrow(0, begin, rows);
-    at::mm_out(part, x.narrow(0, begin, rows), factors[expert]);
-  });
-  return y;
+  return kGroupedLinear.Choose(x).forward(x, factors, ends);
 }
 
 void AddGroupedGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
@@ -92,6 +111,39 @@ at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const Group
                 (ends->empty() ? 0 : ends->back()) == x.value.size(0))
       << x.value.size(0) << " rows in " << ends->size() << " groups for " << weight.name;
   return GroupedLinearFunction::apply(x.value, x, &weight, ends);
+}
+
+namespace {
+
+// Eight experts of equally many rows.
+std::vector<BenchCase> BenchGroupedLinear(const BenchSize& s) {
+  constexpr int64_t kExperts = 8;
+  const int64_t width = std::min<int64_t>(s.columns, 1024);
+  const auto weight = BenchWeight({kExperts, width, width}, s.type);
+  std::vector<int64_t> ends;
+  for (int64_t expert = 1; expert <= kExperts; ++expert) ends.push_back(s.rows * expert / kExperts);
+  const auto groups = std::make_shared<const std::vector<int64_t>>(ends);
+  const at::Tensor x = BenchLeaf({s.rows, width}, s.type);
+  const double bytes = static_cast<double>(2 * x.nbytes() + weight->value.nbytes());
+  return {{.forward_bytes = bytes,
+           .backward_bytes = 2 * bytes,
+           .input = x,
+           .run = [=] { return BenchCase::Tensors{GroupedLinear(x, *weight, groups)}; },
+           .shape = {s.rows, width, kExperts}}};
+}
+
+}  // namespace
+
+Operator operators::grouped_linear() {
+  return {.name = kGroupedLinear.op(),
+          .summary = "x · Wᵀ with another W for each expert's rows",
+          .implementations = kGroupedLinear.names(),
+          .report =
+              [](const at::Tensor& like) {
+                return std::vector{kGroupedLinear.Report("[any, any]", like.new_zeros({1})),
+                                   kGroupedLinear.Report("[0, any]", like)};
+              },
+          .bench = BenchGroupedLinear};
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #include "ops/heads.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
@@ -8,9 +9,10 @@
 
 #include "core/base/error.h"
 #include "ops/ascendc/heads.h"
-#include "ops/choose.h"
 #include "ops/cpu/heads.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
+#include "ops/operator.h"
 #include "ops/partial_sums.h"
 #include "ops/rms_norm.h"
 
@@ -20,24 +22,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// query | key | value by group, as attention reads them.
-Heads Reference(const at::Tensor& qkv, const HeadShape& s, const Weight* query_norm, const Weight* key_norm,
-                const RotaryTable& table) {
-  const at::Tensor heads = qkv.view({s.tokens(), s.heads + 2 * s.kv_heads, s.head_dim});
-  const auto turned = [&](int64_t begin, int64_t count, const Weight* norm) {
-    const at::Tensor part = heads.narrow(1, begin, count);
-    return Rotate(norm == nullptr ? part : RmsNorm(part, *norm, s.norm_eps), table);
-  };
-  const auto rows = [&](const at::Tensor& x) {
-    return x.reshape({s.rows, s.length, s.kv_heads, -1, s.head_dim}).transpose(1, 2).contiguous();
-  };
-  return {rows(turned(0, s.heads, query_norm)), rows(turned(s.heads, s.kv_heads, key_norm)).squeeze(3),
-          rows(heads.narrow(1, s.heads + s.kv_heads, s.kv_heads)).squeeze(3)};
-}
-
 struct Recipe {
   HeadShape shape;
   const Weight *query_norm, *key_norm;
+  int64_t implementation = 0;  // of kQkvNormRope
 
   cpu::HeadLayout Layout(const at::Tensor& cosine) const {
     return {.length = shape.length,
@@ -47,8 +35,6 @@ struct Recipe {
             .half = cosine.size(1),
             .eps = static_cast<float>(shape.norm_eps)};
   }
-  bool kernel = false;  // by the AscendC kernel, else by the loops
-
   ascendc::HeadShape KernelShape(const at::Tensor& cosine) const {
     return {.tokens = static_cast<uint64_t>(shape.tokens()),
             .length = static_cast<uint64_t>(shape.length),
@@ -77,6 +63,22 @@ struct Recipe {
   }
 };
 
+// query | key | value by group, as attention reads them.
+Heads Reference(const at::Tensor& qkv, const RotaryTable& table, const Recipe& recipe) {
+  const HeadShape& s = recipe.shape;
+  const at::Tensor heads = qkv.view({s.tokens(), s.heads + 2 * s.kv_heads, s.head_dim});
+  const auto turned = [&](int64_t begin, int64_t count, const Weight* norm) {
+    const at::Tensor part = heads.narrow(1, begin, count);
+    return Rotate(norm == nullptr ? part : RmsNorm(part, *norm, s.norm_eps), table);
+  };
+  const auto rows = [&](const at::Tensor& x) {
+    return x.reshape({s.rows, s.length, s.kv_heads, -1, s.head_dim}).transpose(1, 2).contiguous();
+  };
+  return {rows(turned(0, s.heads, recipe.query_norm)),
+          rows(turned(s.heads, s.kv_heads, recipe.key_norm)).squeeze(3),
+          rows(heads.narrow(1, s.heads + s.kv_heads, s.kv_heads)).squeeze(3)};
+}
+
 struct KeptRecipe : torch::CustomClassHolder {
   explicit KeptRecipe(const Recipe& recipe) : recipe(recipe) {}
   Recipe recipe;
@@ -88,31 +90,87 @@ void AddTo(const Weight* weight, const at::Tensor& sum) {
   gradient.add_(sum);
 }
 
-void Loops(const at::Tensor& qkv, const at::Tensor& cosine, const at::Tensor& sine, const Recipe& recipe,
-           const Heads& out, const at::Tensor& scales) {
+// What the backward pass needs of the forward one, in the order in which autograd keeps it.
+struct Saved {
+  at::Tensor qkv, cosine, sine;
+  at::Tensor scales;  // of the norms, [tokens, heads + kv_heads] fp32
+};
+
+void FastForward(const Saved& in, const Recipe& recipe, const Heads& out) {
   const HeadShape& s = recipe.shape;
-  ByType(qkv, [&](auto type) {
+  ByType(in.qkv, [&](auto type) {
     using T = decltype(type);
     at::parallel_for(0, s.tokens(), GrainOfRows(s.width()), [&](int64_t begin, int64_t end) {
-      cpu::SplitHeads(Data<T>(qkv), recipe.Layout(cosine), recipe.Norms<T>(),
-                      {Data<float>(cosine), Data<float>(sine)}, {begin, end},
-                      {Data<T>(out.query), Data<T>(out.key), Data<T>(out.value)}, Data<float>(scales));
+      cpu::SplitHeads(Data<T>(in.qkv), recipe.Layout(in.cosine), recipe.Norms<T>(),
+                      {Data<float>(in.cosine), Data<float>(in.sine)}, {begin, end},
+                      {Data<T>(out.query), Data<T>(out.key), Data<T>(out.value)}, Data<float>(in.scales));
     });
   });
 }
 
-// The norms' sums, [query | key, head_dim].
-at::Tensor KernelBackward(const variable_list& saved, const Heads& gradients, const Recipe& recipe,
+void KernelForward(const Saved& in, const Recipe& recipe, const Heads& out) {
+  ascendc::SplitHeads(PlaceOf(in.qkv), ElementOf(in.qkv), recipe.KernelShape(in.cosine),
+                      recipe.KernelArgs(in.qkv, in.cosine, in.sine, in.scales, out));
+}
+
+// Each gives the norms' sums, [query | key, head_dim].
+at::Tensor FastBackward(const Saved& in, const Heads& gradients, const Recipe& recipe,
+                        const at::Tensor& result) {
+  const int64_t dim = recipe.shape.head_dim;
+  at::Tensor sums;
+  ByType(in.qkv, [&](auto type) {
+    using T = decltype(type);
+    sums = SumOverRows(recipe.shape.tokens(), 2 * dim, [&](cpu::Rows rows, float* sum) {
+      cpu::SplitHeadsBackward(
+          Data<T>(in.qkv), {Data<T>(gradients.query), Data<T>(gradients.key), Data<T>(gradients.value)},
+          recipe.Layout(in.cosine), recipe.Norms<T>(), {Data<float>(in.cosine), Data<float>(in.sine)}, rows,
+          Data<float>(in.scales), Data<T>(result), {sum, sum + dim});
+    });
+  });
+  return sums;
+}
+
+at::Tensor KernelBackward(const Saved& in, const Heads& gradients, const Recipe& recipe,
                           const at::Tensor& result) {
-  const ascendc::HeadShape shape = recipe.KernelShape(saved[1]);
-  const ascendc::KernelPlace place = PlaceOf(saved[0]);
+  const ascendc::HeadShape shape = recipe.KernelShape(in.cosine);
+  const ascendc::KernelPlace place = PlaceOf(in.qkv);
   const at::Tensor sums =
-      at::empty({ascendc::SplitHeadsBlocks(place, shape), 2 * recipe.shape.head_dim}, saved[3].options());
-  ascendc::SplitHeadsBackward(place, ElementOf(saved[0]), shape,
-                              recipe.KernelArgs(saved[0], saved[1], saved[2], saved[3], gradients),
+      at::empty({ascendc::SplitHeadsBlocks(place, shape), 2 * recipe.shape.head_dim}, in.scales.options());
+  ascendc::SplitHeadsBackward(place, ElementOf(in.qkv), shape,
+                              recipe.KernelArgs(in.qkv, in.cosine, in.sine, in.scales, gradients),
                               result.data_ptr(), Data<float>(sums));
   return recipe.shape.tokens() == 0 ? at::zeros_like(sums[0]) : sums.sum(0);
 }
+
+struct HeadsCase {
+  const at::Tensor& qkv;
+  const Recipe& recipe;
+  const at::Tensor& cosine;
+
+  std::string WhyNotNorms() const {
+    const auto why = [&](const Weight* norm) { return norm == nullptr ? "" : WhyNotAlike(qkv, norm->value); };
+    return Either(why(recipe.query_norm), why(recipe.key_norm));
+  }
+};
+
+std::string Text(const char* why) { return why == nullptr ? "" : why; }
+
+std::string WhyNotCpu(const HeadsCase& c) {
+  const std::string shape = Text(cpu::WhyNotHeads(c.recipe.shape.head_dim, c.cosine.size(1)));
+  return Either(WhyNoLoops(c.qkv), Either(c.WhyNotNorms(), shape));
+}
+
+std::string WhyNotKernel(const HeadsCase& c) {
+  const std::string shape = Text(ascendc::WhyNotHeads(c.recipe.KernelShape(c.cosine)));
+  return Either(WhyNoKernel(c.qkv), Either(c.WhyNotNorms(), shape));
+}
+
+// The reference, differentiated by autograd's own graph, has neither function: SplitHeads calls it.
+const ImplementationList<HeadsCase, decltype(&FastForward), decltype(&FastBackward)> kQkvNormRope{
+    "qkv_norm_rope",
+    {{"cpu", WhyNotCpu, FastForward, FastBackward},
+     {"ascendc", WhyNotKernel, KernelForward, KernelBackward},
+     {"aten", nullptr, nullptr, nullptr}}};
 
 struct SplitHeadsFunction : torch::autograd::Function<SplitHeadsFunction> {
   static variable_list forward(AutogradContext* context, const at::Tensor& qkv, const at::Tensor& cosine,
@@ -123,12 +181,7 @@ struct SplitHeadsFunction : torch::autograd::Function<SplitHeadsFunction> {
     const at::Tensor key = at::empty({s.rows, s.kv_heads, s.length, s.head_dim}, options);
     const at::Tensor value = at::empty_like(key);
     const at::Tensor scales = at::empty({s.tokens(), s.heads + s.kv_heads}, options.dtype(at::kFloat));
-    if (recipe.kernel) {
-      ascendc::SplitHeads(PlaceOf(qkv), ElementOf(qkv), recipe.KernelShape(cosine),
-                          recipe.KernelArgs(qkv, cosine, sine, scales, {query, key, value}));
-    } else {
-      Loops(qkv, cosine, sine, recipe, {query, key, value}, scales);
-    }
+    kQkvNormRope[recipe.implementation].forward({qkv, cosine, sine, scales}, recipe, {query, key, value});
     context->save_for_backward({qkv, cosine, sine, scales});
     context->saved_data["recipe"] = c10::IValue::make_capsule(c10::make_intrusive<KeptRecipe>(recipe));
     return {query, key, value};
@@ -142,20 +195,8 @@ struct SplitHeadsFunction : torch::autograd::Function<SplitHeadsFunction> {
     const at::Tensor value = gradients[2].contiguous();
     const at::Tensor result = at::empty_like(saved[0]);
     const int64_t dim = recipe.shape.head_dim;
-    at::Tensor sums;  // [query | key, head_dim]
-    if (recipe.kernel) {
-      sums = KernelBackward(saved, {query, key, value}, recipe, result);
-    } else {
-      ByType(saved[0], [&](auto type) {
-        using T = decltype(type);
-        sums = SumOverRows(recipe.shape.tokens(), 2 * dim, [&](cpu::Rows rows, float* sum) {
-          cpu::SplitHeadsBackward(Data<T>(saved[0]), {Data<T>(query), Data<T>(key), Data<T>(value)},
-                                  recipe.Layout(saved[1]), recipe.Norms<T>(),
-                                  {Data<float>(saved[1]), Data<float>(saved[2])}, rows, Data<float>(saved[3]),
-                                  Data<T>(result), {sum, sum + dim});
-        });
-      });
-    }
+    const at::Tensor sums = kQkvNormRope[recipe.implementation].backward(
+        {saved[0], saved[1], saved[2], saved[3]}, {query, key, value}, recipe, result);
     AddTo(recipe.query_norm, sums.narrow(0, 0, dim));
     AddTo(recipe.key_norm, sums.narrow(0, dim, dim));
     return {result, at::Tensor(), at::Tensor(), at::Tensor()};
@@ -168,18 +209,54 @@ Heads SplitHeads(const at::Tensor& qkv, const HeadShape& shape, const Weight* qu
                  const Weight* key_norm, const RotaryTable& table) {
   TRIREME_CHECK(qkv.size(0) == shape.tokens() && qkv.size(1) == shape.width());
   TRIREME_CHECK(shape.heads % shape.kv_heads == 0);
-  const auto readable = [&](const Weight* norm) { return norm == nullptr || SameKind(qkv, norm->value); };
-  if (!readable(query_norm) || !readable(key_norm)) return Reference(qkv, shape, query_norm, key_norm, table);
   Recipe recipe{shape, query_norm, key_norm};
-  const char* no_loops = cpu::WhyNotHeads(shape.head_dim, table.cosine.size(1));
-  const char* no_kernel = ascendc::WhyNotHeads(recipe.KernelShape(table.cosine));
-  const Against against{.loops = no_loops == nullptr ? "" : no_loops,
-                        .kernel = no_kernel == nullptr ? "" : no_kernel};
-  const Version version = Choose("heads", qkv, against).version;
-  if (version == Version::kReference) return Reference(qkv, shape, query_norm, key_norm, table);
-  recipe.kernel = version == Version::kKernel;
+  const auto& chosen = kQkvNormRope.Choose({qkv, recipe, table.cosine});
+  if (chosen.forward == nullptr) return Reference(qkv, table, recipe);
+  recipe.implementation = kQkvNormRope.IndexOf(chosen);
   const variable_list heads = SplitHeadsFunction::apply(qkv.contiguous(), table.cosine, table.sine, recipe);
   return {heads[0], heads[1], heads[2]};
+}
+
+namespace {
+
+std::vector<CaseReport> ReportHeads(const at::Tensor& like) {
+  std::vector<CaseReport> report;
+  for (const int64_t dim : {128, 576, 2048}) {
+    const Recipe recipe{
+        {.rows = 1, .length = 1, .heads = 1, .kv_heads = 1, .head_dim = dim}, nullptr, nullptr};
+    const at::Tensor cosine = at::empty({0, dim / 2}, like.options());
+    report.push_back(kQkvNormRope.Report(Concat("[any, heads of ", dim, "]"), {like, recipe, cosine}));
+  }
+  return report;
+}
+
+// Heads of 128, four queries to a key, with norms.
+std::vector<BenchCase> BenchHeads(const BenchSize& s) {
+  constexpr int64_t kDim = 128;
+  const int64_t groups = std::max<int64_t>(s.columns / kDim / 6, 1);
+  const HeadShape shape{
+      .rows = 1, .length = s.rows, .heads = 4 * groups, .kv_heads = groups, .head_dim = kDim};
+  const at::Tensor qkv = BenchLeaf({s.rows, shape.width()}, s.type);
+  const auto query_norm = BenchWeight({kDim}, s.type), key_norm = BenchWeight({kDim}, s.type);
+  std::vector<double> frequencies(kDim / 2);
+  for (size_t i = 0; i < frequencies.size(); ++i) frequencies[i] = 1.0 / static_cast<double>(i + 1);
+  const RotaryTable table = MakeRotaryTable(at::arange(s.rows, at::kLong), frequencies);
+  const double bytes = static_cast<double>(qkv.nbytes());
+  return {{.forward_bytes = 2 * bytes, .backward_bytes = 3 * bytes, .input = qkv, .run = [=] {
+             const Heads heads = SplitHeads(qkv, shape, query_norm.get(), key_norm.get(), table);
+             return BenchCase::Tensors{heads.query, heads.key, heads.value};
+           }}};
+}
+
+}  // namespace
+
+Operator operators::qkv_norm_rope() {
+  return {
+      .name = kQkvNormRope.op(),
+      .summary = "q|k|v to attention's layout, with the norms of queries and keys and the rotary embedding",
+      .implementations = kQkvNormRope.names(),
+      .report = ReportHeads,
+      .bench = BenchHeads};
 }
 
 }  // namespace trireme

@@ -4,7 +4,10 @@
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/choose.h"
+#include <algorithm>
+
+#include "ops/element_types.h"
+#include "ops/operator.h"
 #include "ops/product.h"
 #include "ops/weight_gradients.h"
 
@@ -55,28 +58,78 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   }
 };
 
+// sum (+)= output_gradientᵀ x
+struct GradientProduct {
+  at::Tensor sum;  // [out, in] fp32
+  const at::Tensor& output_gradient;
+  const at::Tensor& x;
+};
+
+// Summed in fp32 by the product itself: no rounding on the way, and no pass for the sum.
+void FastGradient(const GradientProduct& p, bool add) {
+  Product(Factor<cpu::Bf16>{Data<cpu::Bf16>(p.output_gradient), p.output_gradient.size(1), true},
+          Factor<cpu::Bf16>{Data<cpu::Bf16>(p.x), p.x.size(1)},
+          {.m = p.sum.size(0), .n = p.sum.size(1), .k = p.x.size(0), .stride = p.sum.size(1), .add = add},
+          Data<float>(p.sum));
+}
+
+void ReferenceGradient(const GradientProduct& p, bool add) {
+  at::Tensor sum = p.sum;
+  if (p.x.scalar_type() == at::kFloat) {
+    sum.addmm_(p.output_gradient.t(), p.x, /*beta=*/add ? 1 : 0);
+    return;
+  }
+  const at::Tensor product = at::mm(p.output_gradient.t(), p.x);
+  if (add) {
+    sum.add_(product);
+  } else {
+    sum.copy_(product);
+  }
+}
+
+std::string WhyNotFast(const GradientProduct& p) {
+  if (p.x.scalar_type() == at::kFloat) return "ATen's product of fp32 sums in place";
+  const bool dense = p.x.is_contiguous() && p.output_gradient.is_contiguous() && p.sum.is_contiguous();
+  return Either(WhyNoLoops(p.x), dense ? "" : "a matrix is strided");
+}
+
+const ImplementationList<GradientProduct, decltype(&ReferenceGradient)> kWeightGradient{
+    "weight_gradient", {{"cpu", WhyNotFast, FastGradient}, {"aten", nullptr, ReferenceGradient}}};
+
+// A square matrix.
+std::vector<BenchCase> BenchWeightGradient(const BenchSize& s) {
+  const int64_t width = std::min<int64_t>(s.columns, 1024);
+  const auto weight = BenchWeight({width, width}, s.type);
+  const at::Tensor x = BenchInput({s.rows, width}, s.type), gradient = BenchInput({s.rows, width}, s.type);
+  return {
+      {.forward_bytes = static_cast<double>(x.nbytes() + gradient.nbytes() + 2 * weight->gradient.nbytes()),
+       .run =
+           [=] {
+             AddWeightGradient(*weight, gradient, x);
+             return BenchCase::Tensors{};
+           },
+       .shape = {s.rows, width, width},
+       .gradient = true}};
+}
+
 }  // namespace
+
+Operator operators::weight_gradient() {
+  return {.name = kWeightGradient.op(),
+          .summary = "a linear layer's weight gradient, added to its fp32 sum",
+          .implementations = kWeightGradient.names(),
+          .report =
+              [](const at::Tensor& like) {
+                return std::vector{kWeightGradient.Report("[any, any]", {like, like, like})};
+              },
+          .bench = BenchWeightGradient};
+}
 
 void AddWeightGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x) {
   if (!weight.trained()) return;
   const bool add = !weight.TakeStale();
-  at::Tensor sum = weight.gradient;
-  if (x.scalar_type() == at::kFloat) {
-    sum.addmm_(output_gradient.t(), x, /*beta=*/add ? 1 : 0);
-  } else if (FastOnCpu(x) && x.is_contiguous() && output_gradient.is_contiguous() && sum.is_contiguous()) {
-    // Summed in fp32 by the product itself: no rounding on the way, and no pass for the sum.
-    Product(Factor<cpu::Bf16>{Data<cpu::Bf16>(output_gradient), output_gradient.size(1), true},
-            Factor<cpu::Bf16>{Data<cpu::Bf16>(x), x.size(1)},
-            {.m = sum.size(0), .n = sum.size(1), .k = x.size(0), .stride = sum.size(1), .add = add},
-            Data<float>(sum));
-  } else {
-    const at::Tensor product = at::mm(output_gradient.t(), x);
-    if (add) {
-      sum.add_(product);
-    } else {
-      sum.copy_(product);
-    }
-  }
+  const GradientProduct product{weight.gradient, output_gradient, x};
+  kWeightGradient.Choose(product).forward(product, add);
 }
 
 at::Tensor Linear(const LinearInput& x, const Weight& weight, const Weight* bias) {

@@ -4,7 +4,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/ascendc/lora.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
+#include "ops/operator.h"
 #include "ops/weight_gradients.h"
 
 namespace trireme {
@@ -51,7 +53,7 @@ at::Tensor OutputsOf(const at::Tensor& y, const LowRankBlock& block) {
 
 struct KeptPairs {
   const LowRankWeights* pairs = nullptr;
-  bool kernels = false;
+  int64_t implementation = 0;  // of kLowRank
   GroupEnds ends;
   std::shared_ptr<const Dropout> dropout;
   std::function<at::Tensor()> again;
@@ -109,11 +111,6 @@ at::Tensor Gathered(const at::Tensor& low, const at::Tensor& x) {
   return sum;
 }
 
-bool ByKernels(const at::Tensor& y, const LowRankInput& input, const LowRankWeights& pairs) {
-  const Against against = AgainstLowRank(y, pairs.a->value.size(-2), input.ends != nullptr);
-  return Choose("low_rank", y, against).version == Version::kKernel;
-}
-
 void KernelForward(KeptPairs& kept, const at::Tensor& x, const at::Tensor& y) {
   const OnePair pair(*kept.pairs, y.size(1), y.scalar_type());
   kept.low = Shrink(ReadByA(x, y.scalar_type(), kept.dropout.get()).contiguous(), pair.a, pair.scales);
@@ -134,6 +131,12 @@ struct InputGradients {
   at::Tensor low, x;
 };
 
+struct LowRankBackward {
+  InputGradients (*inputs)(const KeptPairs&, const at::Tensor& gradient);
+  void (*b)(const KeptPairs&, const at::Tensor& gradient);  // adds the gradients of the Bs
+  void (*a)(const KeptPairs&, const at::Tensor& low_gradient, const at::Tensor& read);
+};
+
 InputGradients KernelBackward(const KeptPairs& kept, const at::Tensor& gradient) {
   const OnePair pair(*kept.pairs, gradient.size(1), gradient.scalar_type());
   const at::Tensor x = at::empty({gradient.size(0), pair.a.size(1)}, gradient.options());
@@ -151,24 +154,51 @@ InputGradients ProductBackward(const KeptPairs& kept, const at::Tensor& gradient
   return {low, Product(low, kept.pairs->a->value.transpose(-2, -1), kept.ends)};
 }
 
-// Of the Bs.
-void AddOutputGradients(const KeptPairs& kept, const at::Tensor& gradient) {
-  const at::Tensor all = kept.kernels ? Gathered(kept.low, gradient) : at::Tensor();
+void KernelGradientsOfB(const KeptPairs& kept, const at::Tensor& gradient) {
+  const at::Tensor all = Gathered(kept.low, gradient);
   for (const LowRankBlock& block : kept.pairs->blocks) {
-    if (!kept.kernels) {
-      AddGradient(*block.b, OutputsOf(gradient, block).contiguous(), RanksOf(kept.low, block).contiguous(),
-                  kept.ends);
-    } else if (block.b->trained()) {
-      const at::Tensor own = all.narrow(0, block.first_rank, block.b->value.size(1));
-      block.b->gradient_sum().add_(OutputsOf(own, block).t());
-    }
+    if (!block.b->trained()) continue;
+    const at::Tensor own = all.narrow(0, block.first_rank, block.b->value.size(1));
+    block.b->gradient_sum().add_(OutputsOf(own, block).t());
   }
 }
 
-void AddInputGradient(const KeptPairs& kept, const at::Tensor& low_gradient, const at::Tensor& read) {
-  if (!kept.kernels) return AddGradient(*kept.pairs->a, low_gradient, read, kept.ends);
+void ProductGradientsOfB(const KeptPairs& kept, const at::Tensor& gradient) {
+  for (const LowRankBlock& block : kept.pairs->blocks) {
+    AddGradient(*block.b, OutputsOf(gradient, block).contiguous(), RanksOf(kept.low, block).contiguous(),
+                kept.ends);
+  }
+}
+
+void KernelGradientOfA(const KeptPairs& kept, const at::Tensor& low_gradient, const at::Tensor& read) {
   kept.pairs->a->gradient_sum().add_(Gathered(low_gradient, read.contiguous()));
 }
+
+void ProductGradientOfA(const KeptPairs& kept, const at::Tensor& low_gradient, const at::Tensor& read) {
+  AddGradient(*kept.pairs->a, low_gradient, read, kept.ends);
+}
+
+struct LowRankCase {
+  const at::Tensor& y;
+  int64_t ranks = 0;        // of all pairs beside y
+  bool of_experts = false;  // a stack's
+};
+
+std::string WhyNotKernel(const LowRankCase& c) {
+  if (!KernelsAreWanted()) {
+    return c.y.is_cpu() ? "products were measured faster on the cpu"
+                        : "products have the cube, the kernels only the vector units";
+  }
+  if (c.of_experts) return Either(WhyNoKernel(c.y), "the pairs stand beside a stack of experts");
+  const char* why = ascendc::WhyNotLora({.rows = 0, .columns = 0, .rank = static_cast<uint64_t>(c.ranks)});
+  return Either(WhyNoKernel(c.y), why == nullptr ? "" : why);
+}
+
+// What ran forward also runs backward: `low` is of another type.
+const ImplementationList<LowRankCase, decltype(&ProductForward), LowRankBackward> kLowRank{
+    "low_rank",
+    {{"ascendc", WhyNotKernel, KernelForward, {KernelBackward, KernelGradientsOfB, KernelGradientOfA}},
+     {"aten", nullptr, ProductForward, {ProductBackward, ProductGradientsOfB, ProductGradientOfA}}}};
 
 struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& base, const at::Tensor& x,
@@ -180,9 +210,10 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
     kept.dropout = input.dropout;
     kept.again = input.x.again;
     kept.input_type = x.scalar_type();
-    kept.kernels = ByKernels(base, input, *pairs);
+    const auto& chosen = kLowRank.Choose({base, pairs->a->value.size(-2), input.ends != nullptr});
+    kept.implementation = kLowRank.IndexOf(chosen);
     if (pairs->a->trained() && !kept.again) context->save_for_backward({x});
-    (kept.kernels ? KernelForward : ProductForward)(kept, x, base);
+    chosen.forward(kept, x, base);
     context->saved_data["kept"] = c10::IValue::make_capsule(holder);
     context->mark_dirty({base});
     return base;
@@ -193,15 +224,16 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
     const auto holder = context->saved_data["kept"].toCapsule();
     const std::shared_ptr<KeptPairs> kept = static_cast<PairsHolder*>(holder.get())->kept;
     const at::Tensor gradient = gradients[0].contiguous();
-    const InputGradients back = (kept->kernels ? KernelBackward : ProductBackward)(*kept, gradient);
+    const LowRankBackward& backward = kLowRank[kept->implementation].backward;
+    const InputGradients back = backward.inputs(*kept, gradient);
     at::Tensor input_gradient = back.x.to(kept->input_type);
     if (kept->dropout) input_gradient = Dropped(input_gradient, *kept->dropout);
     const at::Tensor x = saved.empty() ? at::Tensor() : saved[0];
-    WeightGradients::Add([kept, gradient, low = back.low, x] {
-      AddOutputGradients(*kept, gradient);
+    WeightGradients::Add([kept, gradient, low = back.low, x, &backward] {
+      backward.b(*kept, gradient);
       if (!kept->pairs->a->trained()) return;
       const at::Tensor read = kept->again ? kept->again() : x;
-      AddInputGradient(*kept, low, ReadByA(read, gradient.scalar_type(), kept->dropout.get()));
+      backward.a(*kept, low, ReadByA(read, gradient.scalar_type(), kept->dropout.get()));
     });
     return {gradients[0], input_gradient, at::Tensor(), at::Tensor()};
   }
@@ -209,17 +241,47 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
 
 }  // namespace
 
-Against AgainstLowRank(const at::Tensor& y, int64_t ranks, bool of_experts) {
-  const char* why = ascendc::WhyNotLora({.rows = 0, .columns = 0, .rank = static_cast<uint64_t>(ranks)});
-  const std::string declined = of_experts ? "the pairs stand beside a stack of experts" : (why ? why : "");
-  return {.loops = "there are none for low-rank pairs",
-          .kernel = declined,
-          .aten = y.is_cpu() ? "products were measured faster on the cpu"
-                             : "products have the cube, the kernels only the vector units"};
-}
-
 at::Tensor AddLowRank(const at::Tensor& base, const LowRankInput& input, const LowRankWeights& pairs) {
   return LowRankFunction::apply(base, input.x.value, input, &pairs);
+}
+
+namespace {
+
+std::vector<CaseReport> ReportLowRank(const at::Tensor& like) {
+  return {kLowRank.Report("[any, 16 ranks]", {like, 16, false}),
+          kLowRank.Report("[any, 512 ranks]", {like, 512, false}),
+          kLowRank.Report("[any, of experts]", {like, 16, true})};
+}
+
+// Rank 16 beside a square matrix, into the same memory every time.
+std::vector<BenchCase> BenchLowRank(const BenchSize& s) {
+  constexpr int64_t kRank = 16;
+  const auto weight = [&](int64_t rows, int64_t columns) {
+    const auto made = BenchWeight({rows, columns}, s.type);
+    made->value.mul_(0.01);
+    return made;
+  };
+  const auto a = weight(kRank, s.columns), b = weight(s.columns, kRank);
+  const auto pairs =
+      std::make_shared<LowRankWeights>(LowRankWeights{.a = a.get(), .blocks = {{.b = b.get()}}});
+  const at::Tensor x = BenchLeaf({s.rows, s.columns}, s.type), y = at::zeros({s.rows, s.columns}, s.type);
+  const double bytes = static_cast<double>(x.nbytes());
+  return {{.forward_bytes = 3 * bytes,
+           .backward_bytes = 3 * bytes,
+           .input = x,
+           .run = [=, kept = std::pair(a, b)] {
+             return BenchCase::Tensors{AddLowRank(y.detach(), {.x = x}, *pairs)};
+           }}};
+}
+
+}  // namespace
+
+Operator operators::low_rank() {
+  return {.name = kLowRank.op(),
+          .summary = "low-rank (LoRA) pairs beside a projection: y += scale · (x Aᵀ) Bᵀ",
+          .implementations = kLowRank.names(),
+          .report = ReportLowRank,
+          .bench = BenchLowRank};
 }
 
 }  // namespace trireme

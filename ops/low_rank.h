@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/tensor/weight.h"
-#include "ops/choose.h"
 #include "ops/dropout.h"
 #include "ops/grouped_linear.h"
 #include "ops/linear.h"
@@ -37,8 +36,5 @@ struct LowRankInput {
 // base: [rows, out], fresh from a product: its memory becomes the result's. `pairs` and its weights outlive
 // the backward pass.
 at::Tensor AddLowRank(const at::Tensor& base, const LowRankInput& input, const LowRankWeights& pairs);
-
-// What speaks against versions of the operator, for so many ranks of all pairs beside y.
-Against AgainstLowRank(const at::Tensor& y, int64_t ranks, bool of_experts);
 
 }  // namespace trireme

@@ -9,9 +9,10 @@
 
 #include "core/base/error.h"
 #include "ops/ascendc/rows.h"
-#include "ops/choose.h"
 #include "ops/cpu/permute.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
+#include "ops/operator.h"
 
 namespace trireme {
 namespace {
@@ -27,7 +28,7 @@ struct Moves {
   }
 };
 
-at::Tensor ReferenceSpread(const at::Tensor& x, const at::Tensor& places, int64_t rows) {
+at::Tensor ReferenceSpread(const at::Tensor& x, const at::Tensor& places, int64_t rows, bool) {
   const Moves moves(places);
   return at::zeros({rows, x.size(1)}, x.options())
       .index_copy_(0, moves.places, x.index_select(0, moves.tokens));
@@ -44,7 +45,8 @@ at::Tensor ReferenceSum(const at::Tensor& rows, const at::Tensor& places, int64_
 
 // The kernel takes for each row where it comes from. A choice that goes nowhere comes to stand behind the
 // last row.
-at::Tensor KernelSpread(const at::Tensor& x, const at::Tensor& places, int64_t rows) {
+at::Tensor KernelSpread(const at::Tensor& given, const at::Tensor& places, int64_t rows, bool) {
+  const at::Tensor x = given.contiguous();
   const at::Tensor flat = places.flatten();
   const at::Tensor tokens = at::floor_divide(at::arange(flat.numel(), flat.options()), places.size(1));
   const at::Tensor source = at::full({rows + 1}, -1, flat.options())
@@ -59,7 +61,8 @@ at::Tensor KernelSpread(const at::Tensor& x, const at::Tensor& places, int64_t r
   return out;
 }
 
-at::Tensor KernelSum(const at::Tensor& rows, const at::Tensor& places, int64_t copies) {
+at::Tensor KernelSum(const at::Tensor& given, const at::Tensor& places, int64_t copies) {
+  const at::Tensor rows = given.contiguous();
   const at::Tensor nowhere = places.lt(0);
   std::vector<at::Tensor> terms;
   for (int64_t copy = 0; copy < copies; ++copy) {
@@ -76,20 +79,7 @@ at::Tensor KernelSum(const at::Tensor& rows, const at::Tensor& places, int64_t c
   return out;
 }
 
-// Kernels count rows in 32 bits.
-Version VersionFor(const at::Tensor& x, int64_t rows) {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  const bool large = std::max(rows, x.size(0)) > kMost;
-  return Choose("moe_permute", x, {.kernel = large ? "more rows than 32 bits count" : ""}).version;
-}
-
-}  // namespace
-
-at::Tensor SpreadRows(const at::Tensor& x, const at::Tensor& places, int64_t rows, bool gaps) {
-  TRIREME_CHECK(x.dim() == 2 && places.size(0) == x.size(0));
-  const Version version = VersionFor(x, rows);
-  if (version == Version::kKernel) return KernelSpread(x.contiguous(), places, rows);
-  if (version != Version::kLoops) return ReferenceSpread(x, places, rows);
+at::Tensor FastSpread(const at::Tensor& x, const at::Tensor& places, int64_t rows, bool gaps) {
   const at::Tensor from = x.contiguous(), at_rows = places.contiguous();
   const at::Tensor out =
       gaps ? at::zeros({rows, x.size(1)}, x.options()) : at::empty({rows, x.size(1)}, x.options());
@@ -101,11 +91,7 @@ at::Tensor SpreadRows(const at::Tensor& x, const at::Tensor& places, int64_t row
   return out;
 }
 
-at::Tensor SumRows(const at::Tensor& rows, const at::Tensor& places, int64_t copies) {
-  TRIREME_CHECK(rows.dim() == 2 && rows.size(0) % copies == 0);
-  const Version version = VersionFor(rows, rows.size(0));
-  if (version == Version::kKernel) return KernelSum(rows.contiguous(), places, copies);
-  if (version != Version::kLoops) return ReferenceSum(rows, places, copies);
+at::Tensor FastSum(const at::Tensor& rows, const at::Tensor& places, int64_t copies) {
   const at::Tensor from = rows.contiguous(), at_rows = places.contiguous();
   const at::Tensor out = at::empty({places.size(0), rows.size(1)}, rows.options());
   const cpu::Places where{.rows = Data<int64_t>(at_rows),
@@ -119,6 +105,75 @@ at::Tensor SumRows(const at::Tensor& rows, const at::Tensor& places, int64_t cop
     });
   });
   return out;
+}
+
+struct PermuteCase {
+  const at::Tensor& x;
+  int64_t rows = 0;  // of the larger side
+};
+
+std::string WhyNotLoops(const PermuteCase& c) { return WhyNoLoops(c.x); }
+
+std::string WhyNotKernel(const PermuteCase& c) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  return Either(WhyNoKernel(c.x), c.rows > kMost ? "more rows than 32 bits count" : "");
+}
+
+// There and back.
+const ImplementationList<PermuteCase, decltype(&ReferenceSpread), decltype(&ReferenceSum)> kPermute{
+    "moe_permute",
+    {{"cpu", WhyNotLoops, FastSpread, FastSum},
+     {"ascendc", WhyNotKernel, KernelSpread, KernelSum},
+     {"aten", nullptr, ReferenceSpread, ReferenceSum}}};
+
+}  // namespace
+
+at::Tensor SpreadRows(const at::Tensor& x, const at::Tensor& places, int64_t rows, bool gaps) {
+  TRIREME_CHECK(x.dim() == 2 && places.size(0) == x.size(0));
+  return kPermute.Choose({x, std::max(rows, x.size(0))}).forward(x, places, rows, gaps);
+}
+
+at::Tensor SumRows(const at::Tensor& rows, const at::Tensor& places, int64_t copies) {
+  TRIREME_CHECK(rows.dim() == 2 && rows.size(0) % copies == 0);
+  return kPermute.Choose({rows, rows.size(0)}).backward(rows, places, copies);
+}
+
+namespace {
+
+// Two experts a token, and back.
+std::vector<BenchCase> BenchPermute(const BenchSize& s) {
+  const at::Tensor x = BenchInput({s.rows, s.columns}, s.type);
+  const at::Tensor places = at::randperm(2 * s.rows, at::kLong).view({s.rows, 2});
+  const at::Tensor rows = SpreadRows(x, places, 2 * s.rows);
+  const double bytes = static_cast<double>(x.nbytes());
+  return {{.forward_bytes = 3 * bytes,
+           .run =
+               [=] {
+                 SpreadRows(x, places, 2 * s.rows);
+                 return BenchCase::Tensors{};
+               }},
+          {.forward_bytes = 3 * bytes,
+           .run =
+               [=] {
+                 SumRows(rows, places);
+                 return BenchCase::Tensors{};
+               },
+           .gradient = true,
+           .variant = "sum"}};
+}
+
+}  // namespace
+
+Operator operators::moe_permute() {
+  return {.name = kPermute.op(),
+          .summary = "tokens into the order of their experts, and the sum back",
+          .implementations = kPermute.names(),
+          .report =
+              [](const at::Tensor& like) {
+                return std::vector{kPermute.Report("[any, any]", {like, 0}),
+                                   kPermute.Report("[2³², any]", {like, int64_t{1} << 32})};
+              },
+          .bench = BenchPermute};
 }
 
 }  // namespace trireme

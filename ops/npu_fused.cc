@@ -4,8 +4,6 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 
-#include "ops/choose.h"
-
 namespace trireme::npu {
 namespace {
 
@@ -30,8 +28,6 @@ const at::Tensor& CausalMask(const at::Tensor& like) {
 }
 
 }  // namespace
-
-bool Takes(const at::Tensor& tensor) { return tensor.is_privateuseone() && !OnlyReference(); }
 
 std::pair<at::Tensor, at::Tensor> RmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps) {
   return Two(Call("npu::npu_rms_norm", {x, weight, eps}));

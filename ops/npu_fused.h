@@ -10,9 +10,6 @@
 
 namespace trireme::npu {
 
-// Whether they take this tensor: an npu's, and no ReferenceOnly alive.
-bool Takes(const at::Tensor& tensor);
-
 // y, and the scales ([..., 1] fp32) that the adjoint wants. The product with the weight is made in fp32.
 std::pair<at::Tensor, at::Tensor> RmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps);
 // Gradients of x and (fp32) of the weight.

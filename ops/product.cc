@@ -3,8 +3,6 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 
-#include "ops/choose.h"
-
 // The standard Fortran and MKL's C interface, 32-bit integers. Weak: null where libtorch does not export
 // them.
 extern "C" {

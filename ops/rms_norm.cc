@@ -7,10 +7,11 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/ascendc/rms_norm.h"
-#include "ops/choose.h"
 #include "ops/cpu/rms_norm.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/npu_fused.h"
+#include "ops/operator.h"
 #include "ops/partial_sums.h"
 
 namespace trireme {
@@ -45,9 +46,8 @@ Normalised FastForward(const at::Tensor& x, const at::Tensor& branch, const Weig
                                  .scale = Data<float>(out.scale),
                                  .size = size,
                                  .eps = static_cast<float>(eps)};
-    at::parallel_for(0, rows, GrainOfRows(size), [&](int64_t begin, int64_t end) {
-      cpu::RmsNormForward(in, {begin, end});
-    });
+    at::parallel_for(0, rows, GrainOfRows(size),
+                     [&](int64_t begin, int64_t end) { cpu::RmsNormForward(in, {begin, end}); });
   });
   return out;
 }
@@ -147,23 +147,32 @@ at::Tensor KernelBackward(const BackwardInput& in, const Weight& weight) {
   return result;
 }
 
-// The version that ran forward also runs backward: their scales differ in shape.
-Version VersionFor(const at::Tensor& x, const Weight& weight) {
-  if (!SameKind(x, weight.value)) return Version::kReference;
-  return Choose("rms_norm", x, {.vendor = true}).version;
-}
+struct NormCase {
+  const at::Tensor& x;
+  const at::Tensor& weight;
+};
+
+std::string WhyNotCpu(const NormCase& c) { return Either(WhyNoLoops(c.x), WhyNotAlike(c.x, c.weight)); }
+std::string WhyNotNpu(const NormCase& c) { return Either(WhyNoVendor(c.x), WhyNotAlike(c.x, c.weight)); }
+std::string WhyNotKernel(const NormCase& c) { return Either(WhyNoKernel(c.x), WhyNotAlike(c.x, c.weight)); }
+
+// What ran forward also runs backward: their scales differ in shape.
+const ImplementationList<NormCase, decltype(&ReferenceForward), decltype(&ReferenceBackward)> kRmsNorm{
+    "rms_norm",
+    {{"cpu", WhyNotCpu, FastForward, FastBackward},
+     {"torch_npu", WhyNotNpu, NpuForward, NpuBackward},
+     {"ascendc", WhyNotKernel, KernelForward, KernelBackward},
+     {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
 
 struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const std::optional<at::Tensor>& given, const Weight* weight, double eps) {
     const at::Tensor branch = given.value_or(at::Tensor());
-    const Version version = VersionFor(x, *weight);
-    constexpr decltype(&ReferenceForward) kForward[] = {FastForward, NpuForward, KernelForward,
-                                                        ReferenceForward};
-    const Normalised out = kForward[static_cast<int>(version)](x, branch, *weight, eps);
+    const auto& chosen = kRmsNorm.Choose({x, weight->value});
+    const Normalised out = chosen.forward(x, branch, *weight, eps);
     context->save_for_backward({out.sum, out.scale});
     context->saved_data["weight"] = reinterpret_cast<int64_t>(weight);
-    context->saved_data["version"] = static_cast<int64_t>(version);
+    context->saved_data["implementation"] = kRmsNorm.IndexOf(chosen);
     context->set_materialize_grads(false);
     if (!branch.defined()) return {out.y};
     return {out.y, out.sum};
@@ -176,9 +185,7 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
     at::Tensor result = carried;
     if (gradients[0].defined()) {
       const BackwardInput in{saved[0], saved[1], gradients[0], carried};
-      constexpr decltype(&ReferenceBackward) kBackward[] = {FastBackward, NpuBackward, KernelBackward,
-                                                            ReferenceBackward};
-      result = kBackward[context->saved_data["version"].toInt()](in, *weight);
+      result = kRmsNorm[context->saved_data["implementation"].toInt()].backward(in, *weight);
     }
     return {result, gradients.size() > 1 ? result : at::Tensor(), at::Tensor(), at::Tensor()};
   }
@@ -194,6 +201,24 @@ AddedNorm AddRmsNorm(const at::Tensor& residual, const at::Tensor& branch, const
   const variable_list out = RmsNormFunction::apply(
       residual.contiguous(), std::optional<at::Tensor>(branch.contiguous()), &weight, eps);
   return {.sum = out[1], .normalised = out[0]};
+}
+
+Operator operators::rms_norm() {
+  return {.name = kRmsNorm.op(),
+          .summary = "RMSNorm of x, or of x + branch, over the last dim",
+          .implementations = kRmsNorm.names(),
+          .report =
+              [](const at::Tensor& like) { return std::vector{kRmsNorm.Report("[any, any]", {like, like})}; },
+          .bench =
+              [](const BenchSize& s) {
+                const at::Tensor x = BenchLeaf({s.rows, s.columns}, s.type);
+                const auto weight = BenchWeight({s.columns}, s.type);
+                const double bytes = static_cast<double>(x.nbytes());
+                return std::vector<BenchCase>{
+                    {.forward_bytes = 2 * bytes, .backward_bytes = 3 * bytes, .input = x, .run = [=] {
+                       return BenchCase::Tensors{RmsNorm(x, *weight, 1e-6)};
+                     }}};
+              }};
 }
 
 }  // namespace trireme

@@ -1,10 +1,14 @@
 #include "ops/rotary.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+
 #include "ops/npu_fused.h"
+#include "ops/operator.h"
 
 namespace trireme {
 namespace {
@@ -22,8 +26,7 @@ at::Tensor NpuTurn(const at::Tensor& x, const at::Tensor& cosine, const at::Tens
   return npu::Rotate(x.unsqueeze(0).contiguous(), whole(cosine), whole(sine)).squeeze(0);
 }
 
-at::Tensor Turn(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) {
-  if (npu::Takes(x)) return NpuTurn(x, cosine, sine);
+at::Tensor ReferenceTurn(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) {
   const int64_t half = x.size(-1) / 2;
   const at::Tensor first = x.narrow(-1, 0, half).to(at::kFloat),
                    second = x.narrow(-1, half, half).to(at::kFloat);
@@ -31,17 +34,21 @@ at::Tensor Turn(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor&
   return at::cat({first * c - second * s, second * c + first * s}, -1).to(x.scalar_type());
 }
 
+// The adjoint of a turn is the turn back.
+const ImplementationList<at::Tensor, decltype(&ReferenceTurn)> kRotary{
+    "rotary", {{"torch_npu", WhyNoVendor, NpuTurn}, {"aten", nullptr, ReferenceTurn}}};
+
 struct RotateFunction : torch::autograd::Function<RotateFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& cosine,
                             const at::Tensor& sine) {
     context->save_for_backward({cosine, sine});
-    return Turn(x, cosine, sine);
+    return kRotary.Choose(x).forward(x, cosine, sine);
   }
 
-  // The adjoint of a turn is the turn back.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
-    return {Turn(gradients[0], saved[0], saved[1].neg()), at::Tensor(), at::Tensor()};
+    const auto& chosen = kRotary.Choose(gradients[0]);
+    return {chosen.forward(gradients[0], saved[0], saved[1].neg()), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -55,6 +62,31 @@ RotaryTable MakeRotaryTable(const at::Tensor& positions, const std::vector<doubl
 
 at::Tensor Rotate(const at::Tensor& x, const RotaryTable& table) {
   return RotateFunction::apply(x, table.cosine, table.sine);
+}
+
+namespace {
+
+// Heads of 128.
+std::vector<BenchCase> BenchRotary(const BenchSize& s) {
+  constexpr int64_t kDim = 128;
+  const at::Tensor x = BenchLeaf({s.rows, std::max<int64_t>(s.columns / kDim, 1), kDim}, s.type);
+  std::vector<double> frequencies(kDim / 2);
+  for (size_t i = 0; i < frequencies.size(); ++i) frequencies[i] = 1.0 / static_cast<double>(i + 1);
+  const RotaryTable table = MakeRotaryTable(at::arange(s.rows, at::kLong), frequencies);
+  const double bytes = static_cast<double>(x.nbytes());
+  return {{.forward_bytes = 2 * bytes, .backward_bytes = 2 * bytes, .input = x, .run = [=] {
+             return BenchCase::Tensors{Rotate(x, table)};
+           }}};
+}
+
+}  // namespace
+
+Operator operators::rotary() {
+  return {.name = kRotary.op(),
+          .summary = "rotary position embedding of heads, where qkv_norm_rope does not do it",
+          .implementations = kRotary.names(),
+          .report = [](const at::Tensor& like) { return std::vector{kRotary.Report("[any, any]", like)}; },
+          .bench = BenchRotary};
 }
 
 }  // namespace trireme

@@ -7,7 +7,9 @@
 
 #include "core/base/error.h"
 #include "ops/ascendc/router.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
+#include "ops/operator.h"
 #include "ops/weight_gradients.h"
 
 namespace trireme {
@@ -131,26 +133,68 @@ struct RouterFunction : torch::autograd::Function<RouterFunction> {
   }
 };
 
+Routing KernelChoice(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {
+  const variable_list out = RouterFunction::apply(logits, &bias, &rule);
+  return {.experts = out[2], .weights = out[0], .scores = out[1]};
+}
+
+struct RouterCase {
+  const at::Tensor& logits;
+  const RouterRule& rule;
+};
+
+std::string WhyNotKernel(const RouterCase& c) {
+  if (c.logits.is_cpu() && !KernelsAreWanted()) return "ATen was measured faster on the cpu";
+  const char* why = ascendc::WhyNotRouter(ShapeOf(c.logits.size(0), c.rule));
+  return Either(WhyNoKernel(c.logits), why == nullptr ? "" : why);
+}
+
+const ImplementationList<RouterCase, decltype(&ReferenceChoice)> kRouter{
+    "router", {{"ascendc", WhyNotKernel, KernelChoice}, {"aten", nullptr, ReferenceChoice}}};
+
 }  // namespace
 
 at::Tensor RouterLogits(const LinearInput& x, const Weight& weight) {
   return RouterLogitsFunction::apply(x.value, x, &weight);
 }
 
-Against AgainstRouter(const at::Tensor& logits, const RouterRule& rule) {
-  const char* why = ascendc::WhyNotRouter(ShapeOf(logits.size(0), rule));
-  return {.loops = "there are none for routers",
-          .kernel = why == nullptr ? "" : why,
-          .aten = logits.is_cpu() ? "ATen was measured faster on the cpu" : ""};
-}
-
 Routing ChooseExperts(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {
   TRIREME_CHECK(logits.size(1) == rule.experts && rule.correction_bias == bias.defined());
   const at::Tensor dense = logits.contiguous();
-  if (Choose("router", dense, AgainstRouter(dense, rule)).version != Version::kKernel)
-    return ReferenceChoice(dense, rule, bias);
-  const variable_list out = RouterFunction::apply(dense, &bias, &rule);
-  return {.experts = out[2], .weights = out[0], .scores = out[1]};
+  return kRouter.Choose({dense, rule}).forward(dense, rule, bias);
+}
+
+namespace {
+
+std::vector<CaseReport> ReportRouter(const at::Tensor& like) {
+  if (like.scalar_type() != at::kFloat) return {};
+  const RouterRule usual{.experts = 128, .top_k = 8}, large{.experts = 8192, .top_k = 8};
+  return {kRouter.Report("[any, 128 experts]", {like, usual}),
+          kRouter.Report("[any, 8192 experts]", {like, large})};
+}
+
+// 8 of 128 experts, or of as many as there are columns.
+std::vector<BenchCase> BenchRouter(const BenchSize& s) {
+  if (s.type != at::kFloat) return {};
+  const int64_t experts = std::min<int64_t>(s.columns, 128);
+  const RouterRule rule{.experts = experts, .top_k = std::min<int64_t>(experts, 8), .normalise = true};
+  const at::Tensor logits = BenchLeaf({s.rows, experts}, at::kFloat);
+  const double bytes = static_cast<double>(logits.nbytes());
+  return {{.forward_bytes = 2 * bytes,
+           .backward_bytes = 2 * bytes,
+           .input = logits,
+           .run = [=] { return BenchCase::Tensors{ChooseExperts(logits, rule).weights}; },
+           .shape = {s.rows, experts}}};
+}
+
+}  // namespace
+
+Operator operators::router() {
+  return {.name = kRouter.op(),
+          .summary = "scores of the experts, the largest k and their weights",
+          .implementations = kRouter.names(),
+          .report = ReportRouter,
+          .bench = BenchRouter};
 }
 
 }  // namespace trireme

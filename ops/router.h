@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/tensor/weight.h"
-#include "ops/choose.h"
 #include "ops/linear.h"
 #include "ops/router_rule.h"
 
@@ -19,9 +18,6 @@ struct Routing {
   at::Tensor weights;  // [tokens, top_k] fp32; its gradient reaches the logits
   at::Tensor scores;   // [tokens, experts] fp32, before groups and bias; also with a gradient
 };
-
-// What speaks against versions of the operator.
-Against AgainstRouter(const at::Tensor& logits, const RouterRule& rule);
 
 // bias: [experts] fp32 where the rule has one.
 Routing ChooseExperts(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias = {});

@@ -6,9 +6,10 @@
 #include <limits>
 
 #include "ops/ascendc/cross_entropy.h"
-#include "ops/choose.h"
 #include "ops/cpu/cross_entropy.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
+#include "ops/operator.h"
 
 namespace trireme {
 namespace {
@@ -54,31 +55,38 @@ cpu::LogitRows RowsOf(const at::Tensor& logits, const at::Tensor& labels, const 
           .first_token = columns.first};
 }
 
-Version VersionFor(const at::Tensor& logits, const LogitColumns& columns) {
-  return Choose("cross_entropy", logits, {.kernel = columns.count == 0 ? "no column counts" : ""}).version;
-}
-
 ascendc::LogitShape ShapeOf(const at::Tensor& logits, const LogitColumns& columns) {
   return {static_cast<uint64_t>(logits.size(0)), static_cast<uint64_t>(columns.count),
           static_cast<uint64_t>(logits.size(1)), static_cast<uint64_t>(columns.first)};
 }
 
-}  // namespace
-
-LogitStatistics StatisticsOfLogits(const at::Tensor& logits, const at::Tensor& given_labels,
-                                   const LogitColumns& columns) {
-  const Version version = VersionFor(logits, columns);
-  if (version == Version::kReference) return ReferenceStatistics(logits, given_labels, columns);
-  const at::Tensor labels = given_labels.contiguous();
+LogitStatistics EmptyStatistics(const at::Tensor& logits) {
   const at::Tensor largest = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
-  const LogitStatistics out{largest, at::empty_like(largest), at::empty_like(largest)};
-  if (version == Version::kKernel) {
-    ascendc::LogitStatistics(PlaceOf(logits), ElementOf(logits), logits.data_ptr(), Data<int64_t>(labels),
-                             ShapeOf(logits, columns), Data<float>(largest), Data<float>(out.sum),
-                             Data<float>(out.picked));
-    return out;
-  }
-  const cpu::LogitSums sums{Data<float>(largest), Data<float>(out.sum), Data<float>(out.picked)};
+  return {largest, at::empty_like(largest), at::empty_like(largest)};
+}
+
+LogitStatistics KernelStatistics(const at::Tensor& logits, const at::Tensor& given_labels,
+                                 const LogitColumns& columns) {
+  const at::Tensor labels = given_labels.contiguous();
+  const LogitStatistics out = EmptyStatistics(logits);
+  ascendc::LogitStatistics(PlaceOf(logits), ElementOf(logits), logits.data_ptr(), Data<int64_t>(labels),
+                           ShapeOf(logits, columns), Data<float>(out.largest), Data<float>(out.sum),
+                           Data<float>(out.picked));
+  return out;
+}
+
+void KernelGradient(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns,
+                    const at::Tensor& log_sum_exp, double scale) {
+  const at::Tensor labels = given_labels.contiguous();
+  ascendc::LogitGradient(PlaceOf(logits), ElementOf(logits), logits.data_ptr(), Data<int64_t>(labels),
+                         ShapeOf(logits, columns), Data<float>(log_sum_exp), static_cast<float>(scale));
+}
+
+LogitStatistics FastStatistics(const at::Tensor& logits, const at::Tensor& given_labels,
+                               const LogitColumns& columns) {
+  const at::Tensor labels = given_labels.contiguous();
+  const LogitStatistics out = EmptyStatistics(logits);
+  const cpu::LogitSums sums{Data<float>(out.largest), Data<float>(out.sum), Data<float>(out.picked)};
   ByType(logits, [&](auto type) {
     using T = decltype(type);
     at::parallel_for(0, logits.size(0), GrainOfRows(logits.size(1)), [&](int64_t begin, int64_t end) {
@@ -88,17 +96,9 @@ LogitStatistics StatisticsOfLogits(const at::Tensor& logits, const at::Tensor& g
   return out;
 }
 
-void LogitsToGradient(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns,
-                      const at::Tensor& log_sum_exp, double scale) {
-  const Version version = VersionFor(logits, columns);
-  if (version == Version::kReference)
-    return ReferenceGradient(logits, given_labels, columns, log_sum_exp, scale);
+void FastGradient(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns,
+                  const at::Tensor& log_sum_exp, double scale) {
   const at::Tensor labels = given_labels.contiguous();
-  if (version == Version::kKernel) {
-    return ascendc::LogitGradient(PlaceOf(logits), ElementOf(logits), logits.data_ptr(),
-                                  Data<int64_t>(labels), ShapeOf(logits, columns), Data<float>(log_sum_exp),
-                                  static_cast<float>(scale));
-  }
   ByType(logits, [&](auto type) {
     using T = decltype(type);
     at::parallel_for(0, logits.size(0), GrainOfRows(logits.size(1)), [&](int64_t begin, int64_t end) {
@@ -106,6 +106,63 @@ void LogitsToGradient(const at::Tensor& logits, const at::Tensor& given_labels, 
                             Data<float>(log_sum_exp), static_cast<float>(scale));
     });
   });
+}
+
+struct LogitsCase {
+  const at::Tensor& logits;
+  int64_t columns = 0;  // that count
+};
+
+std::string WhyNotLoops(const LogitsCase& c) { return WhyNoLoops(c.logits); }
+std::string WhyNotKernel(const LogitsCase& c) {
+  return Either(WhyNoKernel(c.logits), c.columns == 0 ? "no column counts" : "");
+}
+
+const ImplementationList<LogitsCase, decltype(&ReferenceStatistics), decltype(&ReferenceGradient)>
+    kCrossEntropy{"cross_entropy",
+                  {{"cpu", WhyNotLoops, FastStatistics, FastGradient},
+                   {"ascendc", WhyNotKernel, KernelStatistics, KernelGradient},
+                   {"aten", nullptr, ReferenceStatistics, ReferenceGradient}}};
+
+std::vector<BenchCase> BenchCrossEntropy(const BenchSize& s) {
+  const at::Tensor logits = BenchInput({s.rows, s.columns}, s.type);
+  const at::Tensor labels = at::randint(s.columns, {s.rows}, at::kLong), lse = at::full({s.rows}, 11.0f);
+  const double bytes = static_cast<double>(logits.nbytes());
+  const LogitColumns columns{0, s.columns};
+  const auto statistics = [=] {
+    StatisticsOfLogits(logits, labels, columns);
+    return BenchCase::Tensors{};
+  };
+  const auto gradient = [=] {
+    LogitsToGradient(logits, labels, columns, lse, 1e-3);
+    return BenchCase::Tensors{};
+  };
+  return {{.forward_bytes = bytes, .run = statistics},
+          {.forward_bytes = 2 * bytes, .run = gradient, .gradient = true, .variant = "gradient"}};
+}
+
+}  // namespace
+
+LogitStatistics StatisticsOfLogits(const at::Tensor& logits, const at::Tensor& labels,
+                                   const LogitColumns& columns) {
+  return kCrossEntropy.Choose({logits, columns.count}).forward(logits, labels, columns);
+}
+
+void LogitsToGradient(const at::Tensor& logits, const at::Tensor& labels, const LogitColumns& columns,
+                      const at::Tensor& log_sum_exp, double scale) {
+  kCrossEntropy.Choose({logits, columns.count}).backward(logits, labels, columns, log_sum_exp, scale);
+}
+
+Operator operators::cross_entropy() {
+  return {.name = kCrossEntropy.op(),
+          .summary = "statistics of a vocabulary shard's logits, and their gradient in place",
+          .implementations = kCrossEntropy.names(),
+          .report =
+              [](const at::Tensor& like) {
+                return std::vector{kCrossEntropy.Report("[any, any]", {like, 1}),
+                                   kCrossEntropy.Report("[any, 0]", {like, 0})};
+              },
+          .bench = BenchCrossEntropy};
 }
 
 }  // namespace trireme

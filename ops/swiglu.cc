@@ -9,10 +9,11 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/ascendc/swiglu.h"
-#include "ops/choose.h"
 #include "ops/cpu/swiglu.h"
+#include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/npu_fused.h"
+#include "ops/operator.h"
 
 namespace trireme {
 namespace {
@@ -75,28 +76,23 @@ at::Tensor VendorBackward(const at::Tensor& gate_up, const at::Tensor& gradient)
   return npu::SwiGluBackward(gradient, gate_up);
 }
 
-at::Tensor Forward(const at::Tensor& gate_up) {
-  constexpr decltype(&ReferenceForward) kForward[] = {FastForward, npu::SwiGlu, KernelForward,
-                                                      ReferenceForward};
-  return kForward[static_cast<int>(Choose("swiglu", gate_up, {.vendor = true}).version)](gate_up);
-}
-
-at::Tensor Backward(const at::Tensor& gate_up, const at::Tensor& gradient) {
-  constexpr decltype(&ReferenceBackward) kBackward[] = {FastBackward, VendorBackward, KernelBackward,
-                                                        ReferenceBackward};
-  return kBackward[static_cast<int>(Choose("swiglu", gate_up, {.vendor = true}).version)](gate_up, gradient);
-}
+const ImplementationList<at::Tensor, decltype(&ReferenceForward), decltype(&ReferenceBackward)> kSwiGlu{
+    "swiglu",
+    {{"cpu", WhyNoLoops, FastForward, FastBackward},
+     {"torch_npu", WhyNoVendor, npu::SwiGlu, VendorBackward},
+     {"ascendc", WhyNoKernel, KernelForward, KernelBackward},
+     {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
 
 // silu(gate) is computed again in the backward pass: cheaper than keeping it for every layer.
 struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate_up) {
     context->save_for_backward({gate_up});
-    return Forward(gate_up);
+    return kSwiGlu.Choose(gate_up).forward(gate_up);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const at::Tensor gate_up = context->get_saved_variables()[0], gradient = gradients[0].contiguous();
-    return {Backward(gate_up, gradient)};
+    return {kSwiGlu.Choose(gate_up).backward(gate_up, gradient)};
   }
 };
 
@@ -104,6 +100,25 @@ struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
 
 at::Tensor SwiGlu(const at::Tensor& gate_up) { return SwiGluFunction::apply(gate_up.contiguous()); }
 
-at::Tensor SwiGluAgain(const at::Tensor& gate_up) { return Forward(gate_up.detach().contiguous()); }
+at::Tensor SwiGluAgain(const at::Tensor& gate_up) {
+  const at::Tensor x = gate_up.detach().contiguous();
+  return kSwiGlu.Choose(x).forward(x);
+}
+
+Operator operators::swiglu() {
+  return {.name = kSwiGlu.op(),
+          .summary = "silu(gate) · up of a fused gate|up",
+          .implementations = kSwiGlu.names(),
+          .report = [](const at::Tensor& like) { return std::vector{kSwiGlu.Report("[any, any]", like)}; },
+          .bench =
+              [](const BenchSize& s) {
+                const at::Tensor x = BenchLeaf({s.rows, 2 * s.columns}, s.type);
+                const double bytes = static_cast<double>(x.nbytes());
+                return std::vector<BenchCase>{
+                    {.forward_bytes = 1.5 * bytes, .backward_bytes = 2.5 * bytes, .input = x, .run = [=] {
+                       return BenchCase::Tensors{SwiGlu(x)};
+                     }}};
+              }};
+}
 
 }  // namespace trireme

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "ops/operator_names.h"
 
 namespace trireme {
 namespace {
@@ -16,19 +18,19 @@ std::set<std::string>& Off() {
 }  // namespace
 
 const std::vector<std::string>& OperatorNames() {
-  static const std::vector<std::string> names = {
-      "rms_norm",      "swiglu",      "heads",  "cross_entropy", "adamw",       "accumulate",
-      "gradient_norm", "moe_permute", "router", "low_rank",      "dropout_add", "attention_merge"};
+#define NAME(op) #op,
+  static const std::vector<std::string> names = {TRIREME_OPERATORS(NAME)};
+#undef NAME
   return names;
 }
 
 void RefuseUnknownOperators(const std::vector<std::string>& ops) {
-  std::string known;
-  for (const std::string& name : OperatorNames()) known += (known.empty() ? "" : ", ") + name;
+  const std::vector<std::string>& known = OperatorNames();
   for (const std::string& op : ops) {
-    if (std::find(OperatorNames().begin(), OperatorNames().end(), op) == OperatorNames().end()) {
-      throw InputError("ops.off: there is no operator '", op, "'; write some of: ", known);
-    }
+    if (std::find(known.begin(), known.end(), op) != known.end()) continue;
+    const std::optional<std::string> nearest = Nearest(op, known);
+    throw InputError("ops.off: there is no operator '", op, "'; ",
+                     nearest ? Concat("did you mean ", *nearest, "? ") : "", "There are: ", Join(known));
   }
 }
 

@@ -1,5 +1,5 @@
-// Which fused operators are turned off for the whole process, by name: for debugging (ops.off). No torch in
-// here.
+// Which operators are turned off for the whole process, by name: for debugging (ops.off). Names come from the
+// list of operators (operator_names.h). No torch in here.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-// Every operator that has fused versions.
+// Every operator that has more implementations than its reference.
 const std::vector<std::string>& OperatorNames();
 
-// Throws an InputError for a name that is not one.
+// Throws an InputError for a name that is not one, with the nearest that is.
 void RefuseUnknownOperators(const std::vector<std::string>& ops);
 
 // These take their reference from now on.

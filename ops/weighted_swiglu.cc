@@ -5,8 +5,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "core/base/error.h"
-#include "ops/choose.h"
 #include "ops/cpu/swiglu.h"
+#include "ops/element_types.h"
+#include "ops/operator.h"
 
 namespace trireme {
 namespace {
@@ -58,6 +59,11 @@ Gradients FastBackward(const at::Tensor& gate_up, const at::Tensor& weights, con
   return out;
 }
 
+const ImplementationList<at::Tensor, decltype(&ReferenceForward), decltype(&ReferenceBackward)>
+    kWeightedSwiGlu{"weighted_swiglu",
+                    {{"cpu", WhyNoLoops, FastForward, FastBackward},
+                     {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
+
 struct WeightedSwiGluFunction : torch::autograd::Function<WeightedSwiGluFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate_up, const at::Tensor& weights) {
     context->save_for_backward({gate_up, weights});
@@ -67,8 +73,7 @@ struct WeightedSwiGluFunction : torch::autograd::Function<WeightedSwiGluFunction
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor gradient = gradients[0].contiguous();
-    const Gradients found = FastOnCpu(saved[0]) ? FastBackward(saved[0], saved[1], gradient)
-                                                : ReferenceBackward(saved[0], saved[1], gradient);
+    const Gradients found = kWeightedSwiGlu.Choose(saved[0]).backward(saved[0], saved[1], gradient);
     return {found.gate_up, found.weights};
   }
 };
@@ -82,7 +87,25 @@ at::Tensor WeightedSwiGlu(const at::Tensor& gate_up, const at::Tensor& weights) 
 
 at::Tensor WeightedSwiGluAgain(const at::Tensor& gate_up, const at::Tensor& weights) {
   const at::Tensor x = gate_up.detach().contiguous(), w = weights.detach().contiguous();
-  return FastOnCpu(x) ? FastForward(x, w) : ReferenceForward(x, w);
+  return kWeightedSwiGlu.Choose(x).forward(x, w);
+}
+
+Operator operators::weighted_swiglu() {
+  return {.name = kWeightedSwiGlu.op(),
+          .summary = "silu(gate) · up of an expert's rows, each scaled by its weight",
+          .implementations = kWeightedSwiGlu.names(),
+          .report =
+              [](const at::Tensor& like) { return std::vector{kWeightedSwiGlu.Report("[any, any]", like)}; },
+          .bench =
+              [](const BenchSize& s) {
+                const at::Tensor x = BenchLeaf({s.rows, 2 * s.columns}, s.type);
+                const at::Tensor weights = BenchLeaf({s.rows}, at::kFloat);
+                const double bytes = static_cast<double>(x.nbytes());
+                return std::vector<BenchCase>{
+                    {.forward_bytes = 1.5 * bytes, .backward_bytes = 2.5 * bytes, .input = x, .run = [=] {
+                       return BenchCase::Tensors{WeightedSwiGlu(x, weights)};
+                     }}};
+              }};
 }
 
 }  // namespace trireme

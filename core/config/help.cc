@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "core/config/comments.h"
+#include "core/config/names.h"
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
 
@@ -32,6 +33,8 @@ std::string KeyHelp(const Message& section, const FieldDescriptor& field, const 
   std::string text =
       Concat("  ", key, "  (", TypeText(field), "; default ", DefaultText(section, field), ")\n");
   text += Wrapped(CommentOf(field), "      ");
+  const std::vector<std::string> names = OfferedNames(key);
+  if (!names.empty()) text += Wrapped(Concat("names: ", Join(names)), "        ");
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return text;
   for (int i = 0; i < field.enum_type()->value_count(); ++i) {
     const EnumValueDescriptor& value = *field.enum_type()->value(i);

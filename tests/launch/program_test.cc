@@ -6,8 +6,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
+#include "core/base/nearest.h"
 #include "core/config/help.h"
+#include "launch/offered_names.h"
+#include "ops/switches.h"
 #include "tests/launch/run_shell.h"
 
 namespace trireme {
@@ -50,7 +54,12 @@ TEST(AloneTest, HelpAndVersion) {
 TEST(AloneTest, HelpOfACommandHoldsTheManual) {
   const ShellResult help = RunShell(kTrireme + " plan --help");
   EXPECT_EQ(help.status, 0);
+  OfferNamesOfLists();
   EXPECT_TRUE(Contains(help.out, ConfigHelp()));
+  std::string words;  // wherever the lines break
+  std::istringstream stream(help.out);
+  for (std::string word; stream >> word;) words += word + " ";
+  EXPECT_TRUE(Contains(words, "names: " + Join(OperatorNames())));
 }
 
 TEST(AloneTest, DoneIsZero) {

@@ -9,6 +9,7 @@
 
 #include "ops/attention_tiles.h"
 #include "ops/cached_attention.h"
+#include "ops/switches.h"
 #include "tests/ops/compare.h"
 
 namespace trireme {
@@ -182,16 +183,26 @@ TEST(Attention, PartsMergeByTheirLogSumExps) {
   });
 }
 
-// Tiles of one row against plain attention, by the loops, by the kernel's merge and by the reference.
-TEST(Attention, OfTilesIsThatOfWholeRows) {
+Heads HeadsOfTiles(at::ScalarType type) {
+  return {Random({1, 2, 6, 2, 4}, type), Random({1, 2, 6, 4}, type), Random({1, 2, 6, 4}, type)};
+}
+
+// All see the first three keys that they may; the last three see the others in a second tile.
+SeenAttention TwoTiles(const Heads& heads) {
+  SeenAttention seen = NothingSeen(heads.query, 4);
+  AttendTiles(heads, 0.5,
+              {{{.query = 0, .queries = 6, .key = 0, .keys = 3, .first = 0},
+                {.query = 3, .queries = 3, .key = 3, .keys = 3, .first = 0}}},
+              seen);
+  return seen;
+}
+
+// Tiles of one row against plain attention, by the loops and by the reference, whose tiles are merged by the
+// loops, by the kernel and by the reference.
+void CompareTiles() {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
-    const Heads heads{Random({1, 2, 6, 2, 4}, type), Random({1, 2, 6, 4}, type), Random({1, 2, 6, 4}, type)};
-    SeenAttention seen = NothingSeen(heads.query, 4);
-    // All see the first three keys that they may; the last three see the others in a second tile.
-    AttendTiles(heads, 0.5,
-                {{{.query = 0, .queries = 6, .key = 0, .keys = 3, .first = 0},
-                  {.query = 3, .queries = 3, .key = 3, .keys = 3, .first = 0}}},
-                seen);
+    const Heads heads = HeadsOfTiles(type);
+    const SeenAttention seen = TwoTiles(heads);
     const at::Tensor scores =
         at::einsum("bhqgd,bhkd->bhqgk", {heads.query.to(at::kDouble), heads.key.to(at::kDouble)});
     const at::Tensor unseen = at::ones({6, 6}, at::kBool).triu(1).view({1, 1, 6, 1, 6});
@@ -226,6 +237,24 @@ TEST(Attention, OfLongTilesIsThatOfWholeRows) {
           << context << " length " << length;
     }
   });
+}
+
+TEST(Attention, OfTilesIsThatOfWholeRows) {
+  CompareTiles();
+  TurnOperatorsOff({"attention_tiles"});
+  CompareTiles();
+  TurnOperatorsOff({});
+}
+
+// An operator's switch is its own: with the merge off, the loops of tiles still run, to the bit.
+TEST(Attention, TurningTheMergeOffLeavesTheTilesAlone) {
+  const Heads heads = HeadsOfTiles(at::kBFloat16);
+  const SeenAttention before = TwoTiles(heads);
+  TurnOperatorsOff({"attention_merge"});
+  const SeenAttention after = TwoTiles(heads);
+  TurnOperatorsOff({});
+  EXPECT_TRUE(after.output.equal(before.output));
+  EXPECT_TRUE(after.log_sum_exp.equal(before.log_sum_exp));
 }
 
 }  // namespace

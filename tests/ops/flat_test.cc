@@ -8,6 +8,7 @@
 
 #include "ops/accumulate.h"
 #include "ops/adamw.h"
+#include "ops/cpu/simd.h"
 #include "ops/gradient_norm.h"
 #include "tests/ops/compare.h"
 

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "ops/element_types.h"
 #include "ops/low_rank.h"
 #include "ops/product.h"
 #include "ops/weight_gradients.h"

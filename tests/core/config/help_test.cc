@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/config/comments.h"
+#include "core/config/names.h"
 #include "core/config/schema.h"
 
 namespace trireme {
@@ -59,6 +60,13 @@ TEST(ConfigHelpTest, ShowsTypeRangeAndDefault) {
 TEST(ConfigHelpTest, LinesAreShort) {
   std::istringstream lines(ConfigHelp());
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 110u) << line;
+}
+
+TEST(ConfigHelpTest, ShowsTheNamesThatAListOffers) {
+  EXPECT_EQ(ConfigHelp().find("names:"), std::string::npos);
+  OfferNames("ops.off", {"first", "second"});
+  EXPECT_NE(ConfigHelp().find("        names: first, second\n"), std::string::npos);
+  OfferNames("ops.off", {});
 }
 
 TEST(WrappedTest, BreaksBetweenWords) {

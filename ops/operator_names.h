@@ -1,0 +1,25 @@
+// The operators, one line each, in the order in which `check --ops` shows them. Each is described by the
+// function of its name in namespace operators (operator.h), beside its list of implementations. No torch in
+// here.
+#pragma once
+
+#define TRIREME_OPERATORS(OPERATOR) \
+  OPERATOR(rms_norm)                \
+  OPERATOR(swiglu)                  \
+  OPERATOR(weighted_swiglu)         \
+  OPERATOR(qkv_norm_rope)           \
+  OPERATOR(rotary)                  \
+  OPERATOR(attention)               \
+  OPERATOR(attention_tiles)         \
+  OPERATOR(attention_merge)         \
+  OPERATOR(cached_attention)        \
+  OPERATOR(weight_gradient)         \
+  OPERATOR(grouped_linear)          \
+  OPERATOR(low_rank)                \
+  OPERATOR(router)                  \
+  OPERATOR(moe_permute)             \
+  OPERATOR(dropout_add)             \
+  OPERATOR(cross_entropy)           \
+  OPERATOR(accumulate)              \
+  OPERATOR(gradient_norm)           \
+  OPERATOR(adamw)
