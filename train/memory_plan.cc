@@ -116,8 +116,8 @@ class Planner {
     for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {
       const StageLayers& stage = StageAt(pipeline_rank, chunk);
       for (size_t i = stage.begin; i < stage.end; ++i) {
-        kept[chunk] += KeptActivationBytes(in_.graph.layers[i], recompute_, shape_);
-        remade = std::max(remade, RemadeActivationBytes(in_.graph.layers[i], recompute_, shape_));
+        kept[chunk] += SavedActivationBytes(in_.graph.layers[i], recompute_, shape_);
+        remade = std::max(remade, RecomputedActivationBytes(in_.graph.layers[i], recompute_, shape_));
       }
     }
     int64_t alive = 0, peak = 0;

@@ -109,8 +109,8 @@ void PrintLayer(const Model& model, const Layer& layer, const Layout& layout, st
                               .element_bytes = 2};
   out << "    saved";
   for (const Recompute recompute : {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL}) {
-    out << " " << KeptActivationBytes(layer, recompute, shape) << " + "
-        << RemadeActivationBytes(layer, recompute, shape);
+    out << " " << SavedActivationBytes(layer, recompute, shape) << " + "
+        << RecomputedActivationBytes(layer, recompute, shape);
   }
   out << ", logits " << LogitsBytes(layer, shape) << "\n";
 }

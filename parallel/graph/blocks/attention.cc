@@ -1,0 +1,68 @@
+// Attention with its norm before it: queries, keys and values of the hidden state, keys and values for groups
+// of heads.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "parallel/graph/blocks/blocks.h"
+#include "parallel/graph/declarer.h"
+
+namespace trireme {
+namespace {
+
+class Attention : public LayerBlock {
+ public:
+  explicit Attention(const AttentionSpec& spec) : spec_(spec) {}
+
+  void Declare(Declarer& declare) const override {
+    const Block query = declare.Heads("attention heads", spec_.heads, spec_.head_dim);
+    const Block key = declare.Heads("key-value heads", spec_.kv_heads, spec_.head_dim);
+    declare.Norm("attention_norm.weight", spec_.hidden);
+    declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {query, key, key},
+                    spec_.hidden, spec_.qkv_bias);
+    if (spec_.qk_norm) {
+      declare.HeadNorm("attention.q_norm.weight", spec_.head_dim);
+      declare.HeadNorm("attention.k_norm.weight", spec_.head_dim);
+    }
+    declare.Rows("attention.output", spec_.hidden, query, spec_.output_bias);
+  }
+
+  int64_t ProductParameters() const override {
+    const int64_t query = spec_.heads * spec_.head_dim, key_value = 2 * spec_.kv_heads * spec_.head_dim;
+    const int64_t output = query;
+    return spec_.hidden * (query + key_value + output);
+  }
+
+  // Queries with keys, then weights with values, over the lower triangle.
+  double AttentionFlops(double length) const override {
+    return 2 * static_cast<double>(spec_.heads * (spec_.head_dim + spec_.head_dim)) * length * length / 2;
+  }
+
+  // What enters, its norm as the products see it, queries, keys and values as projected and once more turned,
+  // and what was attended to.
+  SavedElements Saved(const ActivationShape& shape) const override {
+    const int64_t input = spec_.hidden * shape.TokensBetween(), norm = spec_.hidden * shape.tokens;
+    const int64_t queries = HeadsHere(spec_.heads, shape) * spec_.head_dim;
+    const int64_t keys = HeadsHere(spec_.kv_heads, shape) * spec_.head_dim;
+    const int64_t heads = 2 * (queries + 2 * keys) * shape.tokens, attended = queries * shape.tokens;
+    return SavedElements::Of(input + norm + heads + attended, norm + attended, input);
+  }
+
+  std::string ToText() const override {
+    return Concat("attention ", spec_.heads, " heads of ", spec_.head_dim, " (", spec_.kv_heads,
+                  " key-value)");
+  }
+
+ private:
+  // Fewer heads than ranks: neighbours share one.
+  static int64_t HeadsHere(int64_t heads, const ActivationShape& shape) {
+    return heads / std::min(heads, shape.tensor);
+  }
+
+  const AttentionSpec spec_;
+};
+
+}  // namespace
+
+BlockPointer AttentionBlock(const AttentionSpec& spec) { return std::make_unique<Attention>(spec); }
+
+}  // namespace trireme

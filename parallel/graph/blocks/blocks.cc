@@ -1,0 +1,34 @@
+// Which blocks a layer has. A new block is a file here, a declaration in blocks.h and a line here.
+#include "parallel/graph/blocks/blocks.h"
+
+#include <variant>
+
+namespace trireme {
+namespace {
+
+LayerBlocks Only(BlockPointer block) {
+  LayerBlocks blocks;
+  blocks.push_back(std::move(block));
+  return blocks;
+}
+
+struct Blocks {
+  LayerBlocks operator()(const EmbeddingSpec& spec) const { return Only(EmbeddingBlock(spec)); }
+  LayerBlocks operator()(const DecoderSpec& spec) const { return DecoderBlocks(spec); }
+  LayerBlocks operator()(const HeadSpec& spec) const { return Only(HeadBlock(spec)); }
+  LayerBlocks operator()(const MtpSpec& spec) const { return Only(MultiTokenBlock(spec)); }
+};
+
+}  // namespace
+
+LayerBlocks DecoderBlocks(const DecoderSpec& spec) {
+  LayerBlocks blocks;
+  blocks.push_back(spec.attention.latent ? LatentAttentionBlock(spec.attention)
+                                         : AttentionBlock(spec.attention));
+  blocks.push_back(spec.experts ? ExpertsBlock(*spec.experts) : MlpBlock(spec.mlp));
+  return blocks;
+}
+
+LayerBlocks BlocksOf(const LayerSpec& spec) { return std::visit(Blocks{}, spec); }
+
+}  // namespace trireme

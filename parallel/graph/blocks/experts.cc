@@ -1,0 +1,59 @@
+// Experts with their norm before them: a router sends each token through top_k of many mlps, beside one that
+// may take every token.
+#include "core/base/error.h"
+#include "parallel/graph/blocks/blocks.h"
+#include "parallel/graph/declarer.h"
+
+namespace trireme {
+namespace {
+
+class Experts : public LayerBlock {
+ public:
+  explicit Experts(const ExpertsSpec& spec) : spec_(spec) {}
+
+  void Declare(Declarer& declare) const override {
+    const int64_t experts = spec_.router.experts;
+    declare.Norm("mlp_norm.weight", spec_.hidden);
+    declare.OnSharedTokens("router.weight", experts, spec_.hidden);
+    declare.ExpertColumns("experts.gate_up.weight", {"experts.gate.weight", "experts.up.weight"}, experts,
+                          spec_.ffn, spec_.hidden);
+    declare.ExpertRows("experts.down.weight", experts, spec_.hidden, spec_.ffn);
+    if (spec_.router.correction_bias) declare.Untrained("router.bias", experts);
+    if (spec_.shared_ffn > 0)
+      DeclareMlp("shared", {.hidden = spec_.hidden, .ffn = spec_.shared_ffn}, declare);
+    if (spec_.shared_gate) declare.OnSharedTokens("shared_gate.weight", 1, spec_.hidden);
+  }
+
+  // Of a token: it passes top_k of the experts.
+  int64_t ProductParameters() const override {
+    return spec_.hidden * (3 * (spec_.router.top_k * spec_.ffn + spec_.shared_ffn) + spec_.router.experts +
+                           (spec_.shared_gate ? 1 : 0));
+  }
+
+  // The residual stream and its norm, as many tokens of it as the shared mlp sees; tokens as the experts get
+  // them; gate and up, and their product. A token's rows go to every rank that shares the matrices, which has
+  // its part of the hidden units. All experts count as if they got as many tokens.
+  SavedElements Saved(const ActivationShape& shape) const override {
+    const int64_t between = shape.TokensBetween(), choices = spec_.router.top_k * between;
+    const int64_t residual = spec_.hidden * between;
+    const int64_t norm = spec_.hidden * (spec_.shared_ffn == 0 ? between : shape.tokens);
+    const int64_t rows = spec_.hidden * choices * shape.expert_tensor;
+    const int64_t activated = spec_.shared_ffn / shape.tensor * shape.tokens + spec_.ffn * choices;
+    return SavedElements::Of(residual + norm + rows + 3 * activated, norm + activated, 0);
+  }
+
+  std::string ToText() const override {
+    const std::string text =
+        Concat(spec_.router.top_k, " of ", spec_.router.experts, " experts ", spec_.hidden, " > ", spec_.ffn);
+    return spec_.shared_ffn > 0 ? Concat(text, ", shared ", spec_.hidden, " > ", spec_.shared_ffn) : text;
+  }
+
+ private:
+  const ExpertsSpec spec_;
+};
+
+}  // namespace
+
+BlockPointer ExpertsBlock(const ExpertsSpec& spec) { return std::make_unique<Experts>(spec); }
+
+}  // namespace trireme

@@ -1,0 +1,52 @@
+// The head: norm and logits, of the next token and of those that multi-token prediction adds. The loss is
+// made from a piece of the logits at a time.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "parallel/graph/blocks/blocks.h"
+#include "parallel/graph/declarer.h"
+
+namespace trireme {
+namespace {
+
+// As the cross-entropy of the head cuts them.
+constexpr int64_t kLogitBytesAtATime = int64_t{64} << 20;
+
+class Head : public LayerBlock {
+ public:
+  explicit Head(const HeadSpec& spec) : spec_(spec) {}
+
+  void Declare(Declarer& declare) const override {
+    if (spec_.depths == 0) declare.Norm("norm.weight", spec_.hidden);
+    if (!spec_.tied) declare.Vocabulary("logits.weight", spec_.vocabulary, spec_.hidden);
+  }
+
+  // Tied or not.
+  int64_t ProductParameters() const override { return (1 + spec_.depths) * spec_.hidden * spec_.vocabulary; }
+
+  // Its input and the gradient, of each token that is predicted; never recomputed.
+  SavedElements Saved(const ActivationShape& shape) const override {
+    const int64_t elements = (1 + spec_.depths) * spec_.hidden * (shape.TokensBetween() + shape.tokens);
+    return {.none = elements, .selective = elements, .full = elements};
+  }
+
+  int64_t LogitsBytes(const ActivationShape& shape) const override {
+    const int64_t vocabulary = (spec_.vocabulary + shape.tensor - 1) / shape.tensor;
+    const int64_t token_bytes = vocabulary * shape.element_bytes;
+    return token_bytes * std::min(shape.tokens, std::max<int64_t>(kLogitBytesAtATime / token_bytes, 1));
+  }
+
+  std::string ToText() const override {
+    return Concat("head ", spec_.hidden, " > ", spec_.vocabulary,
+                  spec_.tied ? ", tied to the embedding" : "");
+  }
+
+ private:
+  const HeadSpec spec_;
+};
+
+}  // namespace
+
+BlockPointer HeadBlock(const HeadSpec& spec) { return std::make_unique<Head>(spec); }
+
+}  // namespace trireme

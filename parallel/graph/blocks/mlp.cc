@@ -1,0 +1,44 @@
+// An mlp with its norm before it: down(silu(gate(x)) · up(x)).
+#include "core/base/error.h"
+#include "parallel/graph/blocks/blocks.h"
+#include "parallel/graph/declarer.h"
+
+namespace trireme {
+namespace {
+
+class Mlp : public LayerBlock {
+ public:
+  explicit Mlp(const MlpSpec& spec) : spec_(spec) {}
+
+  void Declare(Declarer& declare) const override {
+    declare.Norm("mlp_norm.weight", spec_.hidden);
+    DeclareMlp("mlp", spec_, declare);
+  }
+
+  int64_t ProductParameters() const override { return 3 * spec_.hidden * spec_.ffn; }
+
+  // The residual stream and its norm; gate and up, and their product. What enters is not saved where the
+  // layer is recomputed: the layer's first block has it.
+  SavedElements Saved(const ActivationShape& shape) const override {
+    const int64_t residual = spec_.hidden * shape.TokensBetween(), norm = spec_.hidden * shape.tokens;
+    const int64_t activated = spec_.ffn / shape.tensor * shape.tokens;
+    return SavedElements::Of(residual + norm + 3 * activated, norm + activated, 0);
+  }
+
+  std::string ToText() const override { return Concat("mlp ", spec_.hidden, " > ", spec_.ffn); }
+
+ private:
+  const MlpSpec spec_;
+};
+
+}  // namespace
+
+BlockPointer MlpBlock(const MlpSpec& spec) { return std::make_unique<Mlp>(spec); }
+
+void DeclareMlp(const std::string& role, const MlpSpec& spec, Declarer& declare) {
+  const Block rows = declare.Even(spec.ffn);
+  declare.Columns(role + ".gate_up", {role + ".gate", role + ".up"}, {rows, rows}, spec.hidden, spec.bias);
+  declare.Rows(role + ".down", spec.hidden, rows, spec.bias);
+}
+
+}  // namespace trireme

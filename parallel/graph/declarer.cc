@@ -1,0 +1,186 @@
+#include "parallel/graph/declarer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "parallel/graph/low_rank.h"
+
+namespace trireme {
+namespace {
+
+constexpr char kTensorAxis[] = "tp";
+constexpr char kExpertAxis[] = "ep";
+constexpr char kExpertTensorAxis[] = "etp";
+constexpr char kExpertPlace[] = "{expert}";  // in the names of experts' tensors
+const Initial kOnes{Initial::Kind::kOnes};
+const Initial kZeros{Initial::Kind::kZeros};
+
+std::vector<std::string> RolesOf(const std::vector<std::string>& parts, const char* kind) {
+  std::vector<std::string> roles;
+  for (const std::string& part : parts) roles.push_back(part + kind);
+  return roles;
+}
+
+}  // namespace
+
+void Declarer::Columns(const std::string& role, const std::vector<std::string>& parts,
+                       std::vector<Block> blocks, int64_t inputs, bool bias) {
+  Add(StackedParameter(Declare(role + ".weight", {SplitDim(kTensorAxis, blocks), WholeDim(inputs)}),
+                       HfOf(parts, ".weight"), Normal()),
+      RolesOf(parts, ".weight"));
+  if (!bias) return;
+  Add(StackedParameter(Declare(role + ".bias", {SplitDim(kTensorAxis, std::move(blocks))}),
+                       HfOf(parts, ".bias"), kZeros),
+      RolesOf(parts, ".bias"));
+}
+
+void Declarer::Rows(const std::string& role, int64_t outputs, Block inputs, bool bias) {
+  Add(PlainParameter(Declare(role + ".weight", {WholeDim(outputs), SplitDim(kTensorAxis, {inputs})}),
+                     Hf(role + ".weight"), Normal()),
+      {role + ".weight"});
+  if (!bias) return;
+  auto declaration = Declare(role + ".bias", {WholeDim(outputs)});
+  if (sequence_) declaration.partial_gradient = {kTensorAxis};
+  Add(PlainParameter(std::move(declaration), Hf(role + ".bias"), kZeros), {role + ".bias"});
+}
+
+void Declarer::OnSharedTokens(const std::string& role, int64_t outputs, int64_t inputs) {
+  auto declaration = Declare(role, {WholeDim(outputs), WholeDim(inputs)});
+  declaration.partial_gradient = {kTensorAxis};
+  Add(PlainParameter(std::move(declaration), Hf(role), Normal()), {role});
+}
+
+void Declarer::ExpertColumns(const std::string& role, const std::vector<std::string>& parts, int64_t experts,
+                             int64_t rows, int64_t inputs) {
+  const Block block{.size = rows, .parts = split_.expert_tensor};
+  auto declaration = DeclareExperts(
+      role, experts, SplitDim(kExpertTensorAxis, std::vector<Block>(parts.size(), block)), WholeDim(inputs));
+  std::vector<HfTensor> tensors;
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      tensors.push_back({HfOfExpert(parts[i], expert),
+                         {rows, inputs},
+                         {{expert, static_cast<int64_t>(i) * rows, 0}, {1, rows, inputs}}});
+    }
+  }
+  Add({std::move(declaration), std::move(tensors), Normal()}, parts);
+}
+
+void Declarer::ExpertRows(const std::string& role, int64_t experts, int64_t outputs, int64_t inputs) {
+  const Block block{.size = inputs, .parts = split_.expert_tensor};
+  auto declaration = DeclareExperts(role, experts, WholeDim(outputs), SplitDim(kExpertTensorAxis, {block}));
+  std::vector<HfTensor> tensors;
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    tensors.push_back({HfOfExpert(role, expert), {outputs, inputs}, {{expert, 0, 0}, {1, outputs, inputs}}});
+  }
+  Add({std::move(declaration), std::move(tensors), Normal()}, {role});
+}
+
+void Declarer::Untrained(const std::string& role, int64_t size) {
+  auto declaration = Declare(role, {WholeDim(size)});
+  declaration.dtype = DType::kFp32;
+  list_.push_back(PlainParameter(std::move(declaration), Hf(role), kZeros));
+  list_.back().trained = false;
+  list_.back().steers = true;
+}
+
+void Declarer::Vocabulary(const std::string& role, int64_t vocabulary, int64_t hidden) {
+  const Block rows{.size = vocabulary, .parts = tensor_, .padding = PaddingTo(vocabulary, tensor_)};
+  Parameter parameter =
+      PlainParameter(Declare(role, {SplitDim(kTensorAxis, {rows}), WholeDim(hidden)}), Hf(role), Normal());
+  const auto repeated = layer_.repeated.find(role);
+  if (repeated != layer_.repeated.end()) parameter.hf.front().repeated = repeated->second;
+  Add(std::move(parameter), {role});
+}
+
+Block Declarer::OwnHeads(int64_t heads, int64_t dim) const {
+  if (heads % tensor_ != 0) {
+    throw InputError(layer_.name, ": ", heads,
+                     " attention heads do not divide over parallel.tensor = ", tensor_,
+                     "; choose a tensor size that divides ", heads);
+  }
+  return {.size = heads * dim, .parts = tensor_, .unit = dim};
+}
+
+Block Declarer::Heads(const char* what, int64_t heads, int64_t dim) const {
+  if (heads % tensor_ != 0 && tensor_ % heads != 0) {
+    throw InputError(layer_.name, ": ", heads, " ", what, " do not divide over parallel.tensor = ", tensor_,
+                     "; choose a tensor size that divides ", heads, " or is a multiple of it");
+  }
+  const auto parts = static_cast<int>(std::min<int64_t>(tensor_, heads));
+  return {.size = heads * dim, .parts = parts, .unit = dim};
+}
+
+std::vector<Parameter> Declarer::Take() {
+  for (Parameter& pair : pairs_) list_.push_back(std::move(pair));
+  return std::move(list_);
+}
+
+void Declarer::AddNorm(const std::string& role, int64_t size, bool partial) {
+  auto declaration = Declare(role, {WholeDim(size)});
+  if (partial) declaration.partial_gradient = {kTensorAxis};
+  Add(PlainParameter(std::move(declaration), Hf(role), kOnes), {role});
+}
+
+void Declarer::Add(Parameter parameter, const std::vector<std::string>& roles) {
+  parameter.trained = IsTrained(parameter, roles);
+  std::vector<LowRank> parts;
+  for (const std::string& role : roles) {
+    const auto found = layer_.low_rank.find(role.substr(0, role.rfind('.')));
+    parts.push_back(found == layer_.low_rank.end() || !role.ends_with(".weight") ? LowRank{} : found->second);
+  }
+  list_.push_back(std::move(parameter));
+  if (std::all_of(parts.begin(), parts.end(), [](const LowRank& part) { return part.rank == 0; })) return;
+  for (Parameter& one : LowRankPairs(list_.back(), parts)) pairs_.push_back(std::move(one));
+}
+
+bool Declarer::IsTrained(const Parameter& parameter, const std::vector<std::string>& roles) const {
+  if (!layer_.trained) return true;
+  std::vector<std::string> trained, frozen;
+  for (const std::string& role : roles) {
+    (layer_.trained->contains(role) ? trained : frozen).push_back(Hf(role));
+  }
+  if (trained.empty() || frozen.empty()) return frozen.empty();
+  throw InputError(parameter.declaration.name, ": ", Join(trained), " cannot be trained without ",
+                   Join(frozen), ", for they are one matrix; name all of them or none");
+}
+
+ParameterDeclaration Declarer::Declare(const std::string& role, std::vector<Dim> dims) const {
+  return {.name = layer_.name + "." + role, .dtype = graph_.dtype, .dims = std::move(dims)};
+}
+
+ParameterDeclaration Declarer::DeclareExperts(const std::string& role, int64_t experts, Dim outputs,
+                                              Dim inputs) const {
+  if (experts % split_.expert != 0) {
+    throw InputError(layer_.name, ": ", experts,
+                     " experts do not divide over parallel.expert = ", split_.expert,
+                     "; choose a size that divides ", experts);
+  }
+  auto declaration = Declare(role, {SplitDim(kExpertAxis, {{.size = experts, .parts = split_.expert}}),
+                                    std::move(outputs), std::move(inputs)});
+  declaration.grid = GridKind::kExpert;
+  return declaration;
+}
+
+const std::string& Declarer::Hf(const std::string& role) const {
+  const auto found = layer_.hf_names.find(role);
+  TRIREME_CHECK(found != layer_.hf_names.end()) << layer_.name << " has no Hugging Face name for " << role;
+  return found->second;
+}
+
+std::string Declarer::HfOfExpert(const std::string& role, int64_t expert) const {
+  std::string name = Hf(role);
+  const size_t place = name.find(kExpertPlace);
+  TRIREME_CHECK(place != std::string::npos) << name << " has no place for the expert's number";
+  return name.replace(place, sizeof(kExpertPlace) - 1, std::to_string(expert));
+}
+
+std::vector<std::string> Declarer::HfOf(const std::vector<std::string>& parts, const char* kind) const {
+  std::vector<std::string> names;
+  for (const std::string& role : RolesOf(parts, kind)) names.push_back(Hf(role));
+  return names;
+}
+
+}  // namespace trireme

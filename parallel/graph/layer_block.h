@@ -1,0 +1,73 @@
+// A block of a layer, described once: the parameters it declares, what it costs to compute, what its forward
+// pass saves for the backward pass, and a line of text. A layer is a list of blocks; parameters.h, costs.h,
+// activations.h and graph.h's text are sums over them. parallel/graph/blocks has one file a block. Runs
+// nothing: parallel/layers does.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/graph/specs.h"
+
+namespace trireme {
+
+class Declarer;
+
+struct ActivationShape {
+  int64_t tokens = 0;         // of a micro batch on a rank: all within tensor-parallel blocks
+  int64_t tensor = 1;         // ranks that share each layer's matrices
+  bool sequence = true;       // between the blocks each of them holds its share of the tokens
+  int64_t expert_tensor = 1;  // ranks that share each expert's matrices
+  int64_t element_bytes = 2;
+
+  // Tokens between tensor-parallel blocks.
+  int64_t TokensBetween() const { return sequence ? (tokens + tensor - 1) / tensor : tokens; }
+};
+
+// Elements that one micro batch leaves on a rank from the forward pass to the weight gradient, by what is
+// recomputed.
+struct SavedElements {
+  int64_t none = 0;
+  int64_t selective = 0;
+  int64_t full = 0;
+  int64_t recomputed = 0;  // what the backward pass makes again where all is recomputed
+
+  // For a block that is recomputed as a whole but for `input`, and in part but for `cheap`.
+  static SavedElements Of(int64_t all, int64_t cheap, int64_t input) {
+    return {.none = all, .selective = all - cheap, .full = input, .recomputed = all - input};
+  }
+  void Add(const SavedElements& other) {
+    none += other.none;
+    selective += other.selective;
+    full += other.full;
+    recomputed += other.recomputed;
+  }
+};
+
+class LayerBlock {
+ public:
+  virtual ~LayerBlock() = default;
+
+  // In the order of the parameters; refuses sizes that the layout cannot split.
+  virtual void Declare(Declarer& declare) const = 0;
+
+  // Parameters that take part in matrix products with a token.
+  virtual int64_t ProductParameters() const { return 0; }
+  // Of one sequence, forward: products beside those with parameters.
+  virtual double AttentionFlops(double /*length*/) const { return 0; }
+
+  virtual SavedElements Saved(const ActivationShape& /*shape*/) const { return {}; }
+  // The largest piece of the logits that is there at a time.
+  virtual int64_t LogitsBytes(const ActivationShape& /*shape*/) const { return 0; }
+
+  virtual std::string ToText() const = 0;
+};
+
+using LayerBlocks = std::vector<std::unique_ptr<const LayerBlock>>;
+
+// Of a layer, in the order of its forward pass (blocks/blocks.cc).
+LayerBlocks BlocksOf(const LayerSpec& spec);
+
+}  // namespace trireme
