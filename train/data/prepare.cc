@@ -28,13 +28,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFormat = "rows 2";     // a change of what is stored changes this
+constexpr const char* kFormat = "rows 2";      // a change of what is stored changes this
 constexpr const char* kReading = "reading 2";  // a change of how records are read, or refused, changes this
-constexpr int64_t kBlock = 1024;           // records that are read, tokenised and written together
-// Rows of stores up to this size are checked at the start, where a damaged one can still be made anew: about a
-// tenth of a second per GiB that is in memory. Larger ones are checked row by row as they are trained on.
+constexpr int64_t kBlock = 1024;               // records that are read, tokenised and written together
+// Rows of stores up to this size are checked at the start, where a damaged one can still be made anew: 0.1 to 0.2 s
+// per GiB that is in memory. Larger ones are checked row by row as they are trained on.
 constexpr size_t kCheckedAtStart = size_t{1} << 30;
-constexpr int64_t kMostShown = 5;          // records whose errors are shown where they are skipped
+constexpr int64_t kMostShown = 5;  // records whose errors are shown where they are skipped
 
 fs::path CacheOf(const DataConfig& data) {
   if (!data.cache().empty()) return data.cache();

@@ -1,14 +1,11 @@
 //! Work on a text that anybody may have written, such as a chat template, within limits: of its stack, its memory and
-//! its time. It runs on a thread of its own; when it leaves a limit that thread is parked for good and the caller is
-//! told which. Nothing can be unwound from inside an allocation or a deep recursion, so the thread is left where it is;
-//! what it holds is bounded by the limits. Knows nothing of templates.
+//! its time. It runs on the caller's thread, on a stack of its own. Every allocation looks at the limits; where one is
+//! left, the work is left, too: the caller goes on, and that stack stays as it is for good. Nothing can be unwound from
+//! inside an allocation or a deep recursion; what stays behind is bounded by the limits. Knows nothing of templates.
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
-use std::ptr::null;
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::Thread;
+use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy)]
@@ -18,45 +15,56 @@ pub struct Limits {
     pub time: Duration,
 }
 
-const WITHIN: u8 = 0;
-const STACK: u8 = 1;
-const MEMORY: u8 = 2;
-const TIME: u8 = 3;
-const PARKED: u8 = 128;
+#[derive(Clone, Copy, PartialEq)]
+enum Limit {
+    Stack,
+    Memory,
+    Time,
+}
+
 /// Of the stack, for what allocates nothing on its way further down.
 const RESERVE_BYTES: usize = 1 << 20;
+/// Allocations between two looks at the clock.
+const UNTIMED: u32 = 256;
 
 struct Watch {
-    memory_left: AtomicIsize,
-    lowest_address: AtomicUsize,
-    left: AtomicU8, // the limit that was left, with PARKED once the thread touches nothing any more
-    done: AtomicBool,
-    caller: Thread,
+    memory_left: Cell<isize>,
+    lowest_address: usize,
+    deadline: Instant,
+    allocations: Cell<u32>,
+    left: Cell<Option<Limit>>,
+    work: UnsafeCell<libc::ucontext_t>,
+    caller: UnsafeCell<libc::ucontext_t>,
 }
 
 thread_local! {
     static WATCH: Cell<*const Watch> = const { Cell::new(null()) };
+    /// What the next context calls, for makecontext hands over no pointers.
+    static ENTRY: Cell<(fn(*mut ()), *mut ())> = const { Cell::new((|_| (), null_mut())) };
+    /// The last stack that was used: most work wants one of the same size.
+    static STACK: RefCell<Option<Stack>> = const { RefCell::new(None) };
 }
 
 impl Watch {
     /// Called inside allocations: allocates nothing, and does not return where a limit is left.
     fn check(&self, bytes: isize) {
         let here = &self as *const _ as usize;
-        let memory_left = self.memory_left.fetch_sub(bytes, Ordering::Relaxed) - bytes;
-        let limit = if here < self.lowest_address.load(Ordering::Relaxed) {
-            STACK
-        } else if memory_left < 0 {
-            MEMORY
+        self.memory_left.set(self.memory_left.get() - bytes);
+        self.allocations.set(self.allocations.get().wrapping_add(1));
+        let timed = self.allocations.get() % UNTIMED == 0;
+        let limit = if here < self.lowest_address {
+            Limit::Stack
+        } else if self.memory_left.get() < 0 {
+            Limit::Memory
+        } else if timed && Instant::now() > self.deadline {
+            Limit::Time
         } else {
-            self.left.load(Ordering::Relaxed)
+            return;
         };
-        if limit != WITHIN {
-            self.left.store(limit | PARKED, Ordering::Release);
-            self.caller.unpark();
-            loop {
-                std::thread::park();
-            }
-        }
+        self.left.set(Some(limit));
+        WATCH.set(null());
+        unsafe { libc::swapcontext(self.work.get(), self.caller.get()) };
+        std::process::abort(); // nobody comes back to it
     }
 }
 
@@ -91,60 +99,103 @@ unsafe impl GlobalAlloc for Watched {
 #[global_allocator]
 static ALLOCATOR: Watched = Watched;
 
-fn text_of(limit: u8, limits: &Limits) -> String {
+/// Memory that is taken page by page as it is used, with a page below it that nobody may touch.
+struct Stack {
+    base: *mut libc::c_void,
+    bytes: usize,
+}
+
+impl Stack {
+    fn of(bytes: usize) -> Result<Self, String> {
+        if let Some(kept) = STACK.take() {
+            if kept.bytes == bytes {
+                return Ok(kept);
+            }
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+        let base = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(format!("cannot be worked on: no memory for its stack: {}", std::io::Error::last_os_error()));
+        }
+        unsafe { libc::mprotect(base, RESERVE_BYTES / 16, libc::PROT_NONE) };
+        Ok(Stack { base, bytes })
+    }
+
+    /// A large one goes back at once.
+    fn keep(self) {
+        const LARGEST_KEPT: usize = 32 << 20;
+        if self.bytes <= LARGEST_KEPT {
+            STACK.set(Some(self));
+        }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        unsafe { libc::munmap(self.base, self.bytes) };
+    }
+}
+
+fn text_of(limit: Limit, limits: &Limits) -> String {
     match limit {
-        STACK => "is nested or recurses too deeply".to_string(),
-        MEMORY => format!("takes more than {} MiB of memory", limits.memory_bytes >> 20),
-        _ => format!("takes longer than {} seconds", limits.time.as_secs()),
+        Limit::Stack => "is nested or recurses too deeply".to_string(),
+        Limit::Memory => format!("takes more than {} MiB of memory", limits.memory_bytes >> 20),
+        Limit::Time => format!("takes longer than {} seconds", limits.time.as_secs()),
     }
 }
 
-type Slot<T> = Arc<Mutex<Option<std::thread::Result<T>>>>;
+struct Job<T, W> {
+    work: Option<W>,
+    result: Option<std::thread::Result<T>>,
+}
 
-/// On the thread itself.
-fn run<T>(watch: &Watch, room_bytes: usize, slot: &Slot<T>, work: impl FnOnce() -> T) {
-    let here = &room_bytes as *const _ as usize;
-    watch.lowest_address.store(here - room_bytes, Ordering::Relaxed); // the stack grows downwards
-    WATCH.set(watch);
-    let result = catch_unwind(AssertUnwindSafe(work));
+fn run<T, W: FnOnce() -> T>(job: *mut ()) {
+    let job = unsafe { &mut *(job as *mut Job<T, W>) };
+    let work = job.work.take().expect("it runs once");
+    job.result = Some(catch_unwind(AssertUnwindSafe(work)));
+}
+
+/// The first function on the other stack. It has nothing to drop when it leaves that.
+extern "C" fn enter() {
+    let (run, job) = ENTRY.get();
+    let watch = WATCH.get();
+    run(job);
     WATCH.set(null());
-    *slot.lock().expect("nobody panics with it") = Some(result);
-    watch.done.store(true, Ordering::Release);
-    watch.caller.unpark();
+    unsafe { libc::setcontext((*watch).caller.get()) };
+    std::process::abort();
 }
 
-/// The result of `work`, or which limit it left. `work` touches nothing that it borrows once this has returned; a
-/// panic of its goes on here.
-pub fn within<T: Send>(limits: &Limits, work: impl FnOnce() -> T + Send) -> Result<T, String> {
-    let slot: Slot<T> = Arc::default();
-    let watch = Arc::new(Watch {
-        memory_left: AtomicIsize::new(limits.memory_bytes as isize),
-        lowest_address: AtomicUsize::new(0),
-        left: AtomicU8::new(WITHIN),
-        done: AtomicBool::new(false),
-        caller: std::thread::current(),
-    });
-    let (filled, watched, room_bytes) = (slot.clone(), watch.clone(), limits.stack_bytes - RESERVE_BYTES);
-    let thread = std::thread::Builder::new().stack_size(limits.stack_bytes);
-    // Safe though it borrows: this function returns when the thread has ended, or when it is parked for good.
-    let handle = unsafe { thread.spawn_unchecked(move || run(&watched, room_bytes, &filled, work)) }
-        .map_err(|error| format!("cannot be worked on: no thread could be started: {error}"))?;
-    let start = Instant::now();
-    while !watch.done.load(Ordering::Acquire) {
-        let left = watch.left.load(Ordering::Acquire);
-        if left & PARKED != 0 {
-            return Err(text_of(left & !PARKED, limits));
+/// The result of `work`, or which limit it left; a panic of its goes on here.
+pub fn within<T, W: FnOnce() -> T>(limits: &Limits, work: W) -> Result<T, String> {
+    let stack = Stack::of(limits.stack_bytes)?;
+    let job = Box::into_raw(Box::new(Job { work: Some(work), result: None }));
+    let watch = Box::into_raw(Box::new(Watch {
+        memory_left: Cell::new(limits.memory_bytes as isize),
+        lowest_address: stack.base as usize + RESERVE_BYTES,
+        deadline: Instant::now() + limits.time,
+        allocations: Cell::new(0),
+        left: Cell::new(None),
+        work: UnsafeCell::new(unsafe { std::mem::zeroed() }),
+        caller: UnsafeCell::new(unsafe { std::mem::zeroed() }),
+    }));
+    unsafe {
+        let context = (*watch).work.get();
+        libc::getcontext(context);
+        (*context).uc_stack.ss_sp = stack.base;
+        (*context).uc_stack.ss_size = stack.bytes;
+        libc::makecontext(context, enter, 0);
+        ENTRY.set((run::<T, W>, job as *mut ()));
+        WATCH.set(watch);
+        libc::swapcontext((*watch).caller.get(), context);
+        if let Some(limit) = (*watch).left.get() {
+            std::mem::forget(stack); // with what stands on it, which speaks of the job and the watch
+            return Err(text_of(limit, limits));
         }
-        if start.elapsed() > limits.time {
-            // It stops at its next allocation; loops that allocate nothing are counted by the template's own steps.
-            let _ = watch.left.compare_exchange(WITHIN, TIME, Ordering::AcqRel, Ordering::Relaxed);
+        stack.keep();
+        drop(Box::from_raw(watch));
+        match Box::from_raw(job).result.expect("work that came to its end has left its result") {
+            Ok(result) => Ok(result),
+            Err(panic) => resume_unwind(panic),
         }
-        std::thread::park_timeout(Duration::from_millis(100));
-    }
-    let _ = handle.join();
-    let result = slot.lock().expect("nobody panics with it").take();
-    match result.expect("a thread that is done has left its result") {
-        Ok(result) => Ok(result),
-        Err(panic) => resume_unwind(panic),
     }
 }
