@@ -68,14 +68,6 @@ std::map<std::string, std::string> ColumnsOf(const DataConfig& data) {
   return columns;
 }
 
-void MakeCache(const fs::path& cache) {
-  std::error_code error;
-  fs::create_directories(cache, error);
-  if (!error) return;
-  throw InputError("the directory for tokenised data, ", cache.string(), ", cannot be created: ", error.message(),
-                   "; name another one in data.cache");
-}
-
 // Held while a process works on a file of the cache, so that two jobs do not do the same work; freed with the
 // process.
 class FileLock {
