@@ -8,8 +8,10 @@
 
 #include "checkpoint/convert.h"
 #include "checkpoint/run_checkpoints.h"
+#include "checkpoint/stale_parts.h"
 #include "checkpoint/whole_file.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/base/stop_signals.h"
 #include "core/device/cann_info.h"
@@ -269,6 +271,13 @@ std::string DeviceText(const Config& config) {
   return name + (name == "npu" && CannProvider() == "twin" ? " (the twin's)" : "");
 }
 
+// On rank 0, under the output's lock. The others write nothing there before the first save's barrier.
+void RemoveWhatAKilledRunLeft(const std::filesystem::path& output) {
+  for (const std::filesystem::path& part : RemoveStaleParts(output)) {
+    TRIREME_LOG(INFO) << "removed " << part.string() << ", which a run that was killed had not finished";
+  }
+}
+
 }  // namespace
 
 void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job) {
@@ -281,6 +290,7 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
     CheckFirstValues(config, graph, inputs.start,
                      ProgressOf(config, {.rows = inputs.data.train->size()}).data());
     SayWhatBegins(inputs, DeviceText(config), job);
+    if (lock.excludes_all()) RemoveWhatAKilledRunLeft(inputs.start.output);
     Run run(inputs, lock, job);
     run.AllSteps();
     if (!run.stopped()) run.WriteFinal();

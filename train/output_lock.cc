@@ -96,15 +96,17 @@ void MakeDirectories(const std::filesystem::path& output, std::vector<std::files
   if (error) throw InputError("run.output ", output.string(), " cannot be made: ", error.message());
 }
 
-void WarnWhereLocksAreLocal(int fd, const std::filesystem::path& output) {
+// Whether other hosts see the locks, too; warns where not.
+bool OtherHostsSeeLocks(int fd, const std::filesystem::path& output) {
   struct stat status = {};
-  if (fstat(fd, &status) != 0) return;
+  if (fstat(fd, &status) != 0) return false;
   std::ifstream file("/proc/self/mountinfo");
   const std::string mounts{std::istreambuf_iterator<char>(file), {}};
-  if (!LocksAreLocal(mounts, Concat(major(status.st_dev), ":", minor(status.st_dev)))) return;
+  if (!LocksAreLocal(mounts, Concat(major(status.st_dev), ":", minor(status.st_dev)))) return true;
   TRIREME_LOG(WARNING) << "run.output " << output.string()
                        << ": locks of its file system are seen by this host alone; see to it that no other "
                           "host starts a run there";
+  return false;
 }
 
 }  // namespace
@@ -154,7 +156,7 @@ void OutputLock::TakeForRun() {
     std::this_thread::sleep_for(kRetry);
   }
   TryLock(fd_, F_RDLCK, kRanksByte);
-  WarnWhereLocksAreLocal(fd_, output_);
+  excludes_all_ = OtherHostsSeeLocks(fd_, output_);
   const std::string holder = HolderText();
   if (ftruncate(fd_, 0) == 0) (void)!pwrite(fd_, holder.data(), holder.size(), 0);  // only for people
 }

@@ -22,6 +22,10 @@ class OutputLock {
   OutputLock(const OutputLock&) = delete;
   OutputLock& operator=(const OutputLock&) = delete;
 
+  // On rank 0: no other run can be at work there, on any host. False on other ranks, and where the file system has no
+  // such locks.
+  bool excludes_all() const { return excludes_all_; }
+
   // From now on there is something of this run in the directory.
   void RunBegins() { begun_ = true; }
 
@@ -33,6 +37,7 @@ class OutputLock {
   std::vector<std::filesystem::path> made_;  // directories, the outermost first
   int fd_ = -1;
   bool holds_run_ = false;
+  bool excludes_all_ = false;
   bool begun_ = false;
 };
 
