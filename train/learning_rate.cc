@@ -1,5 +1,6 @@
 #include "train/learning_rate.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
@@ -17,10 +18,10 @@ double LearningRate(const OptimizerConfig& config, int64_t step, int64_t total_s
   const double lr = config.lr(), min_lr = config.min_lr();
   const int64_t warmup = std::llround(config.warmup() * static_cast<double>(total_steps));
   if (step < warmup) return lr * static_cast<double>(step) / static_cast<double>(warmup);
-  const int64_t fallen = step - warmup - 1;  // steps since the fall began
-  if (fallen <= 0) return lr;
-  const int64_t fall = total_steps - warmup - (config.reach_min_lr() ? 1 : 0);
-  const double way = static_cast<double>(fallen) / static_cast<double>(fall);  // (0, 1]
+  const int64_t top = config.reach_min_lr() ? std::max<int64_t>(warmup, 1) : warmup + 1;
+  const int64_t bottom = config.reach_min_lr() ? total_steps : total_steps + 1;
+  if (step <= top) return lr;
+  const double way = static_cast<double>(step - top) / static_cast<double>(bottom - top);  // (0, 1]
   switch (config.schedule()) {
     case LR_CONSTANT:
       return lr;

@@ -74,11 +74,12 @@ TEST_F(RunRecordTest, RefusalsNameWhatDiffers) {
   fs::create_directories(output_ / "final");
   const std::string checkpoint = (output_ / "checkpoint").string();
   EXPECT_EQ(Refusal(ConfigOf({"run.steps=20", "optimizer.lr=1", "parallel.tensor=2"}), At(20), 20),
-            checkpoint + ": the run is complete at step 20; settings differ: optimizer.lr was 0.0001, now 1; " +
+            checkpoint +
+                ": the run is complete at step 20; settings differ: optimizer.lr was 1.0e-04, now 1.0; " +
                 kNothing);
   EXPECT_EQ(Refusal(ConfigOf({"run.steps=10"}), At(20), 10),
-            checkpoint + ": is at step 20, and this start asks for 10 in all; settings differ: run.steps was 20, "
-                         "now 10; " +
+            checkpoint +
+                ": is at step 20, and this start asks for 10 in all; settings differ: run.steps was 20, now 10; " +
                 kNothing);
 }
 

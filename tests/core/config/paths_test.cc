@@ -57,7 +57,7 @@ TEST(CompareTest, NamesEachKeyWithBothValues) {
   const Config now = ParseConfig("optimizer: {lr: 5.0e-5}\ndata: {train: [a, b]}\n", "run.yaml");
   EXPECT_TRUE(DifferingKeys(now, now).empty());
   EXPECT_EQ(ToText(DifferingKeys(before, now)),
-            "data.train was [a], now [a, b]; optimizer.lr was 0.0001, now 5e-05");
+            "data.train was [a], now [a, b]; optimizer.lr was 1.0e-04, now 5.0e-05");
 }
 
 }  // namespace

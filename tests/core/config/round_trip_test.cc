@@ -10,6 +10,7 @@
 #include <random>
 
 #include "core/config/load.h"
+#include "core/config/paths.h"
 #include "core/config/options.pb.h"
 #include "core/config/print.h"
 #include "core/config/schema.h"
@@ -110,7 +111,8 @@ class RandomConfig {
 
 TEST(RoundTripTest, RandomConfigsReadBackEqual) {
   for (uint64_t seed = 0; seed < 2000; ++seed) {
-    const Config config = RandomConfig(seed).Draw();
+    Config config = RandomConfig(seed).Draw();
+    ExpandPaths(config);  // what is read has no ~ left
     const std::string yaml = ToYaml(config);
     google::protobuf::util::MessageDifferencer differencer;
     std::string differences;
