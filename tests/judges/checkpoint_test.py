@@ -184,7 +184,7 @@ def judge_refusals(folder, model, other, stored, rows, output):
     shutil.copy(last / "rank-00002.h5", broken)
     manifest = (broken / "manifest.pb").read_bytes()
     (broken / "manifest.pb").write_bytes(b"\x08\x07" + manifest[2:])
-    refused("a newer format", ["format 7", "1 to 1"], train, [f"run.resume={broken}"])
+    refused("a newer format", ["format 7", "1 to 2"], train, [f"run.resume={broken}"])
     (broken / "manifest.pb").write_bytes(manifest)
     with h5py.File(broken / "rank-00002.h5") as file:
         name, dataset = next(iter(file["exp_avg"].items()))
