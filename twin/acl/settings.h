@@ -21,8 +21,9 @@ const Settings& settings();
 Settings ParseSettings(const char* devices, const char* visible, const char* memory_gb);
 
 inline constexpr const char* kSocName = "Ascend910B3";
-// The release that the twin stands for: the one that torch_npu 2.7.1 wants. docs/ascend.md names the same.
-inline constexpr std::string_view kCannVersion = "8.3.RC1";
+// The release that the twin stands for; docs/ascend.md names the same. With 8.3.RC1 torch_npu sets devices late and asks for
+// a device's memory without a context, which no text at hand says newer releases answer.
+inline constexpr std::string_view kCannVersion = "8.1.RC1";
 inline constexpr uint32_t kCubeCores = 20;
 inline constexpr uint32_t kVectorCores = 40;
 inline constexpr int64_t kL2Bytes = int64_t{192} << 20;
