@@ -351,7 +351,8 @@ def judge_resume(folder, judges):
                                 [*grads, folder / "exported"]])
     same = len(lines) == 3 and lines[1] == lines[2]
     check("a checkpoint serves as an adapter, exported or not", same, failure_text(result))
-    refused("another rank", ["was trained with rank 8", "this run has rank 4"], [*words, "--set", "tuning.rank=4"])
+    refused("another rank", ["was trained with rank 8", "this run has rank 4"],
+            [*words, "--set", "tuning.rank=4", "--set", "run.steps=6"])  # a complete run would be refused as such
     refused("an adapter's checkpoint as a model", ["is an adapter's checkpoint", "tuning.adapters"],
             [*grads[:2], saved, *grads[3:7]])
 
