@@ -18,6 +18,9 @@ std::string RandomBytes(size_t count) {
 }
 
 std::string Proof(std::string_view secret, std::string_view message) {
+  // Threads may still be at a door when the process ends: OpenSSL's own clean-up at exit would race with them.
+  static const int without_cleanup = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  if (without_cleanup != 1) throw std::runtime_error("OpenSSL does not start");
   std::string proof(kProofBytes, '\0');
   unsigned int bytes = 0;
   const unsigned char* made = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
