@@ -1,4 +1,5 @@
-// `trireme inspect`: what is in a path, by what the path is. A new kind is a file of its own and one line here.
+// `trireme inspect`: what is in a path, by what the path is. A new kind is a file of its own and one line
+// here.
 #include <filesystem>
 #include <iostream>
 
@@ -9,6 +10,7 @@
 #include "core/config/load.h"
 #include "launch/inspect_data.h"
 #include "launch/inspect_tensors.h"
+#include "train/data/records.h"
 
 namespace trireme {
 namespace {
@@ -46,7 +48,8 @@ void Inspect(const Arguments& arguments, Job& job) {
   throw InputError(
       path.string(),
       ": is nothing that inspect knows; wanted a checkpoint, a run, a model or adapter directory, a "
-      ".safetensors file, data (.jsonl, .json, .csv, .tsv, .txt, .bin with .idx), or a RUN.yaml");
+      ".safetensors file, data (",
+      RecordEndings(), ", .bin with .idx), or a RUN.yaml");
 }
 
 }  // namespace
@@ -63,8 +66,7 @@ Command InspectCommand() {
                            "checkpoint's pieces against theirs"},
                   {.name = "model",
                    .value_name = "DIR",
-                   .help =
-                       "the model whose tokenizer and chat template read the data; overrides model.path"},
+                   .help = "the model whose tokenizer and chat template read the data; overrides model.path"},
                   {.name = "sample",
                    .value_name = "N",
                    .help = "of data show the N-th sample; by default the first"}},

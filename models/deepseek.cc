@@ -5,7 +5,6 @@
 
 #include "core/base/error.h"
 #include "models/decoder.h"
-#include "models/families.h"
 
 namespace trireme {
 namespace {

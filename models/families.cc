@@ -1,10 +1,28 @@
+// The list of families. A new one is a file with its function and a line here: model_type, function.
 #include "models/families.h"
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "models/plausible.h"
 
+// clang-format off
+#define TRIREME_FAMILIES(FAMILY)    \
+  FAMILY("deepseek_v2", DeepseekV2) \
+  FAMILY("deepseek_v3", DeepseekV3) \
+  FAMILY("llama", Llama)            \
+  FAMILY("mixtral", Mixtral)        \
+  FAMILY("qwen2", Qwen2)            \
+  FAMILY("qwen2_moe", Qwen2Moe)     \
+  FAMILY("qwen3", Qwen3)            \
+  FAMILY("qwen3_moe", Qwen3Moe)
+// clang-format on
+
 namespace trireme {
+
+#define DECLARE(model_type, function) LayerGraph function(const HfConfig& config);
+TRIREME_FAMILIES(DECLARE)
+#undef DECLARE
+
 namespace {
 
 struct Family {
@@ -12,16 +30,9 @@ struct Family {
   LayerGraph (*build)(const HfConfig&);
 };
 
-constexpr Family kFamilies[] = {
-    {"deepseek_v2", DeepseekV2},
-    {"deepseek_v3", DeepseekV3},
-    {"llama", Llama},
-    {"mixtral", Mixtral},
-    {"qwen2", Qwen2},
-    {"qwen2_moe", Qwen2Moe},
-    {"qwen3", Qwen3},
-    {"qwen3_moe", Qwen3Moe},
-};
+#define LIST(model_type, function) {model_type, function},
+constexpr Family kFamilies[] = {TRIREME_FAMILIES(LIST)};
+#undef LIST
 
 }  // namespace
 

@@ -9,15 +9,6 @@
 
 namespace trireme {
 
-LayerGraph DeepseekV2(const HfConfig& config);
-LayerGraph DeepseekV3(const HfConfig& config);
-LayerGraph Llama(const HfConfig& config);
-LayerGraph Mixtral(const HfConfig& config);
-LayerGraph Qwen2(const HfConfig& config);
-LayerGraph Qwen2Moe(const HfConfig& config);
-LayerGraph Qwen3(const HfConfig& config);
-LayerGraph Qwen3Moe(const HfConfig& config);
-
 // The graph of the config's family; an unknown model_type is refused, with the known ones.
 LayerGraph BuildGraph(const HfConfig& config);
 

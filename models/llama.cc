@@ -1,6 +1,5 @@
 // Llama 2 and 3.x: grouped-query attention, optional biases, llama3 rotary scaling.
 #include "models/decoder.h"
-#include "models/families.h"
 
 namespace trireme {
 

@@ -1,6 +1,5 @@
 // Qwen2 and Qwen2.5: biases on query, key and value, never on the output; small sizes tie their embeddings.
 #include "models/decoder.h"
-#include "models/families.h"
 
 namespace trireme {
 

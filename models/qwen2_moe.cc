@@ -1,7 +1,6 @@
 // Qwen2-MoE: Qwen2's attention; softmax over all experts, and an expert that every token meets, scaled by a
 // gate.
 #include "models/decoder.h"
-#include "models/families.h"
 
 namespace trireme {
 

@@ -1,6 +1,5 @@
 // Qwen3: every query and key head is normalised before the rotary embedding; head_dim stands in the config.
 #include "models/decoder.h"
-#include "models/families.h"
 
 namespace trireme {
 

@@ -1,7 +1,6 @@
 // Qwen3-MoE: Qwen3's attention; a softmax over all experts, the chosen ones' weights renormalised where the
 // config says so; some layers may stay dense.
 #include "models/decoder.h"
-#include "models/families.h"
 
 namespace trireme {
 

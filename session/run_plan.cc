@@ -101,9 +101,7 @@ CommOptions CommOptionsOf(const Config& config) {
           .deterministic = config.run().deterministic()};
 }
 
-DType DTypeOf(const ModelConfig& model) {
-  return model.dtype() == DTYPE_BF16 ? DType::kBf16 : DType::kFp32;
-}
+DType DTypeOf(const ModelConfig& model) { return model.dtype() == DTYPE_BF16 ? DType::kBf16 : DType::kFp32; }
 
 Schedule RunPlan::ScheduleFor(int micro_batches) const {
   return MakeSchedule(schedule, {placement.ranks, micro_batches, virtual_stages}, zero);
@@ -127,8 +125,7 @@ RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
   CheckSplits(graph, config, grids);
   const int ulysses = UlyssesOf(parallel);
   CheckHeads(graph, parallel.tensor(), ulysses);
-  const std::string schedule =
-      SpellingOf(*PipelineSchedule_descriptor()->FindValueByNumber(parallel.schedule()));
+  const std::string& schedule = parallel.schedule();
   const StagePlacement placement =
       MakeComputeOrder(schedule, {parallel.pipeline(), 1, parallel.virtual_stages()}).placement;
   const std::vector<int> wanted(parallel.stage_layers().begin(), parallel.stage_layers().end());

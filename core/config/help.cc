@@ -15,8 +15,8 @@ namespace {
 
 using google::protobuf::Message;
 
-std::string TypeText(const FieldDescriptor& field) {
-  if (!field.is_repeated()) return WantedText(field);
+std::string TypeText(const FieldDescriptor& field, const std::vector<std::string>& names) {
+  if (!field.is_repeated()) return names.empty() ? WantedText(field) : Concat("one of ", Join(names));
   return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "a list of texts" : "a list of integers";
 }
 
@@ -30,11 +30,13 @@ std::string DefaultText(const Message& section, const FieldDescriptor& field) {
 }
 
 std::string KeyHelp(const Message& section, const FieldDescriptor& field, const std::string& key) {
+  const std::vector<std::string> names = OfferedNames(key), meanings = OfferedMeanings(key);
   std::string text =
-      Concat("  ", key, "  (", TypeText(field), "; default ", DefaultText(section, field), ")\n");
+      Concat("  ", key, "  (", TypeText(field, names), "; default ", DefaultText(section, field), ")\n");
   text += Wrapped(CommentOf(field), "      ");
-  const std::vector<std::string> names = OfferedNames(key);
-  if (!names.empty()) text += Wrapped(Concat("names: ", Join(names)), "        ");
+  if (field.is_repeated() && !names.empty()) text += Wrapped(Concat("names: ", Join(names)), "        ");
+  for (size_t i = 0; i < meanings.size(); ++i)
+    text += Wrapped(Concat(names[i], ": ", meanings[i]), "        ");
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return text;
   for (int i = 0; i < field.enum_type()->value_count(); ++i) {
     const EnumValueDescriptor& value = *field.enum_type()->value(i);

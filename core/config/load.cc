@@ -1,11 +1,14 @@
 // Walks YAML nodes and the schema together. Nothing here knows a key by name.
 #include "core/config/load.h"
 
+#include <algorithm>
 #include <map>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/nearest.h"
 #include "core/base/problems.h"
+#include "core/config/names.h"
 #include "core/config/paths.h"
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
@@ -57,10 +60,19 @@ class Reader {
       ReadList(node, key, field, section);
     } else if (!ReadScalar(node, field, section)) {
       problems_.Add(WrongValue(key, mark, field, node));
+    } else {
+      RefuseOtherNames(node, key, mark);
     }
   }
 
  private:
+  void RefuseOtherNames(const YAML::Node& node, const std::string& key, const YAML::Mark& mark) const {
+    const std::vector<std::string> names = OfferedNames(key);
+    if (names.empty() || std::find(names.begin(), names.end(), node.Scalar()) != names.end()) return;
+    problems_.Add(
+        InputError(source_.At(mark), key, ": wanted one of ", Join(names), ", found ", FoundText(node)));
+  }
+
   // One value alone is a list of one.
   void ReadList(const YAML::Node& node, const std::string& key, const FieldDescriptor& field,
                 Message& section) const {

@@ -1,4 +1,5 @@
-// The list of schedules. A new one is a file with its function and a line here.
+// The list of schedules. A new one is a file with its function and a line here: name, function, what help
+// says of it.
 #include "parallel/schedule/schedules.h"
 
 #include "core/base/error.h"
@@ -6,26 +7,28 @@
 #include "parallel/schedule/insert_parameters.h"
 #include "parallel/schedule/verify.h"
 
-#define TRIREME_SCHEDULES(SCHEDULE)    \
-  SCHEDULE("1f1b", OneFOneB)           \
-  SCHEDULE("interleaved", Interleaved) \
-  SCHEDULE("zero_bubble", ZeroBubble)  \
-  SCHEDULE("dualpipev", DualPipeV)
+// clang-format off
+#define TRIREME_SCHEDULES(SCHEDULE)                                                                            \
+  SCHEDULE("1f1b", OneFOneB, "one forward, one backward")                                                      \
+  SCHEDULE("interleaved", Interleaved, "1f1b over several pieces a rank: a smaller bubble for more messages")  \
+  SCHEDULE("zero_bubble", ZeroBubble, "weight gradients are put off to fill the bubble")                       \
+  SCHEDULE("dualpipev", DualPipeV, "two pieces a rank, folded as a V; forward and backward overlap")
+// clang-format on
 
 namespace trireme {
 
-#define DECLARE(name, function) ComputeOrder function(const PipelineShape& shape);
+#define DECLARE(name, function, meaning) ComputeOrder function(const PipelineShape& shape);
 TRIREME_SCHEDULES(DECLARE)
 #undef DECLARE
 
 namespace {
 
 struct NamedSchedule {
-  std::string_view name;
+  std::string_view name, meaning;
   ComputeOrder (*order)(const PipelineShape&);
 };
 
-#define LIST(name, function) {name, function},
+#define LIST(name, function, meaning) {name, meaning, function},
 constexpr NamedSchedule kSchedules[] = {TRIREME_SCHEDULES(LIST)};
 #undef LIST
 
@@ -44,6 +47,12 @@ std::vector<std::string> ScheduleNames() {
   std::vector<std::string> names;
   for (const NamedSchedule& schedule : kSchedules) names.emplace_back(schedule.name);
   return names;
+}
+
+std::vector<std::string> ScheduleMeanings() {
+  std::vector<std::string> meanings;
+  for (const NamedSchedule& schedule : kSchedules) meanings.emplace_back(schedule.meaning);
+  return meanings;
 }
 
 ComputeOrder MakeComputeOrder(std::string_view name, const PipelineShape& shape) {

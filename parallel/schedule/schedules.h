@@ -11,6 +11,8 @@ namespace trireme {
 
 // "1f1b", "interleaved", "zero_bubble", "dualpipev".
 std::vector<std::string> ScheduleNames();
+// What each is, in a line, in the same order.
+std::vector<std::string> ScheduleMeanings();
 
 // Only the compute order. Refuses an unknown name, and sizes that the schedule does not have.
 ComputeOrder MakeComputeOrder(std::string_view name, const PipelineShape& shape);

@@ -7,9 +7,11 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "launch/commands.h"
+#include "launch/offered_names.h"
 #include "launch/program.h"
 
 int main(int argc, char** argv) {
+  trireme::OfferNamesOfLists();
   return trireme::RunAsProgram([&](trireme::Job& job) {
     if (argc != 2) throw trireme::InputError("write many_commands FILE");
     std::ifstream file(argv[1]);

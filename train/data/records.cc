@@ -1,16 +1,33 @@
 #include "train/data/records.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "checkpoint/mapped_file.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/nearest.h"
 #include "train/data/csv.h"
 
+// A new format is a file with its function and a line here: the ending of such files, function.
+// clang-format off
+#define TRIREME_RECORD_FORMATS(FORMAT) \
+  FORMAT(".jsonl", OpenJsonLines)      \
+  FORMAT(".ndjson", OpenJsonLines)     \
+  FORMAT(".json", OpenJson)            \
+  FORMAT(".csv", OpenCsv)              \
+  FORMAT(".tsv", OpenCsv)              \
+  FORMAT(".txt", OpenTextLines)
+// clang-format on
+
 namespace trireme {
+
+#define DECLARE(ending, function) std::unique_ptr<RecordFile> function(const std::filesystem::path& path);
+TRIREME_RECORD_FORMATS(DECLARE)
+#undef DECLARE
+
 namespace {
 
 std::string_view TextOf(const MappedFile& file) {
@@ -95,6 +112,23 @@ class RecordList : public RecordFile {
   const std::string path_;
 };
 
+struct Format {
+  const char* ending;
+  std::unique_ptr<RecordFile> (*open)(const std::filesystem::path&);
+};
+#define LIST(ending, function) {ending, function},
+constexpr Format kFormats[] = {TRIREME_RECORD_FORMATS(LIST)};
+#undef LIST
+
+const Format* FormatOf(const std::filesystem::path& path) {
+  const std::string ending = path.extension().string();
+  const auto found =
+      std::ranges::find_if(kFormats, [&](const Format& format) { return ending == format.ending; });
+  return found == std::end(kFormats) ? nullptr : &*found;
+}
+
+}  // namespace
+
 // A list of objects, or objects line by line under the same ending.
 std::unique_ptr<RecordFile> OpenJson(const std::filesystem::path& path) {
   const std::string text = ReadTextFile(path.string());
@@ -108,39 +142,28 @@ std::unique_ptr<RecordFile> OpenCsv(const std::filesystem::path& path) {
   return std::make_unique<RecordList>(ReadCsv(path.string(), separator), path.string());
 }
 
-template <typename File>
-std::unique_ptr<RecordFile> Open(const std::filesystem::path& path) {
-  return std::make_unique<File>(path);
+std::unique_ptr<RecordFile> OpenJsonLines(const std::filesystem::path& path) {
+  return std::make_unique<JsonLines>(path);
 }
 
-struct Kind {
-  const char* ending;
-  std::unique_ptr<RecordFile> (*open)(const std::filesystem::path&);
-};
-// A new kind of file is one line here.
-constexpr std::array<Kind, 6> kKinds = {{{".jsonl", Open<JsonLines>},
-                                         {".ndjson", Open<JsonLines>},
-                                         {".json", OpenJson},
-                                         {".csv", OpenCsv},
-                                         {".tsv", OpenCsv},
-                                         {".txt", Open<TextLines>}}};
-
-const Kind* KindOf(const std::filesystem::path& path) {
-  const std::string ending = path.extension().string();
-  const auto found = std::ranges::find_if(kKinds, [&](const Kind& kind) { return ending == kind.ending; });
-  return found == kKinds.end() ? nullptr : &*found;
+std::unique_ptr<RecordFile> OpenTextLines(const std::filesystem::path& path) {
+  return std::make_unique<TextLines>(path);
 }
 
-}  // namespace
+std::string RecordEndings() {
+  std::vector<std::string> endings;
+  for (const Format& format : kFormats) endings.emplace_back(format.ending);
+  return Join(endings);
+}
 
-bool HoldsRecords(const std::filesystem::path& path) { return KindOf(path) != nullptr; }
+bool HoldsRecords(const std::filesystem::path& path) { return FormatOf(path) != nullptr; }
 
 std::unique_ptr<RecordFile> OpenRecords(const std::filesystem::path& path) {
-  const Kind* kind = KindOf(path);
-  if (kind != nullptr) return kind->open(path);
+  const Format* format = FormatOf(path);
+  if (format != nullptr) return format->open(path);
   const bool columns = path.extension() == ".parquet" || path.extension() == ".arrow";
   throw InputError(path.string(), ": files ending in '", path.extension().string(), "' are not read; wanted ",
-                   ".jsonl, .json, .csv, .tsv, .txt or a Megatron .bin with its .idx",
+                   RecordEndings(), " or a Megatron .bin with its .idx",
                    columns ? "; datasets.load_dataset(…).to_json(\"a.jsonl\") writes one" : "");
 }
 

@@ -25,6 +25,9 @@ class RecordFile {
 // By the ending of its name; refuses others.
 std::unique_ptr<RecordFile> OpenRecords(const std::filesystem::path& path);
 
+// Of the files it takes: ".jsonl, .json, …".
+std::string RecordEndings();
+
 // Whether OpenRecords would take it, by its name.
 bool HoldsRecords(const std::filesystem::path& path);
 

@@ -44,7 +44,9 @@ TEST(ConfigHelpTest, ExplainsEveryKeyAndValue) {
 }
 
 TEST(ConfigHelpTest, ShowsTypeRangeAndDefault) {
+  OfferNames("parallel.schedule", {"1f1b", "interleaved", "zero_bubble", "dualpipev"});
   const std::string help = ConfigHelp();
+  OfferNames("parallel.schedule", {});
   EXPECT_NE(help.find("  parallel.tensor  (an integer of 1 or more; default 1)\n"
                       "      Ranks that share each layer's matrices.\n"),
             std::string::npos);

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/config/load.h"
+#include "core/config/names.h"
 
 namespace trireme {
 namespace {
@@ -340,12 +341,25 @@ void PrintTo(const ErrorCase& test, std::ostream* out) { *out << test.yaml; }
 
 class LoadErrorTest : public testing::TestWithParam<ErrorCase> {};
 
-TEST_P(LoadErrorTest, SaysExactly) { EXPECT_EQ(ErrorOf(GetParam()), GetParam().wanted); }
+TEST_P(LoadErrorTest, SaysExactly) {
+  OfferNames("parallel.schedule", {"1f1b", "interleaved", "zero_bubble", "dualpipev"});
+  EXPECT_EQ(ErrorOf(GetParam()), GetParam().wanted);
+  OfferNames("parallel.schedule", {});
+}
 
 INSTANTIATE_TEST_SUITE_P(File, LoadErrorTest, testing::ValuesIn(kFileCases),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Set, LoadErrorTest, testing::ValuesIn(kSetCases),
                          [](const auto& info) { return info.param.name; });
+
+TEST(LoadNamesTest, OtherNamesThanTheListOffersAreRefused) {
+  OfferNames("model.path", {"first", "second"});
+  EXPECT_EQ(ErrorOf({"", "model:\n  path: third\n", {}, ""}),
+            "run.yaml:2: model.path: wanted one of first, second, found 'third'");
+  EXPECT_EQ(ErrorOf({"", "model: {path: second}\n", {}, ""}), "no error");
+  OfferNames("model.path", {});
+  EXPECT_EQ(ErrorOf({"", "model: {path: third}\n", {}, ""}), "no error");
+}
 
 TEST(LoadFileErrorTest, MissingFile) {
   try {

@@ -35,7 +35,7 @@ TEST(LoadTest, ValuesOfEachKind) {
   EXPECT_EQ(config.data().train(1), "b c.jsonl");
   EXPECT_EQ(config.data().train(2), "7");
   EXPECT_FALSE(config.data().packing());
-  EXPECT_EQ(config.parallel().schedule(), SCHEDULE_1F1B);
+  EXPECT_EQ(config.parallel().schedule(), "1f1b");
   EXPECT_EQ(config.parallel().tensor(), 4);
   EXPECT_EQ(config.optimizer().lr(), 3e-4);
   EXPECT_EQ(config.optimizer().clip(), 0.5);

@@ -140,7 +140,8 @@ TEST_F(Samples, SaysWhereAFileIsBroken) {
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("b.csv", "x,y\n1,\"2\n")); }),
             "b.csv:2: a quoted field is not closed");
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.parquet", "PAR1")); }),
-            "a.parquet: files ending in '.parquet' are not read; wanted .jsonl, .json, .csv, .tsv, .txt or a "
+            "a.parquet: files ending in '.parquet' are not read; wanted .jsonl, .ndjson, .json, .csv, .tsv, "
+            ".txt or a "
             "Megatron .bin with its "
             ".idx; datasets.load_dataset(…).to_json(\"a.jsonl\") writes one");
 }
