@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -74,8 +75,13 @@ void ShowWhole(const checkpoint::Tensor& tensor, const std::string& name,
 
 // "/weights/NAME" and "/optimizer/STATE/NAME". Where the weights are fp32 they are the masters, too.
 void WriteIndex(const std::filesystem::path& file, const checkpoint::Manifest& manifest) {
-  std::map<std::string, const checkpoint::Tensor*> by_key;
-  for (const checkpoint::Tensor& tensor : manifest.tensors()) by_key[tensor.key()] = &tensor;
+  std::set<std::string> trained, with_master;  // names that have any state, names that have a master
+  for (const checkpoint::Tensor& tensor : manifest.tensors()) {
+    const std::string& key = tensor.key();
+    const std::string name = key.substr(key.find('/') + 1);
+    if (!key.starts_with("weights/")) trained.insert(name);
+    if (key.starts_with("master/")) with_master.insert(name);
+  }
   Hdf5File index(file);
   index.WriteAttribute("writer", manifest.writer());
   for (const checkpoint::Tensor& tensor : manifest.tensors()) {
@@ -83,7 +89,7 @@ void WriteIndex(const std::filesystem::path& file, const checkpoint::Manifest& m
     const bool is_weight = key.starts_with("weights/");
     ShowWhole(tensor, (is_weight ? "/" : "/optimizer/") + key, manifest, index);
     const std::string name = key.substr(key.find('/') + 1);
-    if (is_weight && by_key.contains("exp_avg/" + name) && !by_key.contains("master/" + name)) {
+    if (is_weight && trained.contains(name) && !with_master.contains(name)) {
       ShowWhole(tensor, "/optimizer/master/" + name, manifest, index);
     }
   }

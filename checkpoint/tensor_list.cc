@@ -2,28 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iomanip>
 #include <sstream>
-#include <system_error>
 
 #include "checkpoint/crc32c.h"
 #include "checkpoint/elements.h"
-#include "checkpoint/manifest.h"
 #include "core/base/error.h"
 
 namespace trireme {
 namespace {
-
-constexpr char kAdapter[] = "adapter_model.safetensors";
-constexpr std::string_view kWeights = "weights/";
-
-std::string KeyOf(const std::string& name) {
-  for (const char* state : {"master/", "exp_avg/", "exp_avg_sq/"}) {
-    if (name.starts_with(state)) return name;
-  }
-  return std::string(kWeights) + name;
-}
 
 std::vector<float> AsFloat(const ListedTensor& tensor, std::span<const std::byte> bytes) {
   std::vector<float> wide(static_cast<size_t>(Elements(tensor.shape)));
@@ -33,27 +20,7 @@ std::vector<float> AsFloat(const ListedTensor& tensor, std::span<const std::byte
 
 }  // namespace
 
-TensorList::TensorList(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (IsCheckpoint(path)) {
-    store_ = std::make_unique<StoreReader>(path);
-    for (const checkpoint::Tensor& tensor : store_->manifest().tensors()) {
-      const std::string& key = tensor.key();
-      tensors_.push_back({key.starts_with(kWeights) ? key.substr(kWeights.size()) : key,
-                          DTypeFromName(tensor.dtype()), ShapeOf(tensor), tensor.pieces_size()});
-    }
-  } else if (std::filesystem::is_regular_file(path, ignored) ||
-             std::filesystem::exists(path / kAdapter, ignored)) {
-    file_ = std::make_unique<SafetensorsFile>(std::filesystem::is_directory(path, ignored) ? path / kAdapter
-                                                                                           : path);
-    for (const auto& [name, view] : file_->tensors()) tensors_.push_back({name, view.dtype, view.shape});
-  } else {
-    directory_ = std::make_unique<HfDirectory>(path);
-    for (const std::string& name : directory_->Names()) {
-      const TensorView view = directory_->Describe(name);
-      tensors_.push_back({name, view.dtype, view.shape});
-    }
-  }
+TensorList::TensorList(const std::filesystem::path& path) : file_(OpenTensorFile(path)), tensors_(file_->List()) {
   for (size_t i = 0; i < tensors_.size(); ++i) by_name_.emplace(tensors_[i].name, i);
 }
 
@@ -62,13 +29,7 @@ const ListedTensor* TensorList::Find(const std::string& name) const {
   return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
-std::span<const std::byte> TensorList::Read(const ListedTensor& tensor) {
-  if (file_) return file_->tensors().at(tensor.name).bytes;
-  if (directory_) return directory_->Find(tensor.name).bytes;
-  memory_.resize(static_cast<size_t>(tensor.bytes()));
-  store_->ReadWhole(store_->Find(KeyOf(tensor.name)), memory_.data());
-  return memory_;
-}
+std::span<const std::byte> TensorList::Read(const ListedTensor& tensor) { return file_->Read(tensor); }
 
 uint32_t TensorList::Digest(const ListedTensor& tensor) {
   const std::span<const std::byte> bytes = Read(tensor);

@@ -101,12 +101,11 @@ void RefuseUnknownModules(const HfDirectory& adapter, const LayerGraph& graph) {
   }
 }
 
-void RefuseUnknownKeys(const StoreReader& reader, const std::set<std::string>& weights,
-                       const std::set<std::string>& trained) {
+void RefuseUnknownKeys(const StoreReader& reader, const KnownKeys& keys) {
   std::set<std::string> known;
-  for (const std::string& name : weights) known.insert("weights/" + name);
-  for (const char* state : {"master/", "exp_avg/", "exp_avg_sq/"}) {
-    for (const std::string& name : trained) known.insert(state + name);
+  for (const std::string& name : keys.weights) known.insert("weights/" + name);
+  for (const std::string& state : keys.states) {
+    for (const std::string& name : keys.trained) known.insert(state + "/" + name);
   }
   for (const checkpoint::Tensor& tensor : reader.manifest().tensors()) {
     if (known.contains(tensor.key())) continue;

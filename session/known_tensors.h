@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "checkpoint/hf_directory.h"
 #include "parallel/graph/graph.h"
@@ -20,9 +21,13 @@ void RefuseMissingTensors(const HfDirectory& directory, const LayerGraph& graph)
 // Of an adapter's checkpoint: refuses pairs and weights of modules that the graph does not have.
 void RefuseUnknownModules(const HfDirectory& adapter, const LayerGraph& graph);
 
-// A run's checkpoint has "weights/NAME" for each of `weights`, and the optimizer's states for each of `trained`;
-// any other key is refused, with the nearest.
-void RefuseUnknownKeys(const StoreReader& reader, const std::set<std::string>& weights,
-                       const std::set<std::string>& trained);
+// What a run's checkpoint holds.
+struct KnownKeys {
+  std::set<std::string> weights;    // "weights/NAME" of each
+  std::set<std::string> trained;    // "STATE/NAME" of each and each of `states`
+  std::vector<std::string> states;  // the optimizer's, with the master
+};
+// Any other key is refused, with the nearest.
+void RefuseUnknownKeys(const StoreReader& reader, const KnownKeys& keys);
 
 }  // namespace trireme

@@ -25,7 +25,7 @@ void CheckFirstValues(const Config& config, const LayerGraph& graph, const RunSt
                       const checkpoint::DataPosition& data) {
   if (!start.checkpoint) return;
   const StoreReader reader(*start.checkpoint);
-  CheckResumable(reader, graph);
+  CheckResumable(reader, graph, config.optimizer().name());
   CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint, config);
 }
 

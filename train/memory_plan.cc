@@ -6,8 +6,9 @@
 #include <numeric>
 
 #include "parallel/graph/parameters.h"
-#include "train/activations.h"
+#include "parallel/sharding/optimizers.h"
 #include "session/run_plan.h"
+#include "train/activations.h"
 
 namespace trireme {
 namespace {
@@ -103,7 +104,8 @@ class Planner {
     if (!trained) return;
     // A reduction cannot write into what it reads: the share's sum has memory of its own.
     memory.gradients += kFp32Bytes * (zero == 0 ? all : share + (zero == 1 ? all : passing));
-    const int64_t masters = separate_masters ? kFp32Bytes * share : 0, moments = 2 * kFp32Bytes * share;
+    const int64_t states = static_cast<int64_t>(OptimizerStates(in_.config.optimizer().name()).size());
+    const int64_t masters = separate_masters ? kFp32Bytes * share : 0, moments = states * kFp32Bytes * share;
     memory.masters += offload ? 0 : masters;
     memory.moments += offload ? 0 : moments;
     memory.host += offload ? masters + moments : 0;

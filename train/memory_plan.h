@@ -17,7 +17,7 @@ struct RankMemory {  // bytes
   int64_t values = 0;
   int64_t gradients = 0;      // fp32
   int64_t masters = 0;        // fp32 copies of the values, where those are narrower
-  int64_t moments = 0;        // the optimizer's two, fp32
+  int64_t moments = 0;        // the optimizer's states beside the masters, fp32
   int64_t activations = 0;    // of all micro batches that are alive at once
   int64_t logits = 0;         // the piece of them that is there at a time
   int64_t communicators = 0;  // HCCL's buffers

@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 
 #include <set>
-#include <string_view>
 
 #include "checkpoint/adapter_directory.h"
 #include "checkpoint/hf_directory.h"
@@ -12,6 +11,7 @@
 #include "core/plan/file_pieces.h"
 #include "core/tensor/dtype.h"
 #include "parallel/graph/parameters.h"
+#include "parallel/sharding/optimizers.h"
 #include "session/known_tensors.h"
 #include "session/load_weights.h"
 
@@ -72,10 +72,10 @@ void CheckSameTuning(const StoreReader& reader, const LayerGraph& graph) {
 
 // The optimizer's states are those of the parameters that are trained, and of no others.
 void CheckSameStates(const StoreReader& reader, const std::set<std::string>& trained) {
-  constexpr std::string_view kState = "exp_avg/";
   std::set<std::string> saved;
   for (const checkpoint::Tensor& tensor : reader.manifest().tensors()) {
-    if (tensor.key().starts_with(kState)) saved.insert(tensor.key().substr(kState.size()));
+    const std::string& key = tensor.key();
+    if (!key.starts_with("weights/")) saved.insert(key.substr(key.find('/') + 1));
   }
   const auto refuse = [&](const std::set<std::string>& some, const std::set<std::string>& others,
                           const char* says) {
@@ -91,7 +91,7 @@ void CheckSameStates(const StoreReader& reader, const std::set<std::string>& tra
 
 }  // namespace
 
-void CheckResumable(const StoreReader& reader, const LayerGraph& graph) {
+void CheckResumable(const StoreReader& reader, const LayerGraph& graph, const std::string& optimizer) {
   const checkpoint::Manifest& manifest = reader.manifest();
   if (!manifest.has_progress()) {
     throw InputError(
@@ -120,7 +120,9 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph) {
     }
   }
   CheckSameStates(reader, trained);
-  RefuseUnknownKeys(reader, weights, trained);
+  std::vector<std::string> states = OptimizerStates(optimizer);
+  states.push_back("master");
+  RefuseUnknownKeys(reader, {weights, trained, states});
 }
 
 void PrepareStates(const StoreReader& reader, Trainer& trainer, Job& job) {

@@ -9,8 +9,9 @@
 
 namespace trireme {
 
-// Refuses a checkpoint of another model, naming the first tensor that differs, and one that has weights only.
-void CheckResumable(const StoreReader& checkpoint, const LayerGraph& graph);
+// Refuses a checkpoint of another model, naming the first tensor that differs, one that has weights only, and one
+// with states that `optimizer` does not have.
+void CheckResumable(const StoreReader& checkpoint, const LayerGraph& graph, const std::string& optimizer);
 
 // Memory for what LoadStates reads, in a fresh trainer; values that are not trained are read here.
 void PrepareStates(const StoreReader& checkpoint, Trainer& trainer, Job& job);

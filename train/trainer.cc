@@ -16,9 +16,10 @@ namespace {
 
 constexpr char kStop[] = "stop";  // not a sum of the objective's: how many ranks were asked to
 
-AdamWOptions AdamWOf(const Config& config, const TensorDevice& tensors) {
+OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) {
   const OptimizerConfig& optimizer = config.optimizer();
-  return {.beta1 = optimizer.beta1(),
+  return {.name = optimizer.name(),
+          .beta1 = optimizer.beta1(),
           .beta2 = optimizer.beta2(),
           .eps = optimizer.eps(),
           .weight_decay = optimizer.weight_decay(),
@@ -41,7 +42,7 @@ Trainer::Trainer(Session& session, const std::string& objective)
                       .embedding = model().tied_embedding(),
                       .experts = HasExperts(session.graph()) ? &groups.Get("etp-ep") : nullptr,
                       .expert_tensor = session.plan().grids.expert.Size("etp")},
-      session.job(), AdamWOf(session.config(), session.tensors()));
+      session.job(), OptimizerOf(session.config(), session.tensors()));
 }
 
 // A seed for each update: others are dropped than before, and again in the same way where a run is repeated.

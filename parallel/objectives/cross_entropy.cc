@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <limits>
+#include <memory>
 
 #include "core/base/error.h"
 #include "ops/linear.h"
@@ -84,5 +85,7 @@ at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, cons
   if (!differentiate) return {};
   return at::zeros_like(part.hidden).index_copy_(0, trained.positions, gradient);
 }
+
+std::unique_ptr<Objective> MakeCrossEntropy() { return std::make_unique<CrossEntropy>(); }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "core/base/error.h"
 #include "ops/linear.h"
@@ -112,5 +113,7 @@ at::Tensor WeightedLogProbs::Weigh(const LabelLogProbs& log_probs) const {
   log_probs.pass.output->Add("loss", (weights * log_probs.values).sum());
   return weights;
 }
+
+std::unique_ptr<Objective> MakeWeightedLogProbs() { return std::make_unique<WeightedLogProbs>(); }
 
 }  // namespace trireme

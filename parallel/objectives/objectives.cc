@@ -1,41 +1,32 @@
+// The list of objectives. A new one is a file with its function and a line here: name, and the function that makes it.
 #include "parallel/objectives/objectives.h"
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
-#include "parallel/objectives/cross_entropy.h"
-#include "parallel/objectives/log_probs.h"
+
+// clang-format off
+#define TRIREME_OBJECTIVES(OBJECTIVE)             \
+  OBJECTIVE("cross_entropy", MakeCrossEntropy)    \
+  OBJECTIVE("log_probs", MakeWeightedLogProbs)
+// clang-format on
 
 namespace trireme {
-namespace {
 
-struct Entry {
-  const char* name;
-  std::unique_ptr<Objective> (*make)();
-};
-
-template <typename T>
-std::unique_ptr<Objective> Make() {
-  return std::make_unique<T>();
-}
-
-// A new objective is a file here and a line in this list.
-constexpr Entry kObjectives[] = {
-    {"cross_entropy", &Make<CrossEntropy>},
-    {"log_probs", &Make<WeightedLogProbs>},
-};
-
-}  // namespace
+#define DECLARE(name, make) std::unique_ptr<Objective> make();
+TRIREME_OBJECTIVES(DECLARE)
+#undef DECLARE
 
 std::vector<std::string> ObjectiveNames() {
-  std::vector<std::string> names;
-  for (const Entry& entry : kObjectives) names.push_back(entry.name);
-  return names;
+#define NAME(name, make) name,
+  return {TRIREME_OBJECTIVES(NAME)};
+#undef NAME
 }
 
 std::unique_ptr<Objective> MakeObjective(const std::string& name) {
-  for (const Entry& entry : kObjectives) {
-    if (name == entry.name) return entry.make();
-  }
+#define MAKE(listed, make) \
+  if (name == listed) return make();
+  TRIREME_OBJECTIVES(MAKE)
+#undef MAKE
   throw InputError("there is no objective '", name, "'; wanted ", Join(ObjectiveNames()));
 }
 

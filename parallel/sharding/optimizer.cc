@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "parallel/sharding/optimizers.h"
 
 namespace trireme {
 namespace {
@@ -17,10 +18,12 @@ constexpr char kTiedLayer[] = "embedding";
 }  // namespace
 
 ShardedOptimizer::ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups groups, Job& job,
-                                   AdamWOptions options)
+                                   OptimizerOptions options)
     : groups_(groups),
       job_(job),
       options_(options),
+      state_names_(OptimizerStates(options.name)),
+      update_(UpdateRuleOf(options.name)),
       tensor_sums_(TrainedOnly(buckets),
                    {.name = "tp", .size = groups.tensor.size(), .group = groups.tensor}),
       expert_sums_(TrainedOnly(buckets),
@@ -31,7 +34,7 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups
       norm_(Counted(TrainedOnly(buckets))) {
   for (Bucket* bucket : TrainedOnly(buckets)) {
     if (options_.offload) bucket->KeepMasterOnHost();
-    trained_.push_back({.bucket = bucket, .runs = DecayRuns(*bucket), .exp_avg = {}, .exp_avg_sq = {}});
+    trained_.push_back({.bucket = bucket, .runs = DecayRuns(*bucket), .states = {}});
   }
 }
 
@@ -98,18 +101,18 @@ std::string ShardedOptimizer::FindCulprit() {
   return "all gradients are finite, but too large for a norm in fp32";
 }
 
-void ShardedOptimizer::MakeMoments() {
+void ShardedOptimizer::MakeStates() {
   for (Trained& trained : trained_) {
-    if (trained.exp_avg.defined()) continue;
     const at::Tensor master = trained.bucket->share_master();
-    trained.exp_avg = at::zeros({master.numel()}, master.options());
-    trained.exp_avg_sq = at::zeros({master.numel()}, master.options());
+    while (trained.states.size() < state_names_.size()) {
+      trained.states.push_back(at::zeros({master.numel()}, master.options()));
+    }
   }
 }
 
 void ShardedOptimizer::Update(double learning_rate) {
   TRIREME_CHECK(finished_ && report_.finite) << "an update without finished, finite gradients";
-  MakeMoments();
+  MakeStates();
   ++step_;
   const double scale = options_.clip > 0 ? std::min(1.0, options_.clip / (report_.norm + 1e-6)) : 1.0;
   for (Trained& trained : trained_) {
@@ -124,7 +127,7 @@ void ShardedOptimizer::Update(double learning_rate) {
   ClearGradients();
 }
 
-void ShardedOptimizer::Step(Trained& trained, const AdamWNumbers& numbers) {
+void ShardedOptimizer::Step(Trained& trained, const UpdateNumbers& numbers) {
   Bucket& bucket = *trained.bucket;
   const at::Tensor master = bucket.share_master();
   const at::Tensor gradient = bucket.share_gradient().to(master.device());
@@ -133,14 +136,15 @@ void ShardedOptimizer::Step(Trained& trained, const AdamWNumbers& numbers) {
     const auto elements = [&](const at::Tensor& share) {
       return share.defined() ? share.narrow(0, run.elements.begin, run.elements.size()) : at::Tensor();
     };
-    AdamWNumbers of_run = numbers;
+    UpdateNumbers of_run = numbers;
     if (!run.decayed) of_run.weight_decay = 0;
-    AdamW({.master = elements(master),
-           .exp_avg = elements(trained.exp_avg),
-           .exp_avg_sq = elements(trained.exp_avg_sq),
-           .gradient = elements(gradient),
-           .parameter = elements(values)},
-          of_run);
+    std::vector<at::Tensor> states;
+    for (const at::Tensor& state : trained.states) states.push_back(elements(state));
+    update_({.master = elements(master),
+             .states = std::move(states),
+             .gradient = elements(gradient),
+             .parameter = elements(values)},
+            of_run);
   }
   bucket.EndValues();
 }
@@ -172,13 +176,14 @@ float* ShardedOptimizer::OnHost(const at::Tensor& share) {
 }
 
 std::vector<ShareState> ShardedOptimizer::ShareStates() {
-  MakeMoments();
+  MakeStates();
   std::vector<ShareState> states;
   for (const Trained& trained : trained_) {
     const bool is_copy = IsTiedCopy(*trained.bucket);
     states.push_back({trained.bucket, "master", trained.bucket->share_master(), is_copy});
-    states.push_back({trained.bucket, "exp_avg", trained.exp_avg, is_copy});
-    states.push_back({trained.bucket, "exp_avg_sq", trained.exp_avg_sq, is_copy});
+    for (size_t i = 0; i < state_names_.size(); ++i) {
+      states.push_back({trained.bucket, state_names_[i], trained.states[i], is_copy});
+    }
   }
   return states;
 }

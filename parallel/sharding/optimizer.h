@@ -1,5 +1,5 @@
 // ShardedOptimizer: from the gradients of the buckets to their new values. Sums what tensor-parallel ranks
-// and tied copies have parts of, measures and clips, and runs AdamW on this rank's share in fp32. Which rate,
+// and tied copies have parts of, measures and clips, and runs an update rule on this rank's share in fp32. Which rate,
 // and what happens to a step that is not finite, is the training loop's business.
 #pragma once
 
@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "core/comm/job.h"
-#include "ops/adamw.h"
 #include "parallel/sharding/bucket.h"
 #include "parallel/sharding/gradient_norm.h"
 #include "parallel/sharding/tensor_sums.h"
+#include "parallel/sharding/update_rule.h"
 
 namespace trireme {
 
@@ -33,7 +33,8 @@ struct OptimizerGroups {
   int expert_tensor = 1;
 };
 
-struct AdamWOptions {
+struct OptimizerOptions {
+  std::string name = "adamw";    // of the list in optimizer_names.h
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
@@ -46,7 +47,7 @@ struct AdamWOptions {
 // A state of one bucket as it lies on this rank.
 struct ShareState {
   Bucket* bucket;
-  std::string state;  // "master", "exp_avg", "exp_avg_sq"
+  std::string state;  // "master", or one of OptimizerStates
   at::Tensor share;   // fp32 [share]
   bool is_copy;       // of a tied embedding: another stage's is the one that counts
 };
@@ -55,7 +56,7 @@ class ShardedOptimizer {
  public:
   // Buckets in the order of the forward pass; those that are not trained are passed over. The bucket of layer
   // "embedding" is the tied one. All arguments outlive the optimizer.
-  ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups groups, Job& job, AdamWOptions options);
+  ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups groups, Job& job, OptimizerOptions options);
 
   // Collective over the world, once a step: waits for all reductions, makes the sums, measures.
   GradientReport FinishGradients();
@@ -69,8 +70,8 @@ class ShardedOptimizer {
   // Every state of every trained bucket; whoever writes into them calls StatesLoaded afterwards.
   std::vector<ShareState> ShareStates();
   bool IsTiedCopy(const Bucket& bucket) const;  // the last stage's
-  // Of every trained parameter what this rank's share holds: "master/NAME", "exp_avg/NAME",
-  // "exp_avg_sq/NAME", in host memory: where the states are a device's, in copies that live until
+  // Of every trained parameter what this rank's share holds: "master/NAME" and "STATE/NAME" of each
+  // optimizer state, in host memory: where the states are a device's, in copies that live until
   // ForgetCopies or the next call. Whoever writes into them calls StatesLoaded afterwards.
   std::vector<Shard> States();
   void StatesLoaded(int64_t step);
@@ -86,16 +87,15 @@ class ShardedOptimizer {
   struct Trained {
     Bucket* bucket;
     std::vector<DecayRun> runs;
-    at::Tensor exp_avg;     // fp32 [share]
-    at::Tensor exp_avg_sq;  // fp32 [share]
+    std::vector<at::Tensor> states;  // by state_names_, fp32 [share] each; empty before the first update
   };
 
   static std::vector<Bucket*> TrainedOnly(const std::vector<Bucket*>& buckets);
   static std::vector<DecayRun> DecayRuns(const Bucket& bucket);
   std::vector<Bucket*> Counted(const std::vector<Bucket*>& buckets) const;
   bool IsTied(const Bucket& bucket) const;
-  void MakeMoments();
-  void Step(Trained& trained, const AdamWNumbers& numbers);
+  void MakeStates();
+  void Step(Trained& trained, const UpdateNumbers& numbers);
   void ClearGradients();
   std::string FindCulprit();
   void AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
@@ -104,7 +104,9 @@ class ShardedOptimizer {
 
   OptimizerGroups groups_;
   Job& job_;
-  AdamWOptions options_;
+  OptimizerOptions options_;
+  const std::vector<std::string> state_names_;
+  const UpdateRule update_;
   std::vector<Trained> trained_;
   TensorSums tensor_sums_, expert_sums_;
   GradientNorm norm_;

@@ -88,6 +88,10 @@ void EventFile::Write(const LoggedStep& step) {
   Append(std::move(event));
 }
 
+std::unique_ptr<Reporter> OpenEventFile(const ReportOptions& options) {
+  return std::make_unique<EventFile>(options.output / "events", options.first_step);
+}
+
 void EventFile::Append(events::Event event) {
   event.set_wall_time(static_cast<double>(MicrosecondsNow()) / 1e6);
   file_.Append(Record(event.SerializeAsString()));

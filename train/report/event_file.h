@@ -6,16 +6,16 @@
 
 #include "train/report/appended_file.h"
 #include "train/report/events.pb.h"
-#include "train/report/logged_step.h"
+#include "train/report/reporter.h"
 
 namespace trireme {
 
-class EventFile {
+class EventFile : public Reporter {
  public:
   // A new file in `directory`, which is made where it is missing. Of earlier files only the steps before
   // `first_step` count from now on.
   EventFile(const std::filesystem::path& directory, int64_t first_step);
-  void Write(const LoggedStep& step);
+  void Write(const LoggedStep& step) override;
 
  private:
   void Append(events::Event event);

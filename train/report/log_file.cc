@@ -48,6 +48,10 @@ void LogFile::Write(const LoggedStep& step) {
   file_.Append(JsonLine(line) + "\n");
 }
 
+std::unique_ptr<Reporter> OpenLogFile(const ReportOptions& options) {
+  return std::make_unique<LogFile>(options.output, options.go_on);
+}
+
 LogCurves ReadCurves(const std::filesystem::path& log) {
   LogCurves curves;
   std::ifstream lines(log);

@@ -5,17 +5,17 @@
 #include <vector>
 
 #include "train/report/appended_file.h"
-#include "train/report/logged_step.h"
+#include "train/report/reporter.h"
 
 namespace trireme {
 
-class LogFile {
+class LogFile : public Reporter {
  public:
   // DIRECTORY/log.jsonl: a new file, or one that is gone on with.
   LogFile(const std::filesystem::path& directory, bool go_on);
-  void Write(const LoggedStep& step);
+  void Write(const LoggedStep& step) override;
   // Throws where the log is no longer where it was.
-  void CheckIsThere() const { file_.CheckIsThere(); }
+  void Finish() override { file_.CheckIsThere(); }
 
  private:
   AppendedFile file_;

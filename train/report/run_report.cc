@@ -9,27 +9,22 @@
 namespace trireme {
 
 RunReport::RunReport(const ReportOptions& options)
-    : output_(options.output),
-      log_(options.output, options.go_on),
-      events_(options.output / "events", options.first_step),
-      screen_(std::cout, options.screen) {}
+    : output_(options.output), reporters_(OpenReporters(options)) {}
 
 void RunReport::Step(const LoggedStep& step, bool logged) {
   logged = logged || step.evaluation.has_value();
   mean_.Add(step);
-  if (!logged) return screen_.Show(step, logged);
   LoggedStep line = step;
-  mean_.Take(line);
-  log_.Write(line);
-  events_.Write(line);
-  screen_.Show(line, logged);
+  if (logged) mean_.Take(line);
+  for (const std::unique_ptr<Reporter>& reporter : reporters_) {
+    logged ? reporter->Write(line) : reporter->Pass(line);
+  }
 }
 
 void RunReport::Finish(const Config& config, const RunEnd& end) {
-  log_.CheckIsThere();  // before anything says that the run is done
+  for (const std::unique_ptr<Reporter>& reporter : reporters_) reporter->Finish();
   const LogCurves curves = ReadCurves(output_ / "log.jsonl");
   WriteWholeFile(output_ / "loss.svg", DrawLossChart(curves));
-  screen_.Finish();
   std::cout << EndSummary(config, end, curves, ShellWord(ProgramPath())) << std::flush;
 }
 

@@ -1,25 +1,16 @@
-// RunReport: all that a run says of its steps, in one place: log.jsonl, events/ for TensorBoard, the
-// screen, loss.svg and the words at the end. On rank 0 only.
+// RunReport: all that a run tells of its steps, in one place: every reporter of the list, loss.svg and the summary at
+// the end. On rank 0 only.
 #pragma once
 
 #include <filesystem>
 
 #include "core/config.pb.h"
-#include "train/report/event_file.h"
-#include "train/report/log_file.h"
 #include "train/report/logged_step.h"
 #include "train/report/mean_loss.h"
-#include "train/report/screen.h"
+#include "train/report/reporter.h"
 #include "train/report/summary.h"
 
 namespace trireme {
-
-struct ReportOptions {
-  std::filesystem::path output;  // of the run
-  bool go_on = false;            // with the log that is there
-  int64_t first_step = 1;        // of this start
-  ScreenOptions screen = {};
-};
 
 class RunReport {
  public:
@@ -32,9 +23,7 @@ class RunReport {
 
  private:
   const std::filesystem::path output_;
-  LogFile log_;
-  EventFile events_;
-  Screen screen_;
+  std::vector<std::unique_ptr<Reporter>> reporters_;
   MeanLoss mean_;  // since the last line
 };
 

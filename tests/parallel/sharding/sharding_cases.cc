@@ -187,7 +187,7 @@ PlainModel::PlainModel(const Grids& grids, const CaseOptions& options, double le
       }
     }
   }
-  const AdamWOptions& adamw = options.adamw;
+  const OptimizerOptions& adamw = options.adamw;
   adamw_ = std::make_unique<PlainAdamW>(
       values, PlainOptions{learning_rate, adamw.beta1, adamw.beta2, adamw.eps, adamw.weight_decay});
 }

@@ -30,11 +30,11 @@ TEST(AppendedFile, NoticesThatItsFileIsGone) {
     fs::create_directories(output);
     LogFile file(output, /*go_on=*/true);
     file.Write({.step = 1});
-    file.CheckIsThere();
+    file.Finish();
     take();
     const std::string said = ErrorOf([&] { file.Write({.step = 2}); });
     EXPECT_EQ(said.find(gone), 0u) << said;
-    EXPECT_EQ(ErrorOf([&] { file.CheckIsThere(); }), said);
+    EXPECT_EQ(ErrorOf([&] { file.Finish(); }), said);
     fs::remove_all(output);
   };
   taken([&] { fs::remove(log); });

@@ -1,0 +1,22 @@
+// The optimizer adamw, with the arithmetic of torch.optim.AdamW: the fused operator on every run of elements.
+#include "ops/adamw.h"
+#include "parallel/sharding/update_rule.h"
+
+namespace trireme {
+
+void UpdateAdamW(const UpdateTensors& tensors, const UpdateNumbers& numbers) {
+  AdamW({.master = tensors.master,
+         .exp_avg = tensors.states[0],
+         .exp_avg_sq = tensors.states[1],
+         .gradient = tensors.gradient,
+         .parameter = tensors.parameter},
+        {.lr = numbers.lr,
+         .beta1 = numbers.beta1,
+         .beta2 = numbers.beta2,
+         .eps = numbers.eps,
+         .weight_decay = numbers.weight_decay,
+         .step = numbers.step,
+         .gradient_scale = numbers.gradient_scale});
+}
+
+}  // namespace trireme

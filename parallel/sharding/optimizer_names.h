@@ -1,0 +1,8 @@
+// The list of optimizers: name, the function that updates, what help says of it, and the states it has beside the
+// master, by the names that checkpoints give them. A new optimizer is a file with its function and a line here.
+#pragma once
+
+// clang-format off
+#define TRIREME_OPTIMIZERS(OPTIMIZER)                                                                           \
+  OPTIMIZER("adamw", UpdateAdamW, "Adam with decoupled weight decay", "exp_avg", "exp_avg_sq")
+// clang-format on

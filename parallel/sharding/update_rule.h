@@ -1,0 +1,35 @@
+// UpdateRule: how an optimizer turns the gradient of a run of elements into new values. Which elements decay, what the
+// learning rate is and how gradients are clipped, the caller decides.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct UpdateNumbers {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+  int64_t step = 1;           // from 1
+  double gradient_scale = 1;  // of the gradient as it is read: clipping, averaging
+};
+
+// All contiguous and of one size; fp32 except the parameter.
+struct UpdateTensors {
+  at::Tensor master;
+  std::vector<at::Tensor> states;  // in the order of OptimizerStates; zero before the first update
+  at::Tensor gradient;             // read only
+  at::Tensor parameter;            // receives the new master values in its own type; undefined: there is none
+};
+
+using UpdateRule = void (*)(const UpdateTensors& tensors, const UpdateNumbers& numbers);
+
+// Of an optimizer of the list; refuses another name.
+UpdateRule UpdateRuleOf(const std::string& optimizer);
+
+}  // namespace trireme
