@@ -215,7 +215,6 @@ void Generate(const Arguments& arguments, Job& job) {
   const Config config = GenerateConfig(arguments);
   RefuseUngeneratable(config);
   PlannedModel model = PlanModel(config, job.world());
-  DTypeOf(config.model());
   Request request = RequestOf(arguments, config, VocabularyOf(model.graph), job);
 
   Session session(config, std::move(model), job, {.trained = false});
