@@ -89,7 +89,7 @@ std::vector<at::Tensor> LogProbObjective::Run(const HeadStates& head, PassContex
     log_probs.narrow(0, chunk.begin, chunk.size()).copy_(statistics.picked - statistics.log_sum_exp);
     if (differentiate && known.defined()) gradients.Add(chunk, known, statistics.log_sum_exp);
   }
-  const LabelLogProbs found{log_probs, trained, head, pass};
+  const LabelLogProbs found{log_probs, trained, head, pass, known};
   GiveWanted(found);
   const at::Tensor weights = Weigh(found);
   if (!differentiate) return {{}};
@@ -109,9 +109,8 @@ at::Tensor WeightedLogProbs::KnownWeights(const TrainedTokens& tokens, const Pas
 }
 
 at::Tensor WeightedLogProbs::Weigh(const LabelLogProbs& log_probs) const {
-  const at::Tensor weights = KnownWeights(log_probs.tokens, log_probs.pass);
-  log_probs.pass.output->Add("loss", (weights * log_probs.values).sum());
-  return weights;
+  log_probs.pass.output->Add("loss", (log_probs.known * log_probs.values).sum());
+  return log_probs.known;
 }
 
 std::unique_ptr<Objective> MakeWeightedLogProbs() { return std::make_unique<WeightedLogProbs>(); }

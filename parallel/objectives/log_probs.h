@@ -15,6 +15,7 @@ struct LabelLogProbs {
   const TrainedTokens& tokens;  // [trained]
   const HeadStates& head;
   PassContext& pass;
+  const at::Tensor& known;      // what KnownWeights gave: [trained] fp32, or undefined
 
   // Their sums over each document, over all context ranks: [documents of the micro batch] fp32. Collective over
   // head.context.
