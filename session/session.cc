@@ -62,10 +62,14 @@ std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory) const
 
 void Session::TakeWeights() {
   const auto adapter = OpenAdapter(config_.tuning(), graph_);
+  TakeWeights(adapter.get());
+}
+
+void Session::TakeWeights(const TensorSource* adapter) {
   if (config_.model().init() == MODEL_INIT_RANDOM) {
-    return DrawWeights(static_cast<uint64_t>(config_.run().seed()), adapter.get());
+    return DrawWeights(static_cast<uint64_t>(config_.run().seed()), adapter);
   }
-  LoadWeights(config_.model().path(), adapter.get());
+  LoadWeights(config_.model().path(), adapter);
 }
 
 void Session::LoadWeights(const std::string& directory, const TensorSource* adapter) {

@@ -46,6 +46,8 @@ class Session {
   // Initial weights, once, before the first pass: those of config.model.path with the adapter that config.tuning names,
   // or with model.init random drawn from run.seed. Collective.
   void TakeWeights();
+  // The same with these files of an adapter; nullptr: none, its pairs are drawn.
+  void TakeWeights(const TensorSource* adapter);
   // The same from elsewhere: an empty directory draws them; without files of an adapter its pairs are drawn.
   void LoadWeights(const std::string& directory, const TensorSource* adapter = nullptr);
   void DrawWeights(uint64_t seed, const TensorSource* adapter = nullptr);

@@ -8,18 +8,6 @@
 #include "train/resume.h"
 
 namespace trireme {
-namespace {
-
-// Of the base model alone: what its adapter trains is read afterwards.
-void TakeBaseValues(const Config& config, Session& session) {
-  if (config.model().init() == MODEL_INIT_RANDOM) {
-    session.DrawWeights(static_cast<uint64_t>(config.run().seed()));
-  } else {
-    session.LoadWeights(config.model().path());
-  }
-}
-
-}  // namespace
 
 void CheckFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start,
                       const checkpoint::DataPosition& data) {
@@ -29,12 +17,11 @@ void CheckFirstValues(const Config& config, const LayerGraph& graph, const RunSt
   CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint, config);
 }
 
-void TakeFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start, Trainer& trainer,
-                     Job& job) {
+void TakeFirstValues(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job) {
   if (!start.checkpoint) return trainer.session().TakeWeights();
   StoreReader reader(*start.checkpoint);
   if (graph.adapter) {
-    TakeBaseValues(config, trainer.session());
+    trainer.session().TakeWeights(nullptr);  // of the base model alone: what its adapter trains is read next
   } else {
     PrepareStates(reader, trainer, job);
   }

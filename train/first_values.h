@@ -17,8 +17,7 @@ void CheckFirstValues(const Config& config, const LayerGraph& graph, const RunSt
                       const checkpoint::DataPosition& data);
 
 // After the check. Collective.
-void TakeFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start, Trainer& trainer,
-                     Job& job);
+void TakeFirstValues(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job);
 
 // Names what the model's files have for further tokens and the run does not use, in the log. An adapter
 // leaves its base whole.

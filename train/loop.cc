@@ -65,7 +65,7 @@ class Run {
         trace_(config_.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
         session_(config_, {graph_, inputs.plan}, job, {.trace = trace_.get()}),
         trainer_(session_) {
-    TakeFirstValues(config_, graph_, start_at_, trainer_, job);
+    TakeFirstValues(graph_, start_at_, trainer_, job);
     if (job.rank() == 0) SayWhatIsLeftOut(config_, graph_);
     saver_.emplace(trainer_, job,
                    RunSaverOptions{.output = directory_,
