@@ -18,6 +18,7 @@
 #include "core/config/load.h"
 #include "core/tensor/counted_memory.h"
 #include "parallel/objectives/log_probs.h"
+#include "parallel/tensor/collectives.h"
 #include "tests/core/comm/spmd.h"
 #include "train/generation/generator.h"
 #include "train/run_saver.h"
@@ -101,6 +102,14 @@ double ForwardLoss(Session& session, bool adapters) {
   return session.ReduceSums(batch.result(), objective.SumNames(0)).at("loss");
 }
 
+// What a head's rank makes of its hidden states by hand: the log-softmax over the whole vocabulary, at the labels.
+at::Tensor LogProbsOf(Session& session, const PassOutput& output, const at::Tensor& labels) {
+  const at::Tensor weight = session.model().weights().Find("head.logits.weight").value;  // [vocabulary / tp, hidden]
+  const at::Tensor logits = AllGatherRows(at::mm(weight, output.hidden.t()).contiguous(), session.groups().Get("tp"));
+  const at::Tensor all = at::log_softmax(logits.t(), 1), trained = labels.ne(kNotTrained);
+  return all.gather(1, (labels * trained).unsqueeze(1)).squeeze(1) * trained;
+}
+
 struct Outcome {
   std::vector<double> losses;
   std::vector<Tokens> tokens;              // after the last step
@@ -169,6 +178,29 @@ TEST(Session, SamplesBetweenStepsUnderZero3) { ExpectOneModelServesAll({"paralle
 TEST(Session, SamplesBetweenStepsWithVirtualStages) {
   ExpectOneModelServesAll({"parallel.pipeline=2", "parallel.schedule=interleaved", "parallel.virtual_stages=2",
                            "parallel.tensor=2", "parallel.sequence=false", "memory.recompute=selective"});
+}
+
+// The hidden states that a pass hands out are those that its log-probabilities are made of.
+TEST(Session, HiddenStatesGiveTheLogProbabilities) {
+  const Scratch scratch;
+  const auto session = Session::Open(
+      ConfigWith(scratch.model(), {"parallel.tensor=2", "parallel.pipeline=2", "tuning.kind=full"}), TestJob());
+  session->TakeWeights();
+  const WeightedLogProbs objective;
+  const PassWants wants{.log_probs = true, .hidden = true};
+  PassBatch batch(MakePassInputs(RowsOf(1), ShapeOf(*session)),
+                  {.objective = &objective, .differentiate = false, .totals = {.trained = 1}, .wants = wants});
+  session->RunForward(batch);
+  const bool has_head = session->Coordinate("pp") == 1;
+  for (int i = 0; i < batch.size(); ++i) {
+    const PassOutput& output = batch.result().outputs.at(static_cast<size_t>(i));
+    ASSERT_EQ(output.hidden.defined(), has_head);
+    if (!has_head) continue;
+    const at::Tensor& labels = batch.input(i).labels;
+    ASSERT_EQ(output.hidden.sizes(), (std::vector<int64_t>{labels.numel(), 32}));
+    EXPECT_LT(output.log_probs.min().item<double>(), 0);
+    EXPECT_TRUE(at::allclose(LogProbsOf(*session, output, labels), output.log_probs, 1e-5, 1e-6));
+  }
 }
 
 // With adapters off a LoRA run's model is its base model, whatever was trained; a second frozen model is another.
