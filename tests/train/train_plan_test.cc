@@ -81,6 +81,16 @@ class TrainPlanTest : public testing::Test {
 // A layer: 64 · (64 + 2 · 32 + 64) + 3 · 64 · 96 products, norms 2 · 64 + 2 · 16; the embedding 64 · 64; a
 // norm
 // 64. Forward of a token: 2 · 30720 + attention 2 · 64 · 32 = 65536; the head 8192; together 335872.
+TEST(CommOptions, EachKeyReachesItsOwn) {
+  const CommOptions options =
+      CommOptionsOf(ParseConfig("", "run.yaml", {"comm.connect_timeout_seconds=301", "comm.exec_timeout_seconds=402",
+                                                 "comm.hang_report_seconds=53", "run.deterministic=true"}));
+  EXPECT_EQ(options.connect_timeout_s, 301);
+  EXPECT_EQ(options.exec_timeout_s, 402);
+  EXPECT_EQ(options.hang_report_s, 53);
+  EXPECT_TRUE(options.deterministic);
+}
+
 TEST_F(TrainPlanTest, ShowsModelGroupsStagesScheduleAndLength) {
   ExpectShown(Text(4, {"parallel.pipeline=4"}),
               {"model: qwen3, 158560 parameters, 5 decoder layers", "embedding pp 1 2 2 x 64 [0,3]",

@@ -1,6 +1,7 @@
 // The set of a plan's communicators: members, order, sharing, groups of one, and sums within each group only.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,11 @@ std::vector<GroupSpec> SmallGroups() {
   std::vector<GroupSpec> specs = TrainingGroups({.experts = true, .tied_embedding = true, .buffer_mb = 4});
   for (GroupSpec& spec : specs) spec.buffer_mb = 4;
   return specs;
+}
+
+std::string Variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
 }
 
 float SumOver(Communicator& communicator, float mine) {
@@ -77,6 +83,25 @@ TEST(Groups, EachCommunicatorTakesTwiceItsBufferOfDeviceMemory) {
     EXPECT_EQ(before - TestDevice().memory().free_bytes, wanted);
   }
   EXPECT_EQ(TestDevice().memory().free_bytes, before);
+}
+
+// HCCL reads both when it makes its first communicator.
+TEST(Groups, EachTimeOutReachesItsVariableUnlessTheUserSetIt) {
+  const std::string connect = Variable("HCCL_CONNECT_TIMEOUT"), exec = Variable("HCCL_EXEC_TIMEOUT");
+  const GroupPlan plan(MakeGrids(TestJob().world(), {}), {{.name = "tp", .axes = {"tp"}, .buffer_mb = 4}});
+  const CommOptions options{.connect_timeout_s = 301, .exec_timeout_s = 402};
+  unsetenv("HCCL_CONNECT_TIMEOUT");
+  unsetenv("HCCL_EXEC_TIMEOUT");
+  { const CommunicatorSet groups(TestJob(), TestDevice(), plan, options); }
+  EXPECT_EQ(Variable("HCCL_CONNECT_TIMEOUT"), "301");
+  EXPECT_EQ(Variable("HCCL_EXEC_TIMEOUT"), "402");
+  setenv("HCCL_EXEC_TIMEOUT", "503", 1);
+  unsetenv("HCCL_CONNECT_TIMEOUT");
+  { const CommunicatorSet groups(TestJob(), TestDevice(), plan, options); }
+  EXPECT_EQ(Variable("HCCL_CONNECT_TIMEOUT"), "301");
+  EXPECT_EQ(Variable("HCCL_EXEC_TIMEOUT"), "503");
+  setenv("HCCL_CONNECT_TIMEOUT", connect.c_str(), 1);
+  setenv("HCCL_EXEC_TIMEOUT", exec.c_str(), 1);
 }
 
 TEST(Groups, OfOneAreIdentitiesWithoutHccl) {

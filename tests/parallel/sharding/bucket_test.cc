@@ -127,6 +127,29 @@ TEST_F(BucketTest, WholeGradientsGoWithTheirReductionFromZeroTwoOn) {
   }
 }
 
+// Nobody asks for the gradient of a parameter that no micro batch came by, such as an expert's without tokens: what an
+// earlier step left in its memory must not be reduced.
+TEST_F(BucketTest, WhatNoMicroBatchTouchedHasNoGradientOfTheStepBefore) {
+  for (int zero = 0; zero <= 3; ++zero) {
+    const std::unique_ptr<Bucket> bucket = Make({.zero = zero});
+    bucket->SealValues();
+    for (int step = 0; step < 3; ++step) {
+      bucket->PrepareGradients();
+      for (size_t i = 0; i < entries_.size(); ++i) {
+        if (step == 0 || i == static_cast<size_t>(step)) entries_[i].weight.gradient_sum().add_(1);
+      }
+      bucket->StartReduce();
+      bucket->AwaitGradients();
+      for (const FlatPart& part : bucket->parts()) {
+        const bool touched = step == 0 || part.parameter == static_cast<size_t>(step);
+        const at::Tensor found = bucket->share_gradient().narrow(0, part.offset, part.elements.size());
+        EXPECT_TRUE(found.eq(touched ? size() : 0).all().item<bool>()) << "zero " << zero << ", step " << step;
+      }
+      bucket->ZeroGradients();
+    }
+  }
+}
+
 TEST_F(BucketTest, SettlingFreesWithoutWaiting) {
   const std::unique_ptr<Bucket> bucket = Make({.zero = 2});
   bucket->SealValues();

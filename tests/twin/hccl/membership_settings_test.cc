@@ -49,6 +49,22 @@ TEST(HcclSettings, DefaultsAreHcclsOwn) {
   EXPECT_FALSE(settings.tcp_only);
 }
 
+TEST(HcclSettings, EachVariableReachesItsOwn) {
+  const Environment environment({{"HCCL_CONNECT_TIMEOUT", "301"},
+                                 {"HCCL_EXEC_TIMEOUT", "402"},
+                                 {"HCCL_BUFFSIZE", "53"},
+                                 {"HCCL_IF_BASE_PORT", "50123"},
+                                 {"HCCL_DETERMINISTIC", "TRUE"},
+                                 {"TWIN_HCCL_TRANSPORT", "tcp"}});
+  const Settings settings = ReadSettings();
+  EXPECT_EQ(settings.connect_timeout_s, 301);
+  EXPECT_EQ(settings.exec_timeout_s, 402);
+  EXPECT_EQ(settings.buffer_mb, 53u);
+  EXPECT_EQ(settings.base_port, 50123);
+  EXPECT_TRUE(settings.deterministic);
+  EXPECT_TRUE(settings.tcp_only);
+}
+
 TEST(HcclSettings, RangesAreNamed) {
   EXPECT_EQ(Complaint({{"HCCL_CONNECT_TIMEOUT", "60"}}),
             "HCCL_CONNECT_TIMEOUT is '60'; wanted a whole number from 120 to 7200");
