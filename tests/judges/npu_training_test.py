@@ -2,7 +2,7 @@
 """Device npu as a stranger uses it: transformers and torch_npu train tiny models, nothing of ours is imported.
 
 The loss curve on npu:0 is that of the CPU, and the trained model generates the same tokens. So is the curve of two
-ranks under DistributedDataParallel over hccl, and their collectives give what they should. Run by tests/judges/npu_run,
+ranks under DistributedDataParallel over hccl, and their collectives and SyncBatchNorm give what they should. Run by tests/judges/npu_run,
 which puts the twin's libraries and the torch_npu wheel in reach.
 """
 import json
@@ -14,6 +14,7 @@ import sys
 import torch
 import transformers
 
+import npu_batch_norm
 import npu_collectives
 
 STEPS = 20
@@ -84,10 +85,11 @@ def rank_main(rank, ranks):
     total = torch.tensor(train(model, f"npu:{rank}", rank, ranks), device=f"npu:{rank}")
     torch.distributed.all_reduce(total)
     collectives = npu_collectives.check(rank, f"npu:{rank}")
+    batch_norms = npu_batch_norm.check(rank, f"npu:{rank}")
     total = total.tolist()  # waits: a rank that leaves with work in flight is a dead peer to the other
     torch.distributed.destroy_process_group()
     if rank == 0:
-        print("RESULT " + json.dumps({"losses": total, "collectives": collectives}))
+        print("RESULT " + json.dumps({"losses": total, "collectives": collectives, "batch_norms": batch_norms}))
 
 
 def train_on_ranks(ranks):
@@ -129,7 +131,7 @@ def main():
             print(f"FAILED: {name} on npu:0 generates {found_tokens}; wanted {tokens}")
     ranks = train_on_ranks(2)
     good &= compare("Qwen3 on 2 ranks, DistributedDataParallel over hccl", ranks["losses"], wanted["Qwen3"][0])
-    print(f"ok: {ranks['collectives']} collectives on 2 ranks")
+    print(f"ok: {ranks['collectives']} collectives and {ranks['batch_norms']} values of SyncBatchNorm on 2 ranks")
     return 0 if good else 1
 
 
