@@ -51,21 +51,27 @@ void CompareTensors(const HfDirectory& source, const HfDirectory& target, const 
   }
 }
 
-// Nothing where the checkpoint's model is one that this program does not train: it is converted by the names it
-// has.
-std::optional<LayerGraph> GraphOf(const checkpoint::Manifest& manifest, const std::string& where) {
+HfConfig ConfigOf(const HfDirectory& source) {
+  const std::string where = source.path().string();
+  if (source.store() == nullptr) return HfConfig::Read(source.path());
+  return HfConfig(ParseJson(source.store()->manifest().model_config(), where), where);
+}
+
+// Nothing where the model is one that this program does not train: it is converted by the names it has.
+std::optional<LayerGraph> GraphOf(const HfDirectory& source) {
   const std::vector<std::string> known = KnownFamilies();
-  if (std::count(known.begin(), known.end(), manifest.family()) == 0) return std::nullopt;
   try {
-    return BuildGraph(HfConfig(ParseJson(manifest.model_config(), where), where));
+    const HfConfig config = ConfigOf(source);
+    if (std::count(known.begin(), known.end(), config.Text("model_type")) == 0) return std::nullopt;
+    return BuildGraph(config);
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
-// A checkpoint whose names are not its model's would become files with weights that nobody loads.
+// Names that are not the model's would become a checkpoint that no run takes, or files with weights that nobody loads.
 void RefuseOtherNames(const HfDirectory& source) {
-  const std::optional<LayerGraph> graph = GraphOf(source.store()->manifest(), source.path().string());
+  const std::optional<LayerGraph> graph = GraphOf(source);
   if (!graph) return;
   if (HoldsAdapter(source)) return RefuseUnknownModules(source, *graph);
   RefuseUnknownTensors(source, *graph);
@@ -86,7 +92,7 @@ void ConvertModel(const Arguments& arguments, Job& job) {
                      ": is an adapter's checkpoint, which no model runs alone; leave --verify out");
   }
   if (source.Names().empty()) throw InputError(from.string(), ": has no weights to convert");
-  if (exporting) RefuseOtherNames(source);
+  RefuseOtherNames(source);
   const Crew crew = CrewOf(job);
   if (exporting) {
     ExportHuggingFace(source, to, options, crew);
