@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +18,10 @@
 #include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
 #include "models/families.h"
+#include "parallel/objectives/preference_check.h"
 #include "session/session.h"
+#include "train/data/answer_rows.h"
+#include "train/preference.h"
 #include "train/row_log_probs.h"
 #include "train/trainer.h"
 #include "train/whole_gradients.h"
@@ -49,8 +53,13 @@ void Grads(const Arguments& arguments, Job& job) {
   const bool wants_log_probs = arguments.has("log-probs");
   if (wants_log_probs) RefuseToOverwrite("--log-probs", arguments.value("log-probs"));
   PlannedModel model = PlanModel(config, job.world());
-  const std::vector<Row> rows = ReadRows(arguments.value("rows"), VocabularyOf(model.graph));
-  const bool weighted = !rows.front().weights.empty();
+  CheckPreference(config);
+  const bool preference = IsPreference(config.stage());
+  const std::string& path = arguments.value("rows");
+  const std::vector<Row> rows = preference ? ReadAnswerRows(path, VocabularyOf(model.graph), config)
+                                           : ReadRows(path, VocabularyOf(model.graph));
+  if (preference && wants_log_probs) throw InputError("--log-probs is for rows with labels; leave stage out");
+  const bool weighted = !preference && !rows.front().weights.empty();
   if ((weighted || wants_log_probs) && config.multi_token_prediction().depths() > 0) {
     throw InputError("multi_token_prediction.depths = ", config.multi_token_prediction().depths(),
                      ": weights and log-probabilities are those of the next token alone; write 0");
@@ -58,9 +67,17 @@ void Grads(const Arguments& arguments, Job& job) {
 
   Session session(config, std::move(model), job, {.dtype = DType::kFp32});
   session.TakeWeights();
-  Trainer trainer(session, weighted || wants_log_probs ? "log_probs" : "cross_entropy");
+  Trainer trainer(session, weighted || wants_log_probs ? "log_probs" : "");
   double loss = 0;
-  if (wants_log_probs) {
+  Metrics metrics;
+  if (preference) {
+    PreferencePass pass(trainer);
+    pass.TakeStart();
+    std::vector<int64_t> all(rows.size());
+    std::iota(all.begin(), all.end(), int64_t{0});
+    loss = pass.Pass(RowList(rows), all);
+    metrics = pass.metrics();
+  } else if (wants_log_probs) {
     const RowLogProbs found = PassForLogProbs(trainer, rows);
     loss = found.loss;
     if (job.rank() == 0) WriteLogProbs(arguments.value("log-probs"), found.rows);
@@ -74,6 +91,7 @@ void Grads(const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   WriteGradients(arguments.value("out"), gradients);
   Json line = {{"loss", loss}, {"tokens", TrainedTokens(rows)}, {"grad_norm", report.norm}};
+  for (const auto& [name, value] : metrics) line[name] = value;
   if (!trainer.mtp_losses().empty()) line["mtp_loss"] = trainer.mtp_losses();
   if (!balance.empty()) line["experts"] = balance.ToJson();
   std::cout << JsonLine(line) << "\n";
@@ -93,7 +111,9 @@ Command GradsCommand() {
             .value_name = "ROWS.jsonl",
             .help =
                 "one {\"input_ids\": […], \"labels\": […]} per line; labels are not shifted, -100: not trained. With "
-                "\"weights\": […], one per label, the loss is minus the weighted sum of the labels' log-probabilities",
+                "\"weights\": […], one per label, the loss is minus the weighted sum of the labels' log-probabilities. "
+                "With --set stage=…: {\"prompt_ids\": […], \"chosen_ids\": […], \"rejected_ids\": […]} (dpo, orpo, simpo, "
+                "cpo), {\"prompt_ids\": […], \"completion_ids\": […], \"label\": true} (kto)",
             .required = true},
            {.name = "adapters",
             .value_name = "DIR",

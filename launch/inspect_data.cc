@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "parallel/objectives/preference_check.h"
 #include "train/data/dataset.h"
 #include "train/data/indexed_file.h"
 #include "train/data/prepare.h"
@@ -77,10 +78,28 @@ void PrintSample(int64_t number, const Row& row, const Tokenizer* tokenizer, std
 
 // What a run would take of it, in the words that the run itself uses.
 void PrintTaken(const std::filesystem::path& path, const std::shared_ptr<const RowStore>& store,
-                const DataConfig& data, std::ostream& out) {
-  out << "a run takes " << TakenOf(store, data)->size()
-      << " samples of at most data.max_length = " << data.max_length() << " tokens\n";
-  for (const std::string& line : LeftOutOf(path, *store, data)) out << "  " << line << "\n";
+                const Config& config, std::ostream& out) {
+  out << "a run takes " << TakenOf(store, config)->size() << (HasPairs(config.stage()) ? " pairs" : " samples")
+      << " of at most data.max_length = " << config.data().max_length()
+      << (HasPairs(config.stage()) ? " tokens a side\n" : " tokens\n");
+  for (const std::string& line : LeftOutOf(path, *store, config)) out << "  " << line << "\n";
+}
+
+// Both sides of a pair, which are neighbours in the store, and the lengths of each side's.
+void PrintPair(int64_t number, const RowStore& store, const std::filesystem::path& path, const Tokenizer* tokenizer,
+               std::ostream& out) {
+  const int64_t first = 2 * IndexOf(number, store.size() / 2, path.string());
+  for (const int64_t side : {0, 1}) {
+    out << (side == 0 ? "chosen: " : "rejected: ");
+    PrintSample(number, store.Read(first + side), tokenizer, out);
+  }
+  if (store.Value(first) != 0) out << "  margin  " << store.Value(first) << "\n";
+  for (const int64_t side : {0, 1}) {
+    std::vector<int64_t> lengths;
+    for (int64_t i = side; i < store.size(); i += 2) lengths.push_back(store.Length(i));
+    out << (side == 0 ? "chosen, " : "rejected, ");
+    PrintHistogram(lengths, out);
+  }
 }
 
 void InspectRecords(const std::filesystem::path& path, const DataLook& look, std::ostream& out) {
@@ -91,7 +110,7 @@ void InspectRecords(const std::filesystem::path& path, const DataLook& look, std
   if (records->size() == 0) throw InputError(path.string(), ": has no rows");
   bool has_tokens = false;
   try {
-    has_tokens = std::holds_alternative<StoredRow>(ReadSample(records->Read(0), preparer.sample_options()));
+    has_tokens = !WantsOf(records->Read(0), preparer.sample_options(), config.stage()).tokenizer;
   } catch (const Error&) {  // preparing says it better, with its place
   }
   if (!has_tokens && config.model().path().empty()) {
@@ -108,12 +127,16 @@ void InspectRecords(const std::filesystem::path& path, const DataLook& look, std
     tokens += store->Length(i);
     trained += store->Trained(i);
   }
-  out << store->size() << " samples, " << tokens << " tokens, of which " << trained << " are learnt; "
+  const int64_t sides = HasPairs(config.stage()) ? 2 : 1;
+  out << store->size() / sides << (sides == 2 ? " pairs, " : " samples, ") << tokens << " tokens, of which " << trained << " are learnt; "
       << store->skipped() << " records left out\n";
   if (lengths.empty()) return;
-  PrintTaken(path, store, config.data(), out);
-  PrintSample(look.sample, store->Read(IndexOf(look.sample, store->size(), path.string())),
-              has_tokens ? nullptr : &preparer.tokenizer().tokenizer(), out);
+  PrintTaken(path, store, config, out);
+  const Tokenizer* tokenizer = has_tokens ? nullptr : &preparer.tokenizer().tokenizer();
+  if (HasPairs(config.stage())) return PrintPair(look.sample, *store, path, tokenizer, out);
+  const int64_t index = IndexOf(look.sample, store->size(), path.string());
+  PrintSample(look.sample, store->Read(index), tokenizer, out);
+  if (config.stage() == STAGE_KTO) out << "  label   " << (store->Value(index) > 0.5F ? "true" : "false") << "\n";
   PrintHistogram(lengths, out);
 }
 

@@ -32,6 +32,7 @@ Session::Session(const Config& config, PlannedModel model, Job& job, std::shared
       plan_(std::move(model.plan)),
       job_(job),
       trace_(options.trace),
+      dtype_(options.dtype),
       site_(std::move(site)) {
   ModelOptions how = ModelOptionsOf(config_, graph_);
   if (options.dtype) how.type = ToTorch(*options.dtype);
@@ -57,7 +58,7 @@ std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory) const
                      " one: only one of them has experts; write a reference of the same architecture");
   }
   return std::unique_ptr<Session>(
-      new Session(config, std::move(model), job_, site_, {.trained = false, .trace = trace_}));
+      new Session(config, std::move(model), job_, site_, {.trained = false, .dtype = dtype_, .trace = trace_}));
 }
 
 void Session::TakeWeights() {

@@ -83,6 +83,7 @@ class Session {
   const RunPlan plan_;
   Job& job_;
   Trace* trace_;
+  const std::optional<DType> dtype_;  // of the computation, where it is not the configuration's
   const std::shared_ptr<Site> site_;
   std::unique_ptr<Model> model_;
   Executors executors_, forward_executors_;

@@ -23,6 +23,7 @@ struct WholeRows {
   at::Tensor weights;                                    // undefined: there are none
   std::vector<Document> documents;
   std::vector<int64_t> samples;  // of each document
+  AnswerFacts answers;
 
   WholeRows(int64_t rows, int64_t length) : rows(rows), length(length) {
     tokens = at::zeros({rows * length}, at::kLong);
@@ -48,10 +49,22 @@ struct WholeRows {
       labels[last - 1].fill_(kNotTrained);  // the next document's first token
     }
     FillWeights(begin, row);
+    FillAnswers(row);
     const size_t count = std::max<size_t>(row.starts.size(), 1);
     for (size_t i = 0; i < count; ++i) {
       const int64_t own = row.samples.empty() ? static_cast<int64_t>(i) : row.samples[i];
       samples.push_back(row_of_step * kMostPositions + own);
+    }
+  }
+
+  void FillAnswers(const Row& row) {
+    for (size_t i = 0; i < row.answer_tokens.size(); ++i) {
+      answers.tokens.push_back(row.answer_tokens[i]);
+      answers.values.push_back(row.values[i]);
+      const int64_t begin = row.starts[i] + 1;  // nothing predicts its first token
+      const int64_t end = i + 1 < row.starts.size() ? row.starts[i + 1] : std::ssize(row.labels);
+      answers.trained.push_back(std::count_if(row.labels.begin() + begin, row.labels.begin() + end,
+                                              [](int64_t label) { return label != kNotTrained; }));
     }
   }
 
@@ -88,7 +101,8 @@ struct WholeRows {
   }
 
   PassInput On(const std::shared_ptr<const ContextPlan>& plan) const {
-    PassInput batch{.rows = rows, .length = plan->local_length(), .context = plan, .samples = samples};
+    PassInput batch{
+        .rows = rows, .length = plan->local_length(), .context = plan, .samples = samples, .answers = answers};
     const at::Tensor mine = at::tensor(plan->LocalTokens(), at::kLong);
     batch.tokens = tokens.index_select(0, mine);
     batch.labels = labels.index_select(0, mine);

@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "core/base/error.h"
@@ -33,19 +32,12 @@ std::vector<std::filesystem::path> RecordFiles(const Config& config, Problems& p
   return files;
 }
 
-// What the records of a file want of the model's directory.
-struct Wants {
-  bool tokenizer = false, chat = false;
-};
-
 // By the first record that can be read; broken ones are for CheckData to name.
-Wants WantsOf(const std::filesystem::path& path, const SampleOptions& options, Stage stage) {
+RecordWants WantsOfFile(const std::filesystem::path& path, const SampleOptions& options, Stage stage) {
   const std::unique_ptr<RecordFile> records = OpenRecords(path);
   for (int64_t i = 0; i < records->size(); ++i) {
     try {
-      const Sample sample = ReadSample(records->Read(i), options);
-      if (std::holds_alternative<StoredRow>(sample)) return {};
-      return {.tokenizer = true, .chat = stage == STAGE_SFT && std::holds_alternative<Conversation>(sample)};
+      return WantsOf(records->Read(i), options, stage);
     } catch (const Error&) {
     }
   }
@@ -80,12 +72,12 @@ void CheckDataTools(const Config& config, Problems& problems) {
   problems.Try([&] { CheckTemplateFile(config.data()); });
   const std::vector<std::filesystem::path> files = RecordFiles(config, problems);
   if (files.empty()) return;
-  Wants wants;
+  RecordWants wants;
   problems.Try([&] {
     const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
     for (const std::filesystem::path& path : files) {
       problems.Try([&] {
-        const Wants more = WantsOf(path, preparer.sample_options(), config.stage());
+        const RecordWants more = WantsOfFile(path, preparer.sample_options(), config.stage());
         wants.tokenizer |= more.tokenizer;
         wants.chat |= more.chat;
       });

@@ -17,13 +17,21 @@ void CheckFirstValues(const Config& config, const LayerGraph& graph, const RunSt
   CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint, config);
 }
 
-void TakeFirstValues(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job) {
-  if (!start.checkpoint) return trainer.session().TakeWeights();
+void TakeFirstValues(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job,
+                     PreferencePass* preference) {
+  if (!start.checkpoint) {
+    trainer.session().TakeWeights();
+    if (preference != nullptr) preference->TakeStart();
+    return;
+  }
   StoreReader reader(*start.checkpoint);
-  if (graph.adapter) {
-    trainer.session().TakeWeights(nullptr);  // of the base model alone: what its adapter trains is read next
-  } else {
+  if (!graph.adapter) {
     PrepareStates(reader, trainer, job);
+  } else if (preference != nullptr && preference->wants_start()) {
+    trainer.session().TakeWeights();
+    preference->TakeStart();
+  } else {
+    trainer.session().TakeWeights(nullptr);  // of the base model alone: what its adapter trains is read next
   }
   LoadStates(reader, trainer, job);
   if (job.rank() == 0) {

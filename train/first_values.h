@@ -6,6 +6,7 @@
 #include "core/comm/job.h"
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
+#include "train/preference.h"
 #include "train/run_start.h"
 #include "train/trainer.h"
 
@@ -16,8 +17,9 @@ namespace trireme {
 void CheckFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start,
                       const checkpoint::DataPosition& data);
 
-// After the check. Collective.
-void TakeFirstValues(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job);
+// After the check. `preference` keeps what it wants of the weights that training started from; may be null. Collective.
+void TakeFirstValues(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job,
+                     PreferencePass* preference = nullptr);
 
 // Names what the model's files have for further tokens and the run does not use, in the log. An adapter
 // leaves its base whole.

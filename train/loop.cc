@@ -21,12 +21,14 @@
 #include "core/trace/chrome_trace.h"
 #include "core/trace/trace.h"
 #include "parallel/graph/costs.h"
+#include "parallel/objectives/preference_check.h"
 #include "train/data/dataset.h"
 #include "train/data/read_ahead.h"
 #include "train/evaluator.h"
 #include "train/first_values.h"
 #include "train/learning_rate.h"
 #include "train/output_lock.h"
+#include "train/preference.h"
 #include "train/report/run_report.h"
 #include "train/row_order.h"
 #include "train/run_header.h"
@@ -65,7 +67,8 @@ class Run {
         trace_(config_.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
         session_(config_, {graph_, inputs.plan}, job, {.trace = trace_.get()}),
         trainer_(session_) {
-    TakeFirstValues(graph_, start_at_, trainer_, job);
+    if (IsPreference(config_.stage())) preference_ = std::make_unique<PreferencePass>(trainer_);
+    TakeFirstValues(graph_, start_at_, trainer_, job, preference_.get());
     if (job.rank() == 0) SayWhatIsLeftOut(config_, graph_);
     saver_.emplace(trainer_, job,
                    RunSaverOptions{.output = directory_,
@@ -140,10 +143,11 @@ class Run {
     const std::vector<int64_t> batch = TakeRowsOf(step);
     LoggedStep logged{.step = step,
                       .total_steps = total_steps_,
-                      .loss = trainer_.Pass(rows_, batch),
+                      .loss = preference_ ? preference_->Pass(rows_, batch) : trainer_.Pass(rows_, batch),
                       .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
                       .epoch = order_.EpochAt(step)};
     logged.mtp_loss = trainer_.mtp_losses();
+    if (preference_) logged.metrics = preference_->metrics();
     const GradientReport report = FinishGradients();
     logged.grad_norm = report.norm;
     logged.skipped = WhyNoUpdate(step, logged.loss, report);
@@ -188,6 +192,11 @@ class Run {
   Evaluation Evaluate() {
     const Span span(trace_.get(), "compute", "evaluate");
     const Clock::time_point start = Clock::now();
+    if (preference_) {
+      Evaluation evaluation = preference_->Evaluate(*data_.valid);
+      evaluation.seconds = SecondsSince(start);
+      return evaluation;
+    }
     const EvaluationSums sums = trireme::Evaluate(session_, *data_.valid);
     return {.loss = sums.mean_loss(), .accuracy = sums.accuracy(), .seconds = SecondsSince(start)};
   }
@@ -252,6 +261,7 @@ class Run {
   std::unique_ptr<Trace> trace_;
   Session session_;
   Trainer trainer_;
+  std::unique_ptr<PreferencePass> preference_;  // in stages that compare answers
   std::optional<RunSaver> saver_;
   std::optional<RunReport> report_;  // on rank 0
   ExpertBalance balance_;            // of all steps so far

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "parallel/graph/parameters.h"
+#include "parallel/objectives/preference_check.h"
 #include "parallel/sharding/optimizers.h"
 #include "session/run_plan.h"
 #include "train/activations.h"
@@ -56,6 +57,7 @@ class Planner {
       AddStates(dense_[trained], data, trained, LayersOn(pipeline_rank), memory);
       AddStates(experts_[trained], grids.expert.Size("edp"), trained, LayersOn(pipeline_rank), memory);
     }
+    if (NeedsSecondModel(in_.config)) memory.values *= 2;  // the reference's
     memory.activations = PeakActivations(pipeline_rank);
     for (size_t layer : LayersOn(pipeline_rank)) {
       memory.logits = std::max(memory.logits, LogitsBytes(in_.graph.layers[layer], shape_));

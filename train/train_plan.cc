@@ -10,9 +10,11 @@
 #include "checkpoint/hf_directory.h"
 #include "core/base/error.h"
 #include "core/base/problems.h"
+#include "parallel/objectives/preference_check.h"
 #include "session/model_graph.h"
 #include "session/tuning.h"
 #include "train/check_inputs.h"
+#include "train/data/dataset.h"
 #include "train/learning_rate.h"
 
 namespace trireme {
@@ -39,10 +41,30 @@ LayerGraph ReadModel(const Config& config) {
   return graph;
 }
 
+// A reference of its own directory speaks of the same tokens, in the same architecture.
+void CheckReferenceModel(const Config& config, const LayerGraph& graph) {
+  const std::string& name = config.reference();
+  if (!WantsReference(config) || name == "base" || name == "start") return;
+  CheckThere("reference", name);
+  Config other = config;
+  other.mutable_model()->set_path(name);
+  other.mutable_tuning()->Clear();
+  other.mutable_tuning()->set_kind(TUNING_FULL);
+  const LayerGraph found = ReadModel(other);
+  if (found.family != graph.family) {
+    throw InputError("reference: ", name, " is a ", found.family, " model, ", config.model().path(), " a ", graph.family,
+                     " one; wanted the same architecture");
+  }
+  if (VocabularyOf(found) != VocabularyOf(graph)) {
+    throw InputError("reference: ", name, " has a vocabulary of ", VocabularyOf(found), ", ", config.model().path(),
+                     " one of ", VocabularyOf(graph), "; wanted the same");
+  }
+}
+
 // Beyond these a typing error is likelier than a plan.
 void CheckTokens(const Config& config) {
   constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
-  const int64_t tokens = int64_t{config.run().micro_batch()} * config.data().max_length();
+  const int64_t tokens = int64_t{config.run().micro_batch()} * LongestRow(config);
   if (tokens <= kMostTokens) return;
   throw InputError("run.micro_batch = ", config.run().micro_batch(),
                    " x data.max_length = ", config.data().max_length(), " = ", tokens,
@@ -66,12 +88,14 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   problems.Try([&] { CheckLearningRate(config.optimizer()); });
   problems.Try([&] { CheckTokens(config); });
   problems.Try([&] { CheckResume(config); });
+  problems.Try([&] { CheckPreference(config); });
   CheckDataTools(config, problems);
   LayerGraph graph;
   Config resolved = config;
   problems.Try([&] {
     graph = ReadModel(config);
     *resolved.mutable_tuning() = ResolveTuning(config.tuning(), graph);
+    CheckReferenceModel(config, graph);
   });
   problems.ThrowIfAny();
   RunPlan run = PlanRun(config, graph, world);
@@ -87,7 +111,9 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
                  .memory = {}};
   plan.timeline = Simulate(plan.run.ScheduleFor(micro_batches), {});
   plan.drawn = drawn < micro_batches ? Simulate(plan.run.ScheduleFor(drawn), {}) : plan.timeline;
-  plan.memory = PlanMemory({.config = plan.config,
+  Config rows = plan.config;  // the longest of which are pairs
+  rows.mutable_data()->set_max_length(static_cast<int32_t>(LongestRow(config)));
+  plan.memory = PlanMemory({.config = rows,
                             .graph = plan.graph,
                             .grids = plan.run.grids,
                             .groups = plan.run.groups,

@@ -9,6 +9,7 @@
 #include "core/base/stop_signals.h"
 #include "parallel/objectives/cross_entropy.h"
 #include "parallel/objectives/objectives.h"
+#include "parallel/objectives/preference_check.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -28,11 +29,16 @@ OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) 
           .device = tensors.torch()};
 }
 
+std::string ObjectiveOf(const Config& config) {
+  return IsPreference(config.stage()) ? NameOf(config.stage()) : "cross_entropy";
+}
+
 }  // namespace
 
 Trainer::Trainer(Session& session, const std::string& objective)
     : session_(session),
-      objective_(MakeObjective(objective)),
+      objective_(MakeObjective(objective.empty() ? ObjectiveOf(session.config()) : objective,
+                               session.config().preference())),
       mtp_depths_(std::get<HeadSpec>(session.graph().layers.back().spec).depths) {
   CommunicatorSet& groups = session.groups();
   optimizer_ = std::make_unique<ShardedOptimizer>(
@@ -47,6 +53,8 @@ Trainer::Trainer(Session& session, const std::string& objective)
 
 // A seed for each update: others are dropped than before, and again in the same way where a run is repeated.
 std::optional<uint64_t> Trainer::DropoutSeed() const {
+  const Config& config = session_.config();
+  if (IsPreference(config.stage()) && config.preference().disable_dropout()) return std::nullopt;
   const LayerGraph& graph = session_.graph();
   const bool adapter = graph.adapter && graph.adapter->dropout > 0;
   if (!adapter && session_.config().tuning().hidden_dropout() == 0) return std::nullopt;

@@ -19,8 +19,8 @@ namespace trireme {
 
 class Trainer {
  public:
-  // `session` outlives it, and has gradients. objective: one of parallel/objectives/objectives.h.
-  explicit Trainer(Session& session, const std::string& objective = "cross_entropy");
+  // `session` outlives it, and has gradients. objective: one of parallel/objectives/objectives.h; empty: the stage's.
+  explicit Trainer(Session& session, const std::string& objective = "");
 
   // Forward and backward over the rows of a global batch, of which each rank reads its own; the objective's loss, by
   // its own normaliser over the whole batch, the same on every rank.

@@ -56,14 +56,20 @@ void GiveWanted(const LabelLogProbs& found) {
   if (wants.log_probs) {
     output.log_probs = AtTheirPositions(found.values, found.tokens, found.head.hidden[0].size(0));
   }
-  if (wants.sequence_log_probs) output.sequence_log_probs = found.SumsBySequence();
+  if (wants.sequence_log_probs) output.sequence_log_probs = found.SumsBySequence(found.values * found.TokenWeights());
 }
 
 }  // namespace
 
-at::Tensor LabelLogProbs::SumsBySequence() const {
+at::Tensor LabelLogProbs::TokenWeights() const {
+  const at::Tensor& weights = pass.input.weights;
+  return weights.defined() ? weights.index_select(0, tokens.positions) : at::ones_like(values);
+}
+
+at::Tensor LabelLogProbs::SumsBySequence(const at::Tensor& numbers) const {
   at::Tensor sums = at::zeros({pass.input.sequences}, values.options());
-  sums.index_add_(0, pass.input.sequence.index_select(0, tokens.positions), values);
+  if (pass.input.sequences == 0) return sums;  // on every context rank
+  sums.index_add_(0, pass.input.sequence.index_select(0, tokens.positions), numbers);
   AllReduce(sums, head.context);
   return sums;
 }

@@ -19,7 +19,11 @@ struct LabelLogProbs {
 
   // Their sums over each document, over all context ranks: [documents of the micro batch] fp32. Collective over
   // head.context.
-  at::Tensor SumsBySequence() const;
+  at::Tensor SumsBySequence() const { return SumsBySequence(values); }
+  // The same of other numbers of the trained tokens.
+  at::Tensor SumsBySequence(const at::Tensor& numbers) const;
+  // What each trained token counts in its document's log-probability: the data's weights, or 1 each; [trained] fp32.
+  at::Tensor TokenWeights() const;
   // From a value for each document ([documents]) to one for each trained token of it.
   at::Tensor OfEachToken(const at::Tensor& by_sequence) const;
 };

@@ -1,4 +1,5 @@
-// The list of objectives. A new one is a file with its function and a line here: name, and the function that makes it.
+// The list of objectives. A new one is a file with its function and a line here: name, and the function that makes it;
+// those of the second list take the keys of preference training.
 #include "parallel/objectives/objectives.h"
 
 #include "core/base/error.h"
@@ -8,6 +9,12 @@
 #define TRIREME_OBJECTIVES(OBJECTIVE)             \
   OBJECTIVE("cross_entropy", MakeCrossEntropy)    \
   OBJECTIVE("log_probs", MakeWeightedLogProbs)
+#define TRIREME_PREFERENCE_OBJECTIVES(OBJECTIVE)  \
+  OBJECTIVE("dpo", MakeDpo)                       \
+  OBJECTIVE("kto", MakeKto)                       \
+  OBJECTIVE("orpo", MakeOrpo)                     \
+  OBJECTIVE("simpo", MakeSimPo)                   \
+  OBJECTIVE("cpo", MakeCpo)
 // clang-format on
 
 namespace trireme {
@@ -15,17 +22,24 @@ namespace trireme {
 #define DECLARE(name, make) std::unique_ptr<Objective> make();
 TRIREME_OBJECTIVES(DECLARE)
 #undef DECLARE
+#define DECLARE(name, make) std::unique_ptr<Objective> make(const PreferenceConfig& preference);
+TRIREME_PREFERENCE_OBJECTIVES(DECLARE)
+#undef DECLARE
 
 std::vector<std::string> ObjectiveNames() {
 #define NAME(name, make) name,
-  return {TRIREME_OBJECTIVES(NAME)};
+  return {TRIREME_OBJECTIVES(NAME) TRIREME_PREFERENCE_OBJECTIVES(NAME)};
 #undef NAME
 }
 
-std::unique_ptr<Objective> MakeObjective(const std::string& name) {
+std::unique_ptr<Objective> MakeObjective(const std::string& name, const PreferenceConfig& preference) {
 #define MAKE(listed, make) \
   if (name == listed) return make();
   TRIREME_OBJECTIVES(MAKE)
+#undef MAKE
+#define MAKE(listed, make) \
+  if (name == listed) return make(preference);
+  TRIREME_PREFERENCE_OBJECTIVES(MAKE)
 #undef MAKE
   throw InputError("there is no objective '", name, "'; wanted ", Join(ObjectiveNames()));
 }

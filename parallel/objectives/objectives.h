@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "core/config.pb.h"
 #include "parallel/objectives/objective.h"
 
 namespace trireme {
 
 std::vector<std::string> ObjectiveNames();
 // Refuses a name that is not in the list.
-std::unique_ptr<Objective> MakeObjective(const std::string& name);
+std::unique_ptr<Objective> MakeObjective(const std::string& name, const PreferenceConfig& preference = {});
 
 }  // namespace trireme

@@ -13,6 +13,16 @@
 
 namespace trireme {
 
+// What is known of each document as an answer, for objectives over whole answers. In host memory: a number each.
+struct AnswerFacts {
+  std::vector<int64_t> tokens = {};    // labels that count in its log-probability, over all context ranks
+  std::vector<int64_t> trained = {};   // labels that are trained, the prompt's among them where it is learnt, too
+  std::vector<double> values = {};     // what the data says of it: its label, or its pair's margin
+  std::vector<double> reference = {};  // its log-probability by the reference; empty: there is none
+  // By loss that compares answers over the whole batch (aot): what each is compared with there.
+  std::vector<std::vector<double>> rivals = {};
+};
+
 struct PassInput {
   int64_t rows = 0;
   int64_t length = 0;
@@ -26,12 +36,13 @@ struct PassInput {
   std::shared_ptr<const ContextPlan> context = {};  // which tokens see which, here and on other ranks
   // Which tokens of the step these are, the same under any layout; in host memory: [rows · length] int64.
   at::Tensor identities = {};
-  // [rows · length] fp32, by label: what its log-probability counts in an objective that takes weights;
-  // undefined where the data has none.
+  // [rows · length] fp32, by label: what its log-probability counts in an objective that takes weights, or
+  // in its answer's; undefined where the data has none.
   at::Tensor weights = {};
   // [sequences]: the sample of the step that each document belongs to. Documents of one sample (a pair, a
   // group) are in one micro batch.
   std::vector<int64_t> samples = {};
+  AnswerFacts answers = {};  // empty where documents are no answers
   // By depth of multi-token prediction: the same positions, with tokens and labels that stand as many further on
   // in the same document; empty where nothing of the kind is trained.
   std::vector<PassInput> mtp = {};

@@ -136,6 +136,15 @@ TEST(MemoryPlan, OffloadMovesMastersAndMomentsToTheHost) {
 
 // A token, a layer: residual 2 · 768, norms 2 · 768, heads 2 · (12 + 8) · 64, attention 768, gate and up
 // 2 · 2304, their product 2304. The head: its input and that one's gradient.
+TEST(MemoryPlan, AReferenceIsASecondModelUnlessAnAdapterComesOff) {
+  const std::string dpo = "stage: dpo\ntuning: {kind: full}\n";
+  EXPECT_EQ(Plan({.yaml = dpo})[0].values, 2 * 2 * kModel);
+  EXPECT_EQ(Plan({.yaml = dpo + "reference: none"})[0].values, 2 * kModel);
+  EXPECT_EQ(Plan({.yaml = "stage: dpo\ntuning: {kind: lora}"})[0].values, 2 * kModel);
+  EXPECT_EQ(Plan({.yaml = "stage: dpo\ntuning: {kind: lora}\nreference: some/model"})[0].values, 2 * 2 * kModel);
+  EXPECT_EQ(Plan({.yaml = "stage: orpo\ntuning: {kind: full}"})[0].values, 2 * kModel);
+}
+
 TEST(MemoryPlan, ActivationsOfOneMicroBatch) {
   const int64_t head = 2 * 768 * kTokens * 2;
   const int64_t whole = 1536 + 1536 + 2560 + 768 + 4608 + 2304;

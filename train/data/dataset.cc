@@ -5,6 +5,8 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/config/schema.h"
+#include "parallel/objectives/preference_check.h"
+#include "train/data/answer_rows.h"
 #include "train/data/indexed_rows.h"
 #include "train/data/prepare.h"
 #include "train/data/source_name.h"
@@ -52,6 +54,13 @@ class Opener {
     return weighed > 0 ? BlendRows(std::move(parts), weights) : JoinRows(std::move(parts));
   }
 
+  // Of all that was opened so far.
+  void CheckLabels() const {
+    if (config_.stage() != STAGE_KTO || (labels_[0] > 0 && labels_[1] > 0)) return;
+    throw InputError("data.train: all ", labels_[0] + labels_[1], " answers have the label ",
+                     labels_[1] > 0 ? "true" : "false", "; stage kto wants both kinds");
+  }
+
  private:
   Rows OpenEntry(const SourceName& name, const std::string& key) {
     std::vector<Rows> files;
@@ -63,7 +72,11 @@ class Opener {
   }
 
   Rows OpenFile(const std::filesystem::path& path) {
-    if (const auto prefix = IndexedPrefix(path)) return OpenIndexed(*prefix);
+    if (const auto prefix = IndexedPrefix(path)) {
+      if (!IsPreference(config_.stage())) return OpenIndexed(*prefix);
+      throw InputError(path.string(), ": indexed data has no answers; stage ", NameOf(config_.stage()),
+                       " wants records");
+    }
     if (config_.data().split_size() > 0) {
       throw InputError("data.split is for .bin files with their .idx, which ", path.string(),
                        " is not; write data.valid_ratio");
@@ -89,16 +102,21 @@ class Opener {
                        place_.vocabulary, " ends before it. Does the tokenizer belong to the model?");
     }
     const DataConfig& data = config_.data();
-    Rows rows = TakenOf(store, data);
+    Rows rows = TakenOf(store, config_);
+    CountLabels(*store);
     if (rows->size() > 0) {
       if (place_.reports) {
-        for (const std::string& line : LeftOutOf(path, *store, data)) TRIREME_LOG(WARNING) << line;
+        for (const std::string& line : LeftOutOf(path, *store, config_)) TRIREME_LOG(WARNING) << line;
       }
       return rows;
     }
     throw InputError(path.string(), ": of its ", store->size() + store->skipped(),
                      " samples none can be learnt from; data.max_length = ", data.max_length(),
                      ", the shortest has ", Shortest(*store), " tokens");
+  }
+
+  void CountLabels(const RowStore& store) {
+    for (int64_t i = 0; i < store.size(); ++i) ++labels_[store.Value(i) > 0.5F];
   }
 
   static int64_t Shortest(const RowStore& store) {
@@ -111,6 +129,7 @@ class Opener {
   const DataPlace& place_;
   const Preparer preparer_;
   int part_ = 0;
+  int64_t labels_[2] = {};  // answers with label false, and true
 };
 
 bool NamesValid(const DataConfig& data) {
@@ -143,21 +162,29 @@ DataSets OpenDataSets(const Config& config, const DataPlace& place) {
   Opener opener(config, place);
   SplitRows split = SetAside(opener.OpenList(data.train(), "data.train"), data.valid_ratio(),
                              static_cast<uint64_t>(config.run().seed()));
+  opener.CheckLabels();
   if (data.split_size() > 1 && data.split(1) > 0)
     split.valid = opener.OpenList(data.train(), "data.train", 1);
   if (!data.valid().empty()) split.valid = opener.OpenList(data.valid(), "data.valid");
   const int64_t samples = split.train->size();
   if (!data.packing()) return {split.train, split.valid, samples};
-  return {PackRows(split.train, data.max_length()),
-          split.valid ? PackRows(split.valid, data.max_length()) : nullptr, samples};
+  const int64_t length = LongestRow(config);
+  return {PackRows(split.train, length), split.valid ? PackRows(split.valid, length) : nullptr, samples};
 }
 
-Rows TakenOf(std::shared_ptr<const RowStore> store, const DataConfig& data) {
-  return LimitLength(std::move(store), data.max_length(), PolicyOf(data));
+int64_t LongestRow(const Config& config) {
+  return int64_t{config.data().max_length()} * (HasPairs(config.stage()) ? 2 : 1);
+}
+
+Rows TakenOf(std::shared_ptr<const RowStore> store, const Config& config) {
+  if (IsPreference(config.stage())) return AnswerRows(std::move(store), AnswerOptionsOf(config));
+  return LimitLength(std::move(store), config.data().max_length(), PolicyOf(config.data()));
 }
 
 std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowStore& store,
-                                   const DataConfig& data) {
+                                   const Config& config) {
+  const DataConfig& data = config.data();
+  const bool answers = IsPreference(config.stage());
   std::vector<std::string> lines;
   if (store.skipped() > 0) {
     lines.push_back(Concat(path.string(), ": ", store.skipped(), " of ", store.size() + store.skipped(),
@@ -166,14 +193,15 @@ std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowS
   int64_t over = 0, longest = 0, nothing = 0;
   for (int64_t i = 0; i < store.size(); ++i) {
     const int64_t length = store.Length(i);
-    over += length > data.max_length();
+    over += length > data.max_length() && !answers;
     longest = std::max(longest, length);
     nothing += length <= data.max_length() && store.Trained(i) == 0;
   }
+  if (answers) over = LongUnitsOf(store, AnswerOptionsOf(config));
   if (over > 0) {
     const auto* policy = OverLengthPolicy_descriptor()->FindValueByNumber(data.over_length());
-    lines.push_back(Concat(path.string(), ": ", over, " of ", store.size(),
-                           " samples are longer than data.max_length = ", data.max_length(),
+    lines.push_back(Concat(path.string(), ": ", over, " of ",
+                           answers ? UnitsOf(store, AnswerOptionsOf(config)) : store.size(), " samples are longer than data.max_length = ", data.max_length(),
                            ", the longest has ", longest,
                            " tokens; data.over_length: ", SpellingOf(*policy)));
   }

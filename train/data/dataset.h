@@ -28,11 +28,14 @@ struct DataPlace {
 // Not collective. Refuses, before any training, what cannot be read and data with nothing to learn.
 DataSets OpenDataSets(const Config& config, const DataPlace& place);
 
-// The samples of a prepared file that a run takes, by data.max_length and data.over_length.
-Rows TakenOf(std::shared_ptr<const RowStore> store, const DataConfig& data);
+// Of a row, in tokens: data.max_length, or that of both sides of a pair.
+int64_t LongestRow(const Config& config);
+
+// The samples of a prepared file that a run takes, by data.max_length and data.over_length; a pair is one.
+Rows TakenOf(std::shared_ptr<const RowStore> store, const Config& config);
 // What it leaves out or changes, a line each: broken records, samples that are too long, samples with nothing
 // to learn. `path` names the file.
 std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowStore& store,
-                                   const DataConfig& data);
+                                   const Config& config);
 
 }  // namespace trireme

@@ -38,6 +38,11 @@ class CutRows : public RowSource {
   const std::vector<Piece> pieces_;
 };
 
+template <typename T>
+void Append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
 class PackedRows : public RowSource {
  public:
   PackedRows(Rows rows, std::vector<std::vector<int64_t>> bins)
@@ -50,11 +55,17 @@ class PackedRows : public RowSource {
     for (const int64_t index : bins_[row]) {
       Row part = rows_->Read(index);
       part.labels[0] = kNotTrained;  // nothing before it belongs to its document
+      Append(packed.weights, part.weights);
+      Append(packed.values, part.values);
+      Append(packed.answer_tokens, part.answer_tokens);
+      // Its samples, told apart from those before it.
+      const auto documents = std::ssize(packed.starts);
+      for (const int64_t sample : part.samples) packed.samples.push_back(documents + sample);
       const auto begin = static_cast<int64_t>(packed.input_ids.size());
       if (part.starts.empty()) part.starts = {0};  // otherwise it is packed itself
       for (const int64_t start : part.starts) packed.starts.push_back(begin + start);
-      packed.input_ids.insert(packed.input_ids.end(), part.input_ids.begin(), part.input_ids.end());
-      packed.labels.insert(packed.labels.end(), part.labels.begin(), part.labels.end());
+      Append(packed.input_ids, part.input_ids);
+      Append(packed.labels, part.labels);
     }
     return packed;
   }

@@ -17,6 +17,8 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
+#include "parallel/objectives/preference_check.h"
+#include "train/data/answer_tokens.h"
 #include "train/data/digest.h"
 #include "train/data/progress.h"
 #include "train/data/records.h"
@@ -28,8 +30,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFormat = "rows 2";      // a change of what is stored changes this
-constexpr const char* kReading = "reading 2";  // a change of how records are read, or refused, changes this
+constexpr const char* kFormat = "rows 3";      // a change of what is stored changes this
+constexpr const char* kReading = "reading 3";  // a change of how records are read, or refused, changes this
 constexpr int64_t kBlock = 1024;               // records that are read, tokenised and written together
 // Rows of stores up to this size are checked at the start, where a damaged one can still be made anew: 0.1 to 0.2 s
 // per GiB that is in memory. Larger ones are checked row by row as they are trained on.
@@ -112,9 +114,16 @@ std::string TemplateText(const DataConfig& data) {
                    "leave it out to take the one of the model's tokenizer");
 }
 
-// The rows of one block of records; nothing where a record is left out for its error.
+// The rows of a record: one, or of a pair its two sides.
+std::vector<StoredRow> RowsOf(Json record, const SampleOptions& options, const SampleTokenizer& with) {
+  const Stage stage = with.options().stage;
+  if (IsPreference(stage)) return TokeniseAnswers(ReadAnswers(std::move(record), options, stage), with);
+  return {Tokenise(ReadSample(std::move(record), options), with)};
+}
+
+// The rows of one block of records; none where a record is left out for its error.
 struct Block {
-  std::vector<std::optional<StoredRow>> rows;
+  std::vector<std::vector<StoredRow>> rows;
   std::vector<std::string> errors;
 };
 
@@ -128,7 +137,7 @@ Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const Sam
     try {
       Json value = records.Read(record);
       try {
-        block.rows[i] = Tokenise(ReadSample(std::move(value), options), with);
+        block.rows[i] = RowsOf(std::move(value), options, with);
       } catch (const Error& error) {
         throw Error(error.kind(), Concat(records.Where(record), ": ", error.what()));
       } catch (const Json::exception& error) {  // a value of another type than every format has there
@@ -144,17 +153,32 @@ Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const Sam
 
 }  // namespace
 
+RecordWants WantsOf(Json record, const SampleOptions& options, Stage stage) {
+  if (IsPreference(stage)) {
+    const AnswerSample sample = ReadAnswers(std::move(record), options, stage);
+    const auto* texts = std::get_if<TextAnswers>(&sample);
+    return {.tokenizer = texts != nullptr, .chat = texts != nullptr && texts->prompt.is_array()};
+  }
+  const Sample sample = ReadSample(std::move(record), options);
+  if (std::holds_alternative<StoredRow>(sample)) return {};
+  if (std::holds_alternative<PlainText>(sample) && stage == STAGE_SFT) {
+    throw InputError("is plain text, which has no assistant turn");
+  }
+  return {.tokenizer = true, .chat = stage == STAGE_SFT};
+}
+
 Preparer::Preparer(const DataConfig& data, Stage stage, const std::string& model, bool works)
     : data_(data),
       works_(works),
       cache_(CacheOf(data)),
       sample_options_{ColumnsOf(data), data.system()},
-      tokenizer_({model, data.template_(), stage, LossOf(data)}) {}
+      tokenizer_({model, data.template_(), stage, LossOf(data), IsPreference(stage) ? data.max_length() : 0}) {}
 
 std::string Preparer::OptionsText() const {
   std::string text = Concat(kFormat, "\n", kReading, "\n", tokenizer_.options().stage, "\n", data_.loss(),
                             "\n", data_.on_error(), "\n", data_.system(), "\n");
   for (const std::string& entry : data_.columns()) text += entry + "\n";
+  if (tokenizer_.options().max_length > 0) text += Concat("max_length ", data_.max_length(), "\n");
   return text;
 }
 
@@ -239,15 +263,14 @@ std::string Preparer::DigestOf(const fs::path& path) const {
 // missing that is no fault of the records, and nothing to skip.
 void Preparer::OpenTools(const RecordFile& records) const {
   for (int64_t i = 0; i < records.size(); ++i) {
+    RecordWants wants;
     try {
-      const Sample sample = ReadSample(records.Read(i), sample_options_);
-      if (std::holds_alternative<StoredRow>(sample)) return;
-      if (std::holds_alternative<PlainText>(sample) && tokenizer_.options().stage == STAGE_SFT) continue;
+      wants = WantsOf(records.Read(i), sample_options_, tokenizer_.options().stage);
     } catch (const Error&) {
       continue;
     }
-    tokenizer_.tokenizer();
-    if (tokenizer_.options().stage == STAGE_SFT) tokenizer_.chat();
+    if (wants.tokenizer) tokenizer_.tokenizer();
+    if (wants.chat) tokenizer_.chat();
     return;
   }
 }
@@ -293,9 +316,9 @@ void Preparer::TokeniseFile(const RecordFile& records, const fs::path& store) co
     const int64_t end = std::min(begin + kBlock, records.size());
     const Block block = ReadBlock(records, begin, end, sample_options_, tokenizer_, skip);
     for (size_t i = 0; i < block.rows.size(); ++i) {
-      if (block.rows[i]) {
-        writer.Add(*block.rows[i]);
-      } else if (++skipped <= kMostShown) {
+      for (const StoredRow& row : block.rows[i]) writer.Add(row);
+      if (!block.rows[i].empty()) continue;
+      if (++skipped <= kMostShown) {
         TRIREME_LOG(WARNING) << "left out: " << block.errors[i];
       }
     }

@@ -17,6 +17,12 @@
 
 namespace trireme {
 
+// What a record needs of the model's directory; throws where it is broken. Tokens need nothing.
+struct RecordWants {
+  bool tokenizer = false, chat = false;
+};
+RecordWants WantsOf(Json record, const SampleOptions& options, Stage stage);
+
 class Preparer {
  public:
   // `model`: the directory with the tokenizer. `works`: whether this process tokenises; otherwise it waits

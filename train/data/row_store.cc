@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr char kMagic[8] = {'T', 'R', 'I', 'R', 'O', 'W', 'S', '2'};
+constexpr char kMagic[8] = {'T', 'R', 'I', 'R', 'O', 'W', 'S', '3'};
 
 struct Footer {
   int64_t rows = 0;
@@ -40,7 +40,7 @@ uint32_t DigestOf(Footer footer, const std::byte* tables, size_t bytes) {
 std::optional<uint64_t> BytesOf(const Footer& footer) {
   constexpr int64_t kMost = int64_t{1} << 50;
   if (footer.rows < 0 || footer.rows > kMost || footer.tokens < 0 || footer.tokens > kMost) return std::nullopt;
-  return static_cast<uint64_t>(8 * footer.tokens + 8 * (footer.rows + 1) + 8 * footer.rows) + sizeof footer;
+  return static_cast<uint64_t>(8 * footer.tokens + 8 * (footer.rows + 1) + 12 * footer.rows) + sizeof footer;
 }
 
 }  // namespace
@@ -55,6 +55,7 @@ void RowStoreWriter::Add(const StoredRow& row) {
   uint32_t trained = 0;
   for (size_t i = 1; i < row.labels.size(); ++i) trained += row.labels[i] != kNotTrained;
   trained_.push_back(trained);
+  values_.push_back(row.value);
   for (const int32_t id : row.ids) highest_id_ = std::max(highest_id_, id);
   for (const int32_t label : row.labels) highest_id_ = std::max(highest_id_, label);
 }
@@ -67,6 +68,7 @@ void RowStoreWriter::Commit(int64_t skipped) {
   add(first_token_);
   add(trained_);
   add(digests_);
+  add(values_);
   Footer footer{.rows = static_cast<int64_t>(trained_.size()),
                 .tokens = static_cast<int64_t>(first_token_.back()),
                 .skipped = skipped,
@@ -120,6 +122,10 @@ int64_t RowStore::Length(int64_t row) const {
 
 int64_t RowStore::Trained(int64_t row) const {
   return Load<uint32_t>(file_.bytes().data() + tables_ + 8 * (rows_ + 1) + 4 * row);
+}
+
+float RowStore::Value(int64_t row) const {
+  return Load<float>(file_.bytes().data() + tables_ + 8 * (rows_ + 1) + 8 * rows_ + 4 * row);
 }
 
 const int32_t* RowStore::Tokens(int64_t row) const {

@@ -2,8 +2,8 @@
 // touches only the rows it reads. Written once, whole or not at all. Knows nothing of what the tokens mean.
 //
 // The file: for each row its ids, then its labels, as int32; then the tables: the rows' first tokens (uint64, one
-// more than rows), the rows' trained tokens (uint32), the rows' digests (CRC-32C, uint32); last 64 bytes that say
-// what is there, with a digest of themselves and the tables. Opening reads tables and end alone; a row is held
+// more than rows), the rows' trained tokens (uint32), the rows' digests (CRC-32C, uint32), the rows' values (fp32: what
+// the data says of an answer); last 64 bytes that say what is there, with a digest of themselves and the tables. Opening reads tables and end alone; a row is held
 // against its digest whenever it is read, so that a large store is never read for its digests' sake.
 #pragma once
 
@@ -22,6 +22,7 @@ namespace trireme {
 struct StoredRow {
   std::vector<int32_t> ids;
   std::vector<int32_t> labels;
+  float value = 0;  // of an answer: its label, or its pair's margin
 };
 
 class RowStoreWriter {
@@ -36,6 +37,7 @@ class RowStoreWriter {
   std::vector<uint64_t> first_token_ = {0};
   std::vector<uint32_t> trained_;
   std::vector<uint32_t> digests_;
+  std::vector<float> values_;
   int32_t highest_id_ = -1;
 };
 
@@ -46,6 +48,7 @@ class RowStore : public RowSource {
   int64_t size() const override { return rows_; }
   int64_t Length(int64_t row) const override;
   int64_t Trained(int64_t row) const override;
+  float Value(int64_t row) const;
   // A row that does not match its digest ends the run. The file, which is a cache, is removed first: the next start
   // makes it anew.
   Row Read(int64_t row) const override;

@@ -16,11 +16,16 @@ struct Row {
   // Where each document of a packed row begins, the first at 0; empty: the row is one document. Documents do
   // not see each other, and no label is learnt across a border.
   std::vector<int64_t> starts = {};
-  // By label, for objectives that weigh each token: what its log-probability counts; empty: the data has none.
+  // By label, for objectives that weigh each token: what its log-probability counts, there or in its
+  // answer's; empty: the data has none.
   std::vector<float> weights = {};
   // Of each document: the row's sample that it belongs to, from 0 on (both sides of a pair, all of a group); empty:
   // each is one of its own.
   std::vector<int64_t> samples = {};
+  // Of each document: what the data says of it as an answer (its label, its pair's margin); empty: it is none.
+  std::vector<float> values = {};
+  // Of each document that is an answer: how many of its labels are the answer's own, not its prompt's.
+  std::vector<int64_t> answer_tokens = {};
 };
 
 // Rows by index, the same on every rank. Only Read touches a row's tokens.

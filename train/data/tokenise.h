@@ -20,6 +20,7 @@ class SampleTokenizer {
     std::string chat_template;  // a file; empty: the tokenizer's own
     Stage stage = STAGE_SFT;
     LossOn loss_on = LossOn::kAnswers;
+    int64_t max_length = 0;  // of a prompt with its answer; 0: any
   };
   explicit SampleTokenizer(Options options) : options_(std::move(options)) {}
 

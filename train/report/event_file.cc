@@ -74,6 +74,7 @@ void EventFile::Write(const LoggedStep& step) {
   for (size_t depth = 0; depth < step.mtp_loss.size(); ++depth) {
     add(Concat("train/mtp_loss_", depth + 1), step.mtp_loss[depth]);
   }
+  for (const auto& [name, value] : step.metrics) add("train/" + name, value);
   add("train/grad_norm", step.grad_norm);
   add("train/learning_rate", step.learning_rate);
   add("train/epoch", step.epoch);
@@ -83,7 +84,8 @@ void EventFile::Write(const LoggedStep& step) {
   add("speed/memory_gib", step.memory_gib);
   if (step.evaluation) {
     add("eval/loss", step.evaluation->loss);
-    add("eval/token_accuracy", step.evaluation->accuracy);
+    for (const auto& [name, value] : step.evaluation->metrics) add("eval/" + name, value);
+    if (step.evaluation->metrics.empty()) add("eval/token_accuracy", step.evaluation->accuracy);
   }
   Append(std::move(event));
 }

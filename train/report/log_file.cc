@@ -38,11 +38,13 @@ void LogFile::Write(const LoggedStep& step) {
                {"remaining_seconds", step.remaining_seconds()}};
   if (step.mfu > 1) line["mfu_unsure"] = "above 1: the machine was slower when its peak was measured";
   if (!step.mtp_loss.empty()) line["mtp_loss"] = step.mtp_loss;
+  for (const auto& [name, value] : step.metrics) line[name] = value;
   if (!step.experts.is_null()) line["experts"] = step.experts;
   if (!step.skipped.empty()) line["skipped"] = step.skipped;
   if (step.evaluation) {
     line["eval_loss"] = step.evaluation->loss;
-    line["eval_token_accuracy"] = step.evaluation->accuracy;
+    for (const auto& [name, value] : step.evaluation->metrics) line["eval_" + name] = value;
+    if (step.evaluation->metrics.empty()) line["eval_token_accuracy"] = step.evaluation->accuracy;
     line["eval_seconds"] = step.evaluation->seconds;
   }
   file_.Append(JsonLine(line) + "\n");
@@ -52,7 +54,7 @@ std::unique_ptr<Reporter> OpenLogFile(const ReportOptions& options) {
   return std::make_unique<LogFile>(options.output, options.go_on);
 }
 
-LogCurves ReadCurves(const std::filesystem::path& log) {
+LogCurves ReadCurves(const std::filesystem::path& log, const std::string& name) {
   LogCurves curves;
   std::ifstream lines(log);
   for (std::string line; std::getline(lines, line);) {
@@ -60,12 +62,12 @@ LogCurves ReadCurves(const std::filesystem::path& log) {
     if (!object.is_object() || !object.contains("step")) continue;
     const int64_t step = object["step"].get<int64_t>();
     // A loss that was not finite stands there as null.
-    const auto add = [&](const char* key, std::vector<LogCurves::Point>& curve) {
+    const auto add = [&](const std::string& key, std::vector<LogCurves::Point>& curve) {
       const auto found = object.find(key);
       if (found != object.end() && found->is_number()) curve.push_back({step, found->get<double>()});
     };
-    add("loss", curves.train);
-    add("eval_loss", curves.eval);
+    add(name, curves.train);
+    add("eval_" + name, curves.eval);
   }
   return curves;
 }

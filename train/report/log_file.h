@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "train/report/appended_file.h"
@@ -21,7 +22,7 @@ class LogFile : public Reporter {
   AppendedFile file_;
 };
 
-// The losses of a log, as far as it was written.
+// A number of each logged step and of each evaluation, as far as the log was written.
 struct LogCurves {
   struct Point {
     int64_t step = 0;
@@ -29,6 +30,6 @@ struct LogCurves {
   };
   std::vector<Point> train, eval;
 };
-LogCurves ReadCurves(const std::filesystem::path& log);
+LogCurves ReadCurves(const std::filesystem::path& log, const std::string& name = "loss");
 
 }  // namespace trireme

@@ -83,7 +83,7 @@ class Chart {
          << ".middle{text-anchor:middle}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
   }
 
-  void Axes() {
+  void Axes(const std::string& what) {
     const double bottom = kHeight - kBottom, right = kWidth - kRight;
     ForMarks(losses_, [&](double mark) {
       Line(kLeft, Y(mark), right, Y(mark));
@@ -95,7 +95,7 @@ class Chart {
     });
     Text((kLeft + right) / 2, kHeight - 12, "middle", "step");
     svg_ << "<text class=\"middle\" transform=\"translate(18 " << (kTop + bottom) / 2
-         << ") rotate(-90)\">loss</text>\n";
+         << ") rotate(-90)\">" << what << "</text>\n";
   }
 
   void Curve(const std::vector<Point>& points, const char* colour, double width) {
@@ -112,12 +112,12 @@ class Chart {
     }
   }
 
-  void Legend(bool evaluated) {
-    const auto entry = [&](double x, const char* colour, const char* text) {
+  void Legend(const std::string& what, bool evaluated) {
+    const auto entry = [&](double x, const char* colour, const std::string& text) {
       svg_ << "<rect x=\"" << x << "\" y=\"20\" width=\"16\" height=\"10\" fill=\"" << colour << "\"/>\n";
       Text(x + 22, 29, "left", text);
     };
-    entry(kLeft, kPale, "loss of a step");
+    entry(kLeft, kPale, what + " of a step");
     entry(kLeft + 140, kDark, "running mean");
     if (evaluated) entry(kLeft + 280, kDots, "evaluation");
   }
@@ -158,14 +158,14 @@ class Chart {
 
 }  // namespace
 
-std::string DrawLossChart(const LogCurves& curves) {
+std::string DrawLossChart(const LogCurves& curves, const std::string& what) {
   const std::vector<Point> train = Thinned(curves.train);
   Chart chart(curves);
-  chart.Axes();
+  chart.Axes(what);
   chart.Curve(train, kPale, 1.2);
   chart.Curve(Smoothed(train), kDark, 1.8);
   chart.Dots(curves.eval);
-  chart.Legend(!curves.eval.empty());
+  chart.Legend(what, !curves.eval.empty());
   return chart.Take();
 }
 

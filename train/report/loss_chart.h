@@ -1,4 +1,4 @@
-// The losses of a run as a drawing: every step pale, a running mean of them dark, evaluations as dots.
+// The losses of a run, or another number of its steps, as a drawing: every step pale, a running mean of them dark, evaluations as dots.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// SVG; a log without losses gives axes alone.
-std::string DrawLossChart(const LogCurves& curves);
+// SVG; a log without losses gives axes alone. `what` names the number.
+std::string DrawLossChart(const LogCurves& curves, const std::string& what = "loss");
 
 }  // namespace trireme

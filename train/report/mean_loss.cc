@@ -10,6 +10,11 @@ void MeanLoss::Add(const LoggedStep& step) {
   loss_ += step.loss;
   mtp_loss_.resize(step.mtp_loss.size());
   for (size_t depth = 0; depth < mtp_loss_.size(); ++depth) mtp_loss_[depth] += step.mtp_loss[depth];
+  for (const auto& [name, value] : step.metrics) {
+    auto& [steps, sum] = metrics_[name];
+    ++steps;
+    sum += value;
+  }
 }
 
 void MeanLoss::Take(LoggedStep& line) {
@@ -18,6 +23,7 @@ void MeanLoss::Take(LoggedStep& line) {
     line.loss = loss_ / count;
     line.mtp_loss = mtp_loss_;
     for (double& loss : line.mtp_loss) loss /= count;
+    for (const auto& [name, found] : metrics_) line.metrics[name] = found.second / static_cast<double>(found.first);
   }
   *this = {};
 }

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "checkpoint/whole_file.h"
+#include "core/base/error.h"
 #include "core/base/process.h"
 #include "train/report/loss_chart.h"
 
@@ -25,6 +26,10 @@ void RunReport::Finish(const Config& config, const RunEnd& end) {
   for (const std::unique_ptr<Reporter>& reporter : reporters_) reporter->Finish();
   const LogCurves curves = ReadCurves(output_ / "log.jsonl");
   WriteWholeFile(output_ / "loss.svg", DrawLossChart(curves));
+  for (const char* name : {"margins", "accuracies"}) {  // of preference training
+    const LogCurves rewards = ReadCurves(output_ / "log.jsonl", Concat("rewards/", name));
+    if (!rewards.train.empty()) WriteWholeFile(output_ / Concat(name, ".svg"), DrawLossChart(rewards, name));
+  }
   std::cout << EndSummary(config, end, curves, ShellWord(ProgramPath())) << std::flush;
 }
 

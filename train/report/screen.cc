@@ -8,6 +8,7 @@
 #include <iomanip>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 namespace trireme {
 namespace {
@@ -34,10 +35,21 @@ std::string MfuText(double mfu) {
   return text.str();
 }
 
+// Those that people watch.
+std::string MetricsText(const Metrics& metrics) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(3);
+  for (const auto& [name, word] : {std::pair{"rewards/accuracies", "accuracy"}, std::pair{"rewards/margins", "margin"},
+                                   std::pair{"kl", "kl"}}) {
+    if (const auto found = metrics.find(name); found != metrics.end()) text << "  " << word << " " << found->second;
+  }
+  return text.str();
+}
+
 std::string Line(const LoggedStep& step) {
   std::ostringstream line;
   line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4) << "  loss "
-       << step.loss << "  norm " << std::setprecision(3) << step.grad_norm << std::scientific
+       << step.loss << MetricsText(step.metrics) << "  norm " << std::setprecision(3) << step.grad_norm << std::scientific
        << std::setprecision(2) << "  lr " << step.learning_rate << std::fixed << std::setprecision(0) << "  "
        << step.tokens_per_second << " tokens/s" << std::setprecision(2) << "  " << step.step_seconds
        << " s  " << MfuText(step.mfu) << "  " << std::setprecision(2) << step.memory_gib << " GiB  left "
@@ -49,7 +61,9 @@ std::string Line(const LoggedStep& step) {
 std::string EvaluationLine(const LoggedStep& step) {
   std::ostringstream line;
   line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4)
-       << "  eval loss " << step.evaluation->loss << "  token accuracy " << step.evaluation->accuracy
+       << "  eval loss " << step.evaluation->loss;
+  if (step.evaluation->metrics.empty()) line << "  token accuracy " << step.evaluation->accuracy;
+  line << MetricsText(step.evaluation->metrics)
        << std::setprecision(2) << "  " << step.evaluation->seconds << " s";
   return line.str();
 }

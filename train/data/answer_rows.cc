@@ -1,0 +1,171 @@
+#include "train/data/answer_rows.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "parallel/objectives/preference_check.h"
+#include "train/data/answer_samples.h"
+#include "train/data/answer_tokens.h"
+#include "train/data/records.h"
+
+namespace trireme {
+namespace {
+
+void Cut(Row& side, int64_t longest) {
+  if (longest == 0 || std::ssize(side.input_ids) <= longest) return;
+  side.input_ids.resize(static_cast<size_t>(longest));
+  side.labels.resize(static_cast<size_t>(longest));
+}
+
+int64_t LabelsOf(const Row& side) {
+  return std::count_if(side.labels.begin(), side.labels.end(), [](int64_t label) { return label != kNotTrained; });
+}
+
+// By label of a side: what it counts in the comparison. `shared`: tokens of the shorter answer.
+std::vector<float> WeightsOf(const Row& side, int64_t shared, double beyond) {
+  std::vector<float> weights(side.labels.size(), 0.0F);
+  int64_t position = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (side.labels[i] != kNotTrained) weights[i] = position++ < shared ? 1.0F : static_cast<float>(beyond);
+  }
+  return weights;
+}
+
+class Units : public RowSource {
+ public:
+  Units(std::shared_ptr<const RowStore> store, const AnswerOptions& options)
+      : store_(std::move(store)), options_(options), sides_(options.pairs ? 2 : 1) {
+    for (int64_t first = 0; first + sides_ <= store_->size(); first += sides_) {
+      if (options_.truncate || !IsLong(first)) firsts_.push_back(first);
+    }
+  }
+  int64_t size() const override { return std::ssize(firsts_); }
+  int64_t Length(int64_t row) const override {
+    int64_t length = 0;
+    for (int side = 0; side < sides_; ++side) length += SideLength(firsts_[row] + side);
+    return length;
+  }
+  int64_t Trained(int64_t row) const override {
+    if (options_.learn_prompt || IsLong(firsts_[row])) return TrainedTokens(Read(row));
+    int64_t trained = 0;
+    for (int side = 0; side < sides_; ++side) trained += store_->Trained(firsts_[row] + side);
+    return trained;
+  }
+  Row Read(int64_t row) const override {
+    std::vector<Row> sides;
+    for (int side = 0; side < sides_; ++side) {
+      sides.push_back(store_->Read(firsts_[row] + side));
+      sides.back().values = {store_->Value(firsts_[row] + side)};
+    }
+    return JoinAnswers(std::move(sides), options_);
+  }
+
+ private:
+  int64_t SideLength(int64_t side) const {
+    const int64_t length = store_->Length(side);
+    return options_.longest > 0 ? std::min(length, options_.longest) : length;
+  }
+  bool IsLong(int64_t first) const {
+    for (int side = 0; side < sides_; ++side) {
+      if (SideLength(first + side) < store_->Length(first + side)) return true;
+    }
+    return false;
+  }
+
+  const std::shared_ptr<const RowStore> store_;
+  const AnswerOptions options_;
+  const int sides_;
+  std::vector<int64_t> firsts_;  // the store's row of each unit's first side
+};
+
+}  // namespace
+
+AnswerOptions AnswerOptionsOf(const Config& config) {
+  const bool orpo = config.stage() == STAGE_ORPO;
+  return {.pairs = HasPairs(config.stage()),
+          .longest = config.data().max_length(),
+          .truncate = config.data().over_length() == OVER_LENGTH_TRUNCATE,
+          .ld_alpha = config.stage() == STAGE_DPO ? config.preference().ld_alpha() : 1,
+          .learn_prompt = orpo && config.preference().orpo_prompt_nll()};
+}
+
+Row JoinAnswers(std::vector<Row> sides, const AnswerOptions& options) {
+  Row joined;
+  int64_t shared = -1;
+  for (Row& side : sides) {
+    Cut(side, options.longest);
+    side.labels[0] = kNotTrained;
+    const int64_t tokens = LabelsOf(side);
+    shared = shared < 0 ? tokens : std::min(shared, tokens);
+    joined.answer_tokens.push_back(tokens);
+  }
+  const bool weighted = options.ld_alpha != 1 || options.learn_prompt;
+  for (size_t i = 0; i < sides.size(); ++i) {
+    Row& side = sides[i];
+    if (weighted) {
+      const std::vector<float> weights = WeightsOf(side, shared, options.ld_alpha);
+      joined.weights.insert(joined.weights.end(), weights.begin(), weights.end());
+    }
+    if (options.learn_prompt && i == 0) {
+      std::copy(side.input_ids.begin() + 1, side.input_ids.end(), side.labels.begin() + 1);
+    }
+    joined.starts.push_back(std::ssize(joined.input_ids));
+    joined.samples.push_back(0);
+    joined.values.push_back(side.values.empty() ? 0 : side.values[0]);
+    joined.input_ids.insert(joined.input_ids.end(), side.input_ids.begin(), side.input_ids.end());
+    joined.labels.insert(joined.labels.end(), side.labels.begin(), side.labels.end());
+  }
+  return joined;
+}
+
+Rows AnswerRows(std::shared_ptr<const RowStore> store, const AnswerOptions& options) {
+  return std::make_shared<Units>(std::move(store), options);
+}
+
+int64_t UnitsOf(const RowStore& store, const AnswerOptions& options) { return store.size() / (options.pairs ? 2 : 1); }
+
+int64_t LongUnitsOf(const RowStore& store, const AnswerOptions& options) {
+  const int sides = options.pairs ? 2 : 1;
+  int64_t count = 0;
+  for (int64_t first = 0; first + sides <= store.size(); first += sides) {
+    int64_t longest = store.Length(first);
+    if (options.pairs) longest = std::max(longest, store.Length(first + 1));
+    count += longest > options.longest;
+  }
+  return count;
+}
+
+std::vector<Row> ReadAnswerRows(const std::string& path, int64_t vocabulary, const Config& config) {
+  AnswerOptions options = AnswerOptionsOf(config);
+  options.longest = 0;  // given tokens are taken as they are
+  const auto records = OpenRecords(path);
+  const SampleTokenizer none({.stage = config.stage()});
+  std::vector<Row> rows;
+  for (int64_t i = 0; i < records->size(); ++i) {
+    try {
+      const AnswerSample sample = ReadAnswers(records->Read(i), {}, config.stage());
+      if (!std::holds_alternative<TokenAnswers>(sample)) {
+        throw InputError("is text; wanted tokens: ", options.pairs ? "prompt_ids, chosen_ids and rejected_ids"
+                                                                   : "prompt_ids, completion_ids and label");
+      }
+      std::vector<Row> sides;
+      for (const StoredRow& side : TokeniseAnswers(sample, none)) {
+        for (const int32_t id : side.ids) {
+          if (id >= vocabulary) throw InputError("has the token ", id, ", outside the vocabulary of ", vocabulary);
+        }
+        sides.push_back({{side.ids.begin(), side.ids.end()}, {side.labels.begin(), side.labels.end()}});
+        sides.back().values = {side.value};
+        if (!options.pairs) rows.push_back(JoinAnswers({std::move(sides.back())}, options));
+      }
+      if (options.pairs) rows.push_back(JoinAnswers(std::move(sides), options));
+    } catch (const Error& error) {
+      const std::string where = records->Where(i);
+      if (std::string(error.what()).starts_with(where)) throw;
+      throw Error(error.kind(), Concat(where, ": ", error.what()));
+    }
+  }
+  if (rows.empty()) throw InputError(path, ": has no rows");
+  return rows;
+}
+
+}  // namespace trireme

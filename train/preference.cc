@@ -1,0 +1,184 @@
+#include "train/preference.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "parallel/objectives/preference_check.h"
+#include "parallel/tensor/collectives.h"
+#include "train/data/mismatched_rows.h"
+#include "train/sorted_answers.h"
+
+namespace trireme {
+namespace {
+
+std::vector<double> AllReduced(std::vector<double> values, Session& session) {
+  const at::Tensor sums = at::tensor(values, at::kDouble).to(at::kFloat).to(session.tensors().torch());
+  AllReduce(sums, session.world());
+  const at::Tensor host = sums.to(at::kCPU);
+  const float* found = host.data_ptr<float>();
+  return {found, found + host.numel()};
+}
+
+// Of the ranks that have the same rows, one.
+bool SpeaksForRows(const Session& session) { return session.Coordinate("tp") == 0 && session.Coordinate("cp") == 0; }
+
+}  // namespace
+
+PreferencePass::PreferencePass(Trainer& trainer) : trainer_(trainer), session_(trainer.session()) {
+  if (WantsReference(session_.config())) reference_ = std::make_unique<Reference>(session_);
+}
+
+void PreferencePass::TakeStart() {
+  if (reference_) reference_->TakeStart();
+}
+
+// Samples, trained labels of chosen answers, and good answers, over all ranks.
+void PreferencePass::Count(Prepared& batch) {
+  const bool pairs = HasPairs(session_.config().stage());
+  const at::Tensor counts = at::zeros({3}, at::TensorOptions(at::kInt).device(session_.tensors().torch()));
+  int64_t samples = 0, chosen = 0, desirable = 0;
+  for (const PassInput& input : batch.inputs) {
+    const AnswerFacts& facts = input.answers;
+    for (size_t i = 0; i < facts.tokens.size(); i += pairs ? 2 : 1) {
+      ++samples;
+      chosen += facts.trained[i];
+      desirable += facts.values[i] > 0.5;
+    }
+  }
+  if (SpeaksForRows(session_) && session_.Coordinate("pp") == 0) {
+    counts.copy_(at::tensor(std::vector<int64_t>{samples, chosen, desirable}, at::kLong).to(at::kInt));
+  }
+  AllReduce(counts, session_.world());
+  const at::Tensor host = counts.to(at::kCPU);
+  const int32_t* count = host.data_ptr<int32_t>();
+  batch.totals.samples = count[0];
+  batch.totals.chosen = count[1];
+  batch.totals.desirable = count[2];
+}
+
+// The log-probabilities of all pairs of the batch on every rank, each in a slot of its own; then what stands at each
+// pair's place of the sorted lists.
+void PreferencePass::SetRivals(std::vector<PassInput>& inputs, int64_t pairs) {
+  const std::vector<std::vector<double>> policy = AnswerLogProbsOf(session_, inputs);
+  const int data_ranks = session_.plan().grids.dense.Size("dp");
+  const auto own = static_cast<size_t>(session_.Coordinate("dp"));
+  const bool speaks = SpeaksForRows(session_) && session_.Coordinate("pp") == 0;
+  std::vector<double> counts(static_cast<size_t>(data_ranks), 0.0);
+  for (const PassInput& input : inputs) counts[own] += speaks ? static_cast<double>(input.answers.tokens.size()) : 0;
+  counts = AllReduced(std::move(counts), session_);
+  const auto first = static_cast<size_t>(std::accumulate(counts.begin(), counts.begin() + own, 0.0));
+
+  std::vector<double> table(static_cast<size_t>(4 * pairs), 0.0);  // by document: the policy's, then the reference's
+  size_t slot = first;
+  for (size_t i = 0; i < inputs.size() && SpeaksForRows(session_); ++i) {
+    for (size_t document = 0; document < policy[i].size(); ++document, ++slot) {
+      table[slot] = policy[i][document];
+      const std::vector<double>& reference = inputs[i].answers.reference;
+      table[static_cast<size_t>(2 * pairs) + slot] = reference.empty() ? 0 : reference[document];
+    }
+  }
+  table = AllReduced(std::move(table), session_);
+  const SortedAnswers sorted({table.begin(), table.begin() + 2 * pairs}, {table.begin() + 2 * pairs, table.end()});
+  slot = first;
+  for (PassInput& input : inputs) {
+    const size_t documents = input.answers.tokens.size();
+    input.answers.rivals.assign(2, std::vector<double>(documents));
+    for (size_t document = 0; document < documents; ++document, ++slot) {
+      input.answers.rivals[0][document] = sorted.rival(slot);
+      input.answers.rivals[1][document] = sorted.unpaired_rival(slot);
+    }
+  }
+}
+
+// How much likelier than to the reference answers to other prompts are to the policy: at least 0.
+double PreferencePass::EstimateKl(const RowSource& rows, std::span<const int64_t> chosen, int64_t samples) {
+  const MismatchedRows mismatched(rows, {chosen.begin(), chosen.end()}, session_.config().data().max_length());
+  std::vector<int64_t> all(chosen.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  const std::vector<PassInput> inputs = MakePassInputs(mismatched, all, ShapeOf(session_));
+  const std::vector<std::vector<double>> policy = AnswerLogProbsOf(session_, inputs);
+  const std::vector<std::vector<double>> reference = reference_->LogProbsOf(inputs);
+  double sum = 0;
+  for (size_t i = 0; i < inputs.size() && SpeaksForRows(session_); ++i) {
+    for (size_t document = 0; document < policy[i].size(); ++document) {
+      sum += policy[i][document] - reference[i][document];
+    }
+  }
+  const double mean = AllReduced({sum}, session_)[0] / static_cast<double>(std::max<int64_t>(samples, 1));
+  return std::max(mean, 0.0);
+}
+
+PreferencePass::Prepared PreferencePass::Prepare(const RowSource& rows, std::span<const int64_t> chosen) {
+  const Config& config = session_.config();
+  Prepared batch{MakePassInputs(rows, chosen, ShapeOf(session_)), TotalsOf(rows, chosen)};
+  Count(batch);
+  if (reference_) {
+    const std::vector<std::vector<double>> found = reference_->LogProbsOf(batch.inputs);
+    for (size_t i = 0; i < found.size(); ++i) batch.inputs[i].answers.reference = found[i];
+  }
+  if (SortsAnswers(config)) SetRivals(batch.inputs, batch.totals.samples);
+  const bool alone = config.preference().loss_size() == 1 && config.preference().loss(0) == "apo_zero_unpaired";
+  if (config.stage() == STAGE_KTO && !alone) batch.totals.kl = EstimateKl(rows, chosen, batch.totals.samples);
+  return batch;
+}
+
+Metrics PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals& totals) const {
+  Metrics metrics;
+  for (const auto& [name, value] : sums) {
+    if (name == "nll_loss" || name.find('/') != std::string::npos || name.starts_with("log_odds")) {
+      metrics[name] = value;
+    }
+  }
+  if (session_.config().stage() != STAGE_KTO) return metrics;
+  metrics["kl"] = totals.kl;
+  // Of a kind of answer that the batch lacks there is no mean.
+  const auto drop = [&](const std::string& kind) {
+    for (const std::string& name : {"rewards/" + kind, "logps/" + kind, std::string("rewards/margins")}) {
+      metrics.erase(name);
+    }
+  };
+  if (totals.desirable == 0) drop("chosen");
+  if (totals.desirable == totals.samples) drop("rejected");
+  return metrics;
+}
+
+double PreferencePass::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
+  Prepared prepared = Prepare(rows, chosen);
+  const BatchTotals totals = prepared.totals;
+  PassBatch batch(std::move(prepared.inputs), trainer_.OptionsOf(totals));
+  const double loss = trainer_.Pass(batch);
+  metrics_ = MetricsOf(trainer_.sums(), totals);
+  return loss;
+}
+
+Evaluation PreferencePass::Evaluate(const RowSource& rows) {
+  const int64_t global_batch = session_.config().run().global_batch();
+  Evaluation evaluation;
+  double samples = 0;
+  for (int64_t first = 0; first < rows.size(); first += global_batch) {
+    std::vector<int64_t> chosen(static_cast<size_t>(std::min(global_batch, rows.size() - first)));
+    std::iota(chosen.begin(), chosen.end(), first);
+    Prepared prepared = Prepare(rows, chosen);
+    PassOptions options = trainer_.OptionsOf(prepared.totals);
+    options.differentiate = false;
+    options.dropout = std::nullopt;
+    PassBatch batch(std::move(prepared.inputs), options);
+    session_.RunForward(batch);
+    const NamedSums sums = session_.ReduceSums(batch.result(), options.objective->SumNames(0));
+    const auto count = static_cast<double>(prepared.totals.samples);
+    samples += count;
+    evaluation.loss += count * sums.at("loss");
+    for (const auto& [name, value] : MetricsOf(sums, prepared.totals)) evaluation.metrics[name] += count * value;
+  }
+  evaluation.loss /= samples;
+  for (auto& [name, value] : evaluation.metrics) value /= samples;
+  if (const auto found = evaluation.metrics.find("rewards/accuracies"); found != evaluation.metrics.end()) {
+    evaluation.accuracy = found->second;
+  }
+  return evaluation;
+}
+
+}  // namespace trireme

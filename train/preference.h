@@ -1,0 +1,49 @@
+// PreferencePass: a step of preference training up to its gradients: counts the batch, asks the reference, and where an
+// objective wants it the policy itself, about the whole batch, then lets the trainer differentiate. Nothing in the loss
+// depends on how pairs were cut into micro batches, ranks or packs.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "train/data/rows.h"
+#include "train/reference.h"
+#include "train/report/logged_step.h"
+#include "train/trainer.h"
+
+namespace trireme {
+
+class PreferencePass {
+ public:
+  // `trainer` outlives it; its objective is the stage's. Opens the reference. Collective.
+  explicit PreferencePass(Trainer& trainer);
+
+  // Whether TakeStart is to be called, when the session has the weights that training starts from.
+  bool wants_start() const { return reference_ && reference_->wants_start(); }
+  void TakeStart();
+  // Forward and backward over units of a global batch (train/data/answer_rows.h); the loss. Collective.
+  double Pass(const RowSource& rows, std::span<const int64_t> chosen);
+  // Of the last pass, by TRL's names.
+  const Metrics& metrics() const { return metrics_; }
+  // Forward over all rows, as many at a time as a global batch has; means over the samples. Collective.
+  Evaluation Evaluate(const RowSource& rows);
+
+ private:
+  struct Prepared {
+    std::vector<PassInput> inputs;
+    BatchTotals totals;
+  };
+  Prepared Prepare(const RowSource& rows, std::span<const int64_t> chosen);
+  void Count(Prepared& batch);
+  void SetRivals(std::vector<PassInput>& inputs, int64_t pairs);
+  double EstimateKl(const RowSource& rows, std::span<const int64_t> chosen, int64_t samples);
+  Metrics MetricsOf(const NamedSums& sums, const BatchTotals& totals) const;
+
+  Trainer& trainer_;
+  Session& session_;
+  std::unique_ptr<Reference> reference_;
+  Metrics metrics_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,39 @@
+// Reference: the frozen model that answers are compared with: the session's own without its adapter, with the adapter it
+// started from, or a second one. Gives log-probabilities of answers in forward-only passes over the very micro batches
+// that the policy runs, so that what both round alike cancels.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "parallel/pass/pass_input.h"
+#include "session/session.h"
+
+namespace trireme {
+
+// Of each document, by micro batch; empty on ranks without the head. Nothing is differentiated or dropped. Collective.
+std::vector<std::vector<double>> AnswerLogProbsOf(Session& session, const std::vector<PassInput>& inputs,
+                                                  bool adapters = true);
+
+class Reference {
+ public:
+  // As the session's configuration names it; a second model takes its weights here. `session` outlives it. Collective.
+  explicit Reference(Session& session);
+
+  bool wants_start() const { return starts_; }
+  // Once, when the session has the weights that training starts from, before those of a checkpoint.
+  void TakeStart();
+  // As AnswerLogProbsOf. Collective.
+  std::vector<std::vector<double>> LogProbsOf(const std::vector<PassInput>& inputs);
+
+ private:
+  void Exchange();  // the trained values for those of the start, and back
+
+  Session& session_;
+  std::unique_ptr<Session> frozen_;
+  bool adapters_ = true;                // of the session itself, in its passes as the reference
+  bool starts_ = false;                 // with the trained values that it started from
+  std::vector<at::Tensor> elsewhere_;   // by trained bucket, [share]: start values, or in an exchange the policy's
+};
+
+}  // namespace trireme
