@@ -11,6 +11,7 @@
 #include "core/base/random.h"
 #include "core/cli/command.h"
 #include "core/tensor/counted_memory.h"
+#include "core/tensor/kernel_times.h"
 #include "core/tensor/matrix_rate.h"
 #include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
@@ -73,6 +74,21 @@ StepCosts TimeStep(Trainer& trainer, const std::vector<Row>& rows, double learni
   return times;
 }
 
+// One more step under the profiler: a JSON line for each kernel, most time first.
+void SayKernels(Trainer& trainer, const std::vector<Row>& rows, double learning_rate, Job& job) {
+  double seconds = 0;
+  const std::vector<KernelTime> kernels =
+      TimeKernels([&] { seconds = TimeStep(trainer, rows, learning_rate).step; });
+  for (const KernelTime& kernel : kernels) {
+    if (job.rank() != 0) return;
+    std::cout << JsonLine({{"kernel", kernel.name},
+                           {"calls", kernel.calls},
+                           {"kernel_seconds", kernel.seconds},
+                           {"share", kernel.seconds / seconds}})
+              << "\n";
+  }
+}
+
 // Of the rank that has the most, in GiB.
 double Largest(Job& job, int64_t bytes) { return job.Max(static_cast<double>(bytes) / (1 << 30)); }
 
@@ -90,20 +106,28 @@ void BenchStep(const Arguments& arguments, Job& job) {
   const std::vector<Row> rows =
       RandomRows(batch, length, VocabularyOf(graph), static_cast<uint64_t>(config.run().seed()));
   StepCosts best;
+  std::vector<double> seconds;
+  int64_t allocations = 0;
   for (int64_t i = 0; i <= steps; ++i) {  // the first warms up
     job.Barrier();
+    if (i == std::min<int64_t>(steps, 2)) allocations = trainer.tensors().fresh_allocations();
     StepCosts times = TimeStep(trainer, rows, config.optimizer().lr());
     times.step = job.Max(times.step);
     if (i == 1 || (i > 1 && times.step < best.step)) best = times;
+    if (i > 0) seconds.push_back(times.step);
   }
+  std::sort(seconds.begin(), seconds.end());
+  allocations = trainer.tensors().fresh_allocations() - allocations;
   const double memory = Largest(job, trainer.tensors().peak_bytes());
   const double states_gib = Largest(job, best.states), activations_gib = Largest(job, best.activations);
   job.Barrier();
   const double rate = MeasureMatrixRate(dtype, trainer.tensors()) * job.world();
   const double flops = ModelFlops(graph, batch, length) / best.step;
+  if (arguments.has("kernels")) SayKernels(trainer, rows, config.optimizer().lr(), job);
   if (job.rank() != 0) return;
   std::cout << JsonLine({{"tokens_per_second", static_cast<double>(batch * length) / best.step},
                          {"step_seconds", best.step},
+                         {"median_step_seconds", seconds[seconds.size() / 2]},
                          {"tflops", flops / 1e12},
                          {"mfu", flops / rate},
                          {"peak_memory_gib", memory},
@@ -113,6 +137,7 @@ void BenchStep(const Arguments& arguments, Job& job) {
                          {"exposed_comm_seconds", best.exposed_comm},
                          {"bubble_seconds", best.bubble},
                          {"optimizer_seconds", best.optimizer},
+                         {"fresh_allocations", allocations},
                          {"ranks", job.world()},
                          {"steps", steps}})
             << "\n";
@@ -136,7 +161,10 @@ Command BenchStepCommand() {
                        .value_name = "DIR",
                        .help = "a Hugging Face model directory; only its config.json is read",
                        .required = true},
-                      {.name = "steps", .value_name = "N", .help = "timed steps; by default 5"}},
+                      {.name = "steps", .value_name = "N", .help = "timed steps; by default 5"},
+                      {.name = "kernels",
+                       .value_name = "",
+                       .help = "also the device's kernels of one more step on rank 0, a line each"}},
           .positionals = {{.name = kRunFile,
                            .help = "the run whose layout is used; by default all keys have their defaults",
                            .required = false}},

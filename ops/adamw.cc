@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "ops/ascendc/flat.h"
 #include "ops/cpu/flat.h"
+#include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/operator.h"
@@ -36,12 +37,33 @@ void Reference(const AdamWTensors& t, const AdamWNumbers& n) {
   const double correction1 = 1 - std::pow(n.beta1, static_cast<double>(n.step));
   const double correction2 = 1 - std::pow(n.beta2, static_cast<double>(n.step));
   const at::Tensor gradient = t.gradient * n.gradient_scale;
-  t.master.mul_(1 - n.lr * n.weight_decay);
-  t.exp_avg.mul_(n.beta1).add_(gradient, 1 - n.beta1);
-  t.exp_avg_sq.mul_(n.beta2).addcmul_(gradient, gradient, 1 - n.beta2);
-  const at::Tensor denominator = t.exp_avg_sq.sqrt().div_(std::sqrt(correction2)).add_(n.eps);
-  t.master.addcdiv_(t.exp_avg, denominator, -n.lr / correction1);
-  if (t.parameter.defined()) t.parameter.copy_(t.master);
+  // Themselves where they are fp32.
+  const at::Tensor master = t.master.to(at::kFloat), mean = t.exp_avg.to(at::kFloat),
+                   square = t.exp_avg_sq.to(at::kFloat);
+  master.mul_(1 - n.lr * n.weight_decay);
+  mean.mul_(n.beta1).add_(gradient, 1 - n.beta1);
+  square.mul_(n.beta2).addcmul_(gradient, gradient, 1 - n.beta2);
+  const at::Tensor denominator = square.sqrt().div_(std::sqrt(correction2)).add_(n.eps);
+  master.addcdiv_(mean, denominator, -n.lr / correction1);
+  if (t.parameter.defined()) t.parameter.copy_(master);
+  for (const auto& [kept, computed] :
+       {std::pair(t.master, master), {t.exp_avg, mean}, {t.exp_avg_sq, square}}) {
+    if (!kept.is_same(computed)) kept.copy_(computed);
+  }
+}
+
+void ByCuda(const AdamWTensors& t, const AdamWNumbers& numbers) {
+  const cuda::AdamWArgs args{.master = t.master.data_ptr(),
+                             .exp_avg = t.exp_avg.data_ptr(),
+                             .exp_avg_sq = t.exp_avg_sq.data_ptr(),
+                             .gradient = Data<float>(t.gradient),
+                             .parameter = t.parameter.defined() ? t.parameter.data_ptr() : nullptr,
+                             .size = t.master.numel(),
+                             .master_bf16 = IsBf16(t.master),
+                             .moments_bf16 = IsBf16(t.exp_avg),
+                             .parameter_bf16 = t.parameter.defined() && IsBf16(t.parameter),
+                             .factors = FactorsOf(numbers)};
+  CheckLaunch(CudaKernels().adamw(args, CudaStream()), "adamw");
 }
 
 void Kernel(const AdamWTensors& t, const AdamWNumbers& numbers) {
@@ -63,17 +85,27 @@ void Loops(const AdamWTensors& t, const AdamWNumbers& numbers) {
   });
 }
 
-// What is written decides; all else is fp32.
+// What is written decides; the loops and the kernel of AscendC keep all else in fp32.
 const at::Tensor& Written(const AdamWTensors& t) { return t.parameter.defined() ? t.parameter : t.master; }
+std::string WhyNarrow(const AdamWTensors& t) {
+  const bool wide = t.master.scalar_type() == at::kFloat && t.exp_avg.scalar_type() == at::kFloat;
+  return wide ? "" : "masters or moments are not fp32";
+}
 std::string WhyNotLoops(const AdamWTensors& t) {
-  return Either(WhyNoLoops(t.master), WhyNoLoops(Written(t)));
+  return Either(WhyNoLoops(t.master), Either(WhyNoLoops(Written(t)), WhyNarrow(t)));
+}
+std::string WhyNotCuda(const AdamWTensors& t) {
+  return Either(WhyNoCudaKernel(t.master), Either(WhyNoCudaKernel(t.exp_avg), WhyNoCudaKernel(Written(t))));
 }
 std::string WhyNotKernel(const AdamWTensors& t) {
-  return Either(WhyNoKernel(t.master), WhyNoKernel(Written(t)));
+  return Either(WhyNoKernel(t.master), Either(WhyNoKernel(Written(t)), WhyNarrow(t)));
 }
 
-const ImplementationList<AdamWTensors, decltype(&Reference)> kAdamW{
-    "adamw", {{"cpu", WhyNotLoops, Loops}, {"ascendc", WhyNotKernel, Kernel}, {"aten", nullptr, Reference}}};
+const ImplementationList<AdamWTensors, decltype(&Reference)> kAdamW{"adamw",
+                                                                    {{"cpu", WhyNotLoops, Loops},
+                                                                     {"cuda", WhyNotCuda, ByCuda},
+                                                                     {"ascendc", WhyNotKernel, Kernel},
+                                                                     {"aten", nullptr, Reference}}};
 
 // Against ATen's own fused one.
 std::vector<BenchCase> BenchAdamW(const BenchSize& s) {
@@ -101,9 +133,10 @@ std::vector<BenchCase> BenchAdamW(const BenchSize& s) {
 
 void AdamW(const AdamWTensors& t, const AdamWNumbers& numbers) {
   TRIREME_CHECK(numbers.step >= 1);
+  TRIREME_CHECK(t.gradient.scalar_type() == at::kFloat);
+  TRIREME_CHECK(t.exp_avg.scalar_type() == t.exp_avg_sq.scalar_type());
   for (const at::Tensor* tensor : {&t.master, &t.exp_avg, &t.exp_avg_sq, &t.gradient}) {
-    TRIREME_CHECK(tensor->scalar_type() == at::kFloat && tensor->is_contiguous());
-    TRIREME_CHECK(tensor->numel() == t.master.numel());
+    TRIREME_CHECK(tensor->is_contiguous() && tensor->numel() == t.master.numel());
   }
   TRIREME_CHECK(!t.parameter.defined() ||
                 (t.parameter.numel() == t.master.numel() && t.parameter.is_contiguous()));

@@ -17,12 +17,13 @@ struct AdamWNumbers {
   double gradient_scale = 1;  // of the gradient as it is read: clipping, averaging
 };
 
-// All contiguous and of one size; fp32 but for the parameter.
+// All contiguous and of one size. Masters and moments are fp32 or bf16: computed in fp32, rounded where they
+// are written.
 struct AdamWTensors {
   at::Tensor master;
-  at::Tensor exp_avg;
+  at::Tensor exp_avg;  // of one type
   at::Tensor exp_avg_sq;
-  at::Tensor gradient;   // is not changed
+  at::Tensor gradient;   // fp32; is not changed
   at::Tensor parameter;  // gets the new master values in its own type; undefined: there is none
 };
 

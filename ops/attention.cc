@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ops/attention_blocks.h"
+#include "ops/cudnn_attention.h"
 #include "ops/npu_fused.h"
 #include "ops/operator.h"
 
@@ -40,16 +41,25 @@ at::Tensor NpuAttention(const Heads& heads) {
   });
 }
 
+// An attention whose backward pass is its own.
+struct AttentionPasses {
+  AttentionResult (*forward)(const Heads&);
+  Heads (*backward)(const Heads&, const AttentionResult&, const at::Tensor& output_gradient);
+};
+constexpr AttentionPasses kBlocked{BlockedAttention, BlockedAttentionBackward};
+constexpr AttentionPasses kCudnn{CudnnAttention, CudnnAttentionBackward};
+
 // What is kept of one attention until its backward pass. With `again` set the result is not: whoever asks
 // first computes it, whoever asks second takes it away.
 struct Kept : torch::CustomClassHolder {
+  const AttentionPasses* passes = nullptr;
   Heads heads;
   AttentionResult result;
   bool recompute = false;
 
   AttentionResult Take() {
     if (!recompute || result.output.defined()) return std::exchange(result, {});
-    result = BlockedAttention(heads);
+    result = passes->forward(heads);
     return result;
   }
 };
@@ -57,7 +67,7 @@ struct Kept : torch::CustomClassHolder {
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
                             const at::Tensor& value, const c10::intrusive_ptr<Kept>& kept) {
-    AttentionResult result = BlockedAttention(kept->heads);
+    AttentionResult result = kept->passes->forward(kept->heads);
     context->saved_data["kept"] = c10::IValue::make_capsule(kept);
     if (!kept->recompute) {
       // The output goes through autograd's own keeping: held here it would hold its own graph alive.
@@ -72,16 +82,21 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     auto* kept = static_cast<Kept*>(holder.get());
     AttentionResult result = kept->Take();
     if (!kept->recompute) result.output = context->get_saved_variables()[0];
-    const Heads heads = BlockedAttentionBackward(kept->heads, result, gradients[0].contiguous());
+    const Heads heads = kept->passes->backward(kept->heads, result, gradients[0].contiguous());
     context->saved_data.clear();
     return {heads.query, heads.key, heads.value, at::Tensor()};
   }
 };
 
+template <const AttentionPasses& passes>
 Attended Run(const Heads& heads, bool recompute) {
   auto kept = c10::make_intrusive<Kept>();
-  kept->heads = {heads.query.detach().contiguous(), heads.key.detach().contiguous(),
-                 heads.value.detach().contiguous()};
+  kept->passes = &passes;
+  kept->heads = {heads.query.detach(), heads.key.detach(), heads.value.detach()};
+  if (&passes == &kBlocked) {
+    for (at::Tensor* part : {&kept->heads.query, &kept->heads.key, &kept->heads.value})
+      *part = part->contiguous();
+  }
   kept->recompute = recompute;
   const at::Tensor output = AttentionFunction::apply(heads.query, heads.key, heads.value, kept);
   return {output, [kept] { return kept->Take().output; }};
@@ -95,9 +110,10 @@ Attended Differentiable(const Heads& heads, bool recompute) {
   return {attend(heads), [kept] { return attend(kept); }};
 }
 
-const ImplementationList<at::Tensor, decltype(&Run)> kAttention{
+const ImplementationList<at::Tensor, decltype(&Run<kBlocked>)> kAttention{
     "attention",
-    {{"cpu", WhyNoLoops, Run},
+    {{"cpu", WhyNoLoops, Run<kBlocked>},
+     {"cudnn", WhyNotCudnnAttention, Run<kCudnn>},
      {"torch_npu", WhyNoVendor, Differentiable<NpuAttention>},
      {"aten", nullptr, Differentiable<ReferenceAttention>}}};
 

@@ -9,7 +9,7 @@ namespace trireme {
 
 struct AttentionResult {
   at::Tensor output;       // [rows · length, heads · head_dim]
-  at::Tensor log_sum_exp;  // [rows, kv_heads, length, group] fp32
+  at::Tensor log_sum_exp;  // fp32; of BlockedAttention [rows, kv_heads, length, group]
 };
 
 // Contiguous CPU tensors of fp32 or bf16.

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "ops/ascendc/dropout_add.h"
 #include "ops/cpu/dropout.h"
+#include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/operator.h"
@@ -51,15 +52,31 @@ at::Tensor ByKernel(const at::Tensor& x, const at::Tensor& residual, const Dropo
   return y;
 }
 
+at::Tensor ByCuda(const at::Tensor& x, const at::Tensor& residual, const Dropout& dropout) {
+  const at::Tensor y = at::empty_like(x);
+  const cuda::DropoutArgs args{.x = x.data_ptr(),
+                               .residual = residual.defined() ? residual.data_ptr() : nullptr,
+                               .y = y.data_ptr(),
+                               .keys = Data<uint32_t>(dropout.KeysOn(x.device())),
+                               .rows = x.size(0),
+                               .columns = x.size(1),
+                               .first_column = static_cast<uint32_t>(dropout.first_column),
+                               .rate = static_cast<float>(dropout.rate)};
+  CheckLaunch(CudaKernels().dropout_add(args, IsBf16(x), CudaStream()), "dropout_add");
+  return y;
+}
+
 at::Tensor ByReference(const at::Tensor& x, const at::Tensor& residual, const Dropout& dropout) {
   const at::Tensor kept = x.to(at::kFloat) * DropoutMask(dropout, x.size(1)).to(x.device());
   return (residual.defined() ? kept + residual.to(at::kFloat) : kept).to(x.scalar_type());
 }
 
 // Backward the same mask goes over the gradient.
-const ImplementationList<at::Tensor, decltype(&ByReference)> kDropoutAdd{
-    "dropout_add",
-    {{"cpu", WhyNoLoops, ByLoops}, {"ascendc", WhyNoKernel, ByKernel}, {"aten", nullptr, ByReference}}};
+const ImplementationList<at::Tensor, decltype(&ByReference)> kDropoutAdd{"dropout_add",
+                                                                         {{"cpu", WhyNoLoops, ByLoops},
+                                                                          {"cuda", WhyNoCudaKernel, ByCuda},
+                                                                          {"ascendc", WhyNoKernel, ByKernel},
+                                                                          {"aten", nullptr, ByReference}}};
 
 at::Tensor Apply(const at::Tensor& given, const at::Tensor& given_residual, const Dropout& dropout) {
   TRIREME_CHECK(given.dim() == 2 && given.size(0) == dropout.rows.numel())

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "ops/ascendc/flat.h"
 #include "ops/cpu/flat.h"
+#include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/operator.h"
@@ -36,6 +37,20 @@ double Kernel(const std::vector<at::Tensor>& values) {
   return at::cat(sums).cpu().to(at::kDouble).sum().item<double>();
 }
 
+// Sums of each block in fp64; the host waits once, for their total.
+double ByCuda(const std::vector<at::Tensor>& values) {
+  constexpr int64_t kBlocks = 1056;  // eight to a multiprocessor of an H200
+  const auto parts = static_cast<int64_t>(values.size());
+  const at::Tensor sums = at::empty({parts, kBlocks}, values.front().options().dtype(at::kDouble));
+  for (int64_t i = 0; i < parts; ++i) {
+    const at::Tensor& part = values[static_cast<size_t>(i)];
+    CheckLaunch(CudaKernels().sum_of_squares(Data<float>(part), part.numel(),
+                                             Data<double>(sums) + i * kBlocks, kBlocks, CudaStream()),
+                "gradient_norm");
+  }
+  return sums.sum().item<double>();
+}
+
 double OnCpu(const at::Tensor& values) {
   constexpr int64_t kPiece = 65536;
   const int64_t count = values.numel(), pieces = (count + kPiece - 1) / kPiece;
@@ -57,9 +72,11 @@ double Loops(const std::vector<at::Tensor>& values) {
   return total;
 }
 
-const ImplementationList<at::Tensor, decltype(&Reference)> kGradientNorm{
-    "gradient_norm",
-    {{"cpu", WhyNoLoops, Loops}, {"ascendc", WhyNoKernel, Kernel}, {"aten", nullptr, Reference}}};
+const ImplementationList<at::Tensor, decltype(&Reference)> kGradientNorm{"gradient_norm",
+                                                                         {{"cpu", WhyNoLoops, Loops},
+                                                                          {"cuda", WhyNoCudaKernel, ByCuda},
+                                                                          {"ascendc", WhyNoKernel, Kernel},
+                                                                          {"aten", nullptr, Reference}}};
 
 std::vector<BenchCase> BenchGradientNorm(const BenchSize& s) {
   if (s.type != at::kFloat) return {};

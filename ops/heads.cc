@@ -3,13 +3,18 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "ops/ascendc/heads.h"
 #include "ops/cpu/heads.h"
+#include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/operator.h"
@@ -56,6 +61,34 @@ struct Recipe {
             .value = heads.value.data_ptr(),
             .scales = Data<float>(scales)};
   }
+  bool normalises() const { return query_norm != nullptr || key_norm != nullptr; }
+  cuda::HeadsArgs CudaArgs(const at::Tensor& qkv, const at::Tensor& cosine, const at::Tensor& sine,
+                           const at::Tensor& scales, const Heads& heads) const {
+    const auto of = [](const at::Tensor& x) {
+      return cuda::HeadStrides{x.stride(0), x.stride(1), x.stride(2), x.dim() == 5 ? x.stride(3) : 0};
+    };
+    return {.qkv = qkv.defined() ? qkv.data_ptr() : nullptr,
+            .query_norm = query_norm == nullptr ? nullptr : query_norm->value.data_ptr(),
+            .key_norm = key_norm == nullptr ? nullptr : key_norm->value.data_ptr(),
+            .cosine = Data<float>(cosine),
+            .sine = Data<float>(sine),
+            .query = heads.query.data_ptr(),
+            .key = heads.key.data_ptr(),
+            .value = heads.value.data_ptr(),
+            .query_strides = of(heads.query),
+            .key_strides = of(heads.key),
+            .value_strides = of(heads.value),
+            .scales = normalises() ? Data<float>(scales) : nullptr,
+            .tokens = shape.tokens(),
+            .length = shape.length,
+            .heads = shape.heads,
+            .kv_heads = shape.kv_heads,
+            .dim = shape.head_dim,
+            .eps = static_cast<float>(shape.norm_eps),
+            .qkv_gradient = nullptr,
+            .norm_sums = nullptr,
+            .blocks = 0};
+  }
   template <typename T>
   cpu::HeadNorms<T> Norms() const {
     return {query_norm == nullptr ? nullptr : Data<T>(query_norm->value),
@@ -84,9 +117,9 @@ struct KeptRecipe : torch::CustomClassHolder {
   Recipe recipe;
 };
 
-void AddTo(const Weight* weight, const at::Tensor& sum) {
-  if (weight == nullptr || !weight->trained()) return;
-  at::Tensor gradient = weight->gradient_sum();
+void AddTo(const Weight& weight, const at::Tensor& sum) {
+  if (!weight.trained()) return;
+  at::Tensor gradient = weight.gradient_sum();
   gradient.add_(sum);
 }
 
@@ -142,6 +175,27 @@ at::Tensor KernelBackward(const Saved& in, const Heads& gradients, const Recipe&
   return recipe.shape.tokens() == 0 ? at::zeros_like(sums[0]) : sums.sum(0);
 }
 
+void CudaForward(const Saved& in, const Recipe& recipe, const Heads& out) {
+  CheckLaunch(CudaKernels().split_heads(recipe.CudaArgs(in.qkv, in.cosine, in.sine, in.scales, out),
+                                        IsBf16(in.qkv), CudaStream()),
+              "qkv_norm_rope");
+}
+
+at::Tensor CudaBackward(const Saved& in, const Heads& gradients, const Recipe& recipe,
+                        const at::Tensor& result) {
+  constexpr int64_t kBlocks = 1056;  // eight to a multiprocessor of an H200: each sums the norms' gradients
+  const int64_t tokens = recipe.shape.tokens();
+  const int64_t blocks = std::max<int64_t>(recipe.normalises() ? std::min(tokens, kBlocks) : tokens, 1);
+  const int64_t sums_of = recipe.normalises() ? blocks : 0;
+  const at::Tensor sums = at::empty({sums_of, 2 * recipe.shape.head_dim}, result.options().dtype(at::kFloat));
+  cuda::HeadsArgs args = recipe.CudaArgs(in.qkv, in.cosine, in.sine, in.scales, gradients);
+  args.qkv_gradient = result.data_ptr();
+  args.norm_sums = Data<float>(sums);
+  args.blocks = static_cast<int>(blocks);
+  CheckLaunch(CudaKernels().split_heads_backward(args, IsBf16(result), CudaStream()), "qkv_norm_rope");
+  return recipe.normalises() ? sums.sum(0) : at::Tensor();
+}
+
 struct HeadsCase {
   const at::Tensor& qkv;
   const Recipe& recipe;
@@ -160,6 +214,18 @@ std::string WhyNotCpu(const HeadsCase& c) {
   return Either(WhyNoLoops(c.qkv), Either(c.WhyNotNorms(), shape));
 }
 
+// A few threads of a warp take a head: a power of two, each with a pack of 16 bytes of both halves.
+std::string WhyNotCuda(const HeadsCase& c) {
+  const int64_t dim = c.recipe.shape.head_dim, pack = 16 / c.qkv.element_size(), lanes = dim / 2 / pack;
+  std::string why;
+  if (c.cosine.size(1) * 2 != dim)
+    why = Concat("only ", 2 * c.cosine.size(1), " of ", dim, " elements are turned");
+  const bool fits = dim % (2 * pack) == 0 && lanes <= 32 && (lanes & (lanes - 1)) == 0;
+  if (why.empty() && !fits)
+    why = Concat("heads of ", dim, "; wanted ", 2 * pack, " times a power of two up to 32");
+  return Either(WhyNoCudaKernel(c.qkv), Either(c.WhyNotNorms(), why));
+}
+
 std::string WhyNotKernel(const HeadsCase& c) {
   const std::string shape = Text(ascendc::WhyNotHeads(c.recipe.KernelShape(c.cosine)));
   return Either(WhyNoKernel(c.qkv), Either(c.WhyNotNorms(), shape));
@@ -169,20 +235,37 @@ std::string WhyNotKernel(const HeadsCase& c) {
 const ImplementationList<HeadsCase, decltype(&FastForward), decltype(&FastBackward)> kQkvNormRope{
     "qkv_norm_rope",
     {{"cpu", WhyNotCpu, FastForward, FastBackward},
+     {"cuda", WhyNotCuda, CudaForward, CudaBackward},
      {"ascendc", WhyNotKernel, KernelForward, KernelBackward},
      {"aten", nullptr, nullptr, nullptr}}};
+
+// Where the norms' gradients do not want it, a GPU's backward pass needs no q|k|v.
+bool SavesInput(const Recipe& recipe, const at::Tensor& qkv) { return recipe.normalises() || !qkv.is_cuda(); }
+
+// A GPU's kernel takes any strides of whole packs.
+at::Tensor ReadableHeads(const at::Tensor& gradient) {
+  const int64_t pack = 16 / gradient.element_size();
+  bool whole = gradient.is_cuda() && gradient.stride(-1) == 1 && gradient.storage_offset() % pack == 0;
+  for (int64_t dim = 0; dim + 1 < gradient.dim(); ++dim) whole = whole && gradient.stride(dim) % pack == 0;
+  return whole ? gradient : gradient.contiguous();
+}
 
 struct SplitHeadsFunction : torch::autograd::Function<SplitHeadsFunction> {
   static variable_list forward(AutogradContext* context, const at::Tensor& qkv, const at::Tensor& cosine,
                                const at::Tensor& sine, const Recipe& recipe) {
     const HeadShape& s = recipe.shape;
     const auto options = qkv.options();
-    const at::Tensor query = at::empty({s.rows, s.kv_heads, s.length, s.group(), s.head_dim}, options);
-    const at::Tensor key = at::empty({s.rows, s.kv_heads, s.length, s.head_dim}, options);
-    const at::Tensor value = at::empty_like(key);
+    const bool by_token = qkv.is_cuda();
+    const auto memory = [&](int64_t group) {  // [rows, kv_heads, length, group, head_dim]
+      const int64_t head = group * s.head_dim, token = s.kv_heads * head;
+      const std::vector<int64_t> shape = {s.rows, s.kv_heads, s.length, group, s.head_dim};
+      if (!by_token) return at::empty(shape, options);
+      return at::empty_strided(shape, {s.length * token, head, token, s.head_dim, 1}, options);
+    };
+    const at::Tensor query = memory(s.group()), key = memory(1).squeeze(3), value = memory(1).squeeze(3);
     const at::Tensor scales = at::empty({s.tokens(), s.heads + s.kv_heads}, options.dtype(at::kFloat));
     kQkvNormRope[recipe.implementation].forward({qkv, cosine, sine, scales}, recipe, {query, key, value});
-    context->save_for_backward({qkv, cosine, sine, scales});
+    context->save_for_backward({SavesInput(recipe, qkv) ? qkv : at::Tensor(), cosine, sine, scales});
     context->saved_data["recipe"] = c10::IValue::make_capsule(c10::make_intrusive<KeptRecipe>(recipe));
     return {query, key, value};
   }
@@ -191,14 +274,14 @@ struct SplitHeadsFunction : torch::autograd::Function<SplitHeadsFunction> {
     const variable_list saved = context->get_saved_variables();
     const auto holder = context->saved_data["recipe"].toCapsule();
     const Recipe& recipe = static_cast<const KeptRecipe*>(holder.get())->recipe;
-    const at::Tensor query = gradients[0].contiguous(), key = gradients[1].contiguous();
-    const at::Tensor value = gradients[2].contiguous();
-    const at::Tensor result = at::empty_like(saved[0]);
+    const at::Tensor query = ReadableHeads(gradients[0]), key = ReadableHeads(gradients[1]);
+    const at::Tensor value = ReadableHeads(gradients[2]);
+    const at::Tensor result = at::empty({recipe.shape.tokens(), recipe.shape.width()}, query.options());
     const int64_t dim = recipe.shape.head_dim;
     const at::Tensor sums = kQkvNormRope[recipe.implementation].backward(
         {saved[0], saved[1], saved[2], saved[3]}, {query, key, value}, recipe, result);
-    AddTo(recipe.query_norm, sums.narrow(0, 0, dim));
-    AddTo(recipe.key_norm, sums.narrow(0, dim, dim));
+    if (recipe.query_norm != nullptr) AddTo(*recipe.query_norm, sums.narrow(0, 0, dim));
+    if (recipe.key_norm != nullptr) AddTo(*recipe.key_norm, sums.narrow(0, dim, dim));
     return {result, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };

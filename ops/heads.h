@@ -22,7 +22,9 @@ struct HeadShape {
   int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }  // of a token's q|k|v
 };
 
-// Heads that share a key-value head stand side by side, so that one product serves all of them.
+// Heads that share a key-value head stand side by side, so that one product serves all of them. On a GPU the
+// memory goes token by token, [rows, length, kv_heads, group, head_dim], as its attention reads it: the
+// tensors are strided.
 struct Heads {
   at::Tensor query;  // [rows, kv_heads, length, group, head_dim]
   at::Tensor key;    // [rows, kv_heads, length, head_dim]

@@ -1,10 +1,12 @@
 #include "ops/linear.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "ops/element_types.h"
 #include "ops/operator.h"
@@ -73,6 +75,25 @@ void FastGradient(const GradientProduct& p, bool add) {
           Data<float>(p.sum));
 }
 
+// ATen's product of bf16 operands that adds into fp32 (torch 2.9 and later), called by name: the older torch
+// compiles this file, too.
+using WideProduct = at::Tensor&(const at::Tensor&, const at::Tensor&, const at::Tensor&, at::ScalarType,
+                                const at::Scalar&, const at::Scalar&, at::Tensor&);
+const std::optional<c10::TypedOperatorHandle<WideProduct>>& FindWideProduct() {
+  static const auto found = [] {
+    std::optional<c10::TypedOperatorHandle<WideProduct>> typed;
+    const auto schema = c10::Dispatcher::singleton().findSchema({"aten::addmm", "dtype_out"});
+    if (schema) typed.emplace(schema->typed<WideProduct>());
+    return typed;
+  }();
+  return found;
+}
+
+void CudaGradient(const GradientProduct& p, bool add) {
+  at::Tensor sum = p.sum;
+  FindWideProduct()->call(sum, p.output_gradient.t(), p.x, at::kFloat, add ? 1 : 0, 1, sum);
+}
+
 void ReferenceGradient(const GradientProduct& p, bool add) {
   at::Tensor sum = p.sum;
   if (p.x.scalar_type() == at::kFloat) {
@@ -93,8 +114,17 @@ std::string WhyNotFast(const GradientProduct& p) {
   return Either(WhyNoLoops(p.x), dense ? "" : "a matrix is strided");
 }
 
+std::string WhyNotCuda(const GradientProduct& p) {
+  if (!p.x.is_cuda()) return "cuBLAS is for a GPU";
+  if (p.x.scalar_type() != at::kBFloat16) return "ATen's product of fp32 sums in place";
+  return FindWideProduct() ? "" : "this torch has no product of bf16 that adds into fp32; 2.9 and later have";
+}
+
 const ImplementationList<GradientProduct, decltype(&ReferenceGradient)> kWeightGradient{
-    "weight_gradient", {{"cpu", WhyNotFast, FastGradient}, {"aten", nullptr, ReferenceGradient}}};
+    "weight_gradient",
+    {{"cpu", WhyNotFast, FastGradient},
+     {"cublas", WhyNotCuda, CudaGradient},
+     {"aten", nullptr, ReferenceGradient}}};
 
 // A square matrix.
 std::vector<BenchCase> BenchWeightGradient(const BenchSize& s) {

@@ -51,6 +51,23 @@ at::Tensor OutputsOf(const at::Tensor& y, const LowRankBlock& block) {
   return y.narrow(1, block.first_output, block.b->value.size(-2));
 }
 
+// Each block's ranks by its scale; by one operator where all have the same.
+void ScaleRanks(const at::Tensor& low, const LowRankWeights& pairs) {
+  const double first = pairs.blocks.front().scale;
+  bool same = true;
+  for (const LowRankBlock& block : pairs.blocks) same = same && block.scale == first;
+  if (same) {
+    low.mul_(first);
+    return;
+  }
+  for (const LowRankBlock& block : pairs.blocks) RanksOf(low, block).mul_(block.scale);
+}
+
+// A GPU's products take columns of a wider matrix as they are.
+at::Tensor ForProduct(const at::Tensor& columns) {
+  return columns.is_cuda() ? columns : columns.contiguous();
+}
+
 struct KeptPairs {
   const LowRankWeights* pairs = nullptr;
   int64_t implementation = 0;  // of kLowRank
@@ -119,39 +136,52 @@ void KernelForward(KeptPairs& kept, const at::Tensor& x, const at::Tensor& y) {
 
 void ProductForward(KeptPairs& kept, const at::Tensor& x, const at::Tensor& y) {
   kept.low = Product(ReadByA(x, y.scalar_type(), kept.dropout.get()), kept.pairs->a->value, kept.ends);
+  ScaleRanks(kept.low, *kept.pairs);
   for (const LowRankBlock& block : kept.pairs->blocks) {
-    const at::Tensor low = RanksOf(kept.low, block) * block.scale;
-    RanksOf(kept.low, block).copy_(low);
-    AddProduct(OutputsOf(y, block), low, block.b->value, kept.ends);
+    const at::Tensor low = RanksOf(kept.low, block);
+    AddProduct(OutputsOf(y, block), kept.ends ? low.contiguous() : ForProduct(low), block.b->value,
+               kept.ends);
   }
 }
 
-// Gradients of `low`, scaled as it was, and of what A reads.
-struct InputGradients {
-  at::Tensor low, x;
-};
-
 struct LowRankBackward {
-  InputGradients (*inputs)(const KeptPairs&, const at::Tensor& gradient);
+  at::Tensor (*low)(const KeptPairs&, const at::Tensor& gradient);  // of `low`, scaled as it was
+  // Of what A reads: sum (+)= low · A; undefined: there is no sum yet.
+  at::Tensor (*input)(const KeptPairs&, const at::Tensor& low, const at::Tensor& sum, at::ScalarType type);
   void (*b)(const KeptPairs&, const at::Tensor& gradient);  // adds the gradients of the Bs
   void (*a)(const KeptPairs&, const at::Tensor& low_gradient, const at::Tensor& read);
 };
 
-InputGradients KernelBackward(const KeptPairs& kept, const at::Tensor& gradient) {
+at::Tensor KernelLow(const KeptPairs& kept, const at::Tensor& gradient) {
   const OnePair pair(*kept.pairs, gradient.size(1), gradient.scalar_type());
-  const at::Tensor x = at::empty({gradient.size(0), pair.a.size(1)}, gradient.options());
-  const at::Tensor low = Shrink(gradient, pair.b, pair.scales);
-  Expand(low, pair.a, /*adds=*/false, x);
-  return {low, x};
+  return Shrink(gradient, pair.b, pair.scales);
 }
 
-InputGradients ProductBackward(const KeptPairs& kept, const at::Tensor& gradient) {
+at::Tensor KernelInput(const KeptPairs& kept, const at::Tensor& low, const at::Tensor& sum,
+                       at::ScalarType type) {
+  const at::Tensor a = kept.pairs->a->value.to(type).contiguous();
+  const at::Tensor x = sum.defined() ? sum : at::empty({low.size(0), a.size(1)}, a.options());
+  Expand(low, a, /*adds=*/sum.defined(), x);
+  return x;
+}
+
+at::Tensor ProductLow(const KeptPairs& kept, const at::Tensor& gradient) {
   at::Tensor low = at::empty_like(kept.low);
   for (const LowRankBlock& block : kept.pairs->blocks) {
-    const at::Tensor own = OutputsOf(gradient, block).contiguous();
-    RanksOf(low, block).copy_(Product(own, block.b->value.transpose(-2, -1), kept.ends) * block.scale);
+    const at::Tensor own = OutputsOf(gradient, block);
+    const at::Tensor turned = block.b->value.transpose(-2, -1);
+    RanksOf(low, block).copy_(Product(kept.ends ? own.contiguous() : ForProduct(own), turned, kept.ends));
   }
-  return {low, Product(low, kept.pairs->a->value.transpose(-2, -1), kept.ends)};
+  ScaleRanks(low, *kept.pairs);
+  return low;
+}
+
+at::Tensor ProductInput(const KeptPairs& kept, const at::Tensor& low, const at::Tensor& sum,
+                        at::ScalarType /*type*/) {
+  const at::Tensor turned = kept.pairs->a->value.transpose(-2, -1);
+  if (!sum.defined()) return Product(low, turned, kept.ends);
+  AddProduct(sum, low, turned, kept.ends);
+  return sum;
 }
 
 void KernelGradientsOfB(const KeptPairs& kept, const at::Tensor& gradient) {
@@ -165,8 +195,9 @@ void KernelGradientsOfB(const KeptPairs& kept, const at::Tensor& gradient) {
 
 void ProductGradientsOfB(const KeptPairs& kept, const at::Tensor& gradient) {
   for (const LowRankBlock& block : kept.pairs->blocks) {
-    AddGradient(*block.b, OutputsOf(gradient, block).contiguous(), RanksOf(kept.low, block).contiguous(),
-                kept.ends);
+    const at::Tensor own = OutputsOf(gradient, block), low = RanksOf(kept.low, block);
+    const bool strided = !kept.ends && own.is_cuda();
+    AddGradient(*block.b, strided ? own : own.contiguous(), strided ? low : low.contiguous(), kept.ends);
   }
 }
 
@@ -197,24 +228,45 @@ std::string WhyNotKernel(const LowRankCase& c) {
 // What ran forward also runs backward: `low` is of another type.
 const ImplementationList<LowRankCase, decltype(&ProductForward), LowRankBackward> kLowRank{
     "low_rank",
-    {{"ascendc", WhyNotKernel, KernelForward, {KernelBackward, KernelGradientsOfB, KernelGradientOfA}},
-     {"aten", nullptr, ProductForward, {ProductBackward, ProductGradientsOfB, ProductGradientOfA}}}};
+    {{"ascendc",
+      WhyNotKernel,
+      KernelForward,
+      {KernelLow, KernelInput, KernelGradientsOfB, KernelGradientOfA}},
+     {"aten", nullptr, ProductForward, {ProductLow, ProductInput, ProductGradientsOfB, ProductGradientOfA}}}};
+
+// The parts of both functions below.
+c10::intrusive_ptr<PairsHolder> Keep(const LowRankInput& input, const at::Tensor& x,
+                                     const LowRankWeights& pairs, const at::Tensor& y) {
+  auto holder = c10::make_intrusive<PairsHolder>();
+  KeptPairs& kept = *holder->kept;
+  kept.pairs = &pairs;
+  kept.ends = input.ends;
+  kept.dropout = input.dropout;
+  kept.again = input.x.again;
+  kept.input_type = x.scalar_type();
+  const auto& chosen = kLowRank.Choose({y, pairs.a->value.size(-2), input.ends != nullptr});
+  kept.implementation = kLowRank.IndexOf(chosen);
+  chosen.forward(kept, x, y);
+  return holder;
+}
+
+void PutOffGradients(const std::shared_ptr<KeptPairs>& kept, const at::Tensor& gradient,
+                     const at::Tensor& low, const variable_list& saved) {
+  const at::Tensor x = saved.empty() ? at::Tensor() : saved[0];
+  WeightGradients::Add([kept, gradient, low, x] {
+    const LowRankBackward& backward = kLowRank[kept->implementation].backward;
+    backward.b(*kept, gradient);
+    if (!kept->pairs->a->trained()) return;
+    const at::Tensor read = kept->again ? kept->again() : x;
+    backward.a(*kept, low, ReadByA(read, gradient.scalar_type(), kept->dropout.get()));
+  });
+}
 
 struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& base, const at::Tensor& x,
                             const LowRankInput& input, const LowRankWeights* pairs) {
-    auto holder = c10::make_intrusive<PairsHolder>();
-    KeptPairs& kept = *holder->kept;
-    kept.pairs = pairs;
-    kept.ends = input.ends;
-    kept.dropout = input.dropout;
-    kept.again = input.x.again;
-    kept.input_type = x.scalar_type();
-    const auto& chosen = kLowRank.Choose({base, pairs->a->value.size(-2), input.ends != nullptr});
-    kept.implementation = kLowRank.IndexOf(chosen);
-    if (pairs->a->trained() && !kept.again) context->save_for_backward({x});
-    chosen.forward(kept, x, base);
-    context->saved_data["kept"] = c10::IValue::make_capsule(holder);
+    if (pairs->a->trained() && !input.x.again) context->save_for_backward({x});
+    context->saved_data["kept"] = c10::IValue::make_capsule(Keep(input, x, *pairs, base));
     context->mark_dirty({base});
     return base;
   }
@@ -225,17 +277,42 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
     const std::shared_ptr<KeptPairs> kept = static_cast<PairsHolder*>(holder.get())->kept;
     const at::Tensor gradient = gradients[0].contiguous();
     const LowRankBackward& backward = kLowRank[kept->implementation].backward;
-    const InputGradients back = backward.inputs(*kept, gradient);
-    at::Tensor input_gradient = back.x.to(kept->input_type);
+    const at::Tensor low = backward.low(*kept, gradient);
+    at::Tensor input_gradient =
+        backward.input(*kept, low, at::Tensor(), gradient.scalar_type()).to(kept->input_type);
     if (kept->dropout) input_gradient = Dropped(input_gradient, *kept->dropout);
-    const at::Tensor x = saved.empty() ? at::Tensor() : saved[0];
-    WeightGradients::Add([kept, gradient, low = back.low, x, &backward] {
-      backward.b(*kept, gradient);
-      if (!kept->pairs->a->trained()) return;
-      const at::Tensor read = kept->again ? kept->again() : x;
-      backward.a(*kept, low, ReadByA(read, gradient.scalar_type(), kept->dropout.get()));
-    });
+    PutOffGradients(kept, gradient, low, saved);
     return {gradients[0], input_gradient, at::Tensor(), at::Tensor()};
+  }
+};
+
+struct LinearWithLowRankFunction : torch::autograd::Function<LinearWithLowRankFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LowRankInput& input,
+                            const Weight* weight, const Weight* bias, const LowRankWeights* pairs) {
+    const at::Tensor turned = weight->value.t();
+    const at::Tensor y = bias == nullptr ? at::mm(x, turned) : at::addmm(bias->value, x, turned);
+    if (pairs->a->trained() && !input.x.again) context->save_for_backward({x});
+    context->saved_data["kept"] = c10::IValue::make_capsule(Keep(input, x, *pairs, y));
+    context->saved_data["weight"] = reinterpret_cast<int64_t>(weight);
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto holder = context->saved_data["kept"].toCapsule();
+    const std::shared_ptr<KeptPairs> kept = static_cast<PairsHolder*>(holder.get())->kept;
+    const auto* weight = reinterpret_cast<const Weight*>(context->saved_data["weight"].toInt());
+    const at::Tensor gradient = gradients[0].contiguous();
+    const LowRankBackward& backward = kLowRank[kept->implementation].backward;
+    const at::Tensor low = backward.low(*kept, gradient);
+    at::Tensor input_gradient = at::mm(gradient, weight->value);
+    if (kept->dropout) {
+      const at::Tensor own = backward.input(*kept, low, at::Tensor(), gradient.scalar_type());
+      input_gradient.add_(Dropped(own, *kept->dropout));
+    } else {
+      backward.input(*kept, low, input_gradient, gradient.scalar_type());
+    }
+    PutOffGradients(kept, gradient, low, context->get_saved_variables());
+    return {input_gradient, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -243,6 +320,12 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
 
 at::Tensor AddLowRank(const at::Tensor& base, const LowRankInput& input, const LowRankWeights& pairs) {
   return LowRankFunction::apply(base, input.x.value, input, &pairs);
+}
+
+at::Tensor LinearWithLowRank(const LowRankInput& input, const Weight& weight, const Weight* bias,
+                             const LowRankWeights& pairs) {
+  TRIREME_CHECK(!weight.trained() && (bias == nullptr || !bias->trained()) && !input.ends);
+  return LinearWithLowRankFunction::apply(input.x.value, input, &weight, bias, &pairs);
 }
 
 namespace {

@@ -37,4 +37,9 @@ struct LowRankInput {
 // the backward pass.
 at::Tensor AddLowRank(const at::Tensor& base, const LowRankInput& input, const LowRankWeights& pairs);
 
+// The same with the product itself, of a weight that is not trained: x Wᵀ (+ b) + scale · (x Aᵀ) Bᵀ. The
+// gradient of x is one sum.
+at::Tensor LinearWithLowRank(const LowRankInput& input, const Weight& weight, const Weight* bias,
+                             const LowRankWeights& pairs);
+
 }  // namespace trireme

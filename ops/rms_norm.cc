@@ -8,6 +8,7 @@
 
 #include "ops/ascendc/rms_norm.h"
 #include "ops/cpu/rms_norm.h"
+#include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/npu_fused.h"
@@ -19,6 +20,8 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+constexpr char kRmsNormName[] = "rms_norm";
 
 // Each version: y and the scales ([..., 1] fp32) of x, or with a branch of x + branch, which goes into `sum`.
 struct Normalised {
@@ -72,6 +75,23 @@ Normalised KernelForward(const at::Tensor& x, const at::Tensor& branch, const We
                            .rows = static_cast<uint64_t>(rows),
                            .columns = static_cast<uint64_t>(size),
                            .eps = static_cast<float>(eps)});
+  return out;
+}
+
+Normalised CudaForward(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
+  const int64_t size = x.size(-1), rows = x.numel() / std::max<int64_t>(size, 1);
+  Normalised out{branch.defined() ? at::empty_like(x) : x, at::empty_like(x),
+                 at::empty({rows}, x.options().dtype(at::kFloat))};
+  const cuda::RmsNormArgs args{.x = x.data_ptr(),
+                               .branch = branch.defined() ? branch.data_ptr() : nullptr,
+                               .weight = weight.value.data_ptr(),
+                               .sum = out.sum.data_ptr(),
+                               .y = out.y.data_ptr(),
+                               .scale = Data<float>(out.scale),
+                               .rows = rows,
+                               .columns = size,
+                               .eps = static_cast<float>(eps)};
+  CheckLaunch(CudaKernels().rms_norm(args, IsBf16(x), CudaStream()), kRmsNormName);
   return out;
 }
 
@@ -147,35 +167,66 @@ at::Tensor KernelBackward(const BackwardInput& in, const Weight& weight) {
   return result;
 }
 
+at::Tensor CudaBackward(const BackwardInput& in, const Weight& weight) {
+  constexpr int64_t kBlocks = 396;  // three to a multiprocessor of an H200
+  const int64_t size = in.x.size(-1), rows = in.x.numel() / std::max<int64_t>(size, 1);
+  const at::Tensor result = at::empty_like(in.x);
+  const at::Tensor y_gradient = in.y_gradient.contiguous();
+  const at::Tensor carried = in.sum_gradient.defined() ? in.sum_gradient.contiguous() : at::Tensor();
+  const int64_t blocks = std::clamp<int64_t>(rows, 1, kBlocks);
+  const at::Tensor sums = at::empty({blocks, size}, in.scale.options());
+  const cuda::RmsNormBackwardArgs args{.x = in.x.data_ptr(),
+                                       .weight = weight.value.data_ptr(),
+                                       .scale = Data<float>(in.scale),
+                                       .y_gradient = y_gradient.data_ptr(),
+                                       .carried = carried.defined() ? carried.data_ptr() : nullptr,
+                                       .x_gradient = result.data_ptr(),
+                                       .weight_sums = Data<float>(sums),
+                                       .rows = rows,
+                                       .columns = size,
+                                       .blocks = static_cast<int>(blocks)};
+  CheckLaunch(CudaKernels().rms_norm_backward(args, IsBf16(in.x), CudaStream()), kRmsNormName);
+  if (weight.trained()) AddWeightGradient(weight, sums.sum(0));
+  return result;
+}
+
 struct NormCase {
   const at::Tensor& x;
   const at::Tensor& weight;
 };
 
 std::string WhyNotCpu(const NormCase& c) { return Either(WhyNoLoops(c.x), WhyNotAlike(c.x, c.weight)); }
+std::string WhyNotCuda(const NormCase& c) {
+  const std::string row = c.x.dim() == 0 ? "" : WhyNoCudaRow(c.x, c.x.size(-1));
+  return Either(WhyNoCudaKernel(c.x), Either(WhyNotAlike(c.x, c.weight), row));
+}
 std::string WhyNotNpu(const NormCase& c) { return Either(WhyNoVendor(c.x), WhyNotAlike(c.x, c.weight)); }
 std::string WhyNotKernel(const NormCase& c) { return Either(WhyNoKernel(c.x), WhyNotAlike(c.x, c.weight)); }
 
 // What ran forward also runs backward: their scales differ in shape.
 const ImplementationList<NormCase, decltype(&ReferenceForward), decltype(&ReferenceBackward)> kRmsNorm{
-    "rms_norm",
+    kRmsNormName,
     {{"cpu", WhyNotCpu, FastForward, FastBackward},
+     {"cuda", WhyNotCuda, CudaForward, CudaBackward},
      {"torch_npu", WhyNotNpu, NpuForward, NpuBackward},
      {"ascendc", WhyNotKernel, KernelForward, KernelBackward},
      {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
 
 struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
+  // With `carries` the result has x itself beside it, so that the gradient of x is added on the way back.
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
-                               const std::optional<at::Tensor>& given, const Weight* weight, double eps) {
+                               const std::optional<at::Tensor>& given, const Weight* weight, double eps,
+                               bool carries) {
     const at::Tensor branch = given.value_or(at::Tensor());
     const auto& chosen = kRmsNorm.Choose({x, weight->value});
     const Normalised out = chosen.forward(x, branch, *weight, eps);
     context->save_for_backward({out.sum, out.scale});
     context->saved_data["weight"] = reinterpret_cast<int64_t>(weight);
     context->saved_data["implementation"] = kRmsNorm.IndexOf(chosen);
+    context->saved_data["adds"] = branch.defined();
     context->set_materialize_grads(false);
-    if (!branch.defined()) return {out.y};
-    return {out.y, out.sum};
+    if (!branch.defined() && !carries) return {out.y};
+    return {out.y, branch.defined() ? out.sum : x.view_as(x)};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -187,19 +238,27 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
       const BackwardInput in{saved[0], saved[1], gradients[0], carried};
       result = kRmsNorm[context->saved_data["implementation"].toInt()].backward(in, *weight);
     }
-    return {result, gradients.size() > 1 ? result : at::Tensor(), at::Tensor(), at::Tensor()};
+    const at::Tensor branch = context->saved_data["adds"].toBool() ? result : at::Tensor();
+    return {result, branch, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
 at::Tensor RmsNorm(const at::Tensor& x, const Weight& weight, double eps) {
-  return RmsNormFunction::apply(x.contiguous(), std::optional<at::Tensor>(), &weight, eps)[0];
+  return RmsNormFunction::apply(x.contiguous(), std::optional<at::Tensor>(), &weight, eps,
+                                /*carries=*/false)[0];
+}
+
+AddedNorm CarriedRmsNorm(const at::Tensor& x, const Weight& weight, double eps) {
+  const variable_list out =
+      RmsNormFunction::apply(x.contiguous(), std::optional<at::Tensor>(), &weight, eps, /*carries=*/true);
+  return {.sum = out[1], .normalised = out[0]};
 }
 
 AddedNorm AddRmsNorm(const at::Tensor& residual, const at::Tensor& branch, const Weight& weight, double eps) {
   const variable_list out = RmsNormFunction::apply(
-      residual.contiguous(), std::optional<at::Tensor>(branch.contiguous()), &weight, eps);
+      residual.contiguous(), std::optional<at::Tensor>(branch.contiguous()), &weight, eps, /*carries=*/true);
   return {.sum = out[1], .normalised = out[0]};
 }
 

@@ -17,6 +17,8 @@ struct AddedNorm {
   at::Tensor sum;         // residual + branch
   at::Tensor normalised;  // RmsNorm(sum)
 };
+// The same without a branch: `sum` is x, for those who add to it later.
+AddedNorm CarriedRmsNorm(const at::Tensor& x, const Weight& weight, double eps);
 AddedNorm AddRmsNorm(const at::Tensor& residual, const at::Tensor& branch, const Weight& weight, double eps);
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 
 #include "ops/ascendc/cross_entropy.h"
 #include "ops/cpu/cross_entropy.h"
+#include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/operator.h"
@@ -82,6 +83,34 @@ void KernelGradient(const at::Tensor& logits, const at::Tensor& given_labels, co
                          ShapeOf(logits, columns), Data<float>(log_sum_exp), static_cast<float>(scale));
 }
 
+cuda::LogitArgs ArgsOf(const at::Tensor& logits, const at::Tensor& labels, const LogitColumns& columns) {
+  return {.logits = logits.data_ptr(),
+          .labels = Data<int64_t>(labels),
+          .rows = logits.size(0),
+          .columns = columns.count,
+          .stride = logits.size(1),
+          .first_token = columns.first};
+}
+
+LogitStatistics CudaStatistics(const at::Tensor& logits, const at::Tensor& given_labels,
+                               const LogitColumns& columns) {
+  const at::Tensor labels = given_labels.contiguous();
+  const LogitStatistics out = EmptyStatistics(logits);
+  CheckLaunch(CudaKernels().logit_statistics(ArgsOf(logits, labels, columns), Data<float>(out.largest),
+                                             Data<float>(out.sum), Data<float>(out.picked), IsBf16(logits),
+                                             CudaStream()),
+              "cross_entropy");
+  return out;
+}
+
+void CudaGradient(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns,
+                  const at::Tensor& given_log_sum_exp, double scale) {
+  const at::Tensor labels = given_labels.contiguous(), log_sum_exp = given_log_sum_exp.contiguous();
+  CheckLaunch(CudaKernels().logit_gradient(ArgsOf(logits, labels, columns), Data<float>(log_sum_exp),
+                                           static_cast<float>(scale), IsBf16(logits), CudaStream()),
+              "cross_entropy");
+}
+
 LogitStatistics FastStatistics(const at::Tensor& logits, const at::Tensor& given_labels,
                                const LogitColumns& columns) {
   const at::Tensor labels = given_labels.contiguous();
@@ -114,6 +143,7 @@ struct LogitsCase {
 };
 
 std::string WhyNotLoops(const LogitsCase& c) { return WhyNoLoops(c.logits); }
+std::string WhyNotCuda(const LogitsCase& c) { return WhyNoCudaKernel(c.logits); }
 std::string WhyNotKernel(const LogitsCase& c) {
   return Either(WhyNoKernel(c.logits), c.columns == 0 ? "no column counts" : "");
 }
@@ -121,6 +151,7 @@ std::string WhyNotKernel(const LogitsCase& c) {
 const ImplementationList<LogitsCase, decltype(&ReferenceStatistics), decltype(&ReferenceGradient)>
     kCrossEntropy{"cross_entropy",
                   {{"cpu", WhyNotLoops, FastStatistics, FastGradient},
+                   {"cuda", WhyNotCuda, CudaStatistics, CudaGradient},
                    {"ascendc", WhyNotKernel, KernelStatistics, KernelGradient},
                    {"aten", nullptr, ReferenceStatistics, ReferenceGradient}}};
 

@@ -10,6 +10,7 @@
 
 #include "ops/ascendc/swiglu.h"
 #include "ops/cpu/swiglu.h"
+#include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/npu_fused.h"
@@ -56,6 +57,24 @@ at::Tensor FastBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
   return out;
 }
 
+at::Tensor CudaForward(const at::Tensor& gate_up) {
+  const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
+  const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
+  CheckLaunch(
+      CudaKernels().swiglu(gate_up.data_ptr(), out.data_ptr(), rows, ffn, IsBf16(gate_up), CudaStream()),
+      "swiglu");
+  return out;
+}
+
+at::Tensor CudaBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
+  const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
+  const at::Tensor out = at::empty_like(gate_up);
+  CheckLaunch(CudaKernels().swiglu_backward(gate_up.data_ptr(), gradient.data_ptr(), out.data_ptr(), rows,
+                                            ffn, IsBf16(gate_up), CudaStream()),
+              "swiglu");
+  return out;
+}
+
 at::Tensor KernelForward(const at::Tensor& gate_up) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
@@ -79,6 +98,7 @@ at::Tensor VendorBackward(const at::Tensor& gate_up, const at::Tensor& gradient)
 const ImplementationList<at::Tensor, decltype(&ReferenceForward), decltype(&ReferenceBackward)> kSwiGlu{
     "swiglu",
     {{"cpu", WhyNoLoops, FastForward, FastBackward},
+     {"cuda", WhyNoCudaKernel, CudaForward, CudaBackward},
      {"torch_npu", WhyNoVendor, npu::SwiGlu, VendorBackward},
      {"ascendc", WhyNoKernel, KernelForward, KernelBackward},
      {"aten", nullptr, ReferenceForward, ReferenceBackward}}};

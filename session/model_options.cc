@@ -62,6 +62,7 @@ ModelOptions ModelOptionsOf(const Config& config, const LayerGraph& graph) {
           .zero = config.parallel().zero(),
           .sequence = config.parallel().sequence(),
           .keep = KeepOf(config.memory().recompute()),
+          .fp32_masters = config.optimizer().masters() == MASTERS_FP32,
           .hidden_dropout = config.tuning().hidden_dropout(),
           .router = RouterOf(config.experts(), graph)};
 }

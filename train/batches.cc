@@ -155,8 +155,9 @@ PassInput MakePassInput(std::span<const Row> rows, int64_t first_row, const Batc
 }
 
 void MoveTo(at::Device device, PassInput& input) {
-  for (at::Tensor* tensor : {&input.tokens, &input.labels, &input.positions, &input.real, &input.sequence,
-                             &input.order, &input.weights}) {
+  input.trained = input.labels.ne(kNotTrained).nonzero().squeeze(1);
+  for (at::Tensor* tensor : {&input.tokens, &input.labels, &input.positions, &input.trained, &input.real,
+                             &input.sequence, &input.order, &input.weights}) {
     if (tensor->defined()) *tensor = tensor->to(device);
   }
   for (PassInput& shifted : input.mtp) MoveTo(device, shifted);

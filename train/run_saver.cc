@@ -72,7 +72,8 @@ void RunSaver::Copy() {
     if (!optimizer.IsTiedCopy(*bucket)) CopyShare(index++, *bucket, kWeights, bucket->share_values());
   }
   for (const ShareState& state : optimizer.ShareStates()) {
-    const bool is_value = state.state == "master" && state.bucket->share_values().scalar_type() == at::kFloat;
+    const bool is_value =
+        state.state == "master" && state.bucket->share_values().scalar_type() == state.share.scalar_type();
     if (!state.is_copy && !is_value) CopyShare(index++, *state.bucket, state.state, state.share);
   }
 }

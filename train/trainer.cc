@@ -26,6 +26,7 @@ OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) 
           .weight_decay = optimizer.weight_decay(),
           .clip = optimizer.clip(),
           .offload = config.memory().offload_optimizer(),
+          .moments = optimizer.moments() == MOMENTS_BF16 ? at::kBFloat16 : at::kFloat,
           .device = tensors.torch()};
 }
 

@@ -5,6 +5,8 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <cstdlib>
+
 namespace trireme {
 namespace {
 
@@ -37,7 +39,8 @@ class TorchCuda : public CudaBridge {
     return {.allocated = Current(statistics.allocated_bytes),
             .reserved = Current(statistics.reserved_bytes),
             .peak_allocated = Peak(statistics.allocated_bytes),
-            .peak_reserved = Peak(statistics.reserved_bytes)};
+            .peak_reserved = Peak(statistics.reserved_bytes),
+            .fresh_allocations = statistics.num_device_alloc};
   }
 
   void ResetPeak(int device) override { allocator::resetPeakStats(static_cast<c10::DeviceIndex>(device)); }
@@ -47,6 +50,10 @@ class TorchCuda : public CudaBridge {
 }  // namespace trireme
 
 extern "C" __attribute__((visibility("default"))) trireme::CudaBridge* trireme_cuda_bridge() {
+  // torch then says of each wait of the host for the device where it was.
+  if (std::getenv("CUDA_PROVIDER_SAY_WAITS") != nullptr) {
+    c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_WARN);
+  }
   static trireme::TorchCuda bridge;
   return &bridge;
 }

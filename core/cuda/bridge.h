@@ -15,6 +15,7 @@ struct CudaMemory {  // of torch's caching allocator, bytes
   int64_t reserved = 0;
   int64_t peak_allocated = 0;  // since the start or ResetPeak
   int64_t peak_reserved = 0;
+  int64_t fresh_allocations = 0;  // how often the device was asked for memory
 };
 
 class CudaBridge {

@@ -23,6 +23,7 @@ class CudaDevice : public TensorDevice {
   int64_t tensor_bytes() const override { return Memory().allocated; }
   int64_t tensor_peak_bytes() const override { return Memory().peak_allocated; }
   void ResetTensorPeak() const override { cuda_.bridge().ResetPeak(cuda_.device()); }
+  int64_t fresh_allocations() const override { return Memory().fresh_allocations; }
 
  private:
   CudaMemory Memory() const { return cuda_.bridge().Memory(cuda_.device()); }

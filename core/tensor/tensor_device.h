@@ -39,6 +39,8 @@ class TensorDevice {
   virtual int64_t tensor_bytes() const = 0;
   virtual int64_t tensor_peak_bytes() const = 0;
   virtual void ResetTensorPeak() const = 0;
+  // How often the allocator has asked the device for memory so far; 0 where nobody counts.
+  virtual int64_t fresh_allocations() const { return 0; }
 };
 
 }  // namespace trireme

@@ -92,7 +92,10 @@ std::vector<Layer> Model::LayersOf(const LayerGraph& graph, const ModelLayout& l
 
 void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups,
                         const ModelOptions& options) {
-  const BucketOptions trained{.zero = options.zero, .type = options.type, .device = options.device};
+  const BucketOptions trained{.zero = options.zero,
+                              .type = options.type,
+                              .device = options.device,
+                              .fp32_masters = options.fp32_masters};
   BucketOptions frozen = trained, steering = trained;
   frozen.trained = steering.trained = false;
   steering.zero = 0;

@@ -66,9 +66,9 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
 }
 
 at::Tensor DecoderLayer::Forward(const at::Tensor& x, PassContext& pass) const {
-  const at::Tensor normalised = RmsNorm(x, attention_norm_, spec_.norm_eps);
-  const at::Tensor branch = Attention(EnterNormalised(normalised, x, attention_norm_), pass);
-  const AddedNorm attended = AddAttention(x, branch, pass);
+  const AddedNorm entered_norm = CarriedRmsNorm(x, attention_norm_, spec_.norm_eps);
+  const at::Tensor branch = Attention(EnterNormalised(entered_norm.normalised, x, attention_norm_), pass);
+  const AddedNorm attended = AddAttention(entered_norm.sum, branch, pass);
   if (experts_) return Add(attended.sum, Experts(attended, pass), ".mlp", pass);
   const LinearInput entered = EnterNormalised(attended.normalised, attended.sum, mlp_norm_);
   return Add(attended.sum, mlp_->Forward(entered, pass), ".mlp", pass);

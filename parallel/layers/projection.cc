@@ -42,9 +42,11 @@ Projection::Projection(const Place& place, const std::string& role, const std::v
 }
 
 at::Tensor Projection::Forward(const LinearInput& x, PassContext& pass, const Weight* bias) const {
-  const at::Tensor y = Linear(x, *weight_, bias);
-  if (!pairs_ || !pass.options.adapters) return y;
-  return AddLowRank(y, {.x = x, .dropout = DropoutOf(pass, pass.input.identities)}, *pairs_);
+  if (!pairs_ || !pass.options.adapters) return Linear(x, *weight_, bias);
+  const LowRankInput input{.x = x, .dropout = DropoutOf(pass, pass.input.identities)};
+  const bool trained = weight_->trained() || (bias != nullptr && bias->trained());
+  if (trained) return AddLowRank(Linear(x, *weight_, bias), input, *pairs_);
+  return LinearWithLowRank(input, *weight_, bias, *pairs_);
 }
 
 std::shared_ptr<const Dropout> Projection::DropoutOf(PassContext& pass, const at::Tensor& rows) const {

@@ -64,9 +64,8 @@ at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, cons
                                   PassOutput& output) const {
   const bool differentiate = pass.options.differentiate;
   const double scale = pass.totals.per_trained();
-  const TrainedTokens trained(part.hidden, pass.input.labels);
-  const LogitChunks chunks(trained, head.weight.value,
-                           options_.chunk_bytes > 0 ? options_.chunk_bytes : kChunkBytes);
+  const TrainedTokens trained(part.hidden, pass.input);
+  const LogitChunks chunks(trained, head.weight.value, options_.chunk_bytes);
   const at::Tensor gradient = differentiate ? at::empty_like(trained.inputs) : at::Tensor();
   const at::Tensor loss = at::zeros({}, part.hidden.options().dtype(at::kFloat)), correct = at::zeros_like(loss);
   for (int64_t i = 0; i < chunks.count(); ++i) {

@@ -82,7 +82,7 @@ std::vector<at::Tensor> LogProbObjective::Run(const HeadStates& head, PassContex
   TRIREME_CHECK(pass.mtp_depths() == 0) << "log-probabilities of further tokens are nobody's objective";
   const bool differentiate = pass.options.differentiate;
   const at::Tensor& hidden = head.hidden.at(0);
-  const TrainedTokens trained(hidden, pass.input.labels);
+  const TrainedTokens trained(hidden, pass.input);
   const LogitChunks chunks(trained, head.weight.value, chunk_bytes_);
   const at::Tensor known = KnownWeights(trained, pass);
   const at::Tensor log_probs = at::empty({trained.size()}, hidden.options().dtype(at::kFloat));

@@ -30,7 +30,7 @@ struct LabelLogProbs {
 
 class LogProbObjective : public Objective {
  public:
-  explicit LogProbObjective(int64_t chunk_bytes = kChunkBytes) : chunk_bytes_(chunk_bytes) {}
+  explicit LogProbObjective(int64_t chunk_bytes = 0) : chunk_bytes_(chunk_bytes) {}
   std::vector<at::Tensor> Run(const HeadStates& head, PassContext& pass) const final;
 
  protected:

@@ -13,7 +13,8 @@ namespace {
 // Equal chunks, each of at least one token and at most as many bytes of logits as asked for.
 int64_t TokensPerChunk(int64_t tokens, const at::Tensor& weight, int64_t chunk_bytes) {
   const int64_t token_bytes = std::max<int64_t>(weight.size(0) * weight.element_size(), 1);
-  const int64_t most = std::max<int64_t>(chunk_bytes / token_bytes, 1);
+  const int64_t usual = weight.is_cuda() ? kGpuChunkBytes : kChunkBytes;
+  const int64_t most = std::max<int64_t>((chunk_bytes > 0 ? chunk_bytes : usual) / token_bytes, 1);
   const int64_t chunks = std::max<int64_t>((tokens + most - 1) / most, 1);
   return std::max<int64_t>((tokens + chunks - 1) / chunks, 1);
 }
@@ -24,6 +25,11 @@ TrainedTokens::TrainedTokens(const at::Tensor& hidden, const at::Tensor& all_lab
     : positions(all_labels.ne(kNotTrained).nonzero().squeeze(1)),
       inputs(hidden.index_select(0, positions)),
       labels(all_labels.index_select(0, positions)) {}
+
+TrainedTokens::TrainedTokens(const at::Tensor& hidden, const PassInput& input)
+    : positions(input.trained.defined() ? input.trained : input.labels.ne(kNotTrained).nonzero().squeeze(1)),
+      inputs(hidden.index_select(0, positions)),
+      labels(input.labels.index_select(0, positions)) {}
 
 LogitChunks::LogitChunks(const TrainedTokens& trained, const at::Tensor& weight, int64_t chunk_bytes)
     : trained_(trained), weight_(weight), chunk_(TokensPerChunk(trained.size(), weight, chunk_bytes)) {

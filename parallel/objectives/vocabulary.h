@@ -14,6 +14,7 @@ namespace trireme {
 // The trained ones of a micro batch's tokens.
 struct TrainedTokens {
   TrainedTokens(const at::Tensor& hidden, const at::Tensor& all_labels);
+  TrainedTokens(const at::Tensor& hidden, const PassInput& input);
 
   at::Tensor positions;  // [trained] among all tokens
   at::Tensor inputs;     // [trained, hidden]
@@ -37,14 +38,16 @@ struct ChunkStatistics {   // each [tokens] fp32, over all ranks of the vocabula
   at::Tensor picked;       // the label's logit
 };
 
-// Of logits in memory at a time, in the computation's type.
-inline constexpr int64_t kChunkBytes = int64_t{64} << 20;
+// Of logits in memory at a time, in the computation's type: on the host what its caches bear, on a GPU some
+// thousand tokens, for each chunk reads and writes the whole sum of the weight's gradient.
+inline constexpr int64_t kChunkBytes = int64_t{64} << 20, kGpuChunkBytes = int64_t{1280} << 20;
 
 // Makes the logits of trained tokens chunk by chunk, all in one piece of memory: fresh pages cost as much as a
 // pass over them.
 class LogitChunks {
  public:
-  LogitChunks(const TrainedTokens& trained, const at::Tensor& weight, int64_t chunk_bytes = kChunkBytes);
+  // chunk_bytes: 0 for what the device wants.
+  LogitChunks(const TrainedTokens& trained, const at::Tensor& weight, int64_t chunk_bytes = 0);
 
   int64_t count() const { return count_; }
   // With logits; those of other chunks are gone.

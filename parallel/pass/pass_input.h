@@ -29,6 +29,9 @@ struct PassInput {
   at::Tensor tokens;         // [rows · length] int64
   at::Tensor labels;         // [rows · length] int64: the token after each one, -100 where it is not trained
   at::Tensor positions;      // [rows · length] int64
+  // [trained] int64: where labels are trained, known before anything is on a device, so that no pass has to
+  // wait for their number; undefined where whoever made the input does not say.
+  at::Tensor trained = {};
   at::Tensor real = {};      // [rows · length] bool: false for padding
   at::Tensor sequence = {};  // [rows · length] int64: which of the micro batch's documents; -1 for padding
   int64_t sequences = 0;     // documents of the micro batch

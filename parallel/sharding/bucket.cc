@@ -72,7 +72,7 @@ void Bucket::SealValues() {
   TRIREME_CHECK(whole_ && !master_.defined()) << "bucket " << layer_ << " is sealed twice";
   const at::Tensor mine = ShareOf(values_.tensor());
   if (splits_values()) kept_ = mine.clone();
-  if (options_.trained && options_.type == at::kFloat) {
+  if (options_.trained && (options_.type == at::kFloat || !options_.fp32_masters)) {
     master_ = kept_.defined() ? kept_ : mine;
   } else if (options_.trained) {
     master_ = mine.to(at::kFloat);

@@ -8,8 +8,9 @@
 //   zero 3: whole values, too, live only between AwaitValues and FreeValues
 //
 // In a data group of one the share is the whole buffer at any level: nothing is copied, nothing is sent.
-// Where the type of the computation is fp32 the master is the value itself (at zero 3 the kept share).
-// The collectives are issued in the order of the calls, which is the same on every rank of the group.
+// Where the type of the computation is fp32, or no fp32 masters are wanted, the master is the value itself
+// (at zero 3 the kept share). The collectives are issued in the order of the calls, which is the same on
+// every rank of the group.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,6 +32,7 @@ struct BucketOptions {
   at::ScalarType type = at::kFloat;  // of the computation
   at::Device device = at::kCPU;
   bool trained = true;  // false: no gradients, no masters; zero 3 splits the values all the same
+  bool fp32_masters = true;  // false: the values are updated as they are
 };
 
 // What a bucket holds at the moment.
@@ -73,7 +75,7 @@ class Bucket {
   FlatRange share() const { return share_; }
   const std::vector<FlatPart>& parts() const { return parts_; }  // of entries(), in the share
   const std::vector<Weights::Entry*>& entries() const { return entries_; }
-  at::Tensor share_master();          // fp32 [share]; waits for a gather under way
+  at::Tensor share_master();          // [share], fp32 or the values; waits for a gather under way
   at::Tensor share_gradient() const;  // fp32 [share]; after AwaitGradients
   // The share's values, [share] in the type of the computation, also of a bucket that is not trained; waits
   // for a gather under way. For reading.
@@ -107,7 +109,7 @@ class Bucket {
 
   FlatMemory values_;
   at::Tensor kept_;    // zero 3: the share of the values while they are not whole
-  at::Tensor master_;  // fp32 [share]
+  at::Tensor master_;  // [share]
   at::Tensor fresh_;   // zero 1, 2: the share's new values until the gather has taken them
   bool whole_ = true;
   bool master_on_host_ = false;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/tensor/dtype.h"
 #include "parallel/sharding/optimizers.h"
 
 namespace trireme {
@@ -105,7 +106,7 @@ void ShardedOptimizer::MakeStates() {
   for (Trained& trained : trained_) {
     const at::Tensor master = trained.bucket->share_master();
     while (trained.states.size() < state_names_.size()) {
-      trained.states.push_back(at::zeros({master.numel()}, master.options()));
+      trained.states.push_back(at::zeros({master.numel()}, master.options().dtype(options_.moments)));
     }
   }
 }
@@ -161,18 +162,18 @@ void ShardedOptimizer::ClearGradients() {
 
 void ShardedOptimizer::AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
                                     std::vector<Shard>& shards) {
-  float* data = OnHost(share);
+  void* data = OnHost(share);
   for (const FlatPart& part : bucket.parts()) {
-    shards.push_back(bucket.ShardOf(part, state, DType::kFp32, data));
+    shards.push_back(bucket.ShardOf(part, state, FromTorch(share.scalar_type()), data));
     if (!IsTiedCopy(bucket)) continue;
     for (ShardBox& box : shards.back().boxes) ++box.replica;  // the first stage's copy is the one
   }
 }
 
-float* ShardedOptimizer::OnHost(const at::Tensor& share) {
-  if (share.is_cpu()) return share.data_ptr<float>();
+void* ShardedOptimizer::OnHost(const at::Tensor& share) {
+  if (share.is_cpu()) return share.data_ptr();
   host_copies_.push_back({share, share.cpu()});
-  return host_copies_.back().copy.data_ptr<float>();
+  return host_copies_.back().copy.data_ptr();
 }
 
 std::vector<ShareState> ShardedOptimizer::ShareStates() {

@@ -41,6 +41,7 @@ struct OptimizerOptions {
   double weight_decay = 0.1;     // not of parameters of one dim: norms and biases
   double clip = 1;               // 0: never
   bool offload = false;          // masters and moments on the host, whatever the device
+  at::ScalarType moments = at::kFloat;
   at::Device device = at::kCPU;  // of the buckets
 };
 
@@ -48,7 +49,7 @@ struct OptimizerOptions {
 struct ShareState {
   Bucket* bucket;
   std::string state;  // "master", or one of OptimizerStates
-  at::Tensor share;   // fp32 [share]
+  at::Tensor share;   // [share]
   bool is_copy;       // of a tied embedding: another stage's is the one that counts
 };
 
@@ -87,7 +88,7 @@ class ShardedOptimizer {
   struct Trained {
     Bucket* bucket;
     std::vector<DecayRun> runs;
-    std::vector<at::Tensor> states;  // by state_names_, fp32 [share] each; empty before the first update
+    std::vector<at::Tensor> states;  // by state_names_, [share] each; empty before the first update
   };
 
   static std::vector<Bucket*> TrainedOnly(const std::vector<Bucket*>& buckets);
@@ -100,7 +101,7 @@ class ShardedOptimizer {
   std::string FindCulprit();
   void AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
                     std::vector<Shard>& shards);
-  float* OnHost(const at::Tensor& share);
+  void* OnHost(const at::Tensor& share);
 
   OptimizerGroups groups_;
   Job& job_;

@@ -19,11 +19,11 @@ struct UpdateNumbers {
   double gradient_scale = 1;  // of the gradient as it is read: clipping, averaging
 };
 
-// All contiguous and of one size; fp32 except the parameter.
+// All contiguous and of one size. Masters and states are fp32 or bf16: computed in fp32, rounded when written.
 struct UpdateTensors {
   at::Tensor master;
   std::vector<at::Tensor> states;  // in the order of OptimizerStates; zero before the first update
-  at::Tensor gradient;             // read only
+  at::Tensor gradient;             // fp32, read only
   at::Tensor parameter;            // receives the new master values in its own type; undefined: there is none
 };
 

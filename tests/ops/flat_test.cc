@@ -58,6 +58,30 @@ TEST(AdamW, IsTheFormula) {
   }
 }
 
+// Narrow masters and moments are computed in fp32 and rounded once, when they are written.
+TEST(AdamW, RoundsWhatIsKeptInBf16) {
+  const auto rounded = [](const at::Tensor& x) { return x.to(at::kBFloat16); };
+  for (const bool masters : {false, true}) {
+    AdamWTensors t =
+        RandomState(1000, masters ? std::optional<at::ScalarType>() : std::optional(at::kBFloat16));
+    t.exp_avg = rounded(t.exp_avg);
+    t.exp_avg_sq = rounded(t.exp_avg_sq);
+    if (masters) t.master = rounded(t.master);
+    const AdamWNumbers numbers{
+        .lr = 0.05, .eps = 1e-3, .weight_decay = 0.3, .step = 3, .gradient_scale = 0.25};
+    const AdamWTensors wide{
+        t.master.to(at::kFloat), t.exp_avg.to(at::kFloat), t.exp_avg_sq.to(at::kFloat), t.gradient, {}};
+    AdamW(wide, numbers);
+    AdamW(t, numbers);
+    EXPECT_LT(RelativeError(t.exp_avg, rounded(wide.exp_avg)), 1e-4);
+    EXPECT_LT(RelativeError(t.exp_avg_sq, rounded(wide.exp_avg_sq)), 1e-4);
+    EXPECT_LT(RelativeError(masters ? t.master : t.parameter, rounded(wide.master)), 1e-4);
+    if (!masters) {
+      EXPECT_LT(RelativeError(t.master, wide.master), 1e-6);
+    }
+  }
+}
+
 TEST(AdamW, IsWhatAtenFusesOverManySteps) {
   const AdamWTensors ours = RandomState(1000, {});
   const AdamWTensors theirs{ours.master.clone(), ours.exp_avg.clone(), ours.exp_avg_sq.clone(), {}, {}};

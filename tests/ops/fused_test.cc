@@ -148,6 +148,24 @@ TEST(AddRmsNorm, IsThePlainFormula) {
   });
 }
 
+TEST(CarriedRmsNorm, AddsTheGradientOfWhatItCarries) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    Weight weight = TrainedWeight({24}, type);
+    Compare({.inputs = {Random({7, 24}, type)},
+             .weights = {&weight},
+             .op =
+                 [&](const Tensors& x) {
+                   const AddedNorm carried = CarriedRmsNorm(x[0], weight, 1e-6);
+                   return Tensors{carried.sum, carried.normalised};
+                 },
+             .plain =
+                 [](const Tensors& x, const Tensors& w) {
+                   return Tensors{x[0] * 1, PlainNorm(x[0], w[0])};
+                 }},
+            context);
+  });
+}
+
 TEST(AddRmsNorm, EitherResultMayGoUnused) {
   for (const bool use_sum : {true, false}) {
     Weight weight = TrainedWeight({8});

@@ -138,6 +138,40 @@ TEST(LowRank, IsThePlainFormula) {
   });
 }
 
+// With the product of a frozen weight in one operator: the values and gradients of both in turn.
+TEST(LowRank, WithTheProductInOne) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    for (const bool drops : {false, true}) {
+      Weight weight = TrainedWeight({12, 7}, type), bias = TrainedWeight({12}, type),
+             a = TrainedWeight({5, 7}, type);
+      weight.gradient = bias.gradient = at::Tensor();
+      Weight first = TrainedWeight({4, 2}, type), last = TrainedWeight({3, 3}, type);
+      const LowRankWeights pairs{.a = &a,
+                                 .blocks = {{.b = &first, .scale = 2, .first_rank = 0, .first_output = 0},
+                                            {.b = &last, .scale = 0.5, .first_rank = 2, .first_output = 9}}};
+      const auto dropout = std::make_shared<const Dropout>(
+          Dropout{.rate = 0.5, .random = RandomStream(1, "x"), .rows = at::arange(11, at::kLong)});
+      const LowRankInput options{.x = at::Tensor(), .dropout = drops ? dropout : nullptr};
+      const auto run = [&](bool in_one) {
+        at::manual_seed(3);
+        for (Weight* trained : {&a, &first, &last}) trained->gradient.zero_();
+        const at::Tensor x = Random({11, 7}, type).requires_grad_();
+        LowRankInput input = options;
+        input.x = x;
+        const at::Tensor y = in_one ? LinearWithLowRank(input, weight, &bias, pairs)
+                                    : AddLowRank(Linear(x, weight, &bias), input, pairs);
+        torch::autograd::backward({y}, {at::ones_like(y)});
+        return Tensors{y.detach(), x.grad(), a.gradient.clone(), first.gradient.clone(),
+                       last.gradient.clone()};
+      };
+      const Tensors found = run(true), wanted = run(false);
+      for (size_t i = 0; i < found.size(); ++i) {
+        EXPECT_LT(RelativeError(found[i], wanted[i]), Tolerance(type)) << context << " result " << i;
+      }
+    }
+  });
+}
+
 TEST(LowRank, OfExpertsWithSomeWithoutRows) {
   Weight weight = TrainedWeight({3, 4, 6}), a = TrainedWeight({3, 2, 6}), b = TrainedWeight({3, 4, 2});
   const LowRankWeights pairs{.a = &a, .blocks = {{.b = &b, .scale = 3}}};

@@ -134,6 +134,13 @@ TEST(MemoryPlan, OffloadMovesMastersAndMomentsToTheHost) {
   }
 }
 
+TEST(MemoryPlan, NarrowStatesTakeLess) {
+  const RankMemory memory =
+      Plan({.yaml = "optimizer: {masters: none, moments: bf16}\nmodel: {dtype: bf16}"})[0];
+  EXPECT_EQ(memory.masters, 0);
+  EXPECT_EQ(memory.moments, 4 * kModel);
+}
+
 // A token, a layer: residual 2 · 768, norms 2 · 768, heads 2 · (12 + 8) · 64, attention 768, gate and up
 // 2 · 2304, their product 2304. The head: its input and that one's gradient.
 TEST(MemoryPlan, AReferenceIsASecondModelUnlessAnAdapterComesOff) {

@@ -1,0 +1,117 @@
+// CUDA kernels of our own, for what ATen's would move too many bytes: as plain pointers, without torch. They
+// are compiled ahead by nvcc into a library of their own, which is opened when the first tensor on a GPU asks
+// for one, so that the program itself starts everywhere. A launch returns CUDA's error code; nothing waits.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/adamw_factors.h"
+
+namespace trireme::cuda {
+
+// Elements of 16 bytes are read at once where a row allows it; a thread keeps up to four such packs of a row.
+inline constexpr int kPacksPerThread = 4, kThreadsPerRow = 512;
+
+struct RmsNormArgs {
+  const void* x;       // [rows, columns]
+  const void* branch;  // the same, added to x before; nullptr: none
+  const void* weight;  // [columns]
+  void* sum;           // x + branch, where there is a branch
+  void* y;
+  float* scale;  // [rows]
+  int64_t rows, columns;
+  float eps;
+};
+
+struct RmsNormBackwardArgs {
+  const void* x;  // what was normalised
+  const void* weight;
+  const float* scale;
+  const void* y_gradient;
+  const void* carried;  // added to the result; nullptr: none
+  void* x_gradient;
+  float* weight_sums;  // [blocks, columns]
+  int64_t rows, columns;
+  int blocks;
+};
+
+struct HeadStrides {  // in elements; those of a head lie together
+  int64_t row, kv_head, position, group;
+};
+
+struct HeadsArgs {
+  const void* qkv;         // [tokens, (heads + 2 kv_heads) · dim]
+  const void* query_norm;  // [dim]; nullptr: none
+  const void* key_norm;
+  const float* cosine;  // [tokens, dim / 2]
+  const float* sine;
+  void *query, *key, *value;  // of the backward pass: their gradients
+  HeadStrides query_strides, key_strides, value_strides;
+  float* scales;  // [tokens, heads + kv_heads], of the norms; nullptr: there are none
+  int64_t tokens, length, heads, kv_heads, dim;
+  float eps;
+  void* qkv_gradient;  // of the backward pass
+  float* norm_sums;    // [blocks, query | key, dim], of the backward pass with norms
+  int blocks;
+};
+
+struct LogitArgs {
+  void* logits;  // [rows, stride]
+  const int64_t* labels;
+  int64_t rows, columns, stride, first_token;
+};
+
+struct AdamWArgs {
+  void *master, *exp_avg, *exp_avg_sq;
+  const float* gradient;
+  void* parameter;  // nullptr: the master is the parameter
+  int64_t size;
+  bool master_bf16, moments_bf16, parameter_bf16;
+  AdamWFactors factors;
+};
+
+struct DropoutArgs {
+  const void* x;
+  const void* residual;  // nullptr: zeros
+  void* y;
+  const uint32_t* keys;  // [rows, 2]
+  int64_t rows, columns;
+  uint32_t first_column;
+  float rate;
+};
+
+// The library's one table. `bf16`: the elements; otherwise fp32.
+struct Kernels {
+  int (*rms_norm)(const RmsNormArgs&, bool bf16, void* stream);
+  int (*rms_norm_backward)(const RmsNormBackwardArgs&, bool bf16, void* stream);
+  int (*swiglu)(const void* gate_up, void* y, int64_t rows, int64_t ffn, bool bf16, void* stream);
+  int (*swiglu_backward)(const void* gate_up, const void* gradient, void* result, int64_t rows, int64_t ffn,
+                         bool bf16, void* stream);
+  int (*split_heads)(const HeadsArgs&, bool bf16, void* stream);
+  int (*split_heads_backward)(const HeadsArgs&, bool bf16, void* stream);
+  int (*logit_statistics)(const LogitArgs&, float* largest, float* sum, float* picked, bool bf16,
+                          void* stream);
+  int (*logit_gradient)(const LogitArgs&, const float* log_sum_exp, float scale, bool bf16, void* stream);
+  int (*adamw)(const AdamWArgs&, void* stream);
+  int (*sum_of_squares)(const float* values, int64_t size, double* sums, int blocks, void* stream);
+  int (*dropout_add)(const DropoutArgs&, bool bf16, void* stream);
+};
+
+using KernelsFunction = const Kernels*();
+inline constexpr const char* kKernelsFunction = "trireme_cuda_kernels";
+
+// Each file's part of the table.
+int RmsNorm(const RmsNormArgs&, bool bf16, void* stream);
+int RmsNormBackward(const RmsNormBackwardArgs&, bool bf16, void* stream);
+int SwiGlu(const void* gate_up, void* y, int64_t rows, int64_t ffn, bool bf16, void* stream);
+int SwiGluBackward(const void* gate_up, const void* gradient, void* result, int64_t rows, int64_t ffn,
+                   bool bf16, void* stream);
+int SplitHeads(const HeadsArgs&, bool bf16, void* stream);
+int SplitHeadsBackward(const HeadsArgs&, bool bf16, void* stream);
+int LogitStatistics(const LogitArgs&, float* largest, float* sum, float* picked, bool bf16, void* stream);
+int LogitGradient(const LogitArgs&, const float* log_sum_exp, float scale, bool bf16, void* stream);
+int AdamW(const AdamWArgs&, void* stream);
+int SumOfSquares(const float* values, int64_t size, double* sums, int blocks, void* stream);
+int DropoutAdd(const DropoutArgs&, bool bf16, void* stream);
+
+}  // namespace trireme::cuda
