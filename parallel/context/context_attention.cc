@@ -19,8 +19,8 @@ struct Kept : torch::CustomClassHolder {
   const double scale;
   const std::shared_ptr<const ContextPlan> plan;
   const ContextParallel& parallel;
-  Heads heads;             // with all tokens of the ring position, of this rank's heads
-  at::Tensor log_sum_exp;  // of those
+  Heads heads;             // all tokens of the ring position, this rank's heads
+  at::Tensor log_sum_exp;  // of that attention
   std::unique_ptr<HeadCopies> copies;
 };
 

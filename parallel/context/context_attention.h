@@ -1,5 +1,5 @@
-// Attention over sequences that lie on several ranks, and over packed documents: Ulysses inside, a ring
-// outside, either of them of one rank where it is not wanted. With autograd.
+// Attention over sequences split across several ranks, and over packed documents: Ulysses inside a ring, each
+// of size one where it is not used. With autograd.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,9 +11,9 @@
 
 namespace trireme {
 
-// heads: of this rank's tokens; values may be of another size than keys. Returns [rows · local length, heads
-// · value_dim], as the output projection reads it; zero where a token is padding. Collective over
-// parallel.group. `parallel` outlives the backward pass.
+// heads: this rank's tokens; value heads may have another size than key heads. Returns
+// [rows · local length, heads · value_dim], the input of the output projection; zero for padding tokens.
+// Collective over parallel.group. `parallel` outlives the backward pass.
 at::Tensor ContextAttention(const Heads& heads, double scale, std::shared_ptr<const ContextPlan> plan,
                             const ContextParallel& parallel);
 

@@ -8,9 +8,9 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kSmallestBlock = 64;  // tokens: shorter ones spoil the products
+constexpr int64_t kSmallestBlock = 64;  // tokens: smaller blocks make inefficient matmuls
 
-// Pairs of query and key for the queries of a range: a token sees its document up to itself.
+// Query-key pairs for the queries of a range: a token attends to its own document, up to itself.
 int64_t WorkOf(const TokenRange& range, const std::vector<Document>& documents) {
   int64_t pairs = 0;
   for (const Document& document : documents) {
@@ -21,8 +21,8 @@ int64_t WorkOf(const TokenRange& range, const std::vector<Document>& documents) 
   return pairs;
 }
 
-// Two a ring position do for one document; of several the work is uneven, and smaller blocks share it out
-// better.
+// A single document needs two blocks per ring position. Several documents cost unequal amounts, and smaller
+// blocks balance them better.
 int64_t BlocksOf(int64_t length, size_t documents, int ring) {
   if (ring == 1) return 1;
   for (int64_t blocks = 16 * ring; documents > 1 && blocks > 2 * ring; blocks -= ring) {
@@ -53,9 +53,9 @@ std::vector<AttentionTile> TilesBetween(const std::vector<TokenRange>& queries,
       for (const TokenRange& other : keys) {
         const int64_t key = std::max(other.begin, document.begin);
         const int64_t key_end =
-            std::min({other.end, document.end, end});  // nobody sees keys behind the last query
+            std::min({other.end, document.end, end});  // no query attends to later keys
         if (begin < end && key < key_end) {
-          TRIREME_CHECK(key <= begin) << "keys from " << key << " begin inside queries from " << begin;
+          TRIREME_CHECK(key <= begin) << "keys from " << key << " start inside queries from " << begin;
           tiles.push_back({.query = query_offset + begin - piece.begin,
                            .queries = end - begin,
                            .key = key_offset + key - other.begin,
@@ -77,7 +77,7 @@ ContextPlan::ContextPlan(int64_t rows, int64_t length, const std::vector<Documen
       << length << " tokens over " << split.ring << " x " << split.ulysses << " context ranks";
   for (const Document& document : documents) {
     const int64_t row = document.begin / length, begin = row * length;
-    TRIREME_CHECK(document.end <= begin + length) << "a document across two rows";
+    TRIREME_CHECK(document.end <= begin + length) << "a document spans two rows";
     documents_[row].push_back({document.begin - begin, document.end - begin});
   }
   plain_ = split.size() == 1;
@@ -95,7 +95,7 @@ ContextPlan::ContextPlan(int64_t rows, int64_t length, const std::vector<Documen
   }
 }
 
-// Round by round the costliest blocks that are left, each to the position that has least so far.
+// In rounds: the costliest remaining blocks, each to the position with the least work so far.
 void ContextPlan::Deal(int64_t row, const std::vector<Document>& documents) {
   const int64_t count = BlocksOf(length_, documents.size(), split_.ring), size = length_ / count;
   std::vector<TokenRange> blocks;

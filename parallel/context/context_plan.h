@@ -1,10 +1,11 @@
-// ContextPlan: which tokens of a micro batch's rows each context-parallel rank holds, and which keys its
-// queries see where. Numbers only.
+// ContextPlan: which tokens of a micro batch's rows each context-parallel rank holds, and which keys on which
+// rank its queries attend to. Integers only, no tensors.
 //
-// Context ranks are ring positions of `ulysses` neighbours: rank = ulysses + U · ring. A row is cut into
-// blocks, which are dealt to the ring positions so that each gets as many tokens and, as nearly as can be, as
-// much attention: of a single document the first block and the last, the second and the last but one, and so
-// on. The neighbours of a position cut its tokens once more, in order, and exchange them for heads.
+// A context rank is ulysses + U · ring: each ring position has `ulysses` adjacent ranks. A row is cut into
+// blocks, which are dealt to the ring positions so that each gets the same number of tokens and, as nearly as
+// possible, the same attention work: for a single document the first block and the last, the second and the
+// second to last, and so on. The ranks of a position split its tokens again, in order, and exchange them for
+// heads.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace trireme {
 
-// A run of tokens that see each other and nothing else.
+// A run of tokens that attend only to each other.
 struct Document {
   int64_t begin = 0;  // among all tokens of the micro batch
   int64_t end = 0;
@@ -36,19 +37,19 @@ struct ContextSplit {
 class ContextPlan {
  public:
   ContextPlan() = default;
-  // Rows of `length` tokens, a multiple of 2 · ring · ulysses where ring is more than one. Documents are in
-  // order, none across two rows; tokens in none of them are padding.
+  // Rows of `length` tokens; a multiple of 2 · ring · ulysses if ring > 1. Documents are in order and never
+  // span two rows; tokens outside any document are padding.
   ContextPlan(int64_t rows, int64_t length, const std::vector<Document>& documents,
               const ContextSplit& split);
 
-  int64_t local_length() const { return local_length_; }  // tokens of each row on this rank
-  // [rows · local_length] of all tokens of the micro batch, in this rank's order.
+  int64_t local_length() const { return local_length_; }  // tokens per row on this rank
+  // [rows · local_length] indices into all tokens of the micro batch, in this rank's order.
   std::vector<int64_t> LocalTokens() const;
-  // This position's queries against the keys of a ring position; both as long as a position's tokens.
+  // This position's queries against the keys of a ring position; both cover that position's tokens.
   const RowTiles& Tiles(int key_position) const { return tiles_.at(key_position); }
-  // Nothing is split and no row has a second document: plain causal attention will do.
+  // Nothing is split and each row is a single document: plain causal attention suffices.
   bool plain() const { return plain_; }
-  // Pairs of query and key that a ring position works on, for its balance.
+  // Query-key pairs that a ring position computes, to measure the balance.
   int64_t Work(int position) const;
 
  private:
@@ -57,12 +58,12 @@ class ContextPlan {
   ContextSplit split_;
   int64_t rows_ = 0, length_ = 0, local_length_ = 0;
   bool plain_ = true;
-  std::vector<std::vector<Document>> documents_;              // [rows], from each row's begin
-  std::vector<std::vector<std::vector<TokenRange>>> pieces_;  // [ring][rows], from each row's begin
+  std::vector<std::vector<Document>> documents_;              // [rows], relative to the row's start
+  std::vector<std::vector<std::vector<TokenRange>>> pieces_;  // [ring][rows], relative to the row's start
   std::vector<RowTiles> tiles_;                               // [ring]
 };
 
-// Tokens at `queries` against those at `keys`, each a list of pieces one after the other.
+// Tokens at `queries` against tokens at `keys`, each a list of consecutive pieces.
 std::vector<AttentionTile> TilesBetween(const std::vector<TokenRange>& queries,
                                         const std::vector<TokenRange>& keys,
                                         const std::vector<Document>& documents);

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// Keys and values, one after the other in one piece of memory, so that they travel in one message.
+// Keys and values, adjacent in one buffer so that they travel in one message.
 struct KeysValues {
   at::Tensor flat, key, value;
 
@@ -29,10 +29,10 @@ class Ring {
       : heads_(heads), parallel_(parallel), rank_(parallel.split().ring_rank()) {}
 
   int size() const { return parallel_.ring; }
-  // Whose keys are here after that many steps.
+  // Whose keys this rank holds after that many steps.
   int OwnerAt(int step) const { return (rank_ - step + size()) % size(); }
 
-  // Sends to the next position and receives from the one before, beside what is computed.
+  // Sends to the next position and receives from the previous one, overlapping with compute.
   std::pair<KeysValues, Pending> Pass(const KeysValues& sent) const {
     KeysValues arriving(heads_, sent.flat.scalar_type());
     const std::array<Transfer, 2> transfers = {
@@ -43,7 +43,7 @@ class Ring {
     return {std::move(arriving), std::move(pending)};
   }
 
-  // Calls work(step, keys and values) for every position's, the next ones on their way meanwhile.
+  // Calls work(step, keys and values) for every position while the next ones are in transit.
   template <typename Work>
   void ForEachPosition(const Work& work) const {
     KeysValues here(heads_, heads_.key.scalar_type());
@@ -93,7 +93,7 @@ Heads RingAttentionBackward(const Heads& heads, double scale, const ContextPlan&
                             const AttendedQueries& queries, const ContextParallel& parallel) {
   const Ring ring(heads, parallel);
   const at::Tensor query_sum = at::zeros_like(heads.query, at::kFloat);
-  // Gradients of the keys that are here; those of the ranks before arrive while this rank makes its own.
+  // Gradients of the keys held here; those from earlier ranks arrive while this rank computes its own.
   std::optional<std::pair<KeysValues, Pending>> arriving;
   ring.ForEachPosition([&](int step, const KeysValues& here) {
     KeysValues mine(heads, at::kFloat);

@@ -1,6 +1,6 @@
-// Ring attention: keys and values pass from rank to rank while each works on those it has; what queries have
-// seen is merged by log-sum-exp. In the backward pass the gradients of keys and values travel with them and
-// end at home. No autograd here.
+// Ring attention: keys and values pass from rank to rank while each rank attends to those it holds; partial
+// results are merged by log-sum-exp. In the backward pass the gradients of keys and values travel with them
+// and finish on the rank that owns them. No autograd here.
 #pragma once
 
 #include "ops/attention_tiles.h"
@@ -8,11 +8,11 @@
 
 namespace trireme {
 
-// heads: contiguous, of this ring position's tokens. Collective over the ring.
+// heads: contiguous, this ring position's tokens. Collective over the ring.
 SeenAttention RingAttention(const Heads& heads, double scale, const ContextPlan& plan,
                             const ContextParallel& parallel);
 
-// Gradients in fp32, laid out as the heads.
+// Gradients in fp32, with the layout of the heads.
 Heads RingAttentionBackward(const Heads& heads, double scale, const ContextPlan& plan,
                             const AttendedQueries& queries, const ContextParallel& parallel);
 

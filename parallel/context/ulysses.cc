@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// message: [U, elements], one line a neighbour; the result the same, one line from each.
+// message: [U, elements], one line per adjacent rank; the result likewise, one line from each.
 at::Tensor ExchangeLines(const at::Tensor& message, const ContextParallel& parallel) {
   const auto line = static_cast<uint64_t>(message.size(1));
   const int first = parallel.split().ring_rank() * parallel.ulysses;
@@ -31,7 +31,7 @@ at::Tensor ExchangeLines(const at::Tensor& message, const ContextParallel& paral
   return arrived;
 }
 
-// Cuts dim `cut` of each tensor into U parts for the neighbours, and puts what comes from them together along
+// Cuts dim `cut` of each tensor into U parts, one per adjacent rank, and concatenates what they send along
 // dim `join`.
 std::vector<at::Tensor> Exchange(const std::vector<at::Tensor>& tensors, int64_t cut, int64_t join,
                                  const ContextParallel& parallel) {

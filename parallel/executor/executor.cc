@@ -8,10 +8,10 @@
 namespace trireme {
 namespace {
 
-// Memory for what is received is taken when a batch is posted.
+// Receive buffers are allocated when a batch is posted: this bounds them.
 constexpr size_t kBatchesAhead = 4;
 
-// For each step that makes weight gradients: whether the table reduces its chunk before it makes more.
+// For each step that computes weight gradients: whether the table reduces its chunk before it computes more.
 std::vector<bool> FindReductions(const std::vector<Step>& steps, int chunks) {
   std::vector<bool> reduces(steps.size(), false);
   std::vector<bool> wanted(chunks, false);
@@ -50,9 +50,9 @@ void Executor::Run() {
   mailbox_.Drain();
 }
 
-// All batches up to `step` and, while compute is at work there, the next few that have what they send: a
-// batch which waits for its turn behind a computation makes its peers wait. The order of batches stays the
-// table's, which is all that keeps ranks from waiting for each other.
+// All batches up to `step` and, while compute is busy there, the next few whose tensors to send are ready: a
+// batch that waits behind a computation makes its peers wait. Batches stay in the table's order, which alone
+// keeps ranks from deadlocking.
 void Executor::PostBatches(size_t step) {
   for (; next_batch_ < steps_.size(); ++next_batch_) {
     const Step& batch = steps_[next_batch_];

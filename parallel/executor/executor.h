@@ -1,6 +1,6 @@
-// Executor: runs one rank's table of a pipeline schedule for one optimizer step: one switch over the actions.
-// Computes nothing itself (stage_work.h does) and decides nothing (the table does); the update of parameters
-// comes after it.
+// Executor: runs one rank's table of a pipeline schedule for one optimizer step, with one switch over the
+// actions. Computes nothing itself (stage_work.h does) and decides nothing (the table does); the parameter
+// update comes after it.
 #pragma once
 
 #include <vector>
@@ -30,15 +30,15 @@ class Executor {
   void Forward(const Action& action);
   void Backward(const Action& action, bool reduce);
   at::Tensor Incoming(Mailbox::Kind kind, const Action& action);
-  // Hands what `action` made to the neighbouring stage: `step` 1 is the next, -1 the one before.
+  // Passes the output of `action` to the adjacent stage: `step` 1 is the next, -1 the previous.
   void Deliver(Mailbox::Kind kind, const Action& action, int step, at::Tensor tensor);
   int StageOf(const Action& action) const { return placement_.StageAt(rank_, action.chunk); }
 
   const StagePlacement placement_;
   const int rank_;
   const std::vector<Step> steps_;
-  std::vector<bool> reduces_;  // [steps] whether the chunk's gradients are reduced behind this step
-  size_t next_batch_ = 0;      // steps before it that are batches are posted
+  std::vector<bool> reduces_;  // [steps] whether the chunk's gradients are reduced after this step
+  size_t next_batch_ = 0;      // all batches before this step are posted
   std::vector<StageWork*> chunks_;
   Mailbox mailbox_;
   Trace* trace_;

@@ -30,7 +30,7 @@ size_t Mailbox::under_way() {
 
 at::Tensor Mailbox::TakeOut(const Address& from) {
   auto node = out_.extract(from);
-  TRIREME_CHECK(!node.empty()) << "nothing to send for chunk " << from.chunk << ", micro batch "
+  TRIREME_CHECK(!node.empty()) << "nothing to send: chunk " << from.chunk << ", micro batch "
                                << from.micro_batch;
   return std::move(node.mapped());
 }
@@ -51,7 +51,7 @@ void Mailbox::PostTensors(const Step& batch, std::vector<at::Tensor> tensors) {
 
 at::Tensor Mailbox::TakeIn(const Address& to) {
   auto node = in_.extract(to);
-  TRIREME_CHECK(!node.empty()) << "nothing came in for chunk " << to.chunk << ", micro batch "
+  TRIREME_CHECK(!node.empty()) << "nothing received: chunk " << to.chunk << ", micro batch "
                                << to.micro_batch;
   if (node.mapped().work) node.mapped().work->Join();
   return std::move(node.mapped().tensor);
@@ -64,7 +64,7 @@ void Mailbox::DropDone() {
 void Mailbox::Drain() {
   for (const Batch& batch : under_way_) batch.work.Wait();
   under_way_.clear();
-  TRIREME_CHECK(out_.empty() && in_.empty()) << "tensors are left in the pipeline's mailbox";
+  TRIREME_CHECK(out_.empty() && in_.empty()) << "the pipeline's mailbox still holds tensors";
 }
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
-// Mailbox: tensors on their way between the stages of a pipeline. What a stage made is posted by the table's
-// message batches, which run beside the computation; only who needs a tensor waits for the batch that brings
-// it. Between two stages of one rank a tensor is handed over as it is.
+// Mailbox: tensors in transit between the stages of a pipeline. The table's message batches post what a stage
+// produced and run concurrently with compute; only the consumer of a tensor waits for the batch that brings
+// it. Between two stages of one rank a tensor is passed on as it is.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,11 +18,11 @@ namespace trireme {
 
 class Mailbox {
  public:
-  // `pipeline` joins the ranks of the pipeline in their order.
+  // `pipeline`: the ranks of the pipeline, in order.
   explicit Mailbox(Communicator& pipeline) : pipeline_(pipeline) {}
 
   enum class Kind { kActivation, kGradient };
-  struct Address {  // which tensor: of a chunk of this rank
+  struct Address {  // which tensor of which of this rank's chunks
     Kind kind;
     int chunk;
     int micro_batch;
@@ -33,11 +33,11 @@ class Mailbox {
   void PutOut(const Address& from, at::Tensor tensor);
   // For a stage of this rank.
   void PutIn(const Address& to, at::Tensor tensor);
-  // Whether all that the batch sends is there.
+  // Whether everything that the batch sends is available.
   bool Holds(const Step& batch) const;
-  // Posted batches that are not done.
+  // Posted batches that have not completed.
   size_t under_way();
-  // Posts a batch of messages; `memory` gives the tensor that a receive fills.
+  // Posts a batch of messages; `memory` returns the tensor that a receive fills.
   template <typename Memory>
   void Post(const Step& batch, Memory memory) {
     std::vector<at::Tensor> tensors;
@@ -48,7 +48,7 @@ class Mailbox {
   }
   // Waits for the batch that brings it.
   at::Tensor TakeIn(const Address& to);
-  // All batches are done.
+  // Waits until all batches have completed.
   void Drain();
 
   static Address AddressOf(const Action& message);
@@ -56,11 +56,11 @@ class Mailbox {
  private:
   struct Batch {
     Work work;
-    std::vector<at::Tensor> tensors;  // alive until it is done
+    std::vector<at::Tensor> tensors;  // kept alive until it completes
   };
   struct Arrival {
     at::Tensor tensor;
-    std::optional<Work> work;  // none: handed over on this rank
+    std::optional<Work> work;  // none: passed on within this rank
   };
 
   at::Tensor TakeOut(const Address& from);

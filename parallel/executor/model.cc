@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// A model without experts has no such group: theirs is the tensor-parallel one's place holder.
+// A model without experts has no such group: the tensor-parallel one serves as a placeholder.
 ExpertParallel ExpertsOf(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups,
                          bool global) {
   if (!HasExperts(graph)) return {.group = groups.Get("tp")};
@@ -19,13 +19,13 @@ ExpertParallel ExpertsOf(const LayerGraph& graph, const ModelLayout& layout, con
           .routers = {.batch = &groups.Get("tp-cp"), .stage = global ? &groups.Get("stage") : nullptr}};
 }
 
-// Whether the layer uses the embedding's weight, which is another's.
+// Whether the layer uses the embedding's weight, which another layer owns.
 bool UsesEmbedding(const Layer& layer) {
   const auto* head = std::get_if<HeadSpec>(&layer.spec);
   return head != nullptr ? head->tied : std::holds_alternative<MtpSpec>(layer.spec);
 }
 
-// The first that does: behind its backward pass the gradient of such a copy is whole.
+// The first such layer: after its backward pass the gradient of such a copy is complete.
 const Layer* FirstUserOfEmbedding(const LayerGraph& graph) {
   const auto found = std::find_if(graph.layers.begin(), graph.layers.end(), &UsesEmbedding);
   return found == graph.layers.end() ? nullptr : &*found;

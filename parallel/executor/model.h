@@ -1,5 +1,5 @@
 // Model: this rank's part of a layer graph under a layout: weights, their buckets, and the stages that run
-// them. Puts together what others define; reads no file, trains nothing.
+// them. Only assembles; reads no file, trains nothing.
 #pragma once
 
 #include <map>
@@ -20,13 +20,13 @@ struct ModelLayout {
   const Grids& grids;
   int rank = 0;  // in the world
   StagePlacement placement;
-  std::vector<StageLayers> stages;  // what each stage of the pipeline holds
+  std::vector<StageLayers> stages;  // layers of each pipeline stage
 };
 
-enum class Keep {  // of the activations, for the backward pass
+enum class Keep {  // which activations are saved for the backward pass
   kAll,
-  kSelected,     // not those that are large and cheap to make again
-  kLayerInputs,  // a layer runs again as a whole
+  kSelected,     // all but those that are large and cheap to recompute
+  kLayerInputs,  // each layer is recomputed as a whole
 };
 
 struct ModelOptions {
@@ -50,18 +50,18 @@ class Model {
 
   std::vector<Bucket*> buckets();    // in the order of the forward pass
   std::vector<StageWork*> chunks();  // this rank's stages
-  // Where the embedding lies on two ranks, for a tied head or for multi-token prediction, the group of the
-  // two; nullptr where it does not, or where this rank has none.
+  // Where the embedding is on two ranks, for a tied head or for multi-token prediction: the group of the two;
+  // nullptr where it is not, and on ranks that do not hold it.
   Communicator* tied_embedding() const { return tied_embedding_; }
 
-  // What routers did since it was last cleared, by layer; of this rank's layers with experts.
+  // Router statistics since they were last cleared, by layer, for this rank's layers with experts.
   std::map<std::string, RouterSums>& router_sums() { return router_sums_; }
   Weights& weights() { return *weights_; }
 
-  // The micro batches of the next run, which outlive it.
+  // The micro batches of the next run. They outlive it.
   void SetBatches(PassBatch& batches);
-  // One forward pass of a batch's only micro batch, stage after stage, with messages between them. Collective over
-  // `pipeline`. The batch's result is on the head's ranks.
+  // One forward pass of a batch's only micro batch, stage after stage, with messages between them. Collective
+  // over `pipeline`. The result is in the batch, on the head's ranks.
   void Infer(PassBatch& batch, Communicator& pipeline);
 
  private:
@@ -72,7 +72,7 @@ class Model {
   std::vector<Bucket*> BucketsOf(const std::string& layer);
 
   const StagePlacement placement_;
-  bool head_has_copy_ = false;  // the head's stage uses the embedding, which is elsewhere: it has a copy
+  bool head_has_copy_ = false;  // the head's stage has a copy of the embedding, which another stage owns
   LayerParallel parallel_;
   Communicator* tied_embedding_ = nullptr;
   std::unique_ptr<Weights> weights_;
@@ -81,7 +81,7 @@ class Model {
   std::vector<std::unique_ptr<RunningStage>> stages_;
 };
 
-// Whether the embedding lies on two ranks of the pipeline.
+// Whether two ranks of the pipeline hold the embedding.
 bool EmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placement);
 
 }  // namespace trireme

@@ -21,7 +21,7 @@ void RunningStage::SetBatches(PassBatch* batches) {
   batches_ = batches;
 }
 
-// The layer's parameters are there; those of the one after it (in the direction of work) are under way.
+// Waits for the layer's parameters and starts to gather those of the next layer in the direction of work.
 void RunningStage::Open(size_t layer, int direction) {
   for (Bucket* bucket : layers_[layer].uses) bucket->AwaitValues();
   const size_t next = layer + static_cast<size_t>(direction);  // wraps below the first: out of range as well
@@ -123,7 +123,7 @@ void RunningStage::BackwardWeight(int micro_batch, bool reduce) {
 
 void RunningStage::StartReduction(const StageLayer& layer) {
   for (Bucket* bucket : layer.owns) bucket->StartReduce();
-  // What earlier reductions still hold goes as soon as they are done.
+  // Frees what earlier reductions still hold, if they have completed.
   for (const StageLayer& other : layers_) {
     for (Bucket* bucket : other.owns) bucket->SettleReduction();
   }
@@ -138,7 +138,7 @@ void RunningStage::FreeParameters() {
 }
 
 void RunningStage::ReduceGradients() {
-  if (std::exchange(reduced_, false)) return;  // each layer's went as soon as it was done
+  if (std::exchange(reduced_, false)) return;  // each layer started its own reduction
   for (const StageLayer& layer : layers_) StartReduction(layer);
 }
 

@@ -1,6 +1,6 @@
-// RunningStage: the layers of one chunk of this rank. Works layer by layer, both ways, so that each layer's
-// parameters are there just in time, its gradients leave as soon as they are done, and its activations are
-// kept or made again.
+// RunningStage: the layers of one chunk of this rank. Works layer by layer in both directions, so that each
+// layer's parameters arrive just in time, its gradients are reduced as soon as they are complete, and its
+// activations are saved or recomputed.
 #pragma once
 
 #include <functional>
@@ -17,15 +17,15 @@ namespace trireme {
 
 struct StageLayer {
   std::unique_ptr<RunningLayer> layer;
-  std::vector<Bucket*> uses;  // its parameters, also those that belong to another layer (a tied head)
-  std::vector<Bucket*> owns;  // those whose gradients are done with this layer's backward pass
+  std::vector<Bucket*> uses;  // its parameters, including another layer's (a tied head)
+  std::vector<Bucket*> owns;  // those whose gradients are complete after this layer's backward pass
 };
 
 struct StageOptions {
-  bool recompute_layers = false;     // keep only the inputs of layers that can run again
-  bool weights_want_values = false;  // weight gradients that were put off need parameters again
-  at::ScalarType type = at::kFloat;  // of activations
-  int64_t hidden = 0;                // their size
+  bool recompute_layers = false;     // save only the inputs of layers that can be recomputed
+  bool weights_want_values = false;  // deferred weight gradients need the parameters again
+  at::ScalarType type = at::kFloat;  // dtype of the activations
+  int64_t hidden = 0;                // hidden size
   int token_parts = 1;               // ranks that share the tokens between layers: tp where sequence parallel
 };
 
@@ -36,7 +36,7 @@ class RunningStage : public StageWork {
   // The micro batches of the next run, the same on every stage. They outlive it.
   void SetBatches(PassBatch* batches);
 
-  // A forward pass of its own, of which nothing is saved but what the pass's cache has. x as Forward's.
+  // A forward pass that saves nothing but the pass's key-value cache. x as in Forward.
   at::Tensor Infer(PassContext& pass, const at::Tensor& x);
   at::Tensor EmptyInput(const PassInput& input) const;
 
@@ -50,14 +50,14 @@ class RunningStage : public StageWork {
   at::Tensor EmptyGradient(int micro_batch) override { return EmptyInput(micro_batch); }
 
  private:
-  // One layer's part in one micro batch, between its forward and its backward pass.
+  // One layer's state for one micro batch, between its forward and its backward pass.
   struct Passed {
-    at::Tensor input;   // a leaf, so that each layer is differentiated by itself
-    at::Tensor output;  // undefined where it is computed again
+    at::Tensor input;   // a leaf, so that each layer is differentiated separately
+    at::Tensor output;  // undefined where it is recomputed
     std::vector<std::function<void()>> put_off;
   };
 
-  // All layers forward, saving what a backward pass needs.
+  // Runs all layers forward and saves what the backward pass needs.
   at::Tensor PassAndSave(at::Tensor value, PassContext& pass, std::vector<Passed>& passed);
   void Open(size_t layer, int direction);
   void Close(size_t layer);
@@ -69,8 +69,8 @@ class RunningStage : public StageWork {
   std::vector<StageLayer> layers_;
   StageOptions options_;
   PassBatch* batches_ = nullptr;
-  std::map<int, std::vector<Passed>> passed_;  // by micro batch, one a layer
-  bool reduced_ = false;  // the latest weight gradients are on their way
+  std::map<int, std::vector<Passed>> passed_;  // by micro batch, one per layer
+  bool reduced_ = false;  // the reduction of the latest weight gradients has started
 };
 
 }  // namespace trireme

@@ -18,8 +18,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Way = std::shared_ptr<const Dispatch>;
 
-// One way, in two parts: what is computed between departure and arrival is computed while tokens travel, and
-// its backward pass while their gradients travel back. What stands for the tokens meanwhile has no elements.
+// One direction, in two parts: what is computed between departure and arrival overlaps with the tokens'
+// transfer, and its backward pass with the transfer of their gradients. A tensor without elements stands for
+// the tokens meanwhile.
 struct Journey : torch::CustomClassHolder {
   Journey(Way way, at::Tensor places, bool to_experts)
       : way(std::move(way)), places(std::move(places)), to_experts(to_experts) {}
@@ -77,7 +78,7 @@ at::Tensor Travel(const at::Tensor& x, const JourneyPtr& journey, const std::fun
   return Arrival::apply(ticket, journey);
 }
 
-// In elements of rows of that size.
+// In elements, for rows of that size.
 Parts Scaled(const Parts& parts, int64_t size) {
   Parts scaled = parts;
   for (uint64_t& count : scaled.counts) count *= static_cast<uint64_t>(size);
@@ -89,15 +90,15 @@ std::span<int64_t> Span(const at::Tensor& tensor) {
   return {tensor.data_ptr<int64_t>(), static_cast<size_t>(tensor.numel())};
 }
 
-// So that all experts of the group work on equally many rows: what its micro batches' capacities allow, each
-// known to all ranks that share it.
+// So that all experts of the group get the same number of rows: as many as the capacities of its micro
+// batches allow, each known to all ranks that share it.
 int64_t LeastRows(const at::Tensor& capacities, const at::Tensor& counts, const ExpertParallel& parallel) {
   const int64_t shared_by = parallel.routers.batch == nullptr ? 1 : parallel.routers.batch->size();
   const int64_t brought = (capacities.sum().item<int64_t>() + shared_by - 1) / shared_by;
   return std::max({brought, capacities.max().item<int64_t>(), counts.sum(0).max().item<int64_t>()});
 }
 
-// `x` with rows of `value` behind it, `rows` in all.
+// `x` followed by rows of `value`, `rows` in total.
 at::Tensor Filled(const at::Tensor& x, int64_t rows, int64_t value) {
   if (x.size(0) == rows) return x.contiguous();
   return at::cat({x, at::full({rows - x.size(0), x.size(1)}, value, x.options())});
@@ -144,7 +145,7 @@ void Dispatch::PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const E
   ends_ = std::make_shared<const std::vector<int64_t>>(plan_.ends);
 }
 
-// Each rank looks at all tokens' choices and takes those of its own experts.
+// Each rank sees all tokens' choices and takes those of its own experts.
 void Dispatch::PlanGather(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
                           int64_t capacity) {
   const ExpertLayout layout{experts, parallel.expert, parallel.expert_tensor, group_.rank()};
@@ -197,7 +198,7 @@ at::Tensor Dispatch::FinishSpread(Flight& flight, const at::Tensor& places) cons
   return in_order() ? flight.arriving : SpreadRows(flight.arriving, regrouped_, plan_.held_rows, gaps);
 }
 
-// With all-gather: parts of sums over etp and ep, added in fp32.
+// With all-gather: partial sums over etp and ep, added in fp32.
 Flight Dispatch::StartCollect(const at::Tensor& rows, const at::Tensor& places) const {
   if (!gathers_) {
     const at::Tensor by_rank = in_order() ? rows : SumRows(rows, regrouped_);
@@ -211,7 +212,7 @@ Flight Dispatch::StartCollect(const at::Tensor& rows, const at::Tensor& places) 
 at::Tensor Dispatch::FinishCollect(Flight& flight, const at::Tensor& places) const {
   flight.Land();
   if (!gathers_) return SumRows(flight.arriving, places, copies_);
-  const int64_t a_token = places.size(0) / std::max<int64_t>(places_.size(0), 1);  // k where rows are choices
+  const int64_t a_token = places.size(0) / std::max<int64_t>(places_.size(0), 1);  // k for one row per choice
   return flight.arriving.narrow(0, 0, tokens_ * a_token).to(flight.type);
 }
 

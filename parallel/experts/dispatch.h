@@ -1,5 +1,5 @@
-// Tokens to the ranks of their experts and back, each way beside its adjoint: dispatch copies a token to all
-// its experts, combine sums what stands there, and the gradient of one is the other.
+// Sends tokens to the ranks of their experts and back, each direction beside its adjoint: dispatch copies a
+// token to all its experts, combine sums their outputs, and the gradient of one is the other.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,43 +23,43 @@ struct ExpertParallel {
   RouterGroups routers = {};
 };
 
-// Rows under way.
+// Rows in transit.
 struct Flight {
   Pending pending;
   at::Tensor arriving;
-  at::ScalarType type = at::kFloat;  // of the rows
+  at::ScalarType type = at::kFloat;  // dtype of the rows
 
   void Land();
 };
 
-// The way of one micro batch through one layer, for forward and backward.
+// The token exchange of one micro batch in one layer, for forward and backward.
 class Dispatch {
  public:
-  // Collective over the group. chosen: [tokens, k] int64, -1: goes nowhere. Tokens travel to the ranks of
-  // their experts, or with `all_gather` to all of the group, where each takes what its experts want.
-  // capacity: rows of an expert that each rank's micro batch has at most; more than 0: experts are filled up
-  // to what the group's micro batches may bring.
+  // Collective over the group. chosen: [tokens, k] int64; -1 is not dispatched. Tokens travel to the ranks of
+  // their experts or, with `all_gather`, to the whole group, where each rank takes those its experts need.
+  // capacity: the most rows per expert that each rank's micro batch sends; if > 0, experts are padded to what
+  // the group's micro batches may send.
   Dispatch(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel, int64_t capacity = 0,
            bool all_gather = false);
 
-  // x: [tokens, size]; the result has the rows of this rank's experts: [rows, size]. `meanwhile` is called
-  // while they travel, and what it computes is differentiated while the gradients do.
+  // x: [tokens, size]; returns the rows of this rank's experts: [rows, size]. `meanwhile` is called during
+  // the transfer; its backward pass runs during the transfer of the gradients.
   static at::Tensor ToExperts(const std::shared_ptr<const Dispatch>& way, const at::Tensor& x,
                               const std::function<void()>& meanwhile = {});
-  // weights: [tokens, k], one for each row.
+  // weights: [tokens, k]; returns one per row.
   static at::Tensor WeightsToExperts(const std::shared_ptr<const Dispatch>& way, const at::Tensor& weights);
-  // rows: [rows, size], a part of a sum over etp; the result: [tokens, size].
+  // rows: [rows, size], a partial sum over etp; returns [tokens, size].
   static at::Tensor FromExperts(const std::shared_ptr<const Dispatch>& way, const at::Tensor& rows,
                                 const std::function<void()>& meanwhile = {});
 
-  const GroupEnds& ends() const { return ends_; }  // of the experts' rows
-  // How many of this rank's choices each expert got: [experts].
+  const GroupEnds& ends() const { return ends_; }  // where each expert's rows end
+  // Number of this rank's choices per expert: [experts].
   const std::vector<int64_t>& counts() const { return counts_; }
   int64_t received_rows() const { return plan_.received_rows; }
   const at::Tensor& places() const { return places_; }
 
-  // Without autograd, each in two parts. places: [tokens, k] or [tokens · k, 1], rows in the order they are
-  // sent.
+  // Without autograd, each in two parts. places: [tokens, k] or [tokens · k, 1], positions among the rows in
+  // send order.
   Flight StartSpread(const at::Tensor& x, const at::Tensor& places) const;
   at::Tensor FinishSpread(Flight& flight, const at::Tensor& places) const;
   Flight StartCollect(const at::Tensor& rows, const at::Tensor& places) const;
@@ -72,7 +72,7 @@ class Dispatch {
                   int64_t capacity);
   Flight StartExchange(const at::Tensor& rows, const Parts& sent, const Parts& received,
                        int64_t result_rows) const;
-  // Whether rows stand as they arrive.
+  // Whether rows are already in expert order when they arrive.
   bool in_order() const { return group_.size() == 1 && plan_.held_rows == plan_.received_rows; }
 
   Communicator& group_;

@@ -17,10 +17,10 @@ void Append(Parts& parts, int64_t count, int64_t offset) {
   parts.offsets.push_back(static_cast<uint64_t>(offset));
 }
 
-// From one rank after the other, each by expert, to one expert after the other, each by rank.
+// From rank-major order (each rank's rows by expert) to expert-major order (each expert's rows by rank).
 void Regroup(std::span<const int64_t> counts, const ExpertLayout& layout, int64_t least, ExchangePlan& plan) {
   const int64_t held = layout.held(), first = layout.first();
-  std::vector<int64_t> next;  // [ranks, held] where a rank's rows of an expert begin
+  std::vector<int64_t> next;  // [ranks, held] where a rank's rows of an expert start
   next.resize(layout.ranks() * held);
   int64_t place = 0;
   for (int64_t expert = 0; expert < held; ++expert) {

@@ -8,7 +8,7 @@ namespace {
 
 using RowDropout = std::shared_ptr<const Dropout>;
 
-// From tokens to the rows that stand for them at their experts; each expert drops others.
+// From tokens to their rows at the experts; each expert has its own mask.
 RowDropout AtExperts(const RowDropout& dropout, const at::Tensor& chosen, int64_t experts,
                      const Dispatch& way) {
   if (!dropout) return nullptr;
@@ -64,7 +64,7 @@ WithinCapacity ExpertsBlock::Limited(const at::Tensor& chosen, const at::Tensor&
   return within;
 }
 
-// Once a micro batch: a layer that runs again has no gradients the first time.
+// Once per micro batch: with recomputation, the first forward pass runs without gradients.
 void ExpertsBlock::Count(const Dispatch& way, int64_t choices, const RouterTokens& tokens) const {
   RouterSums* sums = options_.sums;
   if (sums == nullptr) return;

@@ -1,4 +1,4 @@
-// The experts of a layer on this rank's share of the tokens: route, dispatch, two grouped products, combine.
+// The experts of a layer on this rank's share of the tokens: route, dispatch, two grouped GEMMs, combine.
 // Knows nothing of attention, norms and shared experts.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-struct ExpertPairs {  // low-rank pairs beside them; nullptr: none
+struct ExpertPairs {  // their low-rank pairs; nullptr: none
   const LowRankWeights* router = nullptr;
   const LowRankWeights* gate_up = nullptr;
   const LowRankWeights* down = nullptr;
@@ -24,21 +24,21 @@ struct ExpertWeights {           // of this rank
   const Weight& router;          // [experts, hidden]
   const Weight& gate_up;         // [experts / ep, 2 · ffn / etp, hidden]
   const Weight& down;            // [experts / ep, hidden, ffn / etp]
-  const Weight* bias = nullptr;  // [experts] fp32: for the choice only
+  const Weight* bias = nullptr;  // [experts] fp32: affects the choice only
   ExpertPairs pairs = {};
 };
 
-struct ExpertDropout {  // of the pairs' inputs, by the identities of the block's tokens; nullptr: none
+struct ExpertDropout {  // of the pairs' inputs, keyed by the identities of the block's tokens; nullptr: none
   std::shared_ptr<const Dropout> router = {}, gate_up = {}, down = {};
 };
 
 struct ExpertsOptions {
-  bool recompute = false;  // the activation is made again in the backward pass
+  bool recompute = false;  // the activation is recomputed in the backward pass
   RouterOptions router = {};
-  RouterSums* sums = nullptr;  // where choices are counted; outlives the block
+  RouterSums* sums = nullptr;  // counts choices; outlives the block
 };
 
-// Work that needs no experts, done while tokens travel to them and back.
+// Work that needs no experts and overlaps with the transfer of tokens to them and back.
 struct BesideExperts {
   std::function<void()> on_the_way;
   std::function<void()> on_the_way_back;
@@ -51,17 +51,17 @@ class ExpertsBlock {
                const ExpertsOptions& options)
       : spec_(spec), weights_(weights), parallel_(parallel), options_(options) {}
 
-  // Collective over the group. x: [tokens, hidden]; padding meets no expert. The result: [tokens, hidden].
+  // Collective over the group. x: [tokens, hidden]; padding goes to no expert. Returns [tokens, hidden].
   at::Tensor Forward(const LinearInput& x, const RouterTokens& tokens, const ExpertDropout& dropout = {},
                      const BesideExperts& beside = {}) const;
 
  private:
   at::Tensor Logits(const LinearInput& x, const ExpertDropout& dropout) const;
-  // What of `chosen` experts have room for, and the room to fill up; 0: no need to.
+  // The part of `chosen` that fits into the experts' capacity, and the rows to pad to; 0: no padding.
   WithinCapacity Limited(const at::Tensor& chosen, const at::Tensor& weights,
                          const RouterTokens& tokens) const;
   void Count(const Dispatch& way, int64_t choices, const RouterTokens& tokens) const;
-  // `dropout` here by the identities of the rows.
+  // `dropout` is keyed by the identities of the rows.
   at::Tensor Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
                   const ExpertDropout& dropout) const;
 

@@ -76,7 +76,7 @@ void Count(RouterSums* sums, Number number, const at::Tensor& value) {
   sums->numbers.narrow(0, number, 1).add_(value.reshape({1}));
 }
 
-// Each router's scores as shares of 1, which sigmoids are not.
+// Each router's scores normalised to sum to 1, which sigmoids do not.
 at::Tensor SharesOf(const Routing& routing, const at::Tensor& logits) {
   if (logits.size(0) == 0) return routing.scores;
   return routing.scores / (routing.scores.sum(-1, /*keepdim=*/true) + 1e-20);
@@ -134,15 +134,16 @@ at::Tensor WithRouterLosses(const Routing& routing, const at::Tensor& logits, co
   return RouterLosses::apply(routing.weights, shares, logits, both);
 }
 
-// Weights, choices and places travel in one piece, as fp32: a micro batch has fewer tokens than fp32 has
-// whole numbers.
+// Weights, choices and positions travel in one fp32 message: a micro batch has fewer tokens than fp32 has
+// exact integers.
 WithinCapacity DropOverflow(const at::Tensor& chosen, const at::Tensor& weights, const RouterTokens& tokens,
                             const RouterOptions& options, int64_t experts, Communicator& batch) {
   const int64_t k = chosen.size(1), mine = chosen.size(0);
   const at::Tensor packed =
       at::cat({weights.detach(), chosen.to(at::kFloat), tokens.order.to(at::kFloat).unsqueeze(1)}, 1);
   const at::Tensor all = AllGatherRows(packed.contiguous(), batch).to(at::kCPU);
-  TRIREME_CHECK(all.size(0) < (int64_t{1} << 24)) << "tokens of a micro batch: " << all.size(0);
+  TRIREME_CHECK(all.size(0) < (int64_t{1} << 24))
+      << all.size(0) << " tokens in a micro batch; their positions are not exact in fp32";
   const at::Tensor by_weight = all.narrow(1, 0, k).contiguous();
   at::Tensor choices = all.narrow(1, k, k).to(at::kLong).contiguous();
   const at::Tensor order = all.select(1, 2 * k).to(at::kLong).contiguous();

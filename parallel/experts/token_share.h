@@ -1,6 +1,6 @@
 // Between tensor-parallel blocks ranks hold all tokens or, with sequence parallelism, their share. Experts
-// always work on shares, so that no token passes them twice: where ranks hold all tokens, each takes its
-// share and gives the results to the others. Each way beside its adjoint.
+// always work on shares, so that no token is processed twice: where ranks hold all tokens, each takes its
+// share and gathers the others' results. Each direction beside its adjoint.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-// x: [tokens (or this rank's share), size]; the result has this rank's share.
+// x: [tokens (or this rank's share), size]; returns this rank's share.
 at::Tensor TakeShare(const at::Tensor& x, const TensorParallel& parallel);
 
-// The way back. x: [share, size].
+// The inverse. x: [share, size].
 at::Tensor GiveShare(const at::Tensor& x, const TensorParallel& parallel);
 
-// The share of a tensor that needs no gradient, such as a mask: [tokens]. Nothing of nothing.
+// The share of a tensor that needs no gradient, such as a mask: [tokens]. Undefined stays undefined.
 at::Tensor ShareOf(const at::Tensor& all, const TensorParallel& parallel);
 
 }  // namespace trireme

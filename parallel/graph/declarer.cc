@@ -13,7 +13,7 @@ namespace {
 constexpr char kTensorAxis[] = "tp";
 constexpr char kExpertAxis[] = "ep";
 constexpr char kExpertTensorAxis[] = "etp";
-constexpr char kExpertPlace[] = "{expert}";  // in the names of experts' tensors
+constexpr char kExpertPlace[] = "{expert}";  // placeholder in the names of experts' tensors
 const Initial kOnes{Initial::Kind::kOnes};
 const Initial kZeros{Initial::Kind::kZeros};
 
@@ -98,7 +98,7 @@ void Declarer::Vocabulary(const std::string& role, int64_t vocabulary, int64_t h
 Block Declarer::OwnHeads(int64_t heads, int64_t dim) const {
   if (heads % tensor_ != 0) {
     throw InputError(layer_.name, ": ", heads,
-                     " attention heads do not divide over parallel.tensor = ", tensor_,
+                     " attention heads are not divisible by parallel.tensor = ", tensor_,
                      "; choose a tensor size that divides ", heads);
   }
   return {.size = heads * dim, .parts = tensor_, .unit = dim};
@@ -106,7 +106,7 @@ Block Declarer::OwnHeads(int64_t heads, int64_t dim) const {
 
 Block Declarer::Heads(const char* what, int64_t heads, int64_t dim) const {
   if (heads % tensor_ != 0 && tensor_ % heads != 0) {
-    throw InputError(layer_.name, ": ", heads, " ", what, " do not divide over parallel.tensor = ", tensor_,
+    throw InputError(layer_.name, ": ", heads, " ", what, " are not divisible by parallel.tensor = ", tensor_,
                      "; choose a tensor size that divides ", heads, " or is a multiple of it");
   }
   const auto parts = static_cast<int>(std::min<int64_t>(tensor_, heads));
@@ -144,7 +144,7 @@ bool Declarer::IsTrained(const Parameter& parameter, const std::vector<std::stri
   }
   if (trained.empty() || frozen.empty()) return frozen.empty();
   throw InputError(parameter.declaration.name, ": ", Join(trained), " cannot be trained without ",
-                   Join(frozen), ", for they are one matrix; name all of them or none");
+                   Join(frozen), ": they are fused into one matrix; name all of them or none");
 }
 
 ParameterDeclaration Declarer::Declare(const std::string& role, std::vector<Dim> dims) const {
@@ -155,7 +155,7 @@ ParameterDeclaration Declarer::DeclareExperts(const std::string& role, int64_t e
                                               Dim inputs) const {
   if (experts % split_.expert != 0) {
     throw InputError(layer_.name, ": ", experts,
-                     " experts do not divide over parallel.expert = ", split_.expert,
+                     " experts are not divisible by parallel.expert = ", split_.expert,
                      "; choose a size that divides ", experts);
   }
   auto declaration = Declare(role, {SplitDim(kExpertAxis, {{.size = experts, .parts = split_.expert}}),
@@ -173,7 +173,7 @@ const std::string& Declarer::Hf(const std::string& role) const {
 std::string Declarer::HfOfExpert(const std::string& role, int64_t expert) const {
   std::string name = Hf(role);
   const size_t place = name.find(kExpertPlace);
-  TRIREME_CHECK(place != std::string::npos) << name << " has no place for the expert's number";
+  TRIREME_CHECK(place != std::string::npos) << name << " has no {expert} placeholder for the expert's number";
   return name.replace(place, sizeof(kExpertPlace) - 1, std::to_string(expert));
 }
 

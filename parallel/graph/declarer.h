@@ -1,6 +1,5 @@
-// Declarer: collects a layer's parameters; every method is one kind of weight, with its split, its names in
-// files and its initial values. The blocks (blocks/) say which weights they have; parameters.h hands out the
-// list.
+// Declarer: collects a layer's parameters. Each method is one kind of weight, with its split, its names in
+// files and its initial weights. The blocks (blocks/) declare their weights; parameters.h returns the list.
 #pragma once
 
 #include <string>
@@ -17,38 +16,38 @@ class Declarer {
   Declarer(const LayerGraph& graph, const Layer& layer, const TensorSplit& split)
       : graph_(graph), layer_(layer), split_(split), tensor_(split.size), sequence_(split.sequence) {}
 
-  // Whole on every rank, used between the blocks: where each rank sees only its share of the tokens, it has
-  // only a part of the gradient.
+  // Replicated on every rank, used between the blocks: if each rank sees only its share of the tokens, it
+  // computes only a part of the gradient.
   void Norm(const std::string& role, int64_t size) { AddNorm(role, size, sequence_); }
 
-  // Whole on every rank, used inside a block on this rank's heads: always a part of the gradient.
+  // Replicated on every rank, used inside a block on this rank's heads: always a partial gradient.
   void HeadNorm(const std::string& role, int64_t size) { AddNorm(role, size, true); }
 
-  // Output rows split over tp, blocks one after the other: each rank makes some of the outputs.
+  // Output rows split over tp, blocks in order: each rank computes some of the outputs.
   void Columns(const std::string& role, const std::vector<std::string>& parts, std::vector<Block> blocks,
                int64_t inputs, bool bias);
 
-  // Input columns split over tp: each rank's product is a part of the sum, to which the bias is added once.
+  // Input columns split over tp: each rank computes a partial sum, to which the bias is added once.
   void Rows(const std::string& role, int64_t outputs, Block inputs, bool bias);
 
-  // Whole on every rank, used on this rank's share of the tokens whatever `sequence` is.
+  // Replicated on every rank, used on this rank's share of the tokens regardless of `sequence`.
   void OnSharedTokens(const std::string& role, int64_t outputs, int64_t inputs);
 
-  // One matrix an expert, a stack: experts over ep, and over etp the rows of gate and up, the columns of
-  // down.
+  // One matrix per expert, stacked: experts are split over ep, and over etp the rows of gate and up and the
+  // columns of down.
   void ExpertColumns(const std::string& role, const std::vector<std::string>& parts, int64_t experts,
                      int64_t rows, int64_t inputs);
   void ExpertRows(const std::string& role, int64_t experts, int64_t outputs, int64_t inputs);
 
-  // Whole on every rank, fp32 and without a gradient.
+  // Replicated on every rank, fp32, without a gradient.
   void Untrained(const std::string& role, int64_t size);
 
   // Rows of the vocabulary split over tp, padded to equal parts.
   void Vocabulary(const std::string& role, int64_t vocabulary, int64_t hidden);
 
-  // Heads of `dim` elements that each rank has for itself.
+  // Heads of `dim` elements, none shared between ranks.
   Block OwnHeads(int64_t heads, int64_t dim) const;
-  // Fewer heads than ranks: ranks share, if that comes out even.
+  // With fewer heads than ranks, ranks share heads, if the number of ranks is a multiple of theirs.
   Block Heads(const char* what, int64_t heads, int64_t dim) const;
   Block Even(int64_t size) const { return {.size = size, .parts = tensor_}; }
 
@@ -57,9 +56,9 @@ class Declarer {
 
  private:
   void AddNorm(const std::string& role, int64_t size, bool partial);
-  // A weight whose blocks are `roles`, with the low-rank pairs beside it.
+  // A weight whose blocks are `roles`, and its low-rank pairs.
   void Add(Parameter parameter, const std::vector<std::string>& roles);
-  // What lies in one piece of memory is trained as one.
+  // Roles fused into one parameter are trained together or not at all.
   bool IsTrained(const Parameter& parameter, const std::vector<std::string>& roles) const;
   ParameterDeclaration Declare(const std::string& role, std::vector<Dim> dims) const;
   ParameterDeclaration DeclareExperts(const std::string& role, int64_t experts, Dim outputs,

@@ -1,6 +1,6 @@
 // LayerGraph: a model as a list of layers, each with its specification and the Hugging Face names of its
-// weights. A plain value: it prints, it costs nothing, it is the same for every layout. parameters.h says
-// what each layer holds.
+// weights. A plain value: it can be printed, costs nothing, and is the same for every layout. parameters.h
+// lists what each layer holds.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ namespace trireme {
 // ("model.layers.3.self_attn.q_proj.weight").
 using HfNames = std::map<std::string, std::string>;
 
-// A low-rank pair beside a projection: y += scale · (x Aᵀ) Bᵀ with A: [rank, in], B: [out, rank].
+// The low-rank (LoRA) pair of a projection: y += scale · (x Aᵀ) Bᵀ with A: [rank, in], B: [out, rank].
 struct LowRank {
   int64_t rank = 0;
   double scale = 1;
@@ -29,11 +29,11 @@ struct Layer {
   std::string name;  // "embedding", "layers.3", "mtp.1", "head"
   LayerSpec spec;
   HfNames hf_names;
-  // Where the graph is tuned (tuning.h): pairs by the projection's role ("attention.q"), and the roles of the
-  // weights that are trained beside them; nothing: all are.
+  // If the graph is tuned (tuning.h): pairs by the projection's role ("attention.q"), and the roles of the
+  // other weights that are trained; nullopt: all are.
   std::map<std::string, LowRank> low_rank = {};
   std::optional<std::set<std::string>> trained = {};
-  // Names under which files have a weight once more, by its role.
+  // Further names under which files hold a weight again, by its role.
   std::map<std::string, std::vector<std::string>> repeated = {};
 };
 
@@ -41,17 +41,17 @@ struct LayerGraph {
   std::string family;          // model_type of the config
   DType dtype = DType::kFp32;  // of the weights as published
   double initial_deviation = 0.02;
-  std::vector<Layer> layers;    // embedding first, head last, layers of multi-token prediction before it
-  std::vector<Layer> mtp = {};  // such layers that the model has and nothing uses (multi_token.h)
-  std::vector<std::string> unused = {};     // how names of their tensors begin in files, one for each
-  std::optional<AdapterPlan> adapter = {};  // where its layers have low-rank pairs: what they are of
+  std::vector<Layer> layers;    // embedding first, head last, mtp layers before it
+  std::vector<Layer> mtp = {};  // mtp layers that the model has but does not use (multi_token.h)
+  std::vector<std::string> unused = {};     // name prefix of their tensors in files, one each
+  std::optional<AdapterPlan> adapter = {};  // if layers have low-rank pairs: the adapter they form
 };
 
-int64_t DecodersIn(const LayerGraph& graph);  // layers without those of multi-token prediction
+int64_t DecodersIn(const LayerGraph& graph);  // not counting mtp layers
 int64_t VocabularyOf(const LayerGraph& graph);
 int64_t HiddenOf(const LayerGraph& graph);  // size of the activations between layers
 
-// One line a layer with its sizes.
+// One line per layer, with its sizes.
 std::string ToText(const LayerGraph& graph);
 
 }  // namespace trireme

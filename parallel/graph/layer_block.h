@@ -1,6 +1,6 @@
 // A block of a layer, described once: the parameters it declares, what it costs to compute, what its forward
 // pass saves for the backward pass, and a line of text. A layer is a list of blocks; parameters.h, costs.h,
-// activations.h and graph.h's text are sums over them. parallel/graph/blocks has one file a block. Runs
+// activations.h and graph.h's text are sums over them. One file per block in parallel/graph/blocks. Runs
 // nothing: parallel/layers does.
 #pragma once
 
@@ -16,25 +16,25 @@ namespace trireme {
 class Declarer;
 
 struct ActivationShape {
-  int64_t tokens = 0;         // of a micro batch on a rank: all within tensor-parallel blocks
-  int64_t tensor = 1;         // ranks that share each layer's matrices
-  bool sequence = true;       // between the blocks each of them holds its share of the tokens
-  int64_t expert_tensor = 1;  // ranks that share each expert's matrices
+  int64_t tokens = 0;         // per micro batch and rank, within tensor-parallel blocks
+  int64_t tensor = 1;         // ranks that split each layer's matrices
+  bool sequence = true;       // between blocks each of them holds its share of the tokens
+  int64_t expert_tensor = 1;  // ranks that split each expert's matrices
   int64_t element_bytes = 2;
 
   // Tokens between tensor-parallel blocks.
   int64_t TokensBetween() const { return sequence ? (tokens + tensor - 1) / tensor : tokens; }
 };
 
-// Elements that one micro batch leaves on a rank from the forward pass to the weight gradient, by what is
-// recomputed.
+// Elements that one micro batch saves on a rank between the forward pass and the weight gradient, by
+// recompute mode.
 struct SavedElements {
   int64_t none = 0;
   int64_t selective = 0;
   int64_t full = 0;
-  int64_t recomputed = 0;  // what the backward pass makes again where all is recomputed
+  int64_t recomputed = 0;  // what the backward pass recomputes in full mode
 
-  // For a block that is recomputed as a whole but for `input`, and in part but for `cheap`.
+  // For a block of which full recomputation saves only `input`, and selective recomputation all but `cheap`.
   static SavedElements Of(int64_t all, int64_t cheap, int64_t input) {
     return {.none = all, .selective = all - cheap, .full = input, .recomputed = all - input};
   }
@@ -50,16 +50,16 @@ class LayerBlock {
  public:
   virtual ~LayerBlock() = default;
 
-  // In the order of the parameters; refuses sizes that the layout cannot split.
+  // In the order of the parameters. Refuses sizes that the layout cannot split.
   virtual void Declare(Declarer& declare) const = 0;
 
-  // Parameters that take part in matrix products with a token.
+  // Parameters that take part in matmuls with a token.
   virtual int64_t ProductParameters() const { return 0; }
-  // Of one sequence, forward: products beside those with parameters.
+  // Forward pass of one sequence: matmuls without parameters.
   virtual double AttentionFlops(double /*length*/) const { return 0; }
 
   virtual SavedElements Saved(const ActivationShape& /*shape*/) const { return {}; }
-  // The largest piece of the logits that is there at a time.
+  // The largest chunk of the logits in memory at a time.
   virtual int64_t LogitsBytes(const ActivationShape& /*shape*/) const { return 0; }
 
   virtual std::string ToText() const = 0;

@@ -12,7 +12,7 @@ namespace {
 constexpr char kWeight[] = ".weight";
 
 std::string WithoutWeight(const std::string& name) {
-  TRIREME_CHECK(name.ends_with(kWeight)) << name << " is no weight";
+  TRIREME_CHECK(name.ends_with(kWeight)) << name << " is not a weight";
   return name.substr(0, name.size() - (sizeof(kWeight) - 1));
 }
 
@@ -22,8 +22,8 @@ int64_t SizeOf(const Dim& dim) {
   return size;
 }
 
-// Like the base but for its last two dims; where the base is split over the axis of `other`, each rank has
-// only its part of the gradient.
+// Like the base except for its last two dims; if the base is split over the axis of `other`, each rank has
+// only a part of the gradient.
 ParameterDeclaration Beside(const ParameterDeclaration& base, const std::string& ending, Dim rows,
                             Dim columns, const Dim& other) {
   ParameterDeclaration declaration = base;
@@ -35,7 +35,7 @@ ParameterDeclaration Beside(const ParameterDeclaration& base, const std::string&
   return declaration;
 }
 
-// The pair's tensor of one file tensor of the base: of one expert, of one block.
+// The pair's file tensor for one file tensor of the base: one expert, one block.
 HfTensor FileTensor(const HfTensor& base, const char* ending, int64_t first_row, int64_t rows,
                     int64_t columns) {
   HfTensor tensor{WithoutWeight(base.name) + ending, {rows, columns}, base.box};
@@ -71,7 +71,7 @@ std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<Low
                 {},
                 {Initial::Kind::kZeros}};
     b.added = true;
-    for (size_t file = i; file < base.hf.size(); file += parts.size()) {  // one by one, or an expert's blocks
+    for (size_t file = i; file < base.hf.size(); file += parts.size()) {  // one each, or one per expert
       a.hf.push_back(FileTensor(base.hf[file], ".lora_A.weight", first_rank, rank, in));
       b.hf.push_back(FileTensor(base.hf[file], ".lora_B.weight", 0, out, rank));
     }

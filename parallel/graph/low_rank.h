@@ -1,5 +1,5 @@
-// The low-rank pairs beside a weight, declared from the weight's own declaration: where the weight is split,
-// its pairs are split in the same way, and what a rank has only a part of follows.
+// The low-rank pairs of a weight, derived from the weight's own declaration: they are split the same way as
+// the weight, and their gradients are partial accordingly.
 #pragma once
 
 #include <vector>
@@ -10,9 +10,8 @@
 namespace trireme {
 
 // `base`: [out, in] or a stack [experts, out, in] whose blocks along `out` are projections; `parts`: one
-// entry a block, of rank 0 where it has no pair. First A of all of them, stacked along the rank
-// ("NAME.lora_a"), for they read the same input; then each one's B ("NAME.lora_b.0"). NAME is the weight's
-// without ".weight".
+// entry per block, of rank 0 if it has no pair. Returns first all A, stacked along the rank ("NAME.lora_a"),
+// since they read the same input; then each B ("NAME.lora_b.0"). NAME is the weight's name without ".weight".
 std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<LowRank>& parts);
 
 }  // namespace trireme

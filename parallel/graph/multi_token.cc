@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Files have the embedding and the logits' weight once more under each depth.
+// Files repeat the embedding and the logits' weight at each depth.
 void RepeatShared(LayerGraph& graph, const HfNames& names) {
   Layer &embedding = graph.layers.front(), &head = graph.layers.back();
   const bool tied = std::get<HeadSpec>(head.spec).tied;

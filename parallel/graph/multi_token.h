@@ -1,4 +1,5 @@
-// Multi-token prediction: turns a graph that predicts the next token into one that predicts further ones too.
+// Multi-token prediction: turns a graph that predicts the next token into one that predicts later ones as
+// well.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,9 @@
 
 namespace trireme {
 
-// Puts the first `depths` of graph.mtp to use, before the head. They share the embedding and the logits'
-// weight with the rest; the files' copies of these are written from the model's own. `weight`: of the mean of
-// the depths' losses. Before the graph is tuned; 0 changes nothing.
+// Inserts the first `depths` layers of graph.mtp before the head. They share the embedding and the logits'
+// weight with the model; the files' copies of these are written from the model's own. `weight`: of the mean
+// of the depths' losses. Call it before the graph is tuned; 0 depths change nothing.
 void PredictFurther(LayerGraph& graph, int64_t depths, double weight);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// The parameters of each layer: declared once, with shape, split, Hugging Face names and initial values. From
-// this list come reading, writing, gradients and memory; the layers themselves find theirs by role.
+// The parameters of each layer: declared once, with shape, split, Hugging Face names and initial weights.
+// Reading, writing, gradients and memory derive from this list; the layers find their parameters by role.
 #pragma once
 
 #include <vector>
@@ -10,21 +10,21 @@
 namespace trireme {
 
 struct TensorSplit {
-  int size = 1;           // of the axis tp
-  bool sequence = true;   // between the blocks each rank holds its share of the tokens
-  int expert = 1;         // of the axis ep
-  int expert_tensor = 1;  // of the axis etp
+  int size = 1;           // size of axis tp
+  bool sequence = true;   // between blocks each rank holds its share of the tokens
+  int expert = 1;         // size of axis ep
+  int expert_tensor = 1;  // size of axis etp
 };
 
-// In a fixed order. A declaration's name is the layer's and the role: "layers.3.attention.qkv.weight". Sizes
-// that the layout cannot split are refused, with the numbers.
+// In a fixed order. A declaration is named by layer and role: "layers.3.attention.qkv.weight". Refuses sizes
+// that the layout cannot split, and reports them.
 std::vector<Parameter> ParametersOf(const LayerGraph& graph, const Layer& layer, const TensorSplit& split);
 
 bool HasExperts(const LayerGraph& graph);
 
 // Whether the head's logits use the embedding's weight.
 bool HasTiedHead(const LayerGraph& graph);
-// Whether anything behind the decoder layers does: the head, or multi-token prediction.
+// Whether anything after the decoder layers does: the head, or multi-token prediction.
 bool UsesEmbeddingAgain(const LayerGraph& graph);
 
 }  // namespace trireme

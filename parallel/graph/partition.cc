@@ -1,5 +1,5 @@
-// Dynamic programming over (stages left, first layer left), twice: for the least largest stage, then, within
-// that bound, for the most even layout.
+// Dynamic programming over (stages left, first layer left), twice: first to minimise the largest stage, then,
+// within that bound, to find the most even layout.
 #include "parallel/graph/partition.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
-// Sums of squares are rounded, and not on every machine alike: what differs by less is equal.
+// Sums of squares round differently on different machines: smaller differences count as equal.
 constexpr double kTie = 1e-9;
 
-// What stands behind the decoder layers stays with the head: it counts as one layer here.
+// Layers after the decoder layers stay with the head: they count as one layer with it.
 class Balance {
  public:
   Balance(const LayerGraph& graph, int stages, int64_t length)
@@ -46,7 +46,7 @@ class Balance {
   }
 
  private:
-  using Table = std::vector<std::vector<double>>;  // [stages left][first layer left]: the best that is left
+  using Table = std::vector<std::vector<double>>;  // [stages left][first layer left]: the best for the rest
 
   double Cost(size_t begin, size_t end) const { return costs_[end] - costs_[begin]; }
   size_t layers() const { return costs_.size() - 1; }
@@ -71,7 +71,7 @@ class Balance {
     return table;
   }
 
-  // From the first stage on, the shortest that still reaches the best.
+  // From the first stage on, the shortest stage that still reaches the optimum.
   template <typename Join>
   std::vector<StageLayers> Trace(const Table& table, Join join) const {
     std::vector<StageLayers> result;
@@ -88,7 +88,7 @@ class Balance {
 
   size_t all_;
   size_t stages_;
-  std::vector<double> costs_;  // [layers + 1] of all layers before
+  std::vector<double> costs_;  // [layers + 1] prefix sums
   double bound_ = kImpossible;
 };
 
@@ -103,18 +103,18 @@ std::vector<StageLayers> AsSaid(const LayerGraph& graph, int stages, const std::
   const std::string key = "parallel.stage_layers = " + ListText(said);
   const auto count = static_cast<int>(said.size());
   if (count != stages) {
-    throw InputError(key, " names ", count, " stages; parallel.pipeline and virtual_stages make ", stages,
-                     "; write one number for each");
+    throw InputError(key, " lists ", count, " stages; parallel.pipeline and virtual_stages make ", stages,
+                     "; write one number per stage");
   }
   for (int stage = 0; stage < stages; ++stage) {
     const bool outer = stage == 0 || stage == stages - 1;
     if (said[stage] >= (outer ? 0 : 1)) continue;
     throw InputError(key, ": stage ", stage, " has ", said[stage], " layers; wanted at least ",
-                     outer ? "0" : "1, for only the first and the last stage may have none");
+                     outer ? "0" : "1; only the first and the last stage may have none");
   }
   const int64_t sum = std::accumulate(said.begin(), said.end(), int64_t{0});
   if (sum != decoders) {
-    throw InputError(key, " makes ", sum, " decoder layers; the model has ", decoders,
+    throw InputError(key, " adds up to ", sum, " decoder layers; the model has ", decoders,
                      "; write numbers that add up to ", decoders);
   }
   std::vector<StageLayers> result;

@@ -1,5 +1,5 @@
-// Partition: which layers of a graph each stage of a pipeline holds, by what they cost or as the user says.
-// Which rank a stage lives on is the schedule's placement, not decided here.
+// Partition: which layers of a graph each pipeline stage holds, by cost or as the user specifies. Which rank
+// a stage is placed on is the schedule's placement, not decided here.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ struct StageLayers {  // indices into graph.layers: [begin, end)
   bool operator==(const StageLayers&) const = default;
 };
 
-// One entry a stage, in the order of the stages; together they are all layers, each once, and none is empty.
+// One entry per stage, in stage order; together they cover every layer once, and none is empty.
 //
-// `explicit_layers` empty: the largest stage's forward cost, for sequences of `length` tokens, is as small as
-// can be; among those layouts the most even one (least sum of squares); among those the one whose earlier
-// stages hold fewer layers, for they keep the most micro batches. More stages than decoder layers are
-// refused. Otherwise: the decoder layers of each stage; the embedding goes with the first stage and the head,
-// with the layers of multi-token prediction, with the last, and only those two may have none.
+// `explicit_layers` empty: minimises the largest stage's forward cost for sequences of `length` tokens; among
+// those layouts takes the most even one (least sum of squares), and among those the one whose earlier stages
+// hold fewer layers, since they keep the most micro batches in flight. Refuses more stages than decoder
+// layers. Otherwise: the number of decoder layers per stage; the embedding goes with the first stage, the
+// head and the mtp layers with the last, and only those two stages may have none.
 std::vector<StageLayers> PartitionLayers(const LayerGraph& graph, int stages,
                                          const std::vector<int>& explicit_layers, int64_t length);
 

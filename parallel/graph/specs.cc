@@ -6,8 +6,8 @@
 namespace trireme {
 namespace {
 
-// Long waves are stretched by the factor, short ones kept, those between blended by how often they fit into
-// the context the model was first trained on.
+// Long wavelengths are stretched by the factor, short ones unchanged, those in between interpolated by how
+// often they fit into the original context length.
 double Llama3Scaled(const RopeSpec& rope, double frequency) {
   const double wavelength = 2.0 * M_PI / frequency;
   const double turns = static_cast<double>(rope.original_positions) / wavelength;
@@ -17,7 +17,7 @@ double Llama3Scaled(const RopeSpec& rope, double frequency) {
   return (1.0 - smooth) * frequency / rope.factor + smooth * frequency;
 }
 
-// The pair that turns `turns` times within the original positions.
+// The pair that rotates `turns` times within the original positions.
 double YarnPair(const RopeSpec& rope, double turns) {
   const double positions = static_cast<double>(rope.original_positions);
   return static_cast<double>(rope.rotary_dim) * std::log(positions / (turns * 2.0 * M_PI)) /

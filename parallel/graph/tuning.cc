@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kExpertPlace = "{expert}";
-constexpr std::string_view kModelNorm = "model_norm";  // the head's, wherever it stands
+constexpr std::string_view kModelNorm = "model_norm";  // the head's norm, in whichever layer it is
 
 std::string WithoutLast(const std::string& name) { return name.substr(0, name.rfind('.')); }
 
@@ -23,16 +23,16 @@ std::string OfExpert(std::string name, int64_t expert) {
   return place == std::string::npos ? name : name.replace(place, kExpertPlace.size(), std::to_string(expert));
 }
 
-// A module of the files: a projection, a norm, the embedding. Those of a layer's experts are one here.
+// A module as files name it: a projection, a norm, the embedding. A layer's experts count as one module.
 struct Module {
   size_t layer = 0;
   std::string role;      // "attention.q"
-  std::string name;      // "model.layers.0.self_attn.q_proj"; of experts with their place in it
+  std::string name;      // "model.layers.0.self_attn.q_proj"; with a placeholder for experts
   bool linear = false;   // can have a low-rank pair
-  bool in_block = true;  // of attention, mlp or experts: not a router or a gate
-  int64_t experts = 0;   // 0: no expert's
+  bool in_block = true;  // part of attention, mlp or experts; not a router or gate
+  int64_t experts = 0;   // 0: not an expert
 
-  // Whether `wanted` is the name's end, from a dot on.
+  // Whether the name is `wanted` or ends with "." and `wanted`.
   bool Is(const std::string& wanted) const {
     const std::string own = OfExpert(name, 0);
     return own == wanted || own.ends_with("." + wanted);
@@ -44,7 +44,7 @@ int64_t ExpertsOf(const Layer& layer, const std::string& name) {
   return DecoderOf(layer.spec)->experts->router.experts;
 }
 
-// Those of one layer, each once; hf_names also has names that the layer does not use.
+// The modules of one layer, each once; hf_names also has names that the layer does not use.
 void AppendModules(const LayerGraph& graph, size_t index, std::vector<Module>& modules) {
   const Layer& layer = graph.layers[index];
   std::map<std::string, bool> is_matrix;  // by tensor
@@ -80,11 +80,11 @@ std::vector<Module> ModulesOf(const LayerGraph& graph) {
     if (std::find(known.begin(), known.end(), last) == known.end()) known.push_back(last);
   }
   const auto nearest = Nearest(name, known);
-  throw InputError(key, ": '", name, "' is no module of the model; ",
+  throw InputError(key, ": '", name, "' is not a module of the model; ",
                    nearest ? Concat("nearest: '", *nearest, "'") : "known: " + Join(known));
 }
 
-// The modules that the names take; each name takes at least one.
+// The modules that the names match; each name matches at least one.
 std::vector<const Module*> Chosen(const std::vector<Module>& modules, const TargetNames& targets) {
   std::vector<const Module*> chosen;
   for (const std::string& name : targets.names) {
@@ -110,7 +110,7 @@ void TrainNothing(LayerGraph& graph) {
   for (Layer& layer : graph.layers) layer.trained.emplace();
 }
 
-// What the plan has for a module, and that it has the same for each expert.
+// The plan's entry for a module; all experts must have the same.
 std::optional<AdapterModule> Wanted(const AdapterPlan& plan, const Module& module,
                                     std::set<std::string>& used) {
   std::optional<AdapterModule> wanted;
@@ -121,8 +121,8 @@ std::optional<AdapterModule> Wanted(const AdapterPlan& plan, const Module& modul
         found == plan.modules.end() ? std::nullopt : std::optional(found->second);
     if (expert > 0 && own != wanted) {
       throw InputError("adapter: ", name, " has ",
-                       own ? Concat("rank ", own->rank, ", alpha ", own->alpha) : "no pair",
-                       ", unlike expert 0 of its layer; wanted the same for all experts of a layer");
+                       own ? Concat("rank ", own->rank, ", alpha ", own->alpha) : "no LoRA adapter",
+                       ", unlike expert 0 of its layer; all experts of a layer must have the same");
     }
     wanted = own;
     if (own) used.insert(name);
@@ -130,7 +130,8 @@ std::optional<AdapterModule> Wanted(const AdapterPlan& plan, const Module& modul
   return wanted;
 }
 
-// Last words of modules' names, where all modules with that word are adapted; otherwise whole names.
+// The last components of modules' names where all modules with that component are adapted; otherwise full
+// names.
 std::set<std::string> ShortTargets(const AdapterPlan& plan, const std::vector<Module>& modules) {
   std::set<std::string> ambiguous;
   for (const Module& module : modules) {
@@ -152,7 +153,7 @@ AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, con
   for (const Module* module : Chosen(modules, targets)) {
     if (!module->linear) {
       throw InputError(targets.key, ": ", module->name,
-                       " cannot have a low-rank pair; write it in tuning.modules_to_save");
+                       " cannot have a LoRA adapter; list it in tuning.modules_to_save instead");
     }
     for (int64_t expert = 0; expert < std::max<int64_t>(module->experts, 1); ++expert) {
       plan.modules[OfExpert(module->name, expert)] = each;
@@ -161,8 +162,8 @@ AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, con
   for (const Module* module : Chosen(modules, saved)) {
     if (module->experts > 0 || plan.modules.contains(module->name)) {
       throw InputError(saved.key, ": ", module->name,
-                       module->experts > 0 ? " is an expert's" : " has a low-rank pair",
-                       ", and cannot be trained whole beside it; leave it out");
+                       module->experts > 0 ? " belongs to an expert" : " has a LoRA adapter",
+                       " and cannot be trained in full; remove it");
     }
     plan.saved.insert(module->name);
     if (module->role == "embedding") plan.tied = HasTiedHead(graph);
@@ -180,8 +181,8 @@ void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan) {
     if (plan.saved.contains(module.name)) {
       if (module.role == "embedding" && HasTiedHead(graph) && !plan.tied) {
         throw InputError("adapter: ", module.name,
-                         " is trained apart from the head, whose weight it is in this "
-                         "model; wanted an adapter with ensure_weight_tying");
+                         " is trained separately from the head, but the model ties their weights; "
+                         "wanted an adapter with ensure_weight_tying");
       }
       Train(graph, module);
       used.insert(module.name);
@@ -190,7 +191,7 @@ void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan) {
     if (!wanted) continue;
     if (!module.linear) {
       throw InputError("adapter: ", module.name,
-                       " has a low-rank pair, which is for linear layers inside the model only");
+                       " has a LoRA adapter; only linear layers inside the model can have one");
     }
     graph.layers[module.layer].low_rank[module.role] = {wanted->rank, plan.ScaleOf(*wanted)};
   }
@@ -217,8 +218,8 @@ void Freeze(LayerGraph& graph, const TargetNames& targets, const TargetNames& sa
   for (const Module* module : Chosen(modules, saved)) Train(graph, *module);
   const auto frozen = [](const Layer& layer) { return layer.trained->empty(); };
   if (std::all_of(graph.layers.begin(), graph.layers.end(), frozen)) {
-    throw InputError(targets.key, ": ", Join(targets.names), " in the last ", last_layers,
-                     " layers are no weights; nothing would be trained");
+    throw InputError(targets.key, ": ", Join(targets.names), " match no weights in the last ", last_layers,
+                     " layers; nothing would be trained");
   }
 }
 

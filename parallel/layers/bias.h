@@ -1,4 +1,4 @@
-// A bias that is added after the ranks' parts were summed, so that it counts once.
+// A bias that is added after the ranks' partial sums are reduced, so that it counts once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// x: [tokens, size]; bias: [size] or nullptr, which outlives the backward pass.
+// x: [tokens, size]; bias: [size] or nullptr. It outlives the backward pass.
 at::Tensor AddBias(const at::Tensor& x, const Weight* bias);
 
 }  // namespace trireme

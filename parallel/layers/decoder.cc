@@ -115,7 +115,7 @@ at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) cons
   return AddBias(Leave(AttentionCore(heads, pass), parallel_), output_bias_);
 }
 
-// Over several ranks or documents the result is kept whatever `recompute` says: making it again would cost a
+// Over several ranks or documents the result is saved regardless of `recompute`: recomputing it would cost a
 // second round of messages.
 at::Tensor DecoderLayer::AttentionCore(const Heads& heads, PassContext& pass) const {
   const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.attention.head_dim));
@@ -169,7 +169,7 @@ at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput&
   return mine * gate.sigmoid().to(mine.scalar_type());
 }
 
-// Of this rank's share of the tokens.
+// For this rank's share of the tokens.
 ExpertDropout DecoderLayer::DropoutOf(PassContext& pass) const {
   if (!pass.options.dropout) return {};
   const at::Tensor rows = ShareOf(pass.input.identities, parallel_);

@@ -1,5 +1,5 @@
-// A decoder layer: normalise, attend, add; normalise, mlp or experts, add. Attention and mlp are
-// tensor-parallel blocks.
+// A decoder layer: norm, attention, add; norm, mlp or experts, add. Attention and mlp are tensor-parallel
+// blocks.
 #pragma once
 
 #include <optional>
@@ -25,17 +25,17 @@ class DecoderLayer : public RunningLayer {
   bool can_run_again() const override { return true; }
 
  private:
-  // x: normalised, inside the block; `again` makes it anew where it is not kept.
+  // x: normalised, inside the block; `again` recomputes it where it is not saved.
   at::Tensor Attention(const LinearInput& x, PassContext& pass) const;
   at::Tensor Experts(const AddedNorm& attended, PassContext& pass) const;
-  // What the shared experts' hidden units give to this rank's share of the tokens.
+  // The shared expert's output for this rank's share of the tokens.
   at::Tensor Shared(const LinearInput& activated, const LinearInput& share, PassContext& pass) const;
   ExpertDropout DropoutOf(PassContext& pass) const;
-  // x + branch, of which some is dropped while training, and that normalised for the mlp.
+  // x + branch, with dropout on the branch in training.
   at::Tensor Add(const at::Tensor& x, const at::Tensor& branch, const char* part,
                  PassContext& pass) const;
   AddedNorm AddAttention(const at::Tensor& x, const at::Tensor& branch, PassContext& pass) const;
-  // `normalised` inside a block, with the way to make it again from `x` and `norm` where that is asked for.
+  // `normalised` inside a block; with recomputation it is recomputed from `x` and `norm`.
   LinearInput EnterNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
   at::Tensor AttentionCore(const Heads& heads, PassContext& pass) const;
 
@@ -43,8 +43,8 @@ class DecoderLayer : public RunningLayer {
   DecoderSpec spec_;
   const TensorParallel& parallel_;
   const ContextParallel& context_;
-  const double dropout_;  // of what attention and mlp add
-  const bool recompute_;  // attention core, norms and activation are made again in the backward pass
+  const double dropout_;  // of the outputs of attention and mlp
+  const bool recompute_;  // attention core, norms and activation are recomputed in the backward pass
   std::vector<double> frequencies_;
   const Weight& attention_norm_;
   const Projection qkv_;  // [(heads + 2 kv_heads) · head_dim of this rank, hidden]
@@ -54,7 +54,7 @@ class DecoderLayer : public RunningLayer {
   const Projection output_;  // [hidden, heads · head_dim of this rank]
   const Weight* output_bias_;
   const Weight& mlp_norm_;
-  std::optional<MlpBlock> mlp_;  // of a dense layer, or what every token meets beside the experts
+  std::optional<MlpBlock> mlp_;  // of a dense layer, or the shared expert
   std::optional<LatentAttention> latent_;
   const Projection router_, expert_gate_up_, expert_down_;
   std::optional<ExpertsBlock> experts_;

@@ -9,7 +9,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// `anchor` requires a gradient and is otherwise unused: without it autograd would not come back here.
+// `anchor` only requires a gradient: without it autograd would not call backward here.
 struct LookupFunction : torch::autograd::Function<LookupFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& anchor, const at::Tensor& indices,
                             const at::Tensor& held, const Weight* weight) {

@@ -1,16 +1,16 @@
-// The embedding over a shard of the vocabulary: each rank looks up the tokens it holds, the sum is the
-// embedding. Others than the first layer may use its weight, too.
+// The embedding, its vocabulary split over tensor-parallel ranks: each rank looks up the tokens it holds; the
+// sum over ranks is the embedding. Later layers may use its weight as well.
 #pragma once
 
 #include "parallel/layers/layer.h"
 
 namespace trireme {
 
-// Of the whole model: in the list of weights.
+// Its name in the model's list of weights.
 inline constexpr char kEmbeddingWeight[] = "embedding.embedding.weight";
 
 // The embeddings of `tokens` ([tokens] int64): [tokens (or this rank's share), hidden]. weight: [vocabulary /
-// tp, hidden]. Its gradient is summed where `anchor` requires one, which is otherwise unused.
+// tp, hidden]. Its gradient is accumulated if `anchor`, otherwise unused, requires one.
 at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weight& weight,
                   const TensorParallel& parallel);
 

@@ -17,7 +17,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Nothing, with a gradient that is known: what is given to it backward is 1.
+// A zero whose backward pass returns a gradient that is already known; the incoming gradient is 1.
 struct KnownGradient : torch::autograd::Function<KnownGradient> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& gradient) {
     context->save_for_backward({gradient});
@@ -44,7 +44,7 @@ HeadLayer::HeadLayer(const Layer& layer, const Weights& weights, const LayerPara
       logits_(weights.Find(spec_.tied ? kEmbeddingWeight : layer.name + ".logits.weight")) {}
 
 at::Tensor HeadLayer::Forward(const at::Tensor& x, PassContext& pass) const {
-  TRIREME_CHECK(pass.options.objective != nullptr && pass.output != nullptr) << "a head without an objective";
+  TRIREME_CHECK(pass.options.objective != nullptr && pass.output != nullptr) << "the head has no objective";
   const std::vector<at::Tensor> hidden = HiddenStates(x, pass);
   if (pass.options.wants.hidden) pass.output->hidden = hidden[0].detach();
   std::vector<at::Tensor> gradients;
@@ -54,14 +54,14 @@ at::Tensor HeadLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   }
   if (!pass.options.differentiate) return {};
   TRIREME_CHECK(gradients.size() == hidden.size())
-      << "an objective gave " << gradients.size() << " gradients of " << hidden.size() << " hidden states";
+      << "the objective has " << gradients.size() << " gradients for " << hidden.size() << " hidden states";
   std::vector<at::Tensor> values;
   for (size_t i = 0; i < hidden.size(); ++i) values.push_back(KnownGradient::apply(hidden[i], gradients[i]));
   return at::stack(values);
 }
 
 std::vector<at::Tensor> HeadLayer::HiddenStates(const at::Tensor& x, const PassContext& pass) const {
-  // Of a few tokens the norm is cheaper after they were picked.
+  // For a few selected tokens the norm is cheaper after the selection.
   const at::Tensor chosen = pass.options.objective->Select(pass);
   if (chosen.defined()) return {Normalised(Enter(x, parallel_).index_select(0, chosen))};
   std::vector<at::Tensor> states;

@@ -1,6 +1,6 @@
-// The head: the last norm, and the weight of the logits, for whatever objective the pass has. Hidden states of
-// multi-token prediction, which come normalised, are handed to it beside the model's own. What is computed of them,
-// and in which pieces, is the objective's business.
+// The head: the final norm and the weight of the logits, for whatever objective the pass has. The objective
+// also gets the hidden states of multi-token prediction, which arrive normalised. What is computed from them,
+// and in which chunks, is up to the objective.
 #pragma once
 
 #include "parallel/layers/layer.h"
@@ -11,8 +11,8 @@ namespace trireme {
 class HeadLayer : public RunningLayer {
  public:
   HeadLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel);
-  // Runs the pass's objective. Where the pass is differentiated: zeros, one for each prediction depth, whose backward
-  // pass begins with 1 for each and gives the objective's gradients; otherwise nothing.
+  // Runs the pass's objective. If the pass is differentiated, returns zeros, one per prediction depth; their
+  // backward pass starts with 1 each and returns the objective's gradients. Otherwise returns nothing.
   at::Tensor Forward(const at::Tensor& x, PassContext& pass) const override;
   bool makes_gradients_forward() const override { return true; }
   bool is_head() const override { return true; }
@@ -26,8 +26,8 @@ class HeadLayer : public RunningLayer {
   HeadSpec spec_;
   const TensorParallel& parallel_;
   const ContextParallel& context_;
-  const Weight* norm_;    // nullptr: what comes in is normalised
-  const Weight& logits_;  // [vocabulary / tp, hidden]; the embedding's where they are tied
+  const Weight* norm_;    // nullptr: the input is already normalised
+  const Weight& logits_;  // [vocabulary / tp, hidden]; the embedding's if tied
 };
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// KeyValueCache: keys and values of the tokens that a rank's layers have seen, layer by layer, for
-// generation. Of latent attention it keeps whole heads, not the latent vectors they come from.
+// KeyValueCache: keys and values of the tokens that a rank's layers have processed, layer by layer, for
+// generation. For latent attention it stores full heads, not the latent vectors they are projected from.
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@ namespace trireme {
 
 class KeyValueCache {
  public:
-  // Before each pass: what the rows have, and get.
+  // Before each pass: how many tokens each row has, and how many it gets.
   void Begin(CachedRows rows) { rows_ = std::move(rows); }
 
-  // CachedAttention of the layer's new heads.
+  // CachedAttention for the layer's new tokens.
   at::Tensor Attend(const std::string& layer, const Heads& heads, double scale) {
     return CachedAttention(heads, scale, rows_, layers_[layer]);
   }

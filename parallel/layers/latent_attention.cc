@@ -31,7 +31,8 @@ at::Tensor LatentAttention::Queries(const LinearInput& x, PassContext& pass) con
   return query.view({-1, heads_, latent_.head_dim()});
 }
 
-// Neighbours that are turned together are put a half apart, in queries and keys alike: no score changes.
+// Adjacent elements that rotate together are moved half a head apart, in queries and keys alike: no score
+// changes.
 at::Tensor LatentAttention::Turned(const at::Tensor& x, PassContext& pass) const {
   const at::Tensor halves =
       latent_.interleaved ? x.unflatten(-1, {latent_.turned_dim / 2, 2}).transpose(-2, -1).flatten(-2) : x;

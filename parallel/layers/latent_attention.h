@@ -1,5 +1,5 @@
-// Multi-head latent attention up to the output projection: queries, keys and values out of latent vectors, a
-// part of each key turned and shared by all heads, attention over this rank's heads.
+// Multi-head latent attention up to the output projection: queries, keys and values from latent vectors, a
+// rope part of each key that all heads share, attention over this rank's heads.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ class LatentAttention {
   const LayerParallel& parallel_;
   const int64_t heads_;  // of this rank
   const std::vector<double> frequencies_;
-  const Projection query_;    // [heads · head_dim, hidden], or by way of
+  const Projection query_;    // [heads · head_dim, hidden], or query_a and query_b:
   const Projection query_a_;  // [query_rank, hidden]
   const Weight* query_a_norm_;
   const Projection query_b_;  // [heads · head_dim, query_rank]

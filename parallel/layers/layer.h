@@ -1,5 +1,5 @@
-// A layer that runs: from a graph's specification and this rank's weights to work on activations. Autograd
-// carries the way back; weights sum their own gradients.
+// A layer that runs: from a graph's specification and this rank's weights to computation on activations.
+// Autograd runs the backward pass; weights accumulate their own gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,18 +22,18 @@ namespace trireme {
 class RunningLayer {
  public:
   virtual ~RunningLayer() = default;
-  // x: [tokens (or this rank's share), hidden]. The first layer takes an empty tensor that requires a
-  // gradient; the head gives what its backward pass begins at, see head.h.
+  // x: [tokens (or this rank's share), hidden]. The first layer gets an empty tensor that requires a
+  // gradient; the head returns the root of the backward pass, see head.h.
   virtual at::Tensor Forward(const at::Tensor& x, PassContext& pass) const = 0;
 
-  // Whether its forward pass may run a second time in the backward pass instead of keeping activations.
+  // Whether its forward pass may be recomputed in the backward pass instead of saving activations.
   virtual bool can_run_again() const { return false; }
-  // Whether its forward pass already adds to weight gradients, as a loss in one pass does.
+  // Whether its forward pass already accumulates weight gradients, as a fused loss does.
   virtual bool makes_gradients_forward() const { return false; }
   virtual bool is_head() const { return false; }
 };
 
-// The groups that layers work in.
+// The process groups that layers use.
 struct LayerParallel {
   TensorParallel tensor;
   ExpertParallel experts;
@@ -42,15 +42,15 @@ struct LayerParallel {
 
 struct LayerOptions {
   bool recompute_selected =
-      false;                   // what is large and cheap is made again: attention core, norms, activation
+      false;                   // recompute what is large and cheap: attention core, norms, activation
   double adapter_dropout = 0;  // of the inputs of low-rank pairs
-  double hidden_dropout = 0;   // of the embedding and of what attention and mlp add
+  double hidden_dropout = 0;   // of the embedding and of the outputs of attention and mlp
   RouterOptions router = {};
   RouterSums* sums = nullptr;  // of this layer; outlives it
 };
 
-// What is dropped of the hidden values at `place` (a layer's name and a part of it), between tensor-parallel
-// blocks; nullptr: nothing.
+// The dropout of the hidden values at `place` (a layer's name and a part of it), between tensor-parallel
+// blocks; nullptr: none.
 std::shared_ptr<const Dropout> HiddenDropout(const std::string& place, double rate, PassContext& pass,
                                              const TensorParallel& parallel);
 

@@ -1,5 +1,4 @@
-// The tensor-parallel mlp of a dense layer, and of experts that every token meets: gate and up, activation,
-// down.
+// The tensor-parallel mlp of a dense layer, or of shared experts: gate and up, activation, down.
 #pragma once
 
 #include <string>
@@ -12,8 +11,8 @@ namespace trireme {
 
 class MlpBlock {
  public:
-  // `role`: where its weights are in the layer, "mlp" or "shared". recompute: the activation is made again in
-  // the backward pass.
+  // `role`: of its weights in the layer, "mlp" or "shared". recompute: the activation is recomputed in the
+  // backward pass.
   MlpBlock(const std::string& role, const Projection::Place& place, const TensorParallel& parallel,
            bool recompute);
 
@@ -21,7 +20,7 @@ class MlpBlock {
   at::Tensor Forward(const LinearInput& x, PassContext& pass) const {
     return Down(Up(x, pass), pass);
   }
-  // The same in two parts, with the hidden units of this rank between them.
+  // The same in two parts; in between are this rank's hidden units.
   LinearInput Up(const LinearInput& x, PassContext& pass) const;
   at::Tensor Down(const LinearInput& activated, PassContext& pass) const;
 

@@ -39,7 +39,7 @@ at::Tensor MtpLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   return at::cat({states, RmsNorm(own, norm_, norm_eps_)});
 }
 
-// Each rank joins its share of the tokens, whatever it holds.
+// Each rank joins only its share of the tokens, even where it holds all.
 at::Tensor MtpLayer::Join(const at::Tensor& before, PassContext& ahead) const {
   const at::Tensor tokens = LookUp(before, ahead.input.tokens, embedding_, parallel_);
   const at::Tensor both =

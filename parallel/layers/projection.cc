@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Of this rank's matrix, for the pairs that are there.
+// The low-rank pairs of this rank's matrix, if there are any.
 std::optional<LowRankWeights> FindPairs(const Projection::Place& place, const Weights::Entry& matrix,
                                         const std::string& role, const std::vector<std::string>& parts) {
   const std::string stem = place.layer.name + "." + role;

@@ -1,6 +1,6 @@
-// Projection: a linear layer on this rank: its matrix, which may hold several projections of one input, and
-// the low-rank pairs beside them where the run has an adapter. Collectives are the caller's: a pair is split
-// as its matrix is, so that its product is a part of the same sum.
+// Projection: a linear layer on this rank: its matrix, which may fuse several projections of one input, and
+// their low-rank pairs if the run has an adapter. Collectives are the caller's: a pair is split like its
+// matrix, so that its output is a part of the same sum.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ namespace trireme {
 
 class Projection {
  public:
-  // `role`: of the matrix in its layer ("attention.qkv"); `parts`: of the projections in it ("attention.q",
-  // …), in order. tensor_rank: which part of the inputs this rank has, where they are split. The layer's
+  // `role`: of the matrix in its layer ("attention.qkv"); `parts`: of the projections fused in it
+  // ("attention.q", …), in order. tensor_rank: this rank's part of the inputs, if they are split. The layer's
   // weights outlive the projection.
   struct Place {
     const Layer& layer;
@@ -27,12 +27,12 @@ class Projection {
   Projection(const Place& place, const std::string& role) : Projection(place, role, {role}) {}
 
   bool there() const { return weight_ != nullptr; }  // whether the layer has such a matrix
-  // x: [tokens, in]; the batch's tokens, in their order, where inputs are dropped.
+  // x: [tokens, in]; with dropout, the batch's tokens in order.
   at::Tensor Forward(const LinearInput& x, PassContext& pass, const Weight* bias = nullptr) const;
 
   const Weight& weight() const { return *weight_; }
   const std::optional<LowRankWeights>& pairs() const { return pairs_; }
-  // What of the pairs' inputs is dropped in this pass, whose tokens are `rows`; nullptr: nothing.
+  // The dropout of the pairs' inputs in this pass, whose tokens are `rows`; nullptr: none.
   std::shared_ptr<const Dropout> DropoutOf(PassContext& pass, const at::Tensor& rows) const;
 
  private:

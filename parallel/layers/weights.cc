@@ -9,7 +9,7 @@ namespace trireme {
 Weights::Weights(const LayerGraph& graph, const std::vector<Layer>& layers, const Grids& grids,
                  const TensorSplit& split) {
   for (const Layer& layer : layers) {
-    by_layer_[layer.name];  // also of a layer that has none of its own
+    by_layer_[layer.name];  // also for a layer without weights of its own
     for (Parameter& parameter : ParametersOf(graph, layer, split)) {
       Placement placement(parameter.declaration, grids);
       Weight weight{.name = parameter.declaration.name, .value = {}, .gradient = {}};

@@ -1,5 +1,5 @@
-// Weights: the local parameters of the layers that this rank holds, declared and found by name. Without
-// memory: a bucket (parallel/sharding/bucket.h) gives values and gradients theirs.
+// Weights: the local parameters of this rank's layers, declared and found by name. Without memory: a bucket
+// (parallel/sharding/bucket.h) allocates values and gradients.
 #pragma once
 
 #include <deque>
@@ -24,7 +24,7 @@ class Weights {
   Weights(const LayerGraph& graph, const std::vector<Layer>& layers, const Grids& grids,
           const TensorSplit& split);
 
-  // Entries stay where they are: operators and buckets keep pointers to them.
+  // Entries never move: operators and buckets keep pointers to them.
   const std::deque<Entry>& entries() const { return entries_; }
   std::deque<Entry>& entries() { return entries_; }
   // Those of one layer, in their order.

@@ -16,7 +16,7 @@ namespace {
 constexpr char kLoss[] = "loss";
 constexpr char kCorrect[] = "correct";
 
-// How many tokens have their label's logit as the first of the largest ones.
+// How many tokens have their label's logit as the first of the largest ones (argmax).
 at::Tensor CountCorrect(const LogitChunk& chunk, const at::Tensor& largest, const HeadStates& head) {
   constexpr double kNone = -std::numeric_limits<float>::infinity();
   // Token ids, negative so that the largest is the first; fp32 counts that far.
@@ -51,7 +51,7 @@ struct CrossEntropy::Part {
 
 std::vector<at::Tensor> CrossEntropy::Run(const HeadStates& head, PassContext& pass) const {
   TRIREME_CHECK(!(options_.count_correct && pass.options.differentiate))
-      << "predictions are counted in evaluations only";
+      << "correct predictions are counted in evaluation only";
   std::vector<at::Tensor> gradients = {RunDepth(head, {head.hidden.at(0), kLoss}, pass, *pass.output)};
   for (int64_t depth = 0; depth < pass.mtp_depths(); ++depth) {
     const Part part{head.hidden.at(static_cast<size_t>(depth) + 1), MtpLossName(depth + 1), head.mtp_weight};

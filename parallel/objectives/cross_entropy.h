@@ -1,6 +1,6 @@
-// CrossEntropy: the mean loss of the trained tokens, in one product over the vocabulary with its gradient; with
-// multi-token prediction also that of each further token, which counts with its weight in the gradient alone.
-// Sums: `loss`, `mtp_loss/1` …, and where asked for `correct`.
+// CrossEntropy: the mean loss of the trained tokens, with its gradient in one pass over the logits; with
+// multi-token prediction also the loss of each depth, which is weighted in the gradient only. Sums: `loss`,
+// `mtp_loss/1` …, and `correct` if requested.
 #pragma once
 
 #include "parallel/objectives/objective.h"
@@ -8,10 +8,10 @@
 namespace trireme {
 
 struct CrossEntropyOptions {
-  // Counts trained tokens whose label has the largest logit; of equal ones the smallest token id, as in argmax over
-  // whole logits. For evaluations: such a pass is not differentiated.
+  // Counts trained tokens whose label has the largest logit; on ties the smallest token id wins, as in argmax
+  // over all logits. For evaluation: such a pass is not differentiated.
   bool count_correct = false;
-  int64_t chunk_bytes = 0;  // of logits in memory at a time; 0: as all objectives
+  int64_t chunk_bytes = 0;  // of logits in memory at a time; 0: the default of all objectives
 };
 
 class CrossEntropy : public Objective {
@@ -21,13 +21,13 @@ class CrossEntropy : public Objective {
   std::vector<at::Tensor> Run(const HeadStates& head, PassContext& pass) const override;
 
  private:
-  struct Part;  // one depth's
+  struct Part;  // one prediction depth
   at::Tensor RunDepth(const HeadStates& head, const Part& part, const PassContext& pass, PassOutput& output) const;
 
   const CrossEntropyOptions options_;
 };
 
-// The name of the sum of a depth's losses, from 1 on.
+// The name of the sum of a depth's losses, counted from 1.
 std::string MtpLossName(int64_t depth);
 
 }  // namespace trireme

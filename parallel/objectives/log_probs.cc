@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// out = in · factors, row by row, in fp32 before it is rounded. In blocks: ATen would make whole fp32 copies.
+// out = in · factors, row by row, in fp32 before rounding. In blocks: ATen would make full fp32 copies.
 void ScaleRows(const at::Tensor& out, const at::Tensor& in, const at::Tensor& factors) {
   constexpr int64_t kBlock = 128;
   for (int64_t begin = 0; begin < in.size(0); begin += kBlock) {
@@ -22,14 +22,14 @@ void ScaleRows(const at::Tensor& out, const at::Tensor& in, const at::Tensor& fa
   }
 }
 
-// The gradients of one micro batch, chunk by chunk. A token's weight scales a row of the hidden states' gradient and a
-// row of the weight gradient's input instead of its logits: they are many more.
+// The gradients of one micro batch, chunk by chunk. A token's weight scales a row of the hidden states'
+// gradient and a row of the weight gradient's input rather than the logits, which are far larger.
 class GradientChunks {
  public:
   GradientChunks(const HeadStates& head, const TrainedTokens& trained, bool wanted)
       : head_(head), hidden_(wanted ? at::empty_like(trained.inputs) : at::Tensor()) {}
 
-  // weights: [trained]; log_sum_exp: [tokens of the chunk]. Uses the chunk's logits up.
+  // weights: [trained]; log_sum_exp: [tokens of the chunk]. Overwrites the chunk's logits.
   void Add(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp) {
     // softmax - [column is the label]: minus the gradient of log p.
     LogitsToGradient(chunk.logits, chunk.labels, head_.columns, log_sum_exp, 1);
@@ -79,7 +79,7 @@ at::Tensor LabelLogProbs::OfEachToken(const at::Tensor& by_sequence) const {
 }
 
 std::vector<at::Tensor> LogProbObjective::Run(const HeadStates& head, PassContext& pass) const {
-  TRIREME_CHECK(pass.mtp_depths() == 0) << "log-probabilities of further tokens are nobody's objective";
+  TRIREME_CHECK(pass.mtp_depths() == 0) << "log-probability objectives do not support multi-token prediction";
   const bool differentiate = pass.options.differentiate;
   const at::Tensor& hidden = head.hidden.at(0);
   const TrainedTokens trained(hidden, pass.input);

@@ -1,7 +1,7 @@
-// Objectives over the log-probability of each label: forward gives log p, backward takes a weight for each token.
-// Where the weights are known beforehand everything is one product over the vocabulary, as in CrossEntropy; where
-// they follow from the log-probabilities themselves (the sum of a row decides first) it is one product more, less
-// what of the last chunk is still in memory. Preference and policy losses are written on this.
+// Objectives over the log-probability of each label: forward computes log p, backward needs a weight per
+// token. If the weights are known beforehand, everything is one gemm over the vocabulary, as in CrossEntropy;
+// if they depend on the log-probabilities themselves (such as the sum of a row), it takes one more gemm,
+// except for the last chunk, whose logits are still in memory. Preference and policy losses build on this.
 #pragma once
 
 #include "parallel/objectives/objective.h"
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// What an objective knows of a micro batch when it gives its weights.
+// What an objective knows of a micro batch when it computes its weights.
 struct LabelLogProbs {
   const at::Tensor& values;     // [trained] fp32
   const TrainedTokens& tokens;  // [trained]
@@ -34,18 +34,18 @@ class LogProbObjective : public Objective {
   std::vector<at::Tensor> Run(const HeadStates& head, PassContext& pass) const final;
 
  protected:
-  // d value / d log p of each trained token ([trained] fp32), where no log-probability is needed for it; undefined
-  // where Weigh says it.
+  // d value / d log p of each trained token ([trained] fp32), if it does not depend on log-probabilities;
+  // undefined if only Weigh can compute it.
   virtual at::Tensor KnownWeights(const TrainedTokens& tokens, const PassContext& pass) const = 0;
-  // Adds the objective's sums to pass.output; the result is used where nothing was known before.
+  // Adds the objective's sums to pass.output; returns the weights, used if KnownWeights was undefined.
   virtual at::Tensor Weigh(const LabelLogProbs& log_probs) const = 0;
 
  private:
   const int64_t chunk_bytes_;
 };
 
-// loss = - Σ weight · log p, with the data's weights or, where it has none, 1 / trained tokens of the whole batch: the
-// mean negative log-likelihood. Sums: `loss`.
+// loss = - Σ weight · log p, with the data's weights or, without them, 1 / trained tokens of the whole batch:
+// the mean negative log-likelihood. Sums: `loss`.
 class WeightedLogProbs : public LogProbObjective {
  public:
   using LogProbObjective::LogProbObjective;

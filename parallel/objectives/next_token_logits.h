@@ -1,4 +1,4 @@
-// NextTokenLogits: for generation, the whole logits of a few tokens. Nothing is trained.
+// NextTokenLogits: for generation, the full logits of a few tokens. Nothing is trained.
 #pragma once
 
 #include "parallel/objectives/objective.h"
@@ -7,7 +7,7 @@ namespace trireme {
 
 class NextTokenLogits : public Objective {
  public:
-  // wanted: [any] int64 among the tokens of the one micro batch.
+  // wanted: [any] int64, indices into the tokens of the only micro batch.
   explicit NextTokenLogits(at::Tensor wanted) : wanted_(std::move(wanted)) {}
   std::vector<std::string> SumNames(int64_t /*mtp_depths*/) const override { return {}; }
   at::Tensor Select(const PassContext& /*pass*/) const override { return wanted_; }

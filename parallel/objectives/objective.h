@@ -1,6 +1,6 @@
-// Objective: what the head's hidden states are turned into: a value with its gradient, named sums, outputs.
-// Runs on the last stage, on this rank's shard of the vocabulary, in chunks: the logits of a micro batch are never
-// there as a whole. Knows neither the layers before the head nor autograd.
+// Objective: what is computed from the head's hidden states: a value with its gradient, named sums, outputs.
+// Runs on the last stage, on this rank's shard of the vocabulary, in chunks: the logits of a micro batch are
+// never in memory all at once. Knows neither the layers before the head nor autograd.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,22 +22,23 @@ struct HeadStates {
   const Weight& weight;            // [vocabulary / tp, hidden]
   LogitColumns columns;            // token ids of this rank's rows of the weight
   int64_t vocabulary = 0;
-  double mtp_weight = 0;   // of each further prediction's loss
-  Communicator& tensor;    // the ranks that share the vocabulary
-  Communicator& context;   // the ranks that share each row's tokens
+  double mtp_weight = 0;   // of each mtp depth's loss
+  Communicator& tensor;    // the ranks that split the vocabulary
+  Communicator& context;   // the ranks that split each row's tokens
 };
 
 class Objective {
  public:
   virtual ~Objective() = default;
 
-  // The sums that Run adds to a pass's output, the same on every rank, whether or not the head is there.
+  // The sums that Run adds to a pass's output, the same on every rank, with or without the head.
   virtual std::vector<std::string> SumNames(int64_t mtp_depths) const = 0;
-  // The tokens whose hidden states it needs: [any] int64; undefined: all of them.
+  // Indices of the tokens whose hidden states it needs: [any] int64; undefined: all of them.
   virtual at::Tensor Select(const PassContext& /*pass*/) const { return {}; }
-  // Adds to pass.output what this micro batch gives. Where the pass is differentiated: returns the gradient of the
-  // value with respect to head.hidden, one by one, each this rank's part of a sum over head.tensor; the weight sums
-  // its own. Normalised by pass.totals alone. Collective over head.tensor, and over head.context where it says so.
+  // Adds this micro batch's results to pass.output. If the pass is differentiated, returns the gradient of
+  // the value with respect to each of head.hidden, this rank's part of a sum over head.tensor; the weight
+  // accumulates its own. Normalised by pass.totals alone. Collective over head.tensor, and over head.context
+  // if documented.
   virtual std::vector<at::Tensor> Run(const HeadStates& head, PassContext& pass) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// The list of objectives that a run can name.
+// The list of objectives that a run can select by name.
 #pragma once
 
 #include <memory>

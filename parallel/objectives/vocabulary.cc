@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Equal chunks, each of at least one token and at most as many bytes of logits as asked for.
+// Equal chunks, each of at least one token and at most `chunk_bytes` of logits.
 int64_t TokensPerChunk(int64_t tokens, const at::Tensor& weight, int64_t chunk_bytes) {
   const int64_t token_bytes = std::max<int64_t>(weight.size(0) * weight.element_size(), 1);
   const int64_t usual = weight.is_cuda() ? kGpuChunkBytes : kChunkBytes;

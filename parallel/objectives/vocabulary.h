@@ -1,5 +1,5 @@
-// Log-probabilities over a vocabulary that is never whole: over the ranks' shards of it, over chunks of tokens. What
-// objectives share. Logits stay in the type of the computation; what is summed over them is fp32.
+// Log-probabilities over a vocabulary that is split over ranks and processed in chunks of tokens. Shared by
+// the objectives. Logits stay in the compute dtype; sums over them are fp32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,12 +11,12 @@
 
 namespace trireme {
 
-// The trained ones of a micro batch's tokens.
+// The trained tokens of a micro batch.
 struct TrainedTokens {
   TrainedTokens(const at::Tensor& hidden, const at::Tensor& all_labels);
   TrainedTokens(const at::Tensor& hidden, const PassInput& input);
 
-  at::Tensor positions;  // [trained] among all tokens
+  at::Tensor positions;  // [trained] indices into all tokens
   at::Tensor inputs;     // [trained, hidden]
   at::Tensor labels;     // [trained]
 
@@ -24,10 +24,10 @@ struct TrainedTokens {
 };
 
 struct LogitChunk {
-  int64_t begin = 0;  // among the trained tokens
+  int64_t begin = 0;  // index into the trained tokens
   at::Tensor inputs;  // [tokens, hidden]
   at::Tensor labels;  // [tokens]
-  at::Tensor logits;  // [tokens, vocabulary / tp], to be written over
+  at::Tensor logits;  // [tokens, vocabulary / tp], may be overwritten
 
   int64_t size() const { return inputs.size(0); }
 };
@@ -42,17 +42,17 @@ struct ChunkStatistics {   // each [tokens] fp32, over all ranks of the vocabula
 // thousand tokens, for each chunk reads and writes the whole sum of the weight's gradient.
 inline constexpr int64_t kChunkBytes = int64_t{64} << 20, kGpuChunkBytes = int64_t{1280} << 20;
 
-// Makes the logits of trained tokens chunk by chunk, all in one piece of memory: fresh pages cost as much as a
-// pass over them.
+// Computes the logits of trained tokens chunk by chunk, all in one buffer: touching fresh pages costs as much
+// as a pass over them.
 class LogitChunks {
  public:
   // chunk_bytes: 0 for what the device wants.
   LogitChunks(const TrainedTokens& trained, const at::Tensor& weight, int64_t chunk_bytes = 0);
 
   int64_t count() const { return count_; }
-  // With logits; those of other chunks are gone.
+  // Computes the chunk's logits; those of other chunks are lost.
   LogitChunk Make(int64_t chunk) const;
-  // The chunk that was made last and not written over, with the logits that are still there.
+  // The most recently made chunk, with the logits still in memory, unless overwritten.
   LogitChunk Again(int64_t chunk) const { return At(chunk); }
 
  private:
@@ -67,7 +67,7 @@ class LogitChunks {
 // Collective over head.tensor.
 ChunkStatistics StatisticsOf(const LogitChunk& chunk, const HeadStates& head);
 
-// [trained] values at their tokens' positions, zeros elsewhere: [tokens].
+// [trained] values scattered to their tokens' positions, zeros elsewhere: [tokens].
 at::Tensor AtTheirPositions(const at::Tensor& values, const TrainedTokens& trained, int64_t tokens);
 
 }  // namespace trireme

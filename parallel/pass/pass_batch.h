@@ -1,4 +1,4 @@
-// PassBatch: the micro batches of one run of the executor, with their contexts and what comes of them. The same
+// PassBatch: the micro batches of one run of the executor, with their contexts and results. The same
 // number on every rank of a pipeline.
 #pragma once
 

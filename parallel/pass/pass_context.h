@@ -1,5 +1,5 @@
-// PassContext: what lives as long as the pass of one micro batch through the layers: why it runs (PassOptions),
-// and what layers make once and share: rotary tables, router counts. What comes out is PassResult's.
+// PassContext: what lives as long as one micro batch's pass through the layers: why it runs (PassOptions),
+// and what layers compute once and share: rotary tables, router counts. Results are in PassResult.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class KeyValueCache;  // parallel/layers
 class Objective;      // parallel/objectives
 struct PassOutput;
 
-// Of the whole global batch, over all micro batches and ranks: fixed before the first micro batch, so that
-// nothing in a loss depends on how rows were cut.
+// Totals of the global batch, over all micro batches and ranks: fixed before the first micro batch, so that
+// no loss depends on how rows were split.
 struct BatchTotals {
   int64_t trained = 0;                // labels that are trained
   int64_t tokens = 0;                 // padding not counted
@@ -37,19 +37,19 @@ struct BatchTotals {
   static double Reciprocal(int64_t count) { return count > 0 ? 1.0 / static_cast<double>(count) : 0.0; }
 };
 
-struct PassWants {  // of the head, by micro batch, beside the objective's named sums
+struct PassWants {  // requested of the head per micro batch, in addition to the objective's sums
   bool log_probs = false;           // of each label
   bool sequence_log_probs = false;  // their sum over each document
-  bool hidden = false;              // after the last norm
+  bool hidden = false;              // after the final norm
 };
 
 // The same for all micro batches of a run of the executor.
 struct PassOptions {
   const Objective* objective = nullptr;  // what the head computes
   bool differentiate = true;             // a backward pass follows
-  bool adapters = true;                  // false: low-rank pairs count as zero, as in the base model
-  std::optional<uint64_t> dropout = {};  // the step's seed; nothing: nothing is dropped
-  KeyValueCache* cache = nullptr;        // generation: tokens see what it has of their rows
+  bool adapters = true;                  // false: low-rank pairs are ignored, as in the base model
+  std::optional<uint64_t> dropout = {};  // the step's seed; nullopt: no dropout
+  KeyValueCache* cache = nullptr;        // generation: tokens attend to their rows' cached keys
   BatchTotals totals = {};
   PassWants wants = {};
 };
@@ -65,16 +65,16 @@ class PassContext {
   const BatchTotals& totals;
   PassOutput* const output;  // nullptr for the depths of multi-token prediction
 
-  // By depth, from 0 on.
+  // By depth, counted from 0.
   PassContext& mtp(int64_t depth) { return *mtp_.at(static_cast<size_t>(depth)); }
   int64_t mtp_depths() const { return static_cast<int64_t>(mtp_.size()); }
 
-  // Made once for all layers with the same frequencies.
+  // Computed once for all layers with the same frequencies.
   const RotaryTable& TableFor(const std::vector<double>& frequencies, double magnitude);
-  RouterPool& router_pool() { return router_pool_; }  // what routers counted, all layers
+  RouterPool& router_pool() { return router_pool_; }  // router counts of all layers
 
  private:
-  std::map<std::vector<double>, RotaryTable> tables_;  // by frequencies and, last, magnitude
+  std::map<std::vector<double>, RotaryTable> tables_;  // keyed by frequencies, then magnitude
   RouterPool router_pool_;
   std::vector<std::unique_ptr<PassContext>> mtp_;
 };

@@ -1,6 +1,6 @@
-// PassInput: what a micro batch is: tokens, what is predicted of them, which documents and samples they belong
-// to. Rows of one length, padded at their ends; with context parallelism this rank's share of each row's
-// tokens. How it is computed, and what for, is PassContext's business.
+// PassInput: one micro batch: tokens, their labels, and which documents and samples they belong to. Rows of
+// equal length, padded at the end; with context parallelism this rank's share of each row's tokens. How and
+// why it is computed is in PassContext.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,8 +36,8 @@ struct PassInput {
   at::Tensor sequence = {};  // [rows · length] int64: which of the micro batch's documents; -1 for padding
   int64_t sequences = 0;     // documents of the micro batch
   at::Tensor order = {};     // [rows · length] int64: position among all tokens of the micro batch
-  std::shared_ptr<const ContextPlan> context = {};  // which tokens see which, here and on other ranks
-  // Which tokens of the step these are, the same under any layout; in host memory: [rows · length] int64.
+  std::shared_ptr<const ContextPlan> context = {};  // which tokens attend to which, here and on other ranks
+  // Identifies the tokens within the step, independent of the layout; in host memory: [rows · length] int64.
   at::Tensor identities = {};
   // [rows · length] fp32, by label: what its log-probability counts in an objective that takes weights, or
   // in its answer's; undefined where the data has none.

@@ -1,5 +1,5 @@
-// PassResult: what a run over micro batches gives on the head's ranks: sums under their names, and by micro
-// batch what was asked for. Sums stay on the device until ReduceSums, so that nobody waits for them.
+// PassResult: the results of a run over micro batches, on the head's ranks: named sums, and per micro
+// batch what was requested. Sums stay on the device until ReduceSums, so that nothing waits for them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-struct PassOutput {  // of one micro batch, on the head's ranks; undefined where it was not asked for
+struct PassOutput {  // of one micro batch, on the head's ranks; undefined if not requested
   std::map<std::string, at::Tensor> sums;  // scalars, fp32
   at::Tensor log_probs;                    // [rows · length] fp32 of each label; 0 where none is trained
   at::Tensor sequence_log_probs;           // [documents of the micro batch] fp32, weighted, over all context ranks
@@ -29,8 +29,8 @@ struct PassResult {
   std::vector<PassOutput> outputs;  // by micro batch
 
   // The sums of `names`, over all micro batches and ranks of `world`, in one reduction; the same everywhere.
-  // Only ranks that `speak` count, for tensor-parallel ones have the same. `extra` travels along and is summed
-  // likewise. Collective.
+  // Only ranks with `speaks` contribute, since tensor-parallel ranks have the same sums. `extra` is summed
+  // in the same reduction. Collective.
   NamedSums ReduceSums(const std::vector<std::string>& names, bool speaks, const NamedSums& extra,
                        Communicator& world, at::Device device) const;
 };

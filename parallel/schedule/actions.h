@@ -1,5 +1,5 @@
-// Actions: what a rank of a pipeline can be told to do, one word each, and their texts. Plain values; what an
-// action does to tensors is the executor's business.
+// Actions: what a rank of a pipeline can do, and their texts. Plain values; the executor decides what an
+// action does to tensors.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 namespace trireme {
 
 enum class ActionKind {
-  // Compute, on one micro batch of one chunk.
+  // Compute, for one micro batch on one chunk.
   kForward,
   kBackward,        // both gradients at once
-  kBackwardInput,   // the gradient of the chunk's input, which the stage before waits for
+  kBackwardInput,   // the gradient of the chunk's input, which the previous stage waits for
   kBackwardWeight,  // the gradient of the chunk's weights, which can wait
-  // Messages. Forward ones carry a chunk's output to the next stage, backward ones the gradient of its input
-  // to the stage before. The chunk is always the one on this rank.
+  // Messages. Forward messages carry a chunk's output to the next stage, backward messages the gradient of
+  // its input to the previous stage. The chunk is always the one on this rank.
   kSendForward,
   kRecvForward,
   kSendBackward,
@@ -22,14 +22,14 @@ enum class ActionKind {
   // Parameters and gradients of a chunk that are split over the data-parallel ranks.
   kGatherParameters,
   kFreeParameters,
-  kReduceGradients,  // what has come together since the last reduction, summed over the data-parallel ranks
+  kReduceGradients,  // gradients since the last reduction, summed over the data-parallel ranks
 };
 
 struct Action {
   ActionKind kind = ActionKind::kForward;
   int micro_batch = 0;  // always 0 for actions on parameters and gradients
-  int chunk = 0;        // which of this rank's stages
-  int peer = -1;        // the other rank of a message, counted within the pipeline; -1 for all else
+  int chunk = 0;        // index of this rank's stage
+  int peer = -1;        // the other rank of a message, within the pipeline; -1 otherwise
   bool operator==(const Action&) const = default;
 
   bool is_compute() const { return kind <= ActionKind::kBackwardWeight; }
@@ -46,7 +46,7 @@ struct Action {
   std::string ToText() const;
 };
 
-// "forward", "backward_input", …: the words of reports.
+// "forward", "backward_input", …: the names used in reports.
 std::string_view NameOf(ActionKind kind);
 
 }  // namespace trireme

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Every action keeps at least its first column, however it rounds.
+// Every action gets at least its first column, regardless of rounding.
 std::vector<std::string> Columns(const RankTimeline& rank, const Timeline& timeline, double unit) {
   const auto column = [&](double time) { return static_cast<size_t>(std::llround(time / unit)); };
   std::vector<std::string> columns(column(timeline.end), ".");

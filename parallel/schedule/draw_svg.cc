@@ -1,4 +1,4 @@
-// The drawing as SVG. Written for light and dark pages alike: it brings its own white ground.
+// The drawing as SVG. Has its own white background, for light and dark pages alike.
 #include <algorithm>
 #include <iomanip>
 #include <sstream>
@@ -22,7 +22,7 @@ struct Look {
   const char* meaning;
 };
 
-// Told apart by hue and by lightness, so that they stay apart for colour-blind readers and in grey.
+// Distinct in hue and in lightness, so that colour-blind readers and greyscale prints can tell them apart.
 constexpr Look kLooks[] = {
     {ActionKind::kForward, {"#9ecae1", "#6baed6"}, "forward"},
     {ActionKind::kBackward, {"#fdae6b", "#f58a3c"}, "both gradients"},

@@ -1,7 +1,7 @@
-// DualPipeV: two stages a rank in a V, so that micro batches on their way down and up again meet on every
-// rank and a forward always has a backward of the other chunk beside it. Built in eight phases, for at least
-// two micro batches a rank; with fewer, a zero-bubble table over the same V takes its place. Every rank holds
-// at most 2 * ranks + 1 chunks alive.
+// DualPipeV: two stages per rank in a V, so that micro batches on their way down and up again meet on every
+// rank and a forward always overlaps with a backward of the other chunk. Built in eight phases, for at least
+// two micro batches per rank; with fewer, a zero-bubble table over the same V is used instead. Every rank has
+// at most 2 * ranks + 1 live chunks.
 #include "core/base/error.h"
 #include "parallel/schedule/order_builder.h"
 #include "parallel/schedule/schedule.h"
@@ -10,10 +10,10 @@
 namespace trireme {
 namespace {
 
-constexpr int kDown = 0;  // the chunk whose stages go from the first rank to the last
-constexpr int kUp = 1;    // the chunk whose stages come back
+constexpr int kDown = 0;  // the chunk whose stages run from the first rank to the last
+constexpr int kUp = 1;    // the chunk whose stages run back
 
-// Until the steady state: fill the V, the last phase already trading weight gradients for idle time.
+// Up to the steady state: fill the V; the last phase already fills idle time with weight gradients.
 void WarmUp(OrderBuilder& builder, int rank, int ranks) {
   const int behind = ranks - 1 - rank;
   for (int i = 0; i < 2 * behind; ++i) builder.Forward(kDown);
@@ -37,7 +37,7 @@ void Steady(OrderBuilder& builder, int rank, int ranks, int micro_batches) {
   }
 }
 
-// Empty the V. The second half of the paired backwards leave their weight gradients to fill the gaps after.
+// Drain the V. The second half of the paired backwards defer their weight gradients to fill the later gaps.
 void CoolDown(OrderBuilder& builder, int rank, int ranks) {
   const int behind = ranks - 1 - rank;
   for (int i = 0; i < behind; ++i) {
@@ -65,7 +65,7 @@ void CoolDown(OrderBuilder& builder, int rank, int ranks) {
 ComputeOrder DualPipeV(const PipelineShape& shape) {
   if (shape.virtual_stages != 1 && shape.virtual_stages != 2) {
     throw InputError("schedule dualpipev with virtual_stages = ", shape.virtual_stages,
-                     "; it has two stages a rank: write virtual_stages: 2 or leave it out");
+                     "; it has two stages per rank: write virtual_stages: 2 or leave it out");
   }
   if (shape.micro_batches < 2 * shape.ranks) return ZeroBubbleV(shape.ranks, shape.micro_batches);
   ComputeOrder order{PlaceStages(PlacementKind::kV, shape.ranks, 2), shape.micro_batches, {}};

@@ -1,5 +1,5 @@
-// Forward only, for evaluations: as many micro batches as there are ranks pass all chunks before the next
-// ones come, so that few activations wait between two chunks of a rank, however many micro batches there are.
+// Forward only, for evaluation: as many micro batches as there are ranks pass all chunks before the next ones
+// start, so that few activations wait between two chunks of a rank, however many micro batches there are.
 #include <algorithm>
 
 #include "core/base/error.h"

@@ -1,7 +1,7 @@
-// Plays the compute order with unit times and gives every message one place in one line of events that all
-// ranks share, between the end of its producer and the start of its consumer. A rank's table is what concerns
-// it in that line, hence the first event not yet done always finds both its ends ready, and nothing can hang.
-// Messages that fall on one moment of a rank become one batch, which only posts them earlier.
+// Plays the compute order with unit times and places every message in one sequence of events shared by all
+// ranks, between the end of its producer and the start of its consumer. A rank's table is its part of that
+// sequence; hence the first event that is not done always finds both its ends ready, and nothing can hang.
+// Messages of a rank that fall on the same moment become one batch, which only posts them earlier.
 #include "parallel/schedule/insert_messages.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Moments in a unit of time, so that a message can stand within its window.
+// Moments per unit of time, so that a message can be placed within its window.
 constexpr int kMoments = 4;
 
 // forward 1, input gradient 1, weight gradient 1, both 2
@@ -20,7 +20,7 @@ int DurationOf(const Action& action) {
 }
 
 struct Event {
-  int time = 0;  // of a compute its start
+  int time = 0;  // for compute: its start
   Action action;
 };
 
@@ -58,7 +58,7 @@ class Player {
     }
   }
 
-  // Messages before the compute that starts at the same moment: it may be the one that needs them.
+  // Messages come before the compute that starts at the same moment: it may need them.
   std::vector<Event> EventsOf(int rank) {
     std::vector<Event> messages = std::move(messages_[rank]);
     std::stable_sort(messages.begin(), messages.end(),
@@ -74,7 +74,7 @@ class Player {
     return spans[stage * order_.micro_batches + micro_batch];
   }
 
-  // When what the action takes from other compute is there, or kNever as long as that has not been played.
+  // When the action's input from other compute is available, or kNever if that has not been played yet.
   int InputAt(int rank, const Action& action) {
     const int stage = placement_.StageAt(rank, action.chunk);
     if (action.kind == ActionKind::kForward) {
@@ -101,8 +101,8 @@ class Player {
     return true;
   }
 
-  // None for a gradient that the order does not make. A quarter into its window: a message that stands at
-  // either edge makes the others of its rank wait as soon as real times differ a little from unit times.
+  // None for a gradient that the order does not compute. Placed a quarter into its window: a message at
+  // either edge delays the rank's other messages as soon as real times differ slightly from unit times.
   void AddMessage(int from_stage, int to_stage, int micro_batch, const Span& producer, const Span& consumer) {
     const StageSite from = placement_.SiteOf(from_stage);
     const StageSite to = placement_.SiteOf(to_stage);
@@ -118,9 +118,9 @@ class Player {
   void CheckDone(int rank) const {
     if (next_[rank] == order_.ranks[rank].size()) return;
     const Action& action = order_.ranks[rank][next_[rank]];
-    throw RuntimeError("compute order cannot be played: rank ", rank, " stands at ", action.ToText(),
+    throw RuntimeError("compute order cannot be played: rank ", rank, " waits at ", action.ToText(),
                        ", number ", next_[rank], " of its ", order_.ranks[rank].size(),
-                       " actions, whose input is never made");
+                       " actions, whose input is never computed");
   }
 
   const ComputeOrder& order_;

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Refuses an order in which ranks wait for each other's compute.
+// Refuses an order in which ranks deadlock on each other's compute.
 Schedule InsertMessages(const std::string& name, const ComputeOrder& order);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Walks each rank's compute; a chunk is gathered one change of chunk ahead and freed when neither it nor the
-// chunk after needs it.
+// Scans each rank's compute; a chunk is gathered one change of chunk early and freed when neither the current
+// nor the next compute needs it.
 #include "parallel/schedule/insert_parameters.h"
 
 #include <utility>
@@ -46,7 +46,7 @@ class RankPass {
  private:
   static constexpr int kNone = -1;
 
-  // Frees first: two chunks are whole at most.
+  // Frees first: at most two chunks are gathered at a time.
   void Hold(int current, int next) {
     for (int chunk = 0; chunk < static_cast<int>(gathered_.size()); ++chunk) {
       if (gathered_[chunk] && chunk != current && chunk != next) Put(ActionKind::kFreeParameters, chunk);
@@ -61,7 +61,7 @@ class RankPass {
     out_.push_back({{.kind = kind, .chunk = chunk}});
   }
 
-  // A reduction stands behind the messages that follow its weight gradient: other stages wait for those.
+  // A reduction comes after the messages that follow its weight gradient: other stages wait for those.
   void PlanReduction(int chunk) {
     const bool last = --weights_left_[chunk] == 0;
     if (last || zero_ >= 2) to_reduce_ = chunk;
@@ -77,7 +77,7 @@ class RankPass {
   int to_reduce_ = kNone;
   std::vector<bool> gathered_;     // [chunks]
   std::vector<int> weights_left_;  // [chunks]
-  std::vector<int> next_chunk_;    // [steps] the chunk that compute turns to after the one of this step
+  std::vector<int> next_chunk_;    // [steps] the next chunk that compute switches to
   std::vector<Step> out_;
 };
 
@@ -85,7 +85,7 @@ class RankPass {
 
 Schedule InsertParameterActions(Schedule schedule, int zero) {
   if (zero < 0 || zero > 3) throw InputError("zero = ", zero, "; wanted 0, 1, 2 or 3");
-  TRIREME_CHECK(!schedule.zero) << "parameter actions are already there, for zero " << *schedule.zero;
+  TRIREME_CHECK(!schedule.zero) << "the table already has parameter actions, for zero " << *schedule.zero;
   for (std::vector<Step>& steps : schedule.ranks) {
     steps = RankPass(steps, schedule.placement.chunks, zero).Run();
   }

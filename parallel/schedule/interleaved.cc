@@ -1,6 +1,6 @@
-// Interleaved 1F1B: several stages a rank, round robin, so that the bubble shrinks by their number, to
-// (ranks - 1) / (virtual stages * micro batches + ranks - 1). Micro batches pass the chunks in groups of at
-// least `ranks`, which fills the pipeline; fewer than that make one small group, with a larger bubble.
+// Interleaved 1F1B: several stages per rank, round robin, which shrinks the bubble to (ranks - 1) / (virtual
+// stages * micro batches + ranks - 1). Micro batches pass the chunks in groups of at least `ranks`, which
+// fills the pipeline; fewer than that form one small group, with a larger bubble.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-// As even as can be, larger ones first: a group that is larger than the first would need forwards that the
-// first group's warm-up has made no room for.
+// As even as possible, larger ones first: a group larger than the first would need forwards for which the
+// first group's warm-up leaves no room.
 std::vector<int> GroupSizes(int ranks, int micro_batches) {
   const int groups = std::max(1, micro_batches / ranks);
   std::vector<int> sizes(groups, micro_batches / groups);
@@ -19,7 +19,7 @@ std::vector<int> GroupSizes(int ranks, int micro_batches) {
   return sizes;
 }
 
-// The chunk of every forward, in order; the same on each rank. Backwards take the chunks from the last.
+// The chunk of every forward, in order; the same on each rank. Backwards visit the chunks in reverse.
 std::vector<int> ChunkOrder(const std::vector<int>& groups, int chunks) {
   std::vector<int> order;
   for (int size : groups) {

@@ -1,5 +1,5 @@
-// 1F1B: a rank runs as many forwards ahead as there are stages behind it, then one forward and one backward
-// in turn. Bubble (ranks - 1) / (micro batches + ranks - 1); rank r holds ranks - r micro batches alive.
+// 1F1B: a rank starts with as many forwards as there are stages after it, then alternates one forward and one
+// backward. Bubble (ranks - 1) / (micro batches + ranks - 1); rank r has ranks - r live micro batches.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -11,7 +11,7 @@ namespace trireme {
 ComputeOrder OneFOneB(const PipelineShape& shape) {
   if (shape.virtual_stages != 1) {
     throw InputError("schedule 1f1b with virtual_stages = ", shape.virtual_stages,
-                     "; it has one stage a rank: write virtual_stages: 1 or schedule: interleaved");
+                     "; it has one stage per rank: write virtual_stages: 1 or schedule: interleaved");
   }
   ComputeOrder order{PlaceStages(PlacementKind::kStraight, shape.ranks, 1), shape.micro_batches, {}};
   for (int rank = 0; rank < shape.ranks; ++rank) {

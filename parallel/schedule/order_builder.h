@@ -1,5 +1,5 @@
-// OrderBuilder: writes one rank's compute order. Counts micro batches by itself, chunk by chunk, so that a
-// schedule's file holds only what makes that schedule.
+// OrderBuilder: writes one rank's compute order. Counts micro batches per chunk by itself, so that a
+// schedule's file holds only what is specific to that schedule.
 #pragma once
 
 #include <deque>
@@ -20,7 +20,7 @@ class OrderBuilder {
     waiting_.push_back({backwards_[chunk], chunk});
     Add(ActionKind::kBackwardInput, backwards_[chunk]++, chunk);
   }
-  // The weight gradient that has waited longest.
+  // The weight gradient that has been deferred longest.
   void OldestWeight() {
     const auto [micro_batch, chunk] = waiting_.front();
     waiting_.pop_front();
@@ -34,7 +34,7 @@ class OrderBuilder {
     order_.push_back({.kind = kind, .micro_batch = micro_batch, .chunk = chunk});
   }
 
-  std::vector<int> forwards_;   // [chunks] next micro batch of each
+  std::vector<int> forwards_;   // [chunks] next micro batch per chunk
   std::vector<int> backwards_;  // [chunks]
   std::deque<std::pair<int, int>> waiting_;
   std::vector<Action> order_;

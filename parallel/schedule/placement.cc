@@ -1,4 +1,4 @@
-// Stage numbers run over the ranks once a chunk; in a V every second run goes backwards.
+// Stage numbers run over the ranks once per chunk; in a V every second run is reversed.
 #include "parallel/schedule/placement.h"
 
 #include <sstream>
@@ -36,7 +36,7 @@ StagePlacement PlaceStages(PlacementKind kind, int ranks, int chunks) {
   if (ranks < 1) throw InputError("pipeline = ", ranks, "; wanted at least 1");
   if (chunks < 1) throw InputError("virtual_stages = ", chunks, "; wanted at least 1");
   if (kind == PlacementKind::kStraight && chunks != 1) {
-    throw InputError("virtual_stages = ", chunks, " with one stage a rank; wanted 1");
+    throw InputError("virtual_stages = ", chunks, " with one stage per rank; wanted 1");
   }
   if (kind == PlacementKind::kV && chunks != 2) {
     throw InputError("virtual_stages = ", chunks, " in a V of stages; wanted 2");

@@ -1,5 +1,5 @@
-// Stage placement: which stage of the pipeline lives on which rank, and as which of that rank's chunks. Says
-// nothing of which layers a stage holds (partition) or in which order stages work (schedules).
+// Stage placement: which stage of the pipeline is on which rank, and as which of that rank's chunks. Does not
+// decide which layers a stage holds (partition) or in which order stages run (schedules).
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 namespace trireme {
 
 enum class PlacementKind {
-  kStraight,     // one stage a rank: stage = rank
+  kStraight,     // one stage per rank: stage = rank
   kInterleaved,  // round robin: chunk c of rank r is stage c * ranks + r
   kV,            // down and up again: rank r holds stages r and 2 * ranks - 1 - r
 };
@@ -29,11 +29,11 @@ struct StagePlacement {
   StageSite SiteOf(int stage) const;
   bool IsFirst(int stage) const { return stage == 0; }
   bool IsLast(int stage) const { return stage == stages() - 1; }
-  // One line a rank: "rank 0: stages 0 7".
+  // One line per rank: "rank 0: stages 0 7".
   std::string ToText() const;
 };
 
-// Refuses sizes that the kind does not have: straight has one chunk, a V has two.
+// Refuses sizes that the kind does not support: straight has one chunk, a V has two.
 StagePlacement PlaceStages(PlacementKind kind, int ranks, int chunks);
 
 }  // namespace trireme

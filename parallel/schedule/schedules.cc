@@ -1,5 +1,5 @@
-// The list of schedules. A new one is a file with its function and a line here: name, function, what help
-// says of it.
+// The list of schedules. A new one is a file with its function and a line here: name, function, description
+// for the help.
 #include "parallel/schedule/schedules.h"
 
 #include "core/base/error.h"
@@ -10,9 +10,9 @@
 // clang-format off
 #define TRIREME_SCHEDULES(SCHEDULE)                                                                            \
   SCHEDULE("1f1b", OneFOneB, "one forward, one backward")                                                      \
-  SCHEDULE("interleaved", Interleaved, "1f1b over several pieces a rank: a smaller bubble for more messages")  \
-  SCHEDULE("zero_bubble", ZeroBubble, "weight gradients are put off to fill the bubble")                       \
-  SCHEDULE("dualpipev", DualPipeV, "two pieces a rank, folded as a V; forward and backward overlap")
+  SCHEDULE("interleaved", Interleaved, "1f1b over several stages per rank: smaller bubble, more messages")     \
+  SCHEDULE("zero_bubble", ZeroBubble, "weight gradients are deferred to fill the bubble")                      \
+  SCHEDULE("dualpipev", DualPipeV, "two stages per rank, folded into a V; forward and backward overlap")
 // clang-format on
 
 namespace trireme {
@@ -38,7 +38,7 @@ const NamedSchedule& Find(std::string_view name) {
     if (schedule.name == name) return schedule;
     known += Concat(known.empty() ? "" : ", ", schedule.name);
   }
-  throw InputError("schedule '", name, "' is not known; wanted one of ", known);
+  throw InputError("unknown schedule '", name, "'; wanted one of ", known);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The schedules by name: from a pipeline's shape to a verified table. Where a user's choice enters.
+// The schedules by name: from a pipeline's shape to a verified table. Takes the user's choice.
 #pragma once
 
 #include <string>
@@ -11,18 +11,17 @@ namespace trireme {
 
 // "1f1b", "interleaved", "zero_bubble", "dualpipev".
 std::vector<std::string> ScheduleNames();
-// What each is, in a line, in the same order.
+// A one-line description of each, in the same order.
 std::vector<std::string> ScheduleMeanings();
 
-// Only the compute order. Refuses an unknown name, and sizes that the schedule does not have.
+// Only the compute order. Refuses an unknown name, and sizes that the schedule does not support.
 ComputeOrder MakeComputeOrder(std::string_view name, const PipelineShape& shape);
 
-// The whole table: compute, messages, and the parameter actions of a zero level (0 to 3). Verified: a table
-// that FindFault refuses is never handed out.
+// The full table: compute, messages, and the parameter actions of a ZeRO stage (0 to 3). Verified: a table in
+// which FindFault finds a fault is never returned.
 Schedule MakeSchedule(std::string_view name, const PipelineShape& shape, int zero);
 
-// The table of an evaluation, for stages placed as a schedule placed them: forward passes only. Verified,
-// too.
+// The table of an evaluation, for stages placed by a schedule: forward passes only. Also verified.
 Schedule MakeForwardSchedule(const StagePlacement& placement, int micro_batches, int zero);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Advances every rank's two queues as far as what is known allows, until all is known.
+// Advances every rank's two queues as far as known times allow, until all times are known.
 #include "parallel/schedule/simulate.h"
 
 #include <algorithm>
@@ -86,8 +86,8 @@ class Simulation {
     }
   }
 
-  // When the action's input from another stage is there. Weight gradients need none: they follow their input
-  // gradient on the same queue.
+  // When the action's input from another stage is available. Weight gradients need none: they follow their
+  // input gradient on the same queue.
   double InputAt(int rank, const Action& action) {
     if (action.kind == ActionKind::kBackwardWeight) return 0;
     const bool forward = IsForward(action);
@@ -119,13 +119,13 @@ class Simulation {
     return true;
   }
 
-  // Both ends of a message know it by the stage that receives it.
+  // Both ends identify a message by the stage that receives it.
   int ReceivingStage(int rank, const Action& message) const {
     const int stage = placement_.StageAt(rank, message.chunk);
     return message.is_send() ? stage + (IsForward(message) ? 1 : -1) : stage;
   }
 
-  // False as long as something that the batch sends is not made.
+  // False while something that the batch sends is not computed.
   bool Post(int rank, const Step& batch) {
     double posted = queues_[rank].message_free;
     for (const Action& message : batch) {

@@ -1,5 +1,5 @@
 // Simulator: when every action of a table would run, given how long each kind takes; bubbles and live
-// activations follow. Takes a verified table; knows no device and no real clock.
+// activations follow. Needs a verified table; knows no device and no real clock.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Of one micro batch on one chunk, in any unit. A whole backward takes both gradients' time. Actions on
+// For one micro batch on one chunk, in any unit. A full backward takes the time of both gradients. Actions on
 // parameters and gradients take none.
 struct Durations {
   double forward = 1;
@@ -26,10 +26,10 @@ struct TimedAction {
 
 struct RankTimeline {
   std::vector<TimedAction> compute;   // in order
-  std::vector<TimedAction> messages;  // sends and receives, by the step they stand in
-  double bubble_fraction = 0;         // the part of the whole time in which this rank computes nothing
-  int peak_live = 0;  // most chunks' activations at once: a micro batch counts on each chunk from its forward
-                      // to its weight gradient
+  std::vector<TimedAction> messages;  // sends and receives, by their step
+  double bubble_fraction = 0;         // fraction of the time in which this rank computes nothing
+  int peak_live = 0;  // most live chunk activations at once: a micro batch counts on each chunk from its
+                      // forward to its weight gradient
 };
 
 struct Timeline {
@@ -39,10 +39,10 @@ struct Timeline {
   std::vector<RankTimeline> ranks;
 };
 
-// A rank has two queues, as an executor with two streams has: compute, and batches of messages, each in the
-// table's order. A batch is posted when the batch before it has ended and what it sends is made; a message
-// runs from the moment both its ends are posted; a batch ends with its last message. Compute waits for the
-// batch that brings its input, for no other.
+// A rank has two queues, like an executor with two streams: compute, and batches of messages, each in the
+// table's order. A batch is posted when the batch before it has completed and what it sends is computed; a
+// message runs once both its ends are posted; a batch completes with its last message. Compute waits only for
+// the batch that brings its input.
 Timeline Simulate(const Schedule& schedule, const Durations& durations);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Both halves of the verifier, in order: messages are played only for ranks that are right in themselves.
+// Both halves of the verifier, in order: messages are played only if each rank is correct by itself.
 #include "parallel/schedule/verify.h"
 
 #include "core/base/error.h"

@@ -1,4 +1,4 @@
-// The half of the verifier that plays the table between ranks, by rendezvous: a rank stands at its step until
+// The half of the verifier that plays the table between ranks, by rendezvous: a rank stays at its step until
 // every message of it has met its other end.
 #include <vector>
 
@@ -31,8 +31,8 @@ class RendezvousGame {
   }
 
  private:
-  // Runs what needs nobody else, then posts the batch that comes, if any. A batch holds one message a peer
-  // and direction and ends before the next is posted: one slot a pair is enough.
+  // Runs what needs no other rank, then posts the next batch, if any. A batch holds one message per peer and
+  // direction and completes before the next is posted: one slot per pair is enough.
   void Enter(int rank) {
     const std::vector<Step>& steps = schedule_.ranks[rank];
     while (at_[rank] < steps.size() && !steps[at_[rank]].front().is_message()) ++at_[rank];
@@ -88,16 +88,16 @@ class RendezvousGame {
 
   std::string WhereIs(int rank) const {
     if (at_[rank] == schedule_.ranks[rank].size()) return "has ended";
-    return Concat("stands at step ", at_[rank], " ", StepText(schedule_.ranks[rank][at_[rank]]));
+    return Concat("is at step ", at_[rank], " ", StepText(schedule_.ranks[rank][at_[rank]]));
   }
 
   const Schedule& schedule_;
   const int ranks_;
-  std::vector<size_t> at_;            // [ranks] the step a rank stands at
-  std::vector<int> open_;             // [ranks] messages of that step that have not met
-  std::vector<const Action*> sends_;  // [from, to] posted and not met
+  std::vector<size_t> at_;            // [ranks] the current step
+  std::vector<int> open_;             // [ranks] messages of that step still unmatched
+  std::vector<const Action*> sends_;  // [from, to] posted, still unmatched
   std::vector<const Action*> recvs_;  // [from, to]
-  std::vector<int> ready_;            // ranks whose batch has ended
+  std::vector<int> ready_;            // ranks whose batch has completed
   std::optional<std::string> mismatch_;
 };
 

@@ -1,4 +1,4 @@
-// The half of the verifier that reads one rank's steps in order and asks of each whether it may stand there.
+// The half of the verifier that reads one rank's steps in order and checks that each is allowed there.
 #include <utility>
 #include <vector>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Fault = std::optional<std::string>;
 
-struct Passage {  // what has happened to one micro batch on one chunk
+struct Passage {  // state of one micro batch on one chunk
   bool input_received = false;
   bool forward = false;
   bool output_sent = false;
@@ -90,7 +90,7 @@ class RankReader {
   Passage& At(int chunk, int micro_batch) { return passages_[chunk * micro_batches_ + micro_batch]; }
   int StageOf(const Action& action) const { return placement_.StageAt(rank_, action.chunk); }
 
-  // Whether a neighbouring stage lives on this rank, so that no message is needed.
+  // Whether an adjacent stage is on this rank, so that no message is needed.
   bool IsHere(int stage) const { return placement_.SiteOf(stage).rank == rank_; }
 
   bool InputIsThere(const Action& action) {
@@ -113,20 +113,20 @@ class RankReader {
     if (zero_ == 3 && !parameters.gathered) return "its parameters are not gathered";
     if (action.kind == ActionKind::kForward) {
       if (passage.forward) return "runs twice";
-      if (!InputIsThere(action)) return "its input is not there";
+      if (!InputIsThere(action)) return "its input is not available";
       passage.forward = true;
     }
     if (action.makes_input_gradient()) {
       if (passage.input_gradient) return "runs twice";
-      if (!passage.forward) return "stands before its forward";
-      if (!GradientIsThere(action)) return "the gradient of its output is not there";
+      if (!passage.forward) return "comes before its forward";
+      if (!GradientIsThere(action)) return "the gradient of its output is not available";
       passage.input_gradient = true;
     }
     if (action.makes_weight_gradient()) {
       if (passage.weight_gradient) return "runs twice";
-      if (!passage.input_gradient) return "stands before its input gradient";
+      if (!passage.input_gradient) return "comes before its input gradient";
       passage.weight_gradient = true;
-      if (zero_ && *zero_ >= 2 && parameters.unreduced > 0) return "the gradients before it are not reduced";
+      if (zero_ && *zero_ >= 2 && parameters.unreduced > 0) return "the previous gradients are not reduced";
       ++parameters.weight_gradients;
       ++parameters.unreduced;
     }
@@ -155,7 +155,7 @@ class RankReader {
   }
 
   static Fault Send(bool made, bool& sent) {
-    if (!made) return "stands before what it sends is made";
+    if (!made) return "comes before what it sends is computed";
     return If(std::exchange(sent, true), "is sent twice");
   }
 
@@ -163,18 +163,18 @@ class RankReader {
 
   Fault ReadParameters(const Action& action) {
     ChunkParameters& parameters = parameters_[action.chunk];
-    if (!zero_) return "the table says that it has no actions on parameters";
+    if (!zero_) return "the table is marked as having no parameter actions";
     if (action.kind == ActionKind::kReduceGradients) {
       if (parameters.unreduced == 0) return "there is nothing to reduce";
       if (*zero_ < 2 && parameters.weight_gradients < micro_batches_)
-        return "stands before the last weight gradient";
+        return "comes before the last weight gradient";
       parameters.unreduced = 0;
       return std::nullopt;
     }
-    if (*zero_ < 3) return Concat("parameters are whole with zero ", *zero_);
+    if (*zero_ < 3) return Concat("parameters are not sharded with zero ", *zero_);
     const bool gather = action.kind == ActionKind::kGatherParameters;
     const bool was = std::exchange(parameters.gathered, gather);
-    return If(was == gather, gather ? "they are gathered already" : "they are not gathered");
+    return If(was == gather, gather ? "they are already gathered" : "they are not gathered");
   }
 
   Fault Unfinished(int chunk, int micro_batch) const {
@@ -183,7 +183,7 @@ class RankReader {
     if (!passage.forward) return "has no forward";
     const bool sends_output = !placement_.IsLast(stage) && !IsHere(stage + 1);
     if (sends_output && !passage.output_sent) return "its output is never sent";
-    if (forward_only_) return If(passage.input_gradient, "has a gradient in a table that is forward only");
+    if (forward_only_) return If(passage.input_gradient, "has a gradient in a forward-only table");
     if (!passage.input_gradient) return "has no input gradient";
     if (!passage.weight_gradient) return "has no weight gradient";
     const bool sends_gradient = !placement_.IsFirst(stage) && !IsHere(stage - 1);

@@ -1,7 +1,7 @@
 // Zero bubble, the handcrafted schedule with the memory of 1F1B (ZB-H1): 1F1B with the backward split in two.
-// The input gradient goes on at once; rank r lets r weight gradients wait and spends them where 1F1B would
-// idle. Every rank holds at most `ranks` micro batches alive, as rank 0 does under 1F1B; the bubble of
-// equally long actions is a third of that of 1F1B.
+// The input gradient is sent on at once; rank r defers r weight gradients and computes them where 1F1B would
+// idle. Every rank has at most `ranks` live micro batches, like rank 0 under 1F1B; with actions of equal
+// length the bubble is a third of that of 1F1B.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -13,7 +13,7 @@ namespace trireme {
 ComputeOrder ZeroBubble(const PipelineShape& shape) {
   if (shape.virtual_stages != 1) {
     throw InputError("schedule zero_bubble with virtual_stages = ", shape.virtual_stages,
-                     "; it has one stage a rank: write virtual_stages: 1 or schedule: dualpipev");
+                     "; it has one stage per rank: write virtual_stages: 1 or schedule: dualpipev");
   }
   ComputeOrder order{PlaceStages(PlacementKind::kStraight, shape.ranks, 1), shape.micro_batches, {}};
   for (int rank = 0; rank < shape.ranks; ++rank) {

@@ -1,7 +1,7 @@
-// Plays the V with actions of equal length, every rank taking at each tick what helps most: an input
-// gradient, for another rank waits for it; then a forward; then a weight gradient, for which nobody waits. A
-// stage s of S starts at most S - s micro batches that have not come back, as in 1F1B: limits that shrink
-// along the stages cannot block each other, and they add up to 2 * ranks + 1 chunks alive a rank.
+// Plays the V with actions of equal length. At each tick every rank takes what helps most: an input gradient,
+// since another rank waits for it; then a forward; then a weight gradient, which nobody waits for. A stage s
+// of S has at most S - s micro batches in flight, as in 1F1B: limits that shrink along the stages cannot
+// block each other, and they add up to 2 * ranks + 1 live chunks per rank.
 #include "parallel/schedule/zero_bubble_v.h"
 
 #include <optional>
@@ -32,7 +32,7 @@ class Game {
   }
 
  private:
-  // All ranks choose by what had ended before the tick; only then their choices count as done.
+  // All ranks choose by what was done before the tick; only then do their choices count as done.
   void Tick() {
     std::vector<int> forwards = forwards_;
     std::vector<int> gradients = gradients_;
@@ -55,7 +55,7 @@ class Game {
     gradients_ = std::move(gradients);
   }
 
-  // The later chunk first in both: it is nearer to the turn, or to freeing what it holds.
+  // The later chunk first in both: it is closer to the turn, or to freeing its activations.
   std::optional<int> GradientReady(int rank) const {
     for (int chunk = placement_.chunks - 1; chunk >= 0; --chunk) {
       const int stage = placement_.StageAt(rank, chunk);

@@ -1,4 +1,4 @@
-// Zero bubble over a V of stages, found by playing: serves DualPipeV where micro batches are few.
+// Zero bubble over a V of stages, found by playing: DualPipeV uses it if there are few micro batches.
 #pragma once
 
 #include "parallel/schedule/schedule.h"

@@ -1,4 +1,4 @@
-// The bucket's two halves: values and their gathering, gradients and their reduction.
+// The bucket's two halves: values and their all-gather, gradients and their reduction.
 #include "parallel/sharding/bucket.h"
 
 #include <ATen/ops/empty.h>
@@ -81,13 +81,13 @@ void Bucket::SealValues() {
   FreeValues();
 }
 
-// Where the tensors are on the host anyway this changes nothing.
+// A no-op if the tensors are on the host anyway.
 void Bucket::KeepMasterOnHost() {
   master_on_host_ = true;
   if (master_.defined()) master_ = master_.to(at::kCPU);
 }
 
-// A gather under way reads or writes the share: whoever asks for the master may read and write it.
+// Waits, because a gather in flight reads or writes the share, and the caller may read and write the master.
 at::Tensor Bucket::share_master() {
   TRIREME_CHECK(master_.defined()) << "bucket " << layer_ << " is not sealed, or not trained";
   if (gather_.under_way()) AwaitValues();
@@ -105,7 +105,7 @@ at::Tensor Bucket::BeginValues() {
   if (!split()) return master_.is_alias_of(values_.tensor()) ? at::Tensor() : values_.tensor();
   whole_ = false;
   if (!splits_values()) {
-    // Beside the values, for an all-gather must not read from its own target.
+    // In a separate buffer: an all-gather must not read from its own output.
     fresh_ = at::empty({share_.size()}, values_.tensor().options());
     return fresh_;
   }
@@ -142,7 +142,7 @@ void Bucket::FreeValues() {
 void Bucket::PrepareGradients() {
   if (!options_.trained) return;
   TRIREME_CHECK(splits_gradients() || data_.size() == 1 || !summed_)
-      << "bucket " << layer_ << " is reduced already; zero " << options_.zero
+      << "bucket " << layer_ << " is already reduced; zero " << options_.zero
       << " reduces once between two ZeroGradients";
   gradients_.HoldZeros();
   open_ = true;
@@ -162,7 +162,7 @@ void Bucket::StartReduce() {
   summed_ = true;
 }
 
-// To what nobody has added since ZeroGradients.
+// Zeroes gradients that nothing has added to since ZeroGradients.
 void Bucket::ClearStale() {
   if (!gradients_.held()) return;
   for (const Weights::Entry* entry : entries_) entry->weight.gradient_sum();
@@ -177,7 +177,7 @@ void Bucket::ReduceOnce() {
   reduction_ = StartReduceScatter(gradients_.tensor(), share_gradient_, data_);
 }
 
-// The memory of the whole gradient leaves with the reduction. The first one goes straight into the share.
+// Releases the memory of the full gradient with the reduction. The first one writes straight into the share.
 void Bucket::ReduceAndRelease() {
   FinishReduction();
   if (!share_gradient_.defined()) share_gradient_ = at::empty({share_.size()}, gradients_.tensor().options());
@@ -210,14 +210,14 @@ void Bucket::AwaitGradients() {
 }
 
 at::Tensor Bucket::share_gradient() const {
-  TRIREME_CHECK(share_gradient_.defined()) << "bucket " << layer_ << " has no gradient; AwaitGradients first";
+  TRIREME_CHECK(share_gradient_.defined()) << "bucket " << layer_ << " has no gradient before AwaitGradients";
   return share_gradient_;
 }
 
 void Bucket::ZeroGradients() {
   if (!options_.trained) return;
   FinishReduction();
-  if (gradients_.held()) {  // the gaps between parameters are never written
+  if (gradients_.held()) {  // the gaps between parameters must be zero
     for (const Weights::Entry* entry : entries_) entry->weight.stale = true;
   }
   summed_ = open_ = false;

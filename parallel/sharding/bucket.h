@@ -1,11 +1,11 @@
-// Bucket: the memory of one layer's parameters: values, gradients and fp32 masters, one flat buffer each,
-// split over the data-parallel ranks as the zero level says. Moves and reduces; when is the executor's
-// business, and what becomes of a gradient the optimizer's.
+// Bucket: the memory of one layer's parameters: values, gradients and fp32 master weights, one flat buffer
+// each, sharded over the data-parallel ranks by ZeRO stage. Moves and reduces; the executor decides when, and
+// the optimizer what happens to a gradient.
 //
-//   zero 0: every rank has and updates everything; gradients are all-reduced
-//   zero 1: a rank updates its share; gradients are reduce-scattered once a step, new values all-gathered
-//   zero 2: a whole gradient lives only from a backward pass to its reduction, once for each micro batch
-//   zero 3: whole values, too, live only between AwaitValues and FreeValues
+//   zero 0: every rank holds and updates everything; gradients are all-reduced
+//   zero 1: a rank updates its share; gradients are reduce-scattered once per step, new values all-gathered
+//   zero 2: a full gradient exists only from a backward pass to its reduction, once per micro batch
+//   zero 3: full values, too, exist only between AwaitValues and FreeValues
 //
 // In a data group of one the share is the whole buffer at any level: nothing is copied, nothing is sent.
 // Where the type of the computation is fp32, or no fp32 masters are wanted, the master is the value itself
@@ -29,23 +29,23 @@ namespace trireme {
 
 struct BucketOptions {
   int zero = 1;
-  at::ScalarType type = at::kFloat;  // of the computation
+  at::ScalarType type = at::kFloat;  // compute dtype
   at::Device device = at::kCPU;
   bool trained = true;  // false: no gradients, no masters; zero 3 splits the values all the same
   bool fp32_masters = true;  // false: the values are updated as they are
 };
 
-// What a bucket holds at the moment.
+// What a bucket currently holds.
 struct BucketMemory {
-  int64_t value_bytes = 0;     // whole values and kept shares
-  int64_t gradient_bytes = 0;  // whole gradients and shares
-  int64_t master_bytes = 0;    // where masters are not the values
+  int64_t value_bytes = 0;     // full values and kept shares
+  int64_t gradient_bytes = 0;  // full gradients and shares
+  int64_t master_bytes = 0;    // where masters are separate from the values
 };
 
 class Bucket {
  public:
-  // Gives the entries' weights their value and gradient. Entries are of one grid, whose data-parallel ranks
-  // `data` joins; both outlive the bucket.
+  // Allocates value and gradient of the entries' weights. All entries are of one grid, whose data-parallel
+  // group is `data`; both outlive the bucket.
   Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communicator& data,
          const BucketOptions& options);
   Bucket(const Bucket&) = delete;
@@ -55,20 +55,20 @@ class Bucket {
   bool trained() const { return options_.trained; }
   BucketMemory memory() const;
 
-  // Values. A fresh bucket is whole and zero: loading writes through Weight::value. SealValues() comes once
-  // after that, takes masters from the values, and at zero 3 frees them.
+  // Values. A new bucket holds full values, all zero: loading writes through Weight::value. SealValues() is
+  // called once after that, copies the values to the masters, and at zero 3 frees them.
   void SealValues();
-  void StartGather();  // queues the all-gather; nothing where values are whole or it is under way
-  void AwaitValues();  // values are whole for what follows; starts the gather where nobody has
-  void FreeValues();   // nothing below zero 3
+  void StartGather();  // starts the all-gather, unless values are full or it is in flight
+  void AwaitValues();  // values are full for what follows; starts the gather if needed
+  void FreeValues();   // no-op below zero 3
 
-  // Gradients. PrepareGradients: before whatever adds to the layer's weight gradients; memory, zeroed, where
-  // there is none. StartReduce: all contributions since the last reduction are in. At zero 0 and 1 that is
-  // once a step.
+  // Gradients. PrepareGradients: before anything accumulates into the layer's weight gradients; allocates and
+  // zeroes them if needed. StartReduce: after all contributions since the last reduction. At zero 0 and 1
+  // once per step.
   void PrepareGradients();
   void StartReduce();
-  void SettleReduction();  // never waits: if the reduction is done, what it still holds is freed
-  void AwaitGradients();   // all reductions are done; share_gradient() holds the sum
+  void SettleReduction();  // never waits: frees what a completed reduction still holds
+  void AwaitGradients();   // waits for all reductions; share_gradient() then holds the sum
   void ZeroGradients();
 
   // For the optimizer. Elements of the rank's share, flat.
@@ -77,16 +77,16 @@ class Bucket {
   const std::vector<Weights::Entry*>& entries() const { return entries_; }
   at::Tensor share_master();          // [share], fp32 or the values; waits for a gather under way
   at::Tensor share_gradient() const;  // fp32 [share]; after AwaitGradients
-  // The share's values, [share] in the type of the computation, also of a bucket that is not trained; waits
-  // for a gather under way. For reading.
+  // The share's values, [share] in the compute dtype, also of a bucket that is not trained; waits for a
+  // gather in flight. Read-only.
   at::Tensor share_values();
-  void KeepMasterOnHost();  // from now on, whatever the device
-  // Around a change of the master. BeginValues gives the place of the share's new values, [share] in the type
-  // of the computation; undefined where the master itself is that place. EndValues below zero 3 starts the
-  // gather; in between nobody uses the values.
+  void KeepMasterOnHost();  // from now on, on any device
+  // Around a change of the master. BeginValues returns the buffer for the share's new values, [share] in the
+  // compute dtype; undefined if the master itself is that buffer. Below zero 3, EndValues starts the gather;
+  // in between nothing may use the values.
   at::Tensor BeginValues();
   void EndValues();
-  // `part` of a state whose share is at `share_data`, as a checkpoint takes it.
+  // `part` of a state whose share is at `share_data`, as checkpoint/ expects it.
   Shard ShardOf(const FlatPart& part, const std::string& state, DType dtype, void* share_data) const;
 
  private:
@@ -116,10 +116,10 @@ class Bucket {
   Pending gather_;
 
   FlatMemory gradients_;
-  at::Tensor share_gradient_;  // split: memory of its own
-  at::Tensor arriving_;        // zero 2, 3: the reduction under way, where the share has a sum already
-  bool summed_ = false;        // the share has a sum since ZeroGradients
-  bool open_ = false;          // contributions may be in that are not reduced
+  at::Tensor share_gradient_;  // a separate buffer if sharded
+  at::Tensor arriving_;        // zero 2, 3: output of a reduction in flight, if the share already has a sum
+  bool summed_ = false;        // the share has been reduced since ZeroGradients
+  bool open_ = false;          // there may be unreduced contributions
   Pending reduction_;
 };
 

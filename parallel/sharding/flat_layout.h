@@ -1,5 +1,5 @@
-// FlatLayout: where the parameters of one layer lie in one flat buffer, and which share of it each rank has.
-// Numbers of elements only: no memory, no types, no ranks of a mesh.
+// FlatLayout: where the parameters of one layer are in one flat buffer, and which share of it each rank has.
+// Counts elements only: no memory, no dtypes, no mesh ranks.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@ struct FlatRange {
 
 // The elements of one parameter that a share holds.
 struct FlatPart {
-  size_t parameter = 0;  // in the order of the layout
+  size_t parameter = 0;  // index in the layout's order
   FlatRange elements;    // of the flattened parameter
-  int64_t offset = 0;    // of the first one, in the share
+  int64_t offset = 0;    // of the first element, within the share
 
   bool operator==(const FlatPart&) const = default;
 };
 
 class FlatLayout {
  public:
-  // Every parameter begins at a multiple of this many elements: 64 bytes of fp32, a cache line, and what
-  // vector units load from.
+  // Every parameter starts at a multiple of this many elements: 64 bytes of fp32, a cache line and a vector
+  // load.
   static constexpr int64_t kAlignment = 16;
 
-  // Parameters one after the other; the end is padded so that `shares` equal shares are aligned too.
+  // Consecutive parameters; the end is padded so that `shares` equal shares are aligned as well.
   FlatLayout(const std::vector<int64_t>& sizes, int shares);
 
   int64_t total() const { return total_; }
@@ -39,7 +39,7 @@ class FlatLayout {
   FlatRange RangeOf(size_t parameter) const { return ranges_.at(parameter); }
   FlatRange ShareOf(int index) const;
 
-  // What lies in `share`, in order; parameters that do not reach into it are left out.
+  // The parts of parameters within `share`, in order; other parameters are omitted.
   std::vector<FlatPart> PartsIn(const FlatRange& share) const;
 
  private:

@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-// A tensor over a storage that has its size, but no memory: views of it can be made. Memory is taken and
-// given back at once, for a device's library may keep facts of its own in each storage that it makes.
+// A tensor over a storage that has its size, but no memory: views of it can be created. Allocates once and
+// frees immediately, since a device's library may attach its own data to each storage that it creates.
 at::Tensor Hollow(int64_t elements, at::TensorOptions options) {
   at::Tensor tensor = at::empty({elements}, options);
   tensor.storage().set_data_ptr_noswap(at::DataPtr(nullptr, tensor.device()));
@@ -44,7 +44,7 @@ void FlatMemory::Take(const at::Tensor& fresh) {
 }
 
 at::Tensor FlatMemory::Release() {
-  TRIREME_CHECK(held_) << "memory of " << tensor_.numel() << " elements is gone already";
+  TRIREME_CHECK(held_) << "memory of " << tensor_.numel() << " elements is already released";
   at::Tensor released = Hollow(tensor_.numel(), tensor_.options());
   MoveMemory(tensor_, released);
   held_ = false;

@@ -1,6 +1,6 @@
-// FlatMemory: a flat tensor whose memory can go and come back while views of it stay what they are, so that
-// operators keep their weights when a layer's values or gradients are whole only for a while. A view whose
-// memory is gone points to null: using it ends the process, and loses or spoils nothing silently.
+// FlatMemory: a flat tensor whose memory can be freed and reallocated while its views stay valid, so that
+// operators keep their weights while a layer's values or gradients are only temporarily in memory. A view
+// without memory points to null: using it ends the process instead of silently corrupting anything.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,17 +12,17 @@ namespace trireme {
 class FlatMemory {
  public:
   FlatMemory() = default;
-  // Without memory at first.
+  // Starts without memory.
   FlatMemory(int64_t elements, at::ScalarType type, at::Device device);
 
-  const at::Tensor& tensor() const { return tensor_; }  // [elements]; never another one
+  const at::Tensor& tensor() const { return tensor_; }  // [elements]; always the same tensor
   bool held() const { return held_; }
   int64_t held_bytes() const;
 
-  // Memory, where there is none: of any content, or zeroed.
+  // Allocates memory if there is none: uninitialised, or zeroed.
   void Hold();
   void HoldZeros();
-  // Hands the memory over: the result has it now, with its content, and frees it.
+  // Transfers the memory: the result owns it, with its content, and frees it.
   at::Tensor Release();
 
  private:
@@ -32,7 +32,7 @@ class FlatMemory {
   bool held_ = false;
 };
 
-// The elements of `flat` that the piece names, in the piece's shape.
+// The elements of `flat` in `piece`, with the piece's shape.
 at::Tensor View(const at::Tensor& flat, const Piece& piece);
 
 }  // namespace trireme

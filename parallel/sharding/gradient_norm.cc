@@ -9,7 +9,7 @@ namespace trireme {
 
 namespace {
 
-// As the model's files name it: of a fused parameter, such as q|k|v, the tensor that has the element.
+// The name in the model's files: for a fused parameter, such as q|k|v, the tensor that contains the element.
 std::string NameOfNotFinite(const Bucket& bucket, const FlatPart& part) {
   const Weights::Entry& entry = *bucket.entries()[part.parameter];
   at::Tensor host = bucket.share_gradient().cpu();

@@ -1,5 +1,5 @@
-// GradientNorm: this rank's part of the norm of all gradients, each element of the model counted on one rank
-// only: the one that would also write it into a checkpoint. And the search for what is not finite.
+// GradientNorm: this rank's part of the norm of all gradients; each element of the model counts on one rank
+// only, the one that would also write it into a checkpoint. Also finds gradients that are not finite.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ class GradientNorm {
  public:
   explicit GradientNorm(std::vector<Bucket*> buckets) : buckets_(std::move(buckets)) {}
 
-  // Of what this rank owns of share_gradient(). Sums of many elements are kept in fp64.
+  // Over the part of share_gradient() that this rank owns. Sums of many elements are accumulated in fp64.
   double SumOfSquares();
 
-  // "layers.2.mlp.down.weight (nan)": the first parameter in order with such a value in this rank's share;
-  // empty where all are finite.
+  // "layers.2.mlp.down.weight (nan)": the first parameter in order with a non-finite value in this rank's
+  // share; empty if all are finite.
   std::string FirstNotFinite() const;
 
  private:

@@ -47,7 +47,7 @@ std::vector<Bucket*> ShardedOptimizer::TrainedOnly(const std::vector<Bucket*>& b
   return trained;
 }
 
-// Runs cover the whole share: the gaps between parameters go with what stands before them, and stay zero.
+// Runs cover the full share: the gaps between parameters belong to the preceding run, and stay zero.
 std::vector<ShardedOptimizer::DecayRun> ShardedOptimizer::DecayRuns(const Bucket& bucket) {
   std::vector<DecayRun> runs = {{{0, bucket.share().size()}, false}};
   for (const FlatPart& part : bucket.parts()) {
@@ -76,7 +76,7 @@ bool ShardedOptimizer::IsTiedCopy(const Bucket& bucket) const {
 }
 
 GradientReport ShardedOptimizer::FinishGradients() {
-  TRIREME_CHECK(!finished_) << "gradients are finished twice in step " << step_ + 1;
+  TRIREME_CHECK(!finished_) << "FinishGradients is called twice in step " << step_ + 1;
   for (Trained& trained : trained_) trained.bucket->AwaitGradients();
   tensor_sums_.Run();
   expert_sums_.Run();
@@ -84,7 +84,7 @@ GradientReport ShardedOptimizer::FinishGradients() {
     if (IsTied(*trained.bucket)) AllReduce(trained.bucket->share_gradient(), *groups_.embedding);
   }
   const double squares = norm_.SumOfSquares();
-  // Gathered and summed here: HCCL does not reduce fp64.
+  // Gathered and summed here, since HCCL does not reduce fp64.
   const at::Tensor mine = at::tensor({squares}, at::kDouble).to(options_.device);
   const at::Tensor all = AllGatherRows(mine, groups_.world).cpu();  // [world]
   report_ = {.norm = std::sqrt(all.sum().item<double>()), .finite = true, .culprit = ""};
@@ -99,7 +99,7 @@ std::string ShardedOptimizer::FindCulprit() {
   for (size_t rank = 0; rank < found.size(); ++rank) {
     if (!found[rank].empty()) return Concat("rank ", rank, ": ", found[rank]);
   }
-  return "all gradients are finite, but too large for a norm in fp32";
+  return "all gradients are finite, but their norm overflows fp32";
 }
 
 void ShardedOptimizer::MakeStates() {
@@ -151,7 +151,7 @@ void ShardedOptimizer::Step(Trained& trained, const UpdateNumbers& numbers) {
 }
 
 void ShardedOptimizer::SkipUpdate() {
-  TRIREME_CHECK(finished_) << "a step is skipped before its gradients are finished";
+  TRIREME_CHECK(finished_) << "SkipUpdate is called before FinishGradients";
   ClearGradients();
 }
 
@@ -166,7 +166,7 @@ void ShardedOptimizer::AppendShards(const Bucket& bucket, const std::string& sta
   for (const FlatPart& part : bucket.parts()) {
     shards.push_back(bucket.ShardOf(part, state, FromTorch(share.scalar_type()), data));
     if (!IsTiedCopy(bucket)) continue;
-    for (ShardBox& box : shards.back().boxes) ++box.replica;  // the first stage's copy is the one
+    for (ShardBox& box : shards.back().boxes) ++box.replica;  // the first stage's copy is the owner
   }
 }
 
@@ -208,7 +208,7 @@ void ShardedOptimizer::StatesLoaded(int64_t step) {
 }
 
 std::vector<Shard> ShardedOptimizer::Gradients() {
-  TRIREME_CHECK(finished_) << "gradients are asked for before FinishGradients";
+  TRIREME_CHECK(finished_) << "Gradients is called before FinishGradients";
   ForgetCopies();
   std::vector<Shard> shards;
   for (const Trained& trained : trained_) {

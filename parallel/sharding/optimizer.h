@@ -18,17 +18,17 @@ namespace trireme {
 struct GradientReport {
   double norm = 0;  // of all gradients of the model, before clipping
   bool finite = true;
-  // Where not finite: "rank 3: layers.2.mlp.down.weight (nan)", the same on every rank. It is the rank whose
-  // share has the value: whose tokens it came from is lost in the sum.
+  // If not finite: "rank 3: layers.2.mlp.down.weight (nan)", the same on every rank. Names the rank whose
+  // share has the value; which rank's tokens caused it is lost in the reduction.
   std::string culprit;
 };
 
 struct OptimizerGroups {
   Communicator& tensor;
   Communicator& world;
-  // Joins the two stages that hold the tied embedding, the first one's rank first; nullptr elsewhere.
+  // The two stages that hold the tied embedding, the first stage's rank first; nullptr elsewhere.
   Communicator* embedding = nullptr;
-  // Where each expert's matrices are shared by `expert_tensor` ranks: those and the ones of other experts.
+  // If each expert's matrices are split over `expert_tensor` ranks: those ranks and those of other experts.
   Communicator* experts = nullptr;
   int expert_tensor = 1;
 };
@@ -38,14 +38,14 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;     // not of parameters of one dim: norms and biases
+  double weight_decay = 0.1;     // not for one-dimensional parameters: norms and biases
   double clip = 1;               // 0: never
   bool offload = false;          // masters and moments on the host, whatever the device
   at::ScalarType moments = at::kFloat;
   at::Device device = at::kCPU;  // of the buckets
 };
 
-// A state of one bucket as it lies on this rank.
+// A state of one bucket on this rank.
 struct ShareState {
   Bucket* bucket;
   std::string state;  // "master", or one of OptimizerStates
@@ -55,20 +55,21 @@ struct ShareState {
 
 class ShardedOptimizer {
  public:
-  // Buckets in the order of the forward pass; those that are not trained are passed over. The bucket of layer
+  // Buckets in the order of the forward pass; those that are not trained are skipped. The bucket of layer
   // "embedding" is the tied one. All arguments outlive the optimizer.
   ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups groups, Job& job, OptimizerOptions options);
 
-  // Collective over the world, once a step: waits for all reductions, makes the sums, measures.
+  // Collective over the world, once per step: waits for all reductions, sums partial gradients, computes the
+  // norm.
   GradientReport FinishGradients();
   // Clips and steps; writes the values, starts to gather them in order; zeroes the gradients. Only after a
   // finite report.
   void Update(double learning_rate);
-  // Zeroes the gradients and nothing else.
+  // Only zeroes the gradients.
   void SkipUpdate();
   int64_t step() const { return step_; }  // updates so far
 
-  // Every state of every trained bucket; whoever writes into them calls StatesLoaded afterwards.
+  // Every state of every trained bucket; a caller that writes into them must call StatesLoaded afterwards.
   std::vector<ShareState> ShareStates();
   bool IsTiedCopy(const Bucket& bucket) const;  // the last stage's
   // Of every trained parameter what this rank's share holds: "master/NAME" and "STATE/NAME" of each
@@ -76,12 +77,12 @@ class ShardedOptimizer {
   // ForgetCopies or the next call. Whoever writes into them calls StatesLoaded afterwards.
   std::vector<Shard> States();
   void StatesLoaded(int64_t step);
-  // "gradient/NAME", in host memory like States(), between FinishGradients and what follows it.
+  // "gradient/NAME", in host memory like States(), between FinishGradients and the next step.
   std::vector<Shard> Gradients();
   void ForgetCopies() { host_copies_.clear(); }
 
  private:
-  struct DecayRun {  // of a share
+  struct DecayRun {  // part of a share
     FlatRange elements;
     bool decayed;
   };

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Whether the elements lie one after the other without gaps.
+// Whether the elements are contiguous.
 bool IsRun(const Piece& piece) {
   int64_t stride = 1;
   for (size_t dim = piece.extent.size(); dim-- > 0;) {
@@ -41,7 +41,7 @@ std::vector<Piece> PiecesInBox(const Shape& local_shape, const FlatPart& part, c
 
 std::vector<Piece> MergeRuns(const std::vector<Piece>& pieces) {
   std::vector<Piece> merged;
-  int64_t run_end = -1;  // of the last of `merged`, where it is a run
+  int64_t run_end = -1;  // end of the last piece of `merged`, if it is a run
   for (const Piece& piece : pieces) {
     if (!IsRun(piece)) {
       merged.push_back(piece);

@@ -1,5 +1,5 @@
-// Pieces: rectangular pieces of a share's flat memory: which elements this rank owns, which it sums with its
-// neighbours. Numbers only; flat_memory.h looks at a tensor through them.
+// Pieces: rectangular pieces of a share's flat memory: which elements this rank owns, and which it sums with
+// adjacent ranks. Integers only; flat_memory.h creates views from them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace trireme {
 
 struct Piece {
-  int64_t offset = 0;  // of the first element, in the share
+  int64_t offset = 0;  // of the first element, within the share
   Shape extent;
   Shape strides;
 
@@ -19,13 +19,13 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
-// The boxes that the rank owns (replica 0) of a shard whose memory begins `offset` elements into the share.
+// The boxes that the rank owns (replica 0) of a shard whose memory starts `offset` elements into the share.
 std::vector<Piece> OwnedPieces(const Shard& shard, int64_t offset);
 
-// What `part` has of a box of its parameter's local tensor.
+// The elements of `part` within a box of its parameter's local tensor.
 std::vector<Piece> PiecesInBox(const Shape& local_shape, const FlatPart& part, const Box& box);
 
-// The same elements in fewer pieces: neighbours that are plain runs become one.
+// The same elements in fewer pieces: adjacent contiguous runs are merged.
 std::vector<Piece> MergeRuns(const std::vector<Piece>& pieces);
 
 }  // namespace trireme

@@ -13,7 +13,7 @@ bool IsPartial(const Placement& placement, const std::string& wanted) {
   const AxisNames& partial = placement.declaration().partial_gradient;
   for (const std::string& axis : partial) {
     TRIREME_CHECK(axis == wanted || placement.mesh().Size(axis) == 1)
-        << placement.name() << " is partial over " << axis << ", for which there is no group here";
+        << placement.name() << " is partial over " << axis << ", which has no process group here";
   }
   return std::find(partial.begin(), partial.end(), wanted) != partial.end();
 }
@@ -37,7 +37,7 @@ void TensorSums::AddPart(Bucket& bucket, const FlatPart& part) {
   if (IsPartial(placement, axis_)) Add(bucket, PiecesInBox(shape, part, WholeBox(shape)), axis_size_);
   for (const SharedBlock& block : placement.SharedBlocks()) {
     TRIREME_CHECK(block.axis == axis_)
-        << placement.name() << " is shared over " << block.axis << ", for which there is no group here";
+        << placement.name() << " is shared over " << block.axis << ", which has no process group here";
     Box box = WholeBox(shape);
     box.offset[block.dim] = block.local_offset;
     box.extent[block.dim] = block.local_size;
@@ -45,8 +45,8 @@ void TensorSums::AddPart(Bucket& bucket, const FlatPart& part) {
   }
 }
 
-// `neighbours` consecutive ranks have a part of the same sum. Each adds to the place of its neighbourhood in
-// a message of all of them, which the whole group sums: no communicator of the neighbours is needed.
+// `neighbours` consecutive ranks hold parts of the same sum. Each adds to its neighbourhood's section of a
+// message that the full group sums: no communicator of the neighbours is needed.
 void TensorSums::Add(Bucket& bucket, const std::vector<Piece>& pieces, int neighbours) {
   const int places = group_.size() / neighbours, place = group_.rank() / neighbours;
   for (const Piece& piece : MergeRuns(pieces)) {

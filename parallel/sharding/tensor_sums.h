@@ -1,6 +1,6 @@
-// TensorSums: sums what tensor-parallel ranks have only parts of, on the shares of all buckets at once:
-// gradients that are partial over tp (of experts: over etp), and rows that neighbours share. Packed into one
-// all-reduce.
+// TensorSums: sums the partial gradients of tensor-parallel ranks, on the shares of all buckets at once:
+// gradients that are partial over tp (for experts: over etp), and rows that adjacent ranks share. Packed into
+// one all-reduce.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 namespace trireme {
 
 struct SumAxis {
-  GridKind grid = GridKind::kDense;  // whose buckets are meant
+  GridKind grid = GridKind::kDense;  // grid of the buckets
   std::string name;                  // "tp"
   int size = 1;
-  Communicator& group;  // ranks that follow each other on the axis follow each other in it; it may join more
+  Communicator& group;  // consecutive ranks of the axis are consecutive in it; it may contain more
 };
 
 class TensorSums {
  public:
-  // Ranks of the group have the same share of the data group, so their pieces are the same.
+  // Ranks of the group have the same share of the data-parallel group, so their pieces are the same.
   TensorSums(const std::vector<Bucket*>& buckets, const SumAxis& axis);
 
   // Collective over the group, on share_gradient().
@@ -30,7 +30,7 @@ class TensorSums {
   struct Summed {
     Bucket* bucket;
     Piece piece;
-    int places = 1;  // neighbourhoods, each with a sum of its own
+    int places = 1;  // number of neighbourhoods, each with its own sum
     int place = 0;   // this rank's
   };
 

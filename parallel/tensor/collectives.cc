@@ -13,16 +13,16 @@ namespace {
 
 void CheckShare(const char* operation, const at::Tensor& share, const at::Tensor& whole,
                 const Communicator& group) {
-  TRIREME_CHECK(share.is_contiguous() && whole.is_contiguous()) << operation << " of a tensor with gaps";
+  TRIREME_CHECK(share.is_contiguous() && whole.is_contiguous()) << operation << " of a non-contiguous tensor";
   TRIREME_CHECK(share.scalar_type() == whole.scalar_type() && share.numel() * group.size() == whole.numel())
-      << operation << " of " << share.numel() << " elements a rank and " << whole.numel() << " in all over "
+      << operation << " of " << share.numel() << " elements per rank and " << whole.numel() << " in all over "
       << group.size() << " ranks of " << group.name();
 }
 
 }  // namespace
 
 Pending& Pending::operator=(Pending&& other) noexcept {
-  TRIREME_CHECK(!under_way()) << "a collective is under way and would be forgotten";
+  TRIREME_CHECK(!under_way()) << "a collective in flight would be dropped";
   work_ = std::exchange(other.work_, std::nullopt);
   tensors_ = std::exchange(other.tensors_, {});
   return *this;
@@ -32,10 +32,10 @@ Pending::~Pending() {
   try {
     if (std::uncaught_exceptions() == 0) Wait();
   } catch (const Error& error) {
-    TRIREME_LOG(WARNING) << "a collective that nobody waited for: " << error.what();
+    TRIREME_LOG(WARNING) << "a collective that was never waited for failed: " << error.what();
   }
   if (tensors_.empty()) return;
-  // The call may still write into its tensors, and the process is about to end: they are not freed.
+  // The call may still write into its tensors, and the process is about to end: leak them.
   static_cast<void>(new std::vector<at::Tensor>(std::move(tensors_)));
 }
 
@@ -51,7 +51,7 @@ void Pending::Wait() {
 }
 
 Pending StartAllReduce(const at::Tensor& tensor, Communicator& group, ReduceOp op) {
-  TRIREME_CHECK(tensor.is_contiguous()) << "all-reduce of a tensor with gaps";
+  TRIREME_CHECK(tensor.is_contiguous()) << "all-reduce of a non-contiguous tensor";
   return {group.AllReduce(tensor.data_ptr(), tensor.data_ptr(), static_cast<size_t>(tensor.numel()),
                           FromTorch(tensor.scalar_type()), op),
           {tensor}};
@@ -84,7 +84,7 @@ void Send(const at::Tensor& tensor, Communicator& group, int peer) {
 }
 
 void Receive(const at::Tensor& tensor, Communicator& group, int peer) {
-  TRIREME_CHECK(tensor.is_contiguous()) << "receive into a tensor with gaps";
+  TRIREME_CHECK(tensor.is_contiguous()) << "receive into a non-contiguous tensor";
   Pending(group.Receive(tensor.data_ptr(), static_cast<size_t>(tensor.numel()),
                         FromTorch(tensor.scalar_type()), peer),
           {tensor})

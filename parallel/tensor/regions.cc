@@ -19,14 +19,15 @@ at::Tensor EmptyRows(const at::Tensor& like, int64_t rows) {
   return at::empty(shape, like.options());
 }
 
-// Weight gradients that wait for it are computed while the tokens travel.
+// Runs queued weight gradients while the tokens are in transit.
 at::Tensor Arrived(Pending pending, const at::Tensor& result) {
   WeightGradients::RunQueued();
   pending.Wait();
   return result;
 }
 
-// In a group of one each of these is the identity; a view, for an operator must not hand back its input.
+// In a group of one each of these is the identity; a view, since an autograd function must not return its
+// input.
 at::Tensor Spread(const at::Tensor& x, const TensorParallel& parallel) {
   if (!parallel.sequence || parallel.size() == 1) return x.view_as(x);
   const at::Tensor share = x.contiguous(), whole = EmptyRows(x, x.size(0) * parallel.size());

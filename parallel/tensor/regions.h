@@ -1,6 +1,6 @@
-// The borders of a tensor-parallel block, each collective beside its adjoint. Between Enter and Leave every
-// rank sees all tokens and works on its part of the heads or of the hidden units; outside it holds whole
-// tokens: all of them, or with sequence parallelism its share.
+// The boundaries of a tensor-parallel block, each collective beside its adjoint. Between Enter and Leave
+// every rank sees all tokens and computes its part of the heads or of the hidden units; outside it holds full
+// hidden states: of all tokens or, with sequence parallelism, of its share.
 //
 //   sequence parallel   Enter: all-gather tokens      its adjoint: reduce-scatter
 //                       Leave: reduce-scatter tokens  its adjoint: all-gather
@@ -22,10 +22,10 @@ struct TensorParallel {
   int rank() const { return group.rank(); }
 };
 
-// x: [tokens (or this rank's share), hidden]; the result has all tokens.
+// x: [tokens (or this rank's share), hidden]; returns all tokens.
 at::Tensor Enter(const at::Tensor& x, const TensorParallel& parallel);
 
-// x: [tokens, hidden], this rank's part of a sum; the result is the sum (or this rank's share of its tokens).
+// x: [tokens, hidden], this rank's partial sum; returns the sum (or this rank's share of its tokens).
 at::Tensor Leave(const at::Tensor& x, const TensorParallel& parallel);
 
 }  // namespace trireme

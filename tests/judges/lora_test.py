@@ -399,7 +399,7 @@ def judge_refusals(folder, judges):
     lora = [*grads, "--set", "tuning.kind=lora", "--set"]
     refused("an unknown target", ["tuning.targets: 'q_porj'", "nearest: 'q_proj'"], [*lora, "tuning.targets=[q_porj]"])
     refused("a target without a pair", ["embed_tokens", "modules_to_save"], [*lora, "tuning.targets=[embed_tokens]"])
-    refused("an adapter of another model", ["self_attn.kv_a_proj_with_mqa' is no module of the model"],
+    refused("an adapter of another model", ["self_attn.kv_a_proj_with_mqa' is not a module of the model"],
             [*grads, "--adapters", judges["deepseek_v3"].adapter])
     refused("an adapter of another size", ["q_proj.lora_B.weight' is [96, 2]", "wants [64, 2]"],
             [*grads, "--adapters", judges["patterns"].adapter])

@@ -277,7 +277,7 @@ TEST(MemoryPlan, RefusesWhatDoesNotSplit) {
     Plan({.yaml = "parallel: {tensor: 5}", .world = 5});
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("12 attention heads do not divide over parallel.tensor = 5"),
+    EXPECT_NE(std::string(error.what()).find("12 attention heads are not divisible by parallel.tensor = 5"),
               std::string::npos)
         << error.what();
   }

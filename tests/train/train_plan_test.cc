@@ -143,7 +143,7 @@ TEST_F(TrainPlanTest, RefusesLayouts) {
       {"parallel.pipeline=2"});
   ExpectRefused("world 6 is not divisible by tensor 4 x pipeline 1 x context 1 = 4", 6,
                 {"parallel.tensor=4"});
-  ExpectRefused("layers.0: 4 attention heads do not divide over parallel.tensor = 3; choose", 3,
+  ExpectRefused("layers.0: 4 attention heads are not divisible by parallel.tensor = 3; choose", 3,
                 {"parallel.tensor=3"});
   ExpectRefused(
       "6 stages (parallel.pipeline and virtual_stages) for 5 decoder layers; lower them to at most 5 stages",
@@ -152,9 +152,9 @@ TEST_F(TrainPlanTest, RefusesLayouts) {
                 {"parallel.pipeline=3", "parallel.schedule=interleaved", "parallel.virtual_stages=2"});
   ExpectRefused("6 stages (parallel.pipeline and virtual_stages) for 5 decoder layers", 3,
                 {"parallel.pipeline=3", "parallel.schedule=dualpipev"});
-  ExpectRefused("parallel.stage_layers = [3, 3] makes 6 decoder layers; the model has 5", 2,
+  ExpectRefused("parallel.stage_layers = [3, 3] adds up to 6 decoder layers; the model has 5", 2,
                 {"parallel.pipeline=2", "parallel.stage_layers=[3, 3]"});
-  ExpectRefused("parallel.stage_layers = [5] names 1 stages; parallel.pipeline and virtual_stages make 2", 2,
+  ExpectRefused("parallel.stage_layers = [5] lists 1 stages; parallel.pipeline and virtual_stages make 2", 2,
                 {"parallel.pipeline=2", "parallel.stage_layers=[5]"});
   ExpectRefused(
       "parallel.ulysses = 2 does not divide parallel.context = 3, as context_method hybrid wants; choose a "
@@ -175,12 +175,12 @@ TEST_F(TrainPlanTest, RefusesSchedules) {
     return more;
   };
   ExpectRefused(
-      "schedule 1f1b with virtual_stages = 2; it has one stage a rank: write virtual_stages: 1 or schedule: "
-      "interleaved",
+      "schedule 1f1b with virtual_stages = 2; it has one stage per rank: write virtual_stages: 1 or "
+      "schedule: interleaved",
       2, with({"parallel.virtual_stages=2"}));
-  ExpectRefused("schedule zero_bubble with virtual_stages = 2; it has one stage a rank", 2,
+  ExpectRefused("schedule zero_bubble with virtual_stages = 2; it has one stage per rank", 2,
                 with({"parallel.schedule=zero_bubble", "parallel.virtual_stages=2"}));
-  ExpectRefused("schedule dualpipev with virtual_stages = 3; it has two stages a rank", 2,
+  ExpectRefused("schedule dualpipev with virtual_stages = 3; it has two stages per rank", 2,
                 with({"parallel.schedule=dualpipev", "parallel.virtual_stages=3"}));
   ExpectRefused("schedule interleaved with virtual_stages = 1; wanted at least 2", 2,
                 with({"parallel.schedule=interleaved"}));

@@ -1,5 +1,5 @@
-// Attention with its norm before it: queries, keys and values of the hidden state, keys and values for groups
-// of heads.
+// Attention with its input norm: queries, keys and values projected from the hidden state; each key-value
+// head serves a group of query heads.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -32,13 +32,13 @@ class Attention : public LayerBlock {
     return spec_.hidden * (query + key_value + output);
   }
 
-  // Queries with keys, then weights with values, over the lower triangle.
+  // QKᵀ, then the attention weights with V, over the lower triangle.
   double AttentionFlops(double length) const override {
     return 2 * static_cast<double>(spec_.heads * (spec_.head_dim + spec_.head_dim)) * length * length / 2;
   }
 
-  // What enters, its norm as the products see it, queries, keys and values as projected and once more turned,
-  // and what was attended to.
+  // The input, its norm as the projections read it, queries, keys and values before and after the rotary
+  // embedding, and the attention output.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t input = spec_.hidden * shape.TokensBetween(), norm = spec_.hidden * shape.tokens;
     const int64_t queries = HeadsHere(spec_.heads, shape) * spec_.head_dim;
@@ -53,7 +53,7 @@ class Attention : public LayerBlock {
   }
 
  private:
-  // Fewer heads than ranks: neighbours share one.
+  // With fewer heads than ranks, adjacent ranks share one.
   static int64_t HeadsHere(int64_t heads, const ActivationShape& shape) {
     return heads / std::min(heads, shape.tensor);
   }

@@ -1,4 +1,4 @@
-// Which blocks a layer has. A new block is a file here, a declaration in blocks.h and a line here.
+// Which blocks a layer has. A new block is a file in this folder, a declaration in blocks.h and a line here.
 #include "parallel/graph/blocks/blocks.h"
 
 #include <variant>

@@ -1,4 +1,4 @@
-// The blocks by their specifications, one file each. blocks.cc says which blocks a layer has.
+// The blocks by specification, one file each. blocks.cc lists the blocks of each layer.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ BlockPointer MultiTokenBlock(const MtpSpec& spec);
 // Attention, then the mlp or the experts.
 LayerBlocks DecoderBlocks(const DecoderSpec& spec);
 
-// The weights of an mlp under another role, as experts have one beside them.
+// The weights of an mlp under another role, such as the shared expert's.
 void DeclareMlp(const std::string& role, const MlpSpec& spec, Declarer& declare);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The embedding: a lookup, so no product, and nothing is saved but the token ids.
+// The embedding: a lookup, so it has no matmul and saves only the token ids.
 #include "core/base/error.h"
 #include "parallel/graph/blocks/blocks.h"
 #include "parallel/graph/declarer.h"

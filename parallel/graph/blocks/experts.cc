@@ -1,5 +1,5 @@
-// Experts with their norm before them: a router sends each token through top_k of many mlps, beside one that
-// may take every token.
+// Experts with their input norm: a router sends each token through top_k of many mlps; an optional shared mlp
+// processes every token.
 #include "core/base/error.h"
 #include "parallel/graph/blocks/blocks.h"
 #include "parallel/graph/declarer.h"
@@ -24,15 +24,15 @@ class Experts : public LayerBlock {
     if (spec_.shared_gate) declare.OnSharedTokens("shared_gate.weight", 1, spec_.hidden);
   }
 
-  // Of a token: it passes top_k of the experts.
+  // Per token: it passes top_k of the experts.
   int64_t ProductParameters() const override {
     return spec_.hidden * (3 * (spec_.router.top_k * spec_.ffn + spec_.shared_ffn) + spec_.router.experts +
                            (spec_.shared_gate ? 1 : 0));
   }
 
-  // The residual stream and its norm, as many tokens of it as the shared mlp sees; tokens as the experts get
-  // them; gate and up, and their product. A token's rows go to every rank that shares the matrices, which has
-  // its part of the hidden units. All experts count as if they got as many tokens.
+  // The residual stream and its norm, for as many tokens as the shared mlp sees; the tokens as the experts
+  // receive them; gate and up, and silu(gate) · up. A token's rows go to every rank that shares the expert's
+  // matrices; each has its part of the hidden units. Assumes that all experts get equally many tokens.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t between = shape.TokensBetween(), choices = spec_.router.top_k * between;
     const int64_t residual = spec_.hidden * between;

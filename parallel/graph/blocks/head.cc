@@ -1,5 +1,5 @@
-// The head: norm and logits, of the next token and of those that multi-token prediction adds. The loss is
-// made from a piece of the logits at a time.
+// The head: norm and logits, for the next token and for the tokens of multi-token prediction. The loss is
+// computed from one chunk of the logits at a time.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// As the cross-entropy of the head cuts them.
+// As the head's cross-entropy chunks them.
 constexpr int64_t kLogitBytesAtATime = int64_t{64} << 20;
 
 class Head : public LayerBlock {
@@ -21,10 +21,10 @@ class Head : public LayerBlock {
     if (!spec_.tied) declare.Vocabulary("logits.weight", spec_.vocabulary, spec_.hidden);
   }
 
-  // Tied or not.
+  // Whether tied or not.
   int64_t ProductParameters() const override { return (1 + spec_.depths) * spec_.hidden * spec_.vocabulary; }
 
-  // Its input and the gradient, of each token that is predicted; never recomputed.
+  // Its input and that input's gradient, for each predicted token; never recomputed.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t elements = (1 + spec_.depths) * spec_.hidden * (shape.TokensBetween() + shape.tokens);
     return {.none = elements, .selective = elements, .full = elements};

@@ -1,4 +1,4 @@
-// Latent attention (DeepSeek's MLA) with its norm before it: queries, keys and values by way of small latent
+// Latent attention (DeepSeek's MLA) with its input norm: queries, keys and values by way of small latent
 // vectors.
 #include "core/base/error.h"
 #include "parallel/graph/blocks/blocks.h"
@@ -11,7 +11,7 @@ class LatentAttention : public LayerBlock {
  public:
   explicit LatentAttention(const AttentionSpec& spec) : spec_(spec), latent_(*spec.latent) {}
 
-  // The latent vectors are made on every rank; each rank's heads give a part of their gradients.
+  // Every rank computes the latent vectors; each rank's heads contribute a part of their gradients.
   void Declare(Declarer& declare) const override {
     const Block query = declare.OwnHeads(spec_.heads, latent_.head_dim());
     declare.Norm("attention_norm.weight", spec_.hidden);
@@ -38,14 +38,14 @@ class LatentAttention : public LayerBlock {
            latent_.kv_rank * (spec_.heads * latent_.own_dim + value) + value * spec_.hidden;
   }
 
-  // Queries with keys, then weights with values, over the lower triangle.
+  // QKᵀ, then the attention weights with V, over the lower triangle.
   double AttentionFlops(double length) const override {
     const int64_t dims = latent_.head_dim() + latent_.value_dim;
     return 2 * static_cast<double>(spec_.heads * dims) * length * length / 2;
   }
 
-  // What enters, its norm, the latent vectors before and after their norms, queries, keys and values as
-  // attention reads them, and what was attended to.
+  // The input, its norm, the latent vectors before and after their norms, queries, keys and values as
+  // attention reads them, and the attention output.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t input = spec_.hidden * shape.TokensBetween(), norm = spec_.hidden * shape.tokens;
     const int64_t heads_here = spec_.heads / shape.tensor;

@@ -1,4 +1,4 @@
-// An mlp with its norm before it: down(silu(gate(x)) · up(x)).
+// An mlp with its input norm: down(silu(gate(x)) · up(x)).
 #include "core/base/error.h"
 #include "parallel/graph/blocks/blocks.h"
 #include "parallel/graph/declarer.h"
@@ -17,8 +17,8 @@ class Mlp : public LayerBlock {
 
   int64_t ProductParameters() const override { return 3 * spec_.hidden * spec_.ffn; }
 
-  // The residual stream and its norm; gate and up, and their product. What enters is not saved where the
-  // layer is recomputed: the layer's first block has it.
+  // The residual stream and its norm; gate and up, and silu(gate) · up. With recomputation the input is not
+  // saved: the layer's first block saves it.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t residual = spec_.hidden * shape.TokensBetween(), norm = spec_.hidden * shape.tokens;
     const int64_t activated = spec_.ffn / shape.tensor * shape.tokens;

@@ -33,9 +33,9 @@ class MultiToken : public LayerBlock {
     return sum;
   }
 
-  // Beside its decoder's: the hidden states that come in (one of them is the decoder's input where it is
-  // recomputed), and unless it runs again the model's normalised one, the embeddings, both norms side by
-  // side, and what its last norm reads.
+  // In addition to its decoder's: the incoming hidden states (one of them is the decoder's input if that is
+  // recomputed) and, unless recomputed, the model's normalised hidden state, the embeddings, both norms
+  // concatenated, and the input of its last norm.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t states = hidden_ * shape.TokensBetween();
     const int64_t own = (depth_ + (depth_ == 1 ? 1 : 0) + 4) * states;
@@ -45,7 +45,7 @@ class MultiToken : public LayerBlock {
   }
 
   std::string ToText() const override {
-    std::string text = Concat("token ", depth_ + 1, " after: ");
+    std::string text = Concat("predicts t+", depth_ + 1, ": ");
     for (const BlockPointer& block : decoder_)
       text += (&block == &decoder_.front() ? "" : ", ") + block->ToText();
     return text;

@@ -106,10 +106,10 @@ std::string RefusalOf(int64_t kv_heads, int tensor) {
 
 TEST(Parameters, RefusesHeadsThatDoNotDivide) {
   EXPECT_EQ(RefusalOf(3, 2),
-            "layers.0: 3 key-value heads do not divide over parallel.tensor = 2; choose a tensor size that "
+            "layers.0: 3 key-value heads are not divisible by parallel.tensor = 2; choose a tensor size that "
             "divides 3 or "
             "is a multiple of it");
-  EXPECT_NE(RefusalOf(2, 3).find("8 attention heads do not divide over parallel.tensor = 3"),
+  EXPECT_NE(RefusalOf(2, 3).find("8 attention heads are not divisible by parallel.tensor = 3"),
             std::string::npos);
 }
 
@@ -170,7 +170,8 @@ TEST(Parameters, RefusesExpertsThatDoNotDivide) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "layers.0: 6 experts do not divide over parallel.expert = 4; choose a size that divides 6");
+                 "layers.0: 6 experts are not divisible by parallel.expert = 4; "
+                 "choose a size that divides 6");
   }
 }
 

@@ -155,15 +155,15 @@ TEST(Partition, RefusesWithNumbers) {
             "6 stages (parallel.pipeline and virtual_stages) for 5 decoder layers; lower them to at most 5 "
             "stages");
   EXPECT_EQ(RefusalOf(graph, 4, {2, 2, 1}),
-            "parallel.stage_layers = [2, 2, 1] names 3 stages; parallel.pipeline and virtual_stages make 4; "
-            "write one number for each");
+            "parallel.stage_layers = [2, 2, 1] lists 3 stages; parallel.pipeline and virtual_stages make 4; "
+            "write one number per stage");
   EXPECT_EQ(
       RefusalOf(graph, 4, {2, 2, 1, 1}),
-      "parallel.stage_layers = [2, 2, 1, 1] makes 6 decoder layers; the model has 5; write numbers that "
+      "parallel.stage_layers = [2, 2, 1, 1] adds up to 6 decoder layers; the model has 5; write numbers that "
       "add up to 5");
   EXPECT_EQ(
       RefusalOf(graph, 4, {2, 0, 2, 1}),
-      "parallel.stage_layers = [2, 0, 2, 1]: stage 1 has 0 layers; wanted at least 1, for only the first "
+      "parallel.stage_layers = [2, 0, 2, 1]: stage 1 has 0 layers; wanted at least 1; only the first "
       "and the last stage may have none");
   EXPECT_EQ(RefusalOf(graph, 2, {-1, 6}),
             "parallel.stage_layers = [-1, 6]: stage 0 has -1 layers; wanted at least 0");

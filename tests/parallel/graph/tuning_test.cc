@@ -138,16 +138,16 @@ TEST(Tuning, FreezeTrainsTheLastLayers) {
 
 TEST(Tuning, Refusals) {
   EXPECT_EQ(Refusal([] { Adapted({"attention.p"}); }),
-            "tuning.targets: 'attention.p' is no module of the model; known: all-linear, embedding, k, "
+            "tuning.targets: 'attention.p' is not a module of the model; known: all-linear, embedding, k, "
             "output, q, v, "
             "attention_norm, down, gate, up, mlp_norm, router, logits, norm");
   EXPECT_EQ(Refusal([] { Adapted({"embedding"}); }),
-            "tuning.targets: model.embedding.embedding cannot have a low-rank pair; write it in "
-            "tuning.modules_to_save");
+            "tuning.targets: model.embedding.embedding cannot have a LoRA adapter; list it in "
+            "tuning.modules_to_save instead");
   EXPECT_EQ(
       Refusal([] { Adapted({"q"}, {"tuning.modules_to_save", {"attention.q"}}); }),
-      "tuning.modules_to_save: model.layers.0.attention.q has a low-rank pair, and cannot be trained whole "
-      "beside it; leave it out");
+      "tuning.modules_to_save: model.layers.0.attention.q has a LoRA adapter and cannot be trained in full; "
+      "remove it");
   EXPECT_EQ(Refusal([] {
               LayerGraph graph = NamedGraph();
               AdapterPlan plan = PlanAdapter(graph, Targets({"down"}), kNothing, {.rank = 2});
@@ -155,17 +155,15 @@ TEST(Tuning, Refusals) {
               ApplyAdapter(graph, plan);
             }),
             "adapter: model.layers.1.experts.2.down has rank 3, alpha 8, unlike expert 0 of its layer; "
-            "wanted the same "
-            "for all experts of a layer");
+            "all experts of a layer must have the same");
   EXPECT_EQ(Refusal([] {
               LayerGraph graph = NamedGraph();
               Freeze(graph, Targets({"attention.k"}), kNothing, 0);
               ParametersByName(graph, {});
             }),
             "layers.0.attention.qkv.weight: model.layers.0.attention.k.weight cannot be trained without "
-            "model.layers.0.attention.q.weight, model.layers.0.attention.v.weight, for they are one matrix; "
-            "name all "
-            "of them or none");
+            "model.layers.0.attention.q.weight, model.layers.0.attention.v.weight: they are fused into one "
+            "matrix; name all of them or none");
   EXPECT_EQ(Refusal([] {
               LayerGraph graph = NamedGraph();
               Freeze(graph, Targets({"all"}), kNothing, 3);

@@ -74,8 +74,8 @@ TEST(InsertMessages, RefusesAnOrderThatCannotBePlayed) {
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),
-        "compute order cannot be played: rank 0 stands at B1.0, number 0 of its 4 actions, whose input is "
-        "never made");
+        "compute order cannot be played: rank 0 waits at B1.0, number 0 of its 4 actions, whose input is "
+        "never computed");
   }
 }
 

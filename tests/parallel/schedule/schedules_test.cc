@@ -30,22 +30,22 @@ int MostLive(const std::string& name, const PipelineShape& shape) {
 TEST(Schedules, KnownByName) {
   EXPECT_EQ(ScheduleNames(), (std::vector<std::string>{"1f1b", "interleaved", "zero_bubble", "dualpipev"}));
   EXPECT_EQ(Refusal("gpipe", {2, 2, 1}),
-            "schedule 'gpipe' is not known; wanted one of 1f1b, interleaved, zero_bubble, dualpipev");
+            "unknown schedule 'gpipe'; wanted one of 1f1b, interleaved, zero_bubble, dualpipev");
 }
 
 TEST(Schedules, RefuseVirtualStagesTheyDoNotHave) {
   EXPECT_EQ(
       Refusal("1f1b", {4, 8, 2}),
-      "schedule 1f1b with virtual_stages = 2; it has one stage a rank: write virtual_stages: 1 or schedule: "
-      "interleaved");
+      "schedule 1f1b with virtual_stages = 2; it has one stage per rank: write virtual_stages: 1 or "
+      "schedule: interleaved");
   EXPECT_EQ(Refusal("interleaved", {4, 8, 1}),
             "schedule interleaved with virtual_stages = 1; wanted at least 2, or write schedule: 1f1b");
   EXPECT_EQ(
       Refusal("zero_bubble", {4, 8, 2}),
-      "schedule zero_bubble with virtual_stages = 2; it has one stage a rank: write virtual_stages: 1 or "
+      "schedule zero_bubble with virtual_stages = 2; it has one stage per rank: write virtual_stages: 1 or "
       "schedule: dualpipev");
   EXPECT_EQ(Refusal("dualpipev", {4, 8, 3}),
-            "schedule dualpipev with virtual_stages = 3; it has two stages a rank: write virtual_stages: 2 "
+            "schedule dualpipev with virtual_stages = 3; it has two stages per rank: write virtual_stages: 2 "
             "or leave "
             "it out");
   EXPECT_EQ(Refusal("dualpipev", {4, 8, 1}), "accepted");

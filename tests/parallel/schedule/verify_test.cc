@@ -50,7 +50,7 @@ TEST_F(Verifier, AcceptsThemUnbroken) {
 
 TEST_F(Verifier, ForwardMissing) {
   Drop(schedule_.ranks[2], ActionKind::kForward, 4);
-  EXPECT_TRUE(Says(FaultOf(schedule_), "B4.0: stands before its forward"));
+  EXPECT_TRUE(Says(FaultOf(schedule_), "B4.0: comes before its forward"));
 }
 
 TEST_F(Verifier, ForwardTwice) {
@@ -80,12 +80,12 @@ TEST_F(Verifier, WeightMissing) {
 TEST_F(Verifier, WeightBeforeItsInput) {
   Steps& steps = split_.ranks[0];
   std::swap(*StepOf(steps, ActionKind::kBackwardInput, 2), *StepOf(steps, ActionKind::kBackwardWeight, 2));
-  EXPECT_TRUE(Says(FaultOf(split_), "W2.0: stands before its input gradient"));
+  EXPECT_TRUE(Says(FaultOf(split_), "W2.0: comes before its input gradient"));
 }
 
 TEST_F(Verifier, ReceiveDropped) {
   Drop(schedule_.ranks[1], ActionKind::kRecvForward, 2);
-  EXPECT_TRUE(Says(FaultOf(schedule_), "F2.0: its input is not there"));
+  EXPECT_TRUE(Says(FaultOf(schedule_), "F2.0: its input is not available"));
 }
 
 TEST_F(Verifier, SendDropped) {
@@ -102,7 +102,7 @@ TEST_F(Verifier, BothEndsDroppedStillNamesTheReceiver) {
 TEST_F(Verifier, SendBeforeItIsMade) {
   Steps& steps = schedule_.ranks[0];
   std::swap(*StepOf(steps, ActionKind::kForward, 0), *StepOf(steps, ActionKind::kSendForward, 0));
-  EXPECT_TRUE(Says(FaultOf(schedule_), "send F0.0 to 1: stands before what it sends is made"));
+  EXPECT_TRUE(Says(FaultOf(schedule_), "send F0.0 to 1: comes before what it sends is computed"));
 }
 
 TEST_F(Verifier, WrongPeer) {
@@ -207,15 +207,15 @@ TEST(Deadlock, OneFOneBByHandHangsUnlessNeighboursArePostedTogether) {
 TEST(Deadlock, SaysWhoWaitsForWhom) {
   EXPECT_EQ(
       FaultOf(ByHand(2, 2, false)),
-      "deadlock; rank 0 at step 3 waits for rank 1 ('send F1.0 to 1'), which stands at step 3 {send B0.0 to "
+      "deadlock; rank 0 at step 3 waits for rank 1 ('send F1.0 to 1'), which is at step 3 {send B0.0 to "
       "0}"
-      "; rank 1 at step 3 waits for rank 0 ('send B0.0 to 0'), which stands at step 3 {send F1.0 to 1}");
+      "; rank 1 at step 3 waits for rank 0 ('send B0.0 to 0'), which is at step 3 {send F1.0 to 1}");
 }
 
 TEST_F(Verifier, PartnerThatHasEnded) {
   Drop(schedule_.ranks[0], ActionKind::kReduceGradients, 0);
   schedule_.zero.reset();
-  EXPECT_TRUE(Says(FaultOf(schedule_), "the table says that it has no actions on parameters"));
+  EXPECT_TRUE(Says(FaultOf(schedule_), "the table is marked as having no parameter actions"));
   for (Steps& steps : schedule_.ranks) {
     std::erase_if(steps, [](const Step& step) { return step[0].kind == ActionKind::kReduceGradients; });
   }
@@ -235,12 +235,12 @@ TEST_F(Verifier, ReduceMissing) {
 TEST_F(Verifier, ReduceBeforeTheLastWeightGradient) {
   Steps& steps = schedule_.ranks[1];
   steps.insert(StepOf(steps, ActionKind::kBackward, 3) + 1, {{.kind = ActionKind::kReduceGradients}});
-  EXPECT_TRUE(Says(FaultOf(schedule_), "reduce .0: stands before the last weight gradient"));
+  EXPECT_TRUE(Says(FaultOf(schedule_), "reduce .0: comes before the last weight gradient"));
 }
 
 TEST_F(Verifier, ReduceLeftOutBetweenMicroBatchesUnderZero2) {
   Drop(split_.ranks[0], ActionKind::kReduceGradients, 0);
-  EXPECT_TRUE(Says(FaultOf(split_), "the gradients before it are not reduced"));
+  EXPECT_TRUE(Says(FaultOf(split_), "the previous gradients are not reduced"));
 }
 
 TEST_F(Verifier, GatherMissing) {
@@ -259,14 +259,14 @@ TEST_F(Verifier, FreeMissing) {
 TEST_F(Verifier, GatherTwiceAndFreeTwice) {
   Schedule twice = sharded_;
   twice.ranks[0].insert(twice.ranks[0].begin(), twice.ranks[0].front());
-  EXPECT_TRUE(Says(FaultOf(twice), "they are gathered already"));
+  EXPECT_TRUE(Says(FaultOf(twice), "they are already gathered"));
   sharded_.ranks[0].push_back(sharded_.ranks[0].back());
   EXPECT_TRUE(Says(FaultOf(sharded_), "they are not gathered"));
 }
 
 TEST_F(Verifier, GatherUnderALowerZero) {
   schedule_.ranks[0].insert(schedule_.ranks[0].begin(), {{.kind = ActionKind::kGatherParameters}});
-  EXPECT_TRUE(Says(FaultOf(schedule_), "parameters are whole with zero 0"));
+  EXPECT_TRUE(Says(FaultOf(schedule_), "parameters are not sharded with zero 0"));
 }
 
 // Whatever single step is left out of a right table, the verifier sees it.
