@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// Role to name below "model.layers.N."; what a family does not have is never asked for.
+// Role to name below "model.layers.N."; names that a family does not have are never looked up.
 constexpr std::pair<const char*, const char*> kLayerNames[] = {
     {"attention_norm.weight", "input_layernorm.weight"},
     {"attention.q.weight", "self_attn.q_proj.weight"},
@@ -39,7 +39,7 @@ constexpr std::pair<const char*, const char*> kLayerNames[] = {
     {"shared_gate.weight", "mlp.shared_expert_gate.weight"},
 };
 
-// What a layer of multi-token prediction has beside them; the last two are copies.
+// Additional names of an mtp layer; the last two are copies.
 constexpr std::pair<const char*, const char*> kMtpNames[] = {
     {"embedding_norm.weight", "enorm.weight"},   {"hidden_norm.weight", "hnorm.weight"},
     {"join.weight", "eh_proj.weight"},           {"norm.weight", "shared_head.norm.weight"},
@@ -65,7 +65,7 @@ DecoderSpec CommonDecoder(const HfConfig& config) {
   attention.kv_heads = config.Size("num_key_value_heads", attention.heads);
   if (attention.heads % attention.kv_heads != 0) {
     throw InputError(config.source(), ": num_attention_heads = ", attention.heads,
-                     " is no multiple of num_key_value_heads = ", attention.kv_heads);
+                     " is not a multiple of num_key_value_heads = ", attention.kv_heads);
   }
   attention.head_dim = config.Size("head_dim", attention.hidden / attention.heads);
   attention.norm_eps = decoder.norm_eps;

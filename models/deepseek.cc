@@ -1,6 +1,6 @@
-// DeepSeek-V2 and V3: latent attention, first layers dense, then experts with shared ones beside them and
-// routing limited to groups. V2 takes a softmax and the largest expert of a group, V3 sigmoids with a
-// correction bias and the best two. V3's files may have layers for further tokens, behind the others.
+// DeepSeek-V2 and V3: latent attention, first layers dense, then routed and shared experts with group-limited
+// routing. V2 uses a softmax and scores a group by its largest expert, V3 sigmoids with a correction bias and
+// the best two. V3's files may have mtp layers after the others.
 #include <cmath>
 
 #include "core/base/error.h"
@@ -42,7 +42,7 @@ void LimitToGroups(const HfConfig& config, RouterRule& rule) {
     throw InputError(config.source(), ": ", rule.top_k, " of ", rule.experts,
                      " experts cannot be chosen from topk_group = ", rule.top_groups,
                      " of n_group = ", rule.groups,
-                     "; wanted groups that divide the experts and hold enough of them");
+                     "; wanted a number of groups that divides the experts, and enough experts in them");
   }
 }
 

@@ -43,7 +43,7 @@ LayerGraph BuildGraph(const HfConfig& config) {
     if (model_type == family.model_type) return family.build(config);
   }
   throw InputError(config.source(), ": model_type '", model_type,
-                   "' is not known; known: ", Join(KnownFamilies()));
+                   "' is not supported; supported: ", Join(KnownFamilies()));
 }
 
 std::vector<std::string> KnownFamilies() {

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// The graph of the config's family; an unknown model_type is refused, with the known ones.
+// The graph of the config's family. Refuses an unknown model_type and lists the known ones.
 LayerGraph BuildGraph(const HfConfig& config);
 
 std::vector<std::string> KnownFamilies();

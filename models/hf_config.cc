@@ -35,7 +35,7 @@ int64_t HfConfig::Size(const char* key) const {
   const Json* value = Find(key);
   if (value == nullptr) Refuse(key, "is missing");
   if (!value->is_number_integer() || value->get<int64_t>() < 1)
-    Refuse(key, "is " + value->dump() + "; wanted a size");
+    Refuse(key, "is " + value->dump() + "; wanted a positive integer");
   return value->get<int64_t>();
 }
 
@@ -46,7 +46,7 @@ int64_t HfConfig::Size(const char* key, int64_t fallback) const {
 std::optional<int64_t> HfConfig::WholeNumber(const char* key) const {
   const Json* value = Find(key);
   if (value == nullptr || !value->is_number_integer()) return std::nullopt;
-  // Beyond the signed ones: as large as there is, so that a limit sees it.
+  // Beyond int64: clamped to the maximum, so that a limit catches it.
   const bool wraps = value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX;
   return wraps ? INT64_MAX : value->get<int64_t>();
 }
@@ -67,7 +67,8 @@ bool HfConfig::Flag(const char* key, bool fallback) const {
 
 std::string HfConfig::Text(const char* key) const {
   const Json* value = Find(key);
-  if (value == nullptr || !value->is_string()) Refuse(key, value == nullptr ? "is missing" : "is no text");
+  if (value == nullptr || !value->is_string())
+    Refuse(key, value == nullptr ? "is missing" : "is not a string");
   return value->get<std::string>();
 }
 

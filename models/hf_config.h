@@ -1,5 +1,5 @@
-// HfConfig: a model's config.json, read by key with types checked, for the spellings of transformers 4 and 5
-// alike. Knows no family: what the keys mean is the families' business.
+// HfConfig: a model's config.json, read by key with types checked, in the spellings of both transformers 4
+// and 5. Knows no family: what the keys mean is up to the families.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,23 @@ class HfConfig {
   static HfConfig Read(const std::filesystem::path& directory);
   HfConfig(Json json, std::string source) : json_(std::move(json)), source_(std::move(source)) {}
 
-  // A key that is missing, null or of another type is refused, unless there is a fallback.
+  // Refuses a key that is missing, null or of another type, unless there is a fallback.
   int64_t Size(const char* key) const;  // at least 1
   int64_t Size(const char* key, int64_t fallback) const;
-  // Nothing where the key is missing or no whole number.
+  // nullopt if the key is missing or not an integer.
   std::optional<int64_t> WholeNumber(const char* key) const;
   double Number(const char* key, double fallback) const;
   bool Flag(const char* key, bool fallback) const;
   std::string Text(const char* key) const;
-  std::vector<int64_t> Integers(const char* key) const;  // none where the key is missing
+  std::vector<int64_t> Integers(const char* key) const;  // empty if the key is missing
   bool Has(const char* key) const { return Find(key) != nullptr; }
-  // Refuses any other value than `wanted`, for what no family here implements.
+  // Refuses any value other than `wanted`, for features that no family here implements.
   void Only(const char* key, const Json& wanted) const;
 
-  DType WeightType() const;  // dtype (5) or torch_dtype (4); fp32 where neither stands
+  DType WeightType() const;  // dtype (5) or torch_dtype (4); fp32 if neither is set
   // rope_parameters (5), or rope_theta and rope_scaling (4).
   RopeSpec Rope(int64_t rotary_dim) const;
-  // What DeepSeek's attention scores are multiplied by beside 1 / sqrt(head_dim): mscale_all_dim's square.
+  // Factor of DeepSeek's attention scores in addition to 1 / sqrt(head_dim): mscale_all_dim squared.
   double YarnScoreScale() const;
 
   const std::string& source() const { return source_; }

@@ -1,5 +1,5 @@
-// Mixtral: Llama's attention without biases; every layer has experts, whose chosen weights always add up
-// to 1. Files name an expert's matrices w1 (gate), w3 (up) and w2 (down).
+// Mixtral: Llama's attention without biases; every layer has experts, and the weights of the chosen ones
+// always sum to 1. Files name an expert's matrices w1 (gate), w3 (up) and w2 (down).
 #include "models/decoder.h"
 
 namespace trireme {

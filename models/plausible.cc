@@ -12,7 +12,7 @@ struct Limit {
   int64_t most;
 };
 
-// Each at least a factor of ten above the largest model that was published.
+// Each at least ten times the largest published model.
 constexpr Limit kLimits[] = {
     {"num_hidden_layers", 4096},
     {"num_nextn_predict_layers", 64},
@@ -28,12 +28,12 @@ constexpr Limit kLimits[] = {
     {"moe_intermediate_size", 1 << 24},
     {"vocab_size", 1 << 26},
 };
-// Of all layers together: each expert has tensors of its own.
+// Over all layers: each expert has its own tensors.
 constexpr int64_t kMostExperts = 1 << 19;
 
 void Refuse(const HfConfig& config, const char* key, int64_t value, int64_t most) {
-  throw InputError(config.source(), ": ", key, " is ", value, ", more than any model has; at most ", most,
-                   " is taken");
+  throw InputError(config.source(), ": ", key, " is ", value,
+                   ", more than any known model has; the limit is ", most);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Qwen2 and Qwen2.5: biases on query, key and value, never on the output; small sizes tie their embeddings.
+// Qwen2 and Qwen2.5: biases on query, key and value, never on the output; small models tie their embeddings.
 #include "models/decoder.h"
 
 namespace trireme {

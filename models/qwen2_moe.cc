@@ -1,4 +1,4 @@
-// Qwen2-MoE: Qwen2's attention; softmax over all experts, and an expert that every token meets, scaled by a
+// Qwen2-MoE: Qwen2's attention; softmax over all experts, and a shared expert whose output is scaled by a
 // gate.
 #include "models/decoder.h"
 

@@ -1,4 +1,4 @@
-// Qwen3: every query and key head is normalised before the rotary embedding; head_dim stands in the config.
+// Qwen3: every query and key head is normalised before the rotary embedding; the config sets head_dim.
 #include "models/decoder.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
-// Qwen3-MoE: Qwen3's attention; a softmax over all experts, the chosen ones' weights renormalised where the
-// config says so; some layers may stay dense.
+// Qwen3-MoE: Qwen3's attention; a softmax over all experts, the weights of the chosen ones renormalised if
+// the config says so; some layers may be dense.
 #include "models/decoder.h"
 
 namespace trireme {

@@ -46,7 +46,7 @@ TEST(Models, FamiliesDifferWhereTheyShould) {
 // A graph of 2^40 experts would fill the memory before anybody could refuse it.
 TEST(Models, RefusesSizesThatNoModelHas) {
   EXPECT_EQ(RefusalOf(Config("llama", {{"num_hidden_layers", 1000000}})),
-            "config.json: num_hidden_layers is 1000000, more than any model has; at most 4096 is taken");
+            "config.json: num_hidden_layers is 1000000, more than any known model has; the limit is 4096");
   const auto experts = [](int64_t count, int64_t layers) {
     return Config("qwen3_moe", {{"num_experts", count},
                                 {"num_hidden_layers", layers},
@@ -54,11 +54,12 @@ TEST(Models, RefusesSizesThatNoModelHas) {
                                 {"moe_intermediate_size", 24}});
   };
   EXPECT_EQ(RefusalOf(experts(int64_t{1} << 40, 2)),
-            "config.json: num_experts is 1099511627776, more than any model has; at most 32768 is taken");
+            "config.json: num_experts is 1099511627776, more than any known model has; the limit is 32768");
   EXPECT_EQ(RefusalOf(experts(4096, 1024)),
-            "config.json: num_experts is 4096, more than any model has; at most 512 is taken");
+            "config.json: num_experts is 4096, more than any known model has; the limit is 512");
   EXPECT_EQ(RefusalOf(Config("llama", {{"vocab_size", uint64_t{1} << 63}})),
-            "config.json: vocab_size is 9223372036854775807, more than any model has; at most 67108864 is taken");
+            "config.json: vocab_size is 9223372036854775807, more than any known model has; the "
+            "limit is 67108864");
   EXPECT_EQ(RefusalOf(experts(512, 128)), "accepted");
 }
 
@@ -144,9 +145,8 @@ TEST(Models, RefusesGroupsThatDoNotDivide) {
   Json config = DeepseekConfig("deepseek_v3");
   config["n_group"] = 3;
   EXPECT_EQ(RefusalOf(config),
-            "config.json: 2 of 8 experts cannot be chosen from topk_group = 2 of n_group = 3; wanted groups "
-            "that divide "
-            "the experts and hold enough of them");
+            "config.json: 2 of 8 experts cannot be chosen from topk_group = 2 of n_group = 3; wanted a "
+            "number of groups that divides the experts, and enough experts in them");
   config["n_group"] = 8;
   config["topk_group"] = 1;
   EXPECT_NE(RefusalOf(config).find("cannot be chosen from topk_group = 1 of n_group = 8"), std::string::npos);
@@ -197,12 +197,13 @@ TEST(Models, BothSpellingsOfRopeAndType) {
 
 TEST(Models, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(RefusalOf(Config("gpt2")),
-            "config.json: model_type 'gpt2' is not known; known: " + Join(KnownFamilies()));
+            "config.json: model_type 'gpt2' is not supported; supported: " + Join(KnownFamilies()));
   EXPECT_EQ(RefusalOf(Config("llama", {{"hidden_act", "gelu"}})),
             "config.json: hidden_act is \"gelu\"; only \"silu\" is supported");
-  EXPECT_EQ(RefusalOf(Config("llama", {{"hidden_size", 0}})), "config.json: hidden_size is 0; wanted a size");
+  EXPECT_EQ(RefusalOf(Config("llama", {{"hidden_size", 0}})),
+            "config.json: hidden_size is 0; wanted a positive integer");
   EXPECT_EQ(RefusalOf(Config("llama", {{"num_key_value_heads", 3}})),
-            "config.json: num_attention_heads = 4 is no multiple of num_key_value_heads = 3");
+            "config.json: num_attention_heads = 4 is not a multiple of num_key_value_heads = 3");
   EXPECT_EQ(RefusalOf(Config("qwen2", {{"use_sliding_window", true}})),
             "config.json: use_sliding_window is true; only false is supported");
   EXPECT_EQ(RefusalOf(Config("llama", {{"rope_scaling", {{"type", "ntk"}, {"factor", 2.0}}}})),

@@ -212,9 +212,8 @@ TEST_F(TrainPlanTest, RefusesFilesThatAreNotThere) {
 TEST_F(TrainPlanTest, RefusesAModelThatIsNotKnown) {
   WriteModel("gpt2");
   ExpectRefused(folder_ +
-                    "/model/config.json: model_type 'gpt2' is not known; known: deepseek_v2, deepseek_v3, "
-                    "llama, mixtral, "
-                    "qwen2, qwen2_moe, qwen3, qwen3_moe",
+                    "/model/config.json: model_type 'gpt2' is not supported; supported: deepseek_v2, "
+                    "deepseek_v3, llama, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe",
                 1, {});
 }
 
