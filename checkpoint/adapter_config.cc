@@ -13,7 +13,7 @@ namespace {
 
 bool IsExpert(const std::string& module) { return module.find(".experts.") != std::string::npos; }
 
-// What most modules have; the patterns name the others.
+// The rank and alpha that most modules have; patterns list the others.
 AdapterModule Commonest(const AdapterPlan& plan) {
   std::map<std::pair<int64_t, double>, int> counts;
   AdapterModule best;
@@ -32,12 +32,12 @@ bool Matches(const std::string& module, const re2::RE2& names) {
   return false;
 }
 
-// A rank or an alpha: beyond this neither has a meaning, and a product would leave fp32.
+// A rank or an alpha: larger values are meaningless and would overflow fp32.
 void CheckSize(const Json& value, const std::string& where, const std::string& key) {
   constexpr double kMost = 1e30;
   const double size = value.get<double>();
   if (!(size > -kMost && size < kMost)) {
-    throw InputError(where, ": ", key, " is ", value.dump(), "; wanted a number that fp32 can hold");
+    throw InputError(where, ": ", key, " is ", value.dump(), "; wanted a number that fits in fp32");
   }
 }
 
@@ -61,7 +61,7 @@ void AdapterConfig::Check(const std::string& where) const {
   if (!config_.contains("peft_type") || config_["peft_type"] != "LORA") {
     throw InputError(where, ": peft_type is ",
                      config_.contains("peft_type") ? config_["peft_type"].dump() : "missing",
-                     "; only LORA adapters are read");
+                     "; only LORA adapters are supported");
   }
   for (const char* key : {"use_dora", "lora_bias", "fan_in_fan_out", "use_qalora"}) {
     if (Is(key)) throw InputError(where, ": ", key, " is true, which is not supported");
@@ -80,16 +80,16 @@ void AdapterConfig::Check(const std::string& where) const {
 std::vector<AdapterConfig::Pattern> AdapterConfig::Patterns(const char* key, const std::string& where) const {
   std::vector<Pattern> patterns;
   if (!config_.contains(key) || config_[key].is_null()) return patterns;
-  if (!config_[key].is_object()) throw InputError(where, ": ", key, " is no object of patterns");
+  if (!config_[key].is_object()) throw InputError(where, ": ", key, " is not an object of patterns");
   RE2::Options options;
   options.set_log_errors(false);
   for (const auto& [pattern, value] : config_[key].items()) {
-    if (!value.is_number()) throw InputError(where, ": ", key, " of '", pattern, "' is no number");
+    if (!value.is_number()) throw InputError(where, ": ", key, " of '", pattern, "' is not a number");
     CheckSize(value, where, Concat(key, " of '", pattern, "'"));
     auto names = std::make_shared<re2::RE2>("(.*\\.)?(" + pattern + ")", options);
     if (!names->ok()) {
       throw InputError(where, ": ", key, " has the pattern '", pattern.substr(0, 60),
-                       "', which is no regular expression that is read: ", names->error().substr(0, 120));
+                       "', which is not a supported regular expression: ", names->error().substr(0, 120));
     }
     patterns.push_back({std::move(names), value.get<double>()});
   }
@@ -128,7 +128,7 @@ std::string AdapterConfigText(const AdapterPlan& plan, const std::string& base) 
       {"base_model_name_or_path", base},
       {"r", common.rank},
       {"lora_alpha", common.alpha},
-      // PEFT has no dropout before the experts' matrices and refuses to load an adapter that asks for it.
+      // PEFT has no dropout before the experts' matrices and refuses to load an adapter that sets it.
       {"lora_dropout", experts ? 0.0 : plan.dropout},
       {"use_rslora", plan.rslora},
       {"target_modules", plan.targets},

@@ -1,4 +1,4 @@
-// adapter_config.json as PEFT writes and reads it. What is not understood is refused, never left out.
+// adapter_config.json as PEFT writes and reads it. What is not supported is refused, never ignored.
 #pragma once
 
 #include <memory>
@@ -17,27 +17,27 @@ namespace trireme {
 inline constexpr char kAdapterConfigFile[] = "adapter_config.json";
 inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
 
-// In an adapter that ties them PEFT wants both.
+// In an adapter that ties them PEFT requires both.
 inline constexpr char kTiedHead[] = "lm_head.weight", kTiedEmbedding[] = "model.embed_tokens.weight";
 
-// What Mixtral's files call the mlp that has the experts. transformers 5, and PEFT with it, calls it mlp.
+// Mixtral's files call the mlp that has the experts block_sparse_moe; transformers 5, and PEFT with it, mlp.
 inline constexpr char kMixtralBlock[] = "block_sparse_moe";
 std::string NameInTransformers(std::string name);
 
 class AdapterConfig {
  public:
-  // `where` stands before messages.
+  // `where` prefixes messages.
   AdapterConfig(const std::string& text, const std::string& where);
 
   const Json& json() const { return config_; }
-  // Patterns match the end of a module's name, as PEFT does, or of its weight's; in the files or in
-  // transformers. They are regular expressions of a file that anybody may have written: matched in linear time.
+  // As in PEFT, patterns match the end of a module's name, or of its weight's name; in the files' spelling or
+  // in transformers'. They are regular expressions from an untrusted file: matched in linear time.
   double AlphaOf(const std::string& module) const { return Of(alphas_, "lora_alpha", module); }
   double RankOf(const std::string& module) const { return Of(ranks_, "r", module); }
   bool rslora() const { return Is("use_rslora"); }
-  // Whether a trained embedding stays the head's weight, too.
+  // Whether a trained embedding stays tied to the head.
   bool ties() const { return Is("ensure_weight_tying"); }
-  // Whether it adapts this one of the tensors that hold all experts of a layer.
+  // Whether it adapts `name`, one of the tensors that hold all experts of a layer.
   bool TargetsParameter(const std::string& name) const;
 
  private:
@@ -54,7 +54,7 @@ class AdapterConfig {
   std::vector<Pattern> ranks_, alphas_;
 };
 
-// The plan's config; `base` is the model it is for.
+// The config of the plan; `base` is the base model.
 std::string AdapterConfigText(const AdapterPlan& plan, const std::string& base);
 
 }  // namespace trireme

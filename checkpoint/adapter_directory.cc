@@ -20,7 +20,7 @@ constexpr std::string_view kPrefix = kAdapterPrefix;
 constexpr std::string_view kFirst = ".lora_A.weight", kSecond = ".lora_B.weight";
 constexpr std::string_view kEmbeddingFirst = ".lora_embedding_A", kEmbeddingSecond = ".lora_embedding_B";
 
-// The name before `ending`; empty where the name ends otherwise.
+// The name before `ending`; empty if the name does not end with it.
 std::string Before(const std::string& name, std::string_view ending) {
   return name.ends_with(ending) ? name.substr(0, name.size() - ending.size()) : "";
 }
@@ -37,10 +37,10 @@ std::optional<PairNames> PairOf(const std::string& name) {
   return std::nullopt;
 }
 
-// Both tensors of a layer's experts. Which of the two is inside the other is the order in which PEFT met
-// them.
+// The two pairs of a layer's experts. Which of the two is nested in the other depends on the order in which
+// PEFT wrapped them.
 struct AdapterDirectory::FusedExperts {
-  std::map<bool, TensorView> a, b;  // by whether it is the inner one
+  std::map<bool, TensorView> a, b;  // by whether it is the inner pair
 };
 
 AdapterDirectory::AdapterDirectory(const std::filesystem::path& directory, const ExpertNames& experts)
@@ -48,7 +48,7 @@ AdapterDirectory::AdapterDirectory(const std::filesystem::path& directory, const
   if (IsCheckpoint(directory)) {
     files_ = std::make_unique<HfDirectory>(directory);
     const std::string& text = files_->store()->manifest().adapter_config();
-    if (text.empty()) throw InputError(directory.string(), ": is a model's checkpoint, not an adapter's");
+    if (text.empty()) throw InputError(directory.string(), ": is a checkpoint of a model, not of an adapter");
     config_ = std::make_unique<AdapterConfig>(text, directory.string());
     return;
   }
@@ -63,10 +63,10 @@ void AdapterDirectory::ReadFile() {
   std::map<std::string, FusedExperts> fused;
   for (const auto& [name, view] : file_->tensors()) {
     if (!name.starts_with(kPrefix)) {
-      throw InputError(file_->path().string(), ": '", name, "' does not begin with ", kPrefix);
+      throw InputError(file_->path().string(), ": '", name, "' does not start with ", kPrefix);
     }
     if (!CanConvert(view.dtype, DType::kFp32)) {
-      throw InputError(file_->path().string(), ": '", name, "' is in ", Name(view.dtype));
+      throw InputError(file_->path().string(), ": '", name, "' has the unsupported dtype ", Name(view.dtype));
     }
     std::string plain = name.substr(kPrefix.size());
     const size_t block = plain.find(".mlp.");
@@ -84,14 +84,14 @@ void AdapterDirectory::ReadFile() {
 }
 
 void AdapterDirectory::Take(const std::string& name, const TensorView& view) {
-  // An adapted embedding comes with its own weight as PEFT wraps it.
+  // An adapted embedding includes its base weight as PEFT wraps it.
   constexpr std::string_view kWrapped = ".base_layer.weight";
   const std::string wrapped = Before(name, kWrapped);
   const bool unknown =
       name.find("lora_") != std::string::npos || name.find("token_adapter") != std::string::npos;
   if (!PairOf(name) && unknown) {
     throw InputError(file_->path().string(), ": '", name,
-                     "' is of a kind that is not supported; only A and B of linear and embedding weights");
+                     "' is not supported; only lora_A and lora_B of linear and embedding weights are");
   }
   if (config_->ties() && name == kTiedHead) return;  // a copy of the embedding
   views_[wrapped.empty() ? name : wrapped + ".weight"] = view;
@@ -102,9 +102,10 @@ void AdapterDirectory::Split(const std::string& stem, const FusedExperts& fused)
     const auto b = fused.b.find(inner);
     if (b == fused.b.end() || a.shape.size() != 2 || b->second.shape.size() != 2) {
       throw InputError(file_->path().string(), ": '", stem,
-                       "': A or B of its experts is missing or no matrix");
+                       "': A or B of its experts is missing or not a matrix");
     }
-    // Up from the hidden size and down to it: what one reads, the other makes.
+    // gate_up reads the hidden size and down produces it: the output size of one is the input size of the
+    // other.
     const auto other = fused.a.find(!inner);
     const bool gate_up = other != fused.a.end() ? other->second.shape[1] * 2 == b->second.shape[0]
                                                 : config_->TargetsParameter("gate_up_proj");
@@ -112,15 +113,15 @@ void AdapterDirectory::Split(const std::string& stem, const FusedExperts& fused)
   }
 }
 
-// One expert's share of both tensors.
+// One expert's part of both tensors.
 struct AdapterDirectory::Part {
   int64_t experts = 0, expert = 0;
-  int64_t ranks = 0, first_rank = 0, rank = 0;  // of an expert in the tensors, and those of the part
+  int64_t ranks = 0, first_rank = 0, rank = 0;  // per expert in the tensors, and those of the part
   int64_t first_row = 0, rows = 0;              // of B
 };
 
-// A is [experts, rank, in] and B [out, rank, experts], each with two dims in one. Gate and up read all ranks,
-// or half of them each where the file says so.
+// A is [experts, rank, in] and B [out, rank, experts], each with two dims flattened into one. Gate and up
+// read all ranks, or half of them each if the file's metadata says so.
 void AdapterDirectory::SplitPair(const std::string& stem, const TensorView& a, const TensorView& b,
                                  bool gate_up) {
   const std::string module = stem + (gate_up ? ".gate_up_proj" : ".down_proj");
@@ -130,14 +131,14 @@ void AdapterDirectory::SplitPair(const std::string& stem, const TensorView& a, c
   if (rank < 1 || a.shape[0] % rank != 0 || b.shape[1] != a.shape[0] || (gate_up && b.shape[0] % 2 != 0) ||
       (blocks && rank % 2 != 0)) {
     throw InputError(file_->path().string(), ": '", module, "': A ", ShapeText(a.shape), " and B ",
-                     ShapeText(b.shape), " are no experts of rank ", rank);
+                     ShapeText(b.shape), " do not hold experts of rank ", rank);
   }
   const std::vector<std::string> words =
       gate_up ? std::vector{experts_.gate, experts_.up} : std::vector{experts_.down};
   const auto count = static_cast<int64_t>(words.size());
   Part part{.experts = a.shape[0] / rank, .ranks = rank, .rank = blocks ? rank / 2 : rank};
   part.rows = b.shape[0] / count;
-  // The scale stays what it was.
+  // Keeps the scale unchanged.
   const double share = config_->rslora() ? std::sqrt(0.5) : 0.5;
   const double alpha = config_->AlphaOf(module) * (blocks ? share : 1);
   for (; part.expert < part.experts; ++part.expert) {
@@ -145,7 +146,7 @@ void AdapterDirectory::SplitPair(const std::string& stem, const TensorView& a, c
       const std::string name = Concat(stem, ".", part.expert, ".", words[static_cast<size_t>(i)]);
       part.first_row = i * part.rows;
       part.first_rank = blocks ? i * part.rank : 0;
-      alphas_[name] = std::round(alpha * 1e6) / 1e6;  // 16 comes back as 16 where a root went in between
+      alphas_[name] = std::round(alpha * 1e6) / 1e6;  // undoes rounding: 16 stays 16 after a square root
       TakePart(name, a, b, part);
     }
   }
@@ -154,7 +155,7 @@ void AdapterDirectory::SplitPair(const std::string& stem, const TensorView& a, c
   }
 }
 
-// A projection that had no pair when the file was written left zeros behind in both matrices.
+// A projection that had no pair when the file was written has zeros in both matrices.
 void AdapterDirectory::DropEmptyBlock(const std::string& stem, const std::string& word, int64_t experts) {
   std::vector<std::string> names;
   for (int64_t expert = 0; expert < experts; ++expert) {
@@ -167,7 +168,7 @@ void AdapterDirectory::DropEmptyBlock(const std::string& stem, const std::string
   for (const std::string& name : names) views_.erase(name);
 }
 
-// B's columns of one expert lie `experts` apart.
+// B's columns of one expert are `experts` apart.
 void AdapterDirectory::TakePart(const std::string& name, const TensorView& a, const TensorView& b,
                                 const Part& part) {
   const int64_t in = a.shape[1], first = part.expert * part.ranks + part.first_rank;
@@ -193,7 +194,7 @@ AdapterPlan AdapterDirectory::Plan() const {
       continue;
     }
     if (!Has(pair->a) || !Has(pair->b)) {
-      throw InputError(FileOf(name).string(), ": '", pair->module, ".weight': A or B of it is missing");
+      throw InputError(FileOf(name).string(), ": '", pair->module, ".weight': its A or B is missing");
     }
     const auto alpha = alphas_.find(pair->module);
     plan.modules[pair->module] = {

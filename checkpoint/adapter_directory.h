@@ -1,6 +1,6 @@
-// AdapterDirectory: a PEFT LoRA adapter, or a LoRA run's checkpoint, by the names that the model's own
-// tensors have. Experts that PEFT keeps in one tensor are shown one by one. Whether they fit a model is for
-// those to say who know it.
+// AdapterDirectory: a PEFT LoRA adapter, or a LoRA run's checkpoint, under the names of the model's own
+// tensors. Experts that PEFT stores in one tensor are presented one by one. Does not check whether they fit a
+// model.
 #pragma once
 
 #include <filesystem>
@@ -21,16 +21,16 @@ struct ExpertNames {
   std::string block = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
 };
 
-// In the metadata of a file whose gate and up of all experts are blocks of twice the rank, so that they are
-// read as two pairs again.
+// Metadata of a file in which gate and up of all experts are blocks of twice the rank, so that they are read
+// as two pairs again.
 inline constexpr char kGateUpKey[] = "experts.gate_up", kGateUpBlocks[] = "blocks";
 
 // The tensors of a low-rank pair.
 struct PairNames {
   std::string module, a, b;
-  bool embedding = false;  // the weight is the transpose of what A and B make
+  bool embedding = false;  // the weight is (B·A) transposed
 };
-// Of the pair that a tensor belongs to; nothing where it is a weight of its own.
+// The pair that a tensor belongs to; nullopt if it is a weight of its own.
 std::optional<PairNames> PairOf(const std::string& name);
 
 class AdapterDirectory : public TensorSource {
@@ -39,7 +39,7 @@ class AdapterDirectory : public TensorSource {
 
   const std::filesystem::path& path() const { return directory_; }
   const AdapterConfig& config() const { return *config_; }
-  // Pairs' modules with rank and alpha, and those it replaces. A pair without its A or B is refused.
+  // The pairs' modules with rank and alpha, and the modules it replaces. Refuses a pair without its A or B.
   AdapterPlan Plan() const;
 
   std::vector<std::string> Names() const;
@@ -63,11 +63,11 @@ class AdapterDirectory : public TensorSource {
   std::filesystem::path directory_;
   ExpertNames experts_;
   std::unique_ptr<AdapterConfig> config_;
-  std::unique_ptr<HfDirectory> files_;     // a checkpoint
+  std::unique_ptr<HfDirectory> files_;     // if it is a checkpoint
   std::unique_ptr<SafetensorsFile> file_;  // otherwise
   std::map<std::string, TensorView> views_;
-  std::vector<std::vector<std::byte>> memory_;  // of views that are no part of the file
-  std::map<std::string, double> alphas_;        // of modules that were in one tensor with others
+  std::vector<std::vector<std::byte>> memory_;  // of views that are not part of the file
+  std::map<std::string, double> alphas_;        // of modules that shared a tensor with others
 };
 
 }  // namespace trireme

@@ -16,7 +16,8 @@ namespace {
 
 const ExpertNames kNamings[] = {{}, {.block = kMixtralBlock, .gate = "w1", .up = "w3", .down = "w2"}};
 
-// Projections of one layer's experts, by their last word: how many experts, and what each has.
+// Projections of one layer's experts, keyed by their last name component: the number of experts, and each
+// one's rank.
 struct Projection {
   std::string stem;  // "model.layers.0.mlp.experts"
   std::string word;
@@ -45,7 +46,7 @@ std::vector<float> Values(const AdapterDirectory& adapter, const std::string& na
   return values;
 }
 
-// Writes one layer's pair, block by block. A block that has no projection stays zero.
+// Writes one layer's pair, block by block. Blocks without a projection stay zero.
 class Fusion {
  public:
   Fusion(const AdapterDirectory& adapter, const AdapterPlan& plan, const std::vector<std::string>& words,
@@ -79,13 +80,13 @@ class Fusion {
   }
 
  private:
-  // As many ranks for each block as the largest has; the scale of the first.
+  // For each block as many ranks as the largest has; the scale of the first.
   AdapterModule CommonModule() const {
     int64_t rank = 0;
     for (const Projection* block : blocks_) rank = std::max(rank, block == nullptr ? 0 : block->module.rank);
     rank *= static_cast<int64_t>(blocks_.size());
     const double ranks = plan_.rslora ? std::sqrt(rank) : static_cast<double>(rank);
-    // To six places, so that 16 comes back as 16 where a root went in between.
+    // Rounded to six decimals: 16 stays 16 after a square root.
     return {.rank = rank, .alpha = std::round(plan_.ScaleOf(first_->module) * ranks * 1e6) / 1e6};
   }
 
@@ -128,8 +129,8 @@ std::vector<FusedPair> FuseLayers(const AdapterDirectory& adapter, const Adapter
 
 std::string LastWord(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
-// Names that PEFT takes for experts' in a model that has some, wherever they stand: such a module is named by
-// its weight, as the experts' tensors are.
+// Names that PEFT takes for experts' anywhere in a model that has experts: such a module is listed by its
+// weight, like the experts' tensors.
 bool TakenForExperts(const std::string& name) {
   static const std::set<std::string> words = {"gate", "gate_proj", "up_proj", "down_proj"};
   return words.contains(LastWord(name));
@@ -138,7 +139,7 @@ bool TakenForExperts(const std::string& name) {
 // "mlp.experts.gate_up_proj", which patterns match in every layer.
 std::string InEveryLayer(const std::string& parameter) { return parameter.substr(parameter.find("mlp.")); }
 
-// What has another rank or alpha than most.
+// Modules whose rank or alpha differs from most.
 class Patterns {
  public:
   explicit Patterns(Json& config) : config_(config) {
@@ -185,7 +186,7 @@ std::string FusedConfig(const Json& one_by_one, const AdapterPlan& plan,
   NameExperts(pairs, parameters, patterns);
   config["target_modules"] = modules;
   config["target_parameters"] = parameters;
-  config["lora_dropout"] = 0.0;  // PEFT has none before parameters, and refuses an adapter that asks for it
+  config["lora_dropout"] = 0.0;  // PEFT has none before parameters, and refuses an adapter that sets it
   return config.dump(2) + "\n";
 }
 

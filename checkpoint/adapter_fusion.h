@@ -1,6 +1,6 @@
-// Low-rank pairs of experts, from one by one to the two tensors a layer in which PEFT keeps them with
-// transformers 5: gate|up and down of all experts. Gate and up keep a pair each, as blocks of twice the rank.
-// Reading such tensors is adapter_directory.h.
+// Fuses experts' low-rank pairs, one by one in a checkpoint, into the two tensors per layer in which PEFT
+// stores them with transformers 5: gate|up and down of all experts. Gate and up keep a pair each, as blocks
+// of twice the rank. adapter_directory.h reads such tensors.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct FusedAdapter {
   std::string config;  // adapter_config.json
 };
 
-// Of an adapter whose experts are named one by one.
+// For an adapter whose experts are listed one by one.
 FusedAdapter FuseExperts(const AdapterDirectory& adapter);
 
 }  // namespace trireme

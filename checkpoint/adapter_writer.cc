@@ -15,12 +15,12 @@
 namespace trireme {
 namespace {
 
-// Tensors with the memory they lie in.
+// Tensors with the memory that they point to.
 class Tensors {
  public:
   explicit Tensors(const AdapterOptions& options) : options_(options) {}
 
-  // Written in the options' type or else in `own`.
+  // Written in the options' dtype if set, otherwise in `own`.
   void Add(const std::string& name, DType dtype, const Shape& shape, const void* data, DType own) {
     const DType wanted = options_.dtype.value_or(own);
     const auto count = static_cast<size_t>(Elements(shape));
@@ -29,7 +29,7 @@ class Tensors {
     const int64_t lost = CountNotFinite(wanted, memory.data(), count) - CountNotFinite(dtype, data, count);
     if (lost > 0) {
       throw InputError("tensor '", kAdapterPrefix, name, "': ", lost, " of ", count, " elements are not finite in ",
-                       trireme::Name(wanted), "; write another --dtype, such as bf16");
+                       trireme::Name(wanted), "; choose another --dtype, such as bf16");
     }
     tensors_.push_back({kAdapterPrefix + name, wanted, shape, memory.data()});
   }
@@ -45,7 +45,7 @@ bool IsExperts(const std::string& name) {
   return PairOf(name) && name.find(".experts.") != std::string::npos;
 }
 
-// The type that the experts' tensors have.
+// The dtype of the experts' tensors.
 DType TypeOfExperts(const AdapterDirectory& adapter) {
   for (const std::string& name : adapter.Names()) {
     if (IsExperts(name)) return adapter.Describe(name).dtype;

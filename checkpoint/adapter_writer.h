@@ -1,4 +1,4 @@
-// Writes a PEFT adapter directory's two files. Where a checkpoint's whole model goes is convert.h.
+// Writes the two files of a PEFT adapter directory. convert.h writes full models.
 #pragma once
 
 #include <filesystem>
@@ -10,13 +10,13 @@
 namespace trireme {
 
 struct AdapterOptions {
-  std::optional<DType> dtype{};  // none: each tensor keeps its own
-  // All experts of a layer in one tensor, as transformers 5 has them (adapter_fusion.h): for models with
-  // experts. Otherwise one by one, as transformers 4 has them.
+  std::optional<DType> dtype{};  // nullopt: each tensor keeps its own
+  // All experts of a layer in one tensor, as in transformers 5 (adapter_fusion.h): for models with experts.
+  // Otherwise one by one, as in transformers 4.
   bool fuse_experts = false;
 };
 
-// Into a directory that is there. The adapter names experts one by one.
+// Into an existing directory. The adapter lists experts one by one.
 void WriteAdapter(const AdapterDirectory& adapter, const std::filesystem::path& directory,
                   const AdapterOptions& options);
 

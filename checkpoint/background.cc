@@ -16,7 +16,7 @@ void Background::Join() {
 }
 
 void Background::Start(std::function<void()> work) {
-  TRIREME_CHECK(done_ && !error_) << "background work is started before the last is settled";
+  TRIREME_CHECK(done_ && !error_) << "background work is started before the previous one was waited for";
   Join();
   done_ = false;
   thread_ = std::thread([this, work = std::move(work)] {

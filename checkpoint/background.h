@@ -1,4 +1,4 @@
-// Background: one piece of work at a time on a thread of its own; its error waits until somebody asks.
+// Background: one task at a time on its own thread; an error is kept until the caller asks for it.
 #pragma once
 
 #include <atomic>
@@ -11,13 +11,13 @@ namespace trireme {
 class Background {
  public:
   Background() = default;
-  ~Background();  // waits, after telling the work to give up
+  ~Background();  // tells the work to give up, then waits
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  // Only where nothing is under way. `work` may ask giving_up() while it waits for something.
+  // Only if no task is running. `work` may poll giving_up() while it waits for something.
   void Start(std::function<void()> work);
-  void Wait();           // until it is done; throws what it threw
+  void Wait();           // until it completes; rethrows its error
   void ThrowIfFailed();  // without waiting
   bool giving_up() const { return giving_up_; }
 

@@ -39,7 +39,7 @@ const char* TorchName(DType dtype) {
   }
 }
 
-// The new text, or the old one where it says so already. Without a key the type is float32.
+// The new text, or the old one if it already has that dtype. Without the key the dtype is float32.
 std::string WithType(const std::string& text, const std::string& where, DType dtype) {
   const char* name = TorchName(dtype);
   Json config = ParseJson(text, where);

@@ -1,5 +1,5 @@
-// What a model directory has beside its weights, carried over to another one: config, generation config,
-// tokenizer, chat template. No weights, no indices of weights.
+// Copies what a model directory has besides its weights to another one: config, generation config, tokenizer,
+// chat template. No weights, no weight indices.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// Where the weights' type is not the one that config.json says, its dtype is changed; everything else is
-// copied byte by byte.
+// If the weights' dtype differs from config.json's, its dtype is changed; everything else is copied byte for
+// byte.
 void CarryFiles(const std::filesystem::path& from, const std::filesystem::path& to,
                 std::optional<DType> dtype);
 

@@ -46,7 +46,7 @@ std::vector<PlannedTensor> TensorsOf(const HfDirectory& source, const ConvertOpt
   return tensors;
 }
 
-// The type that all floating-point tensors have, for config.json.
+// The dtype that all floating-point tensors share, for config.json.
 std::optional<DType> CommonType(const std::vector<PlannedTensor>& tensors) {
   std::set<DType> types;
   for (const PlannedTensor& tensor : tensors) {
@@ -55,7 +55,7 @@ std::optional<DType> CommonType(const std::vector<PlannedTensor>& tensors) {
   return types.size() == 1 ? std::optional(*types.begin()) : std::nullopt;
 }
 
-// The largest first, each to the rank that has the least so far: the same on every rank.
+// The largest tensors first, each to the rank with the least so far: the same on every rank.
 std::vector<bool> MyShare(const std::vector<PlannedTensor>& tensors, const Crew& crew) {
   std::vector<size_t> order(tensors.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -71,8 +71,8 @@ std::vector<bool> MyShare(const std::vector<PlannedTensor>& tensors, const Crew&
   return mine;
 }
 
-// The tensor's elements as they are to be written: its own bytes, or changed ones in memory of its own. A change
-// that makes numbers infinite is refused, by all ranks together when they have come that far.
+// The tensor's elements as they are written: its own bytes, or changed ones in a separate buffer. A change
+// that makes numbers infinite is refused, by all ranks together at the end.
 class Prepared {
  public:
   explicit Prepared(const ConvertOptions& options) : change_(options.change) {}
@@ -96,8 +96,8 @@ class Prepared {
     if (lost > 0 && !refusal_) {
       refusal_ = Concat(source.FileOf(tensor.name).string(), ": tensor '", tensor.name, "': ", lost, " of ", count,
                         " elements are not finite in ", Name(tensor.dtype),
-                        changed ? " with the adapter merged into them; is its lora_alpha right?"
-                                : "; write another --dtype, such as bf16");
+                        changed ? " with the adapter merged into them; check its lora_alpha"
+                                : "; choose another --dtype, such as bf16");
     }
     return memory_.data();
   }
@@ -111,7 +111,7 @@ class Prepared {
   std::vector<float> wide_;
 };
 
-// A file that several ranks write into at places of their own.
+// A file into which several ranks write, each at its own offsets.
 class SharedFile {
  public:
   explicit SharedFile(std::filesystem::path path) : path_(std::move(path)) {
@@ -159,13 +159,14 @@ void WriteShard(const HfDirectory& source, const PlannedShard& shard, const std:
   file.Sync();
 }
 
-// Rank 0 alone; the others wait.
+// Only rank 0; the others wait.
 void Prepare(const std::filesystem::path& target, const ConvertOptions& options, const Crew& crew) {
   if (crew.rank == 0) BeginAside(target, options.replace);
   crew.barrier();
 }
 
-// Behind the last write of all ranks. What one of them refuses, all refuse, and nothing stays aside.
+// After the last write of all ranks. If one of them refuses, all refuse, and the temporary directory is
+// removed.
 void AgreeOnRefusal(const std::filesystem::path& part, const std::optional<std::string>& mine, const Crew& crew) {
   const auto note = [&](int rank) { return part / Concat("refused-", rank); };
   if (mine) WriteWholeFile(note(crew.rank), *mine);
@@ -174,7 +175,7 @@ void AgreeOnRefusal(const std::filesystem::path& part, const std::optional<std::
   for (int rank = 0; rank < crew.size && !first; ++rank) {
     if (PathExists(note(rank))) first = ReadTextFile(note(rank).string());
   }
-  crew.barrier();  // all have looked
+  crew.barrier();  // all have read the notes
   if (!first) return;
   if (crew.rank == 0) RemoveAll(part);
   crew.barrier();

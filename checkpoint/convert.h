@@ -1,6 +1,6 @@
-// Weights from one kind of directory to another: a Hugging Face model to a checkpoint and back, tensor by
+// Converts weights between directory formats: a Hugging Face model to a checkpoint and back, tensor by
 // tensor, so that no rank ever has more than one tensor in memory. Any number of ranks share the work. Knows
-// no model: names, shapes and bytes stay what they are.
+// no model: names, shapes and bytes stay the same.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace trireme {
 
-// Changes a tensor on its way, in fp32, or leaves it as it is.
+// Changes a tensor during the conversion, in fp32, or leaves it as it is.
 class TensorChange {
  public:
   virtual ~TensorChange() = default;
@@ -24,19 +24,19 @@ class TensorChange {
 };
 
 struct ConvertOptions {
-  std::optional<DType> dtype{};         // of floating-point tensors; none: each keeps its own
-  int64_t shard_bytes = 5'000'000'000;  // largest weights file; a larger tensor has one alone
+  std::optional<DType> dtype{};         // of floating-point tensors; nullopt: each keeps its own
+  int64_t shard_bytes = 5'000'000'000;  // largest weights file; a larger tensor gets its own
   const TensorChange* change = nullptr;
-  bool replace = false;            // a target that is there
-  bool experts_apart = false;      // of an adapter: one by one
+  bool replace = false;            // an existing target
+  bool experts_apart = false;      // for an adapter: one tensor per expert
   std::string writer = "trireme";  // the program, for a checkpoint's manifest
 };
 
-// Whether it is a checkpoint of a LoRA run: its weights are an adapter's.
+// Whether it is a checkpoint of a LoRA run, whose weights are an adapter.
 bool HoldsAdapter(const HfDirectory& source);
 
-// An adapter's checkpoint becomes a PEFT adapter directory. Both write aside and give the target its name
-// when it is complete; a target that is there is refused. Collective.
+// An adapter's checkpoint becomes a PEFT adapter directory. Both write to a temporary directory and rename it
+// when it is complete; an existing target is refused. Collective.
 void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target,
                        const ConvertOptions& options, const Crew& crew);
 void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target,

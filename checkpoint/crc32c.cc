@@ -1,4 +1,4 @@
-// The processor's own instruction where there is one, three streams at a time to hide its latency; otherwise
+// Uses the processor's CRC instruction if available, three streams at a time to hide its latency; otherwise
 // eight tables, eight bytes at a time.
 #include "checkpoint/crc32c.h"
 
@@ -63,9 +63,9 @@ TRIREME_CRC32C_TARGET inline uint32_t Byte(uint32_t crc, unsigned char byte) { r
 #if defined(TRIREME_CRC32C_TARGET)
 constexpr size_t kStream = 4096;  // bytes of each of three streams
 
-// What the checksum becomes when kStream zero bytes follow: a linear map, byte by byte of the checksum.
+// How the checksum changes when kStream zero bytes follow: a linear map, per byte of the checksum.
 std::array<Table, 4> MakeShift() {
-  std::array<uint32_t, 32> images{};  // of each single bit
+  std::array<uint32_t, 32> images{};  // of every single bit
   for (size_t bit = 0; bit < 32; ++bit) {
     uint32_t crc = uint32_t{1} << bit;
     for (size_t i = 0; i < kStream; ++i) crc = (crc >> 8) ^ kTables[0][crc & 0xff];

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), as iSCSI, ext4 and Btrfs use it: finds every flipped bit, byte or burst of up to 32
-// bits. Against accidents, not against forgers.
+// CRC-32C (Castagnoli), as in iSCSI, ext4 and Btrfs: detects every flipped bit, byte or burst of up to 32
+// bits. Protects against accidents, not against attackers.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Of `bytes` at `data`, going on from the checksum of what stands before them.
+// Of `bytes` at `data`, continuing from the checksum of the preceding bytes.
 uint32_t Crc32c(const void* data, size_t bytes, uint32_t before = 0);
 
 // The version without special instructions, which the other one is tested against.

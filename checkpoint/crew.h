@@ -1,4 +1,4 @@
-// Crew: the ranks that work on one conversion together, as a plain value: alone by default.
+// Crew: the process group of a conversion, as a plain value; by default a single rank.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@ namespace trireme {
 struct Crew {
   int rank = 0;
   int size = 1;
-  std::function<void()> barrier = [] {};  // returns when all have called it
+  std::function<void()> barrier = [] {};  // returns when all ranks have called it
 };
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ float ToFloat(Bf16 value) { return std::bit_cast<float>(uint32_t{value.bits} << 
 float ToFloat(Fp16 value) {
   const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
   const uint32_t exponent = value.bits >> 10 & 0x1f, fraction = value.bits & 0x3ff;
-  if (exponent == 0) {  // zero and what is too small for an exponent
+  if (exponent == 0) {  // zero and subnormals
     const float small = std::ldexp(static_cast<float>(fraction), -24);
     return std::bit_cast<float>(std::bit_cast<uint32_t>(small) | sign);
   }
@@ -43,12 +43,12 @@ void FromFloat(float value, Fp16& target) {
   const uint32_t sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
   uint32_t half = 0;
   if (size > 0x7f800000) {
-    half = 0x7e00;  // no number
+    half = 0x7e00;  // nan
   } else if (size >= 0x477ff000) {
-    half = 0x7c00;  // rounds to more than the largest
+    half = 0x7c00;  // rounds beyond the largest finite value
   } else if (size >= 0x38800000) {
     half = (size + 0xfff + (size >> 13 & 1) - 0x38000000) >> 13;
-  } else {  // steps of 2^-24, ties to even as the default rounding mode has it
+  } else {  // steps of 2^-24, ties to even by the default rounding mode
     half = static_cast<uint32_t>(std::nearbyint(std::ldexp(std::bit_cast<float>(size), 24)));
   }
   target.bits = static_cast<uint16_t>(sign | half);
@@ -82,7 +82,7 @@ Run RunTo(DType to) {
 Run FindRun(DType from, DType to) {
   switch (from) {
     case DType::kFp64:
-      return to == DType::kFp32 ? ConvertRun<double, float> : nullptr;  // further would round twice
+      return to == DType::kFp32 ? ConvertRun<double, float> : nullptr;  // narrower would round twice
     case DType::kFp32:
       return RunTo<float>(to);
     case DType::kBf16:
@@ -94,7 +94,7 @@ Run FindRun(DType from, DType to) {
   }
 }
 
-// Elements whose exponent has only ones.
+// Elements whose exponent bits are all ones.
 template <typename Bits>
 int64_t CountFullExponents(const void* data, size_t count, Bits exponent) {
   const auto* bits = static_cast<const Bits*>(data);
@@ -112,7 +112,7 @@ void CopyElements(int64_t count, const ConstPlace& source, int64_t source_stride
   }
 }
 
-// Dims that follow each other in both places count as one, so that a run is as long as it can be.
+// Dims that are contiguous in both places are merged, so that runs are as long as possible.
 void CopyDims(const Shape& extent, size_t dim, const ConstPlace& source, const Place& target) {
   Shape rest(extent.begin() + static_cast<std::ptrdiff_t>(dim), extent.end());
   Shape from(source.strides.begin() + static_cast<std::ptrdiff_t>(dim), source.strides.end());
@@ -139,7 +139,7 @@ void Convert(DType from, const void* source, DType to, void* target, size_t coun
     return;
   }
   const Run run = FindRun(from, to);
-  if (run == nullptr) throw InputError("elements of ", Name(from), " are not converted to ", Name(to));
+  if (run == nullptr) throw InputError("conversion from ", Name(from), " to ", Name(to), " is not supported");
   run(source, target, count);
 }
 

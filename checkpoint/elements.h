@@ -1,5 +1,5 @@
-// Elements on their way between memory and files: boxes copied between strided places, with a change of the
-// element type where it is wanted. Rounds to the nearest, ties to even, as torch does. No files, no tensors.
+// Copies boxes of elements between strided buffers in memory and files, converting the dtype if needed.
+// Rounds to nearest, ties to even, as torch does. No files, no tensors.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 
 namespace trireme {
 
-// Whether Convert knows how; a type always converts to itself.
+// Whether Convert supports it; every dtype converts to itself.
 bool CanConvert(DType from, DType to);
 
-// `count` elements that lie one after the other.
+// `count` contiguous elements.
 void Convert(DType from, const void* source, DType to, void* target, size_t count);
 
-// How many of `count` elements are infinite or no number; 0 for types that are no floats.
+// How many of `count` elements are infinite or nan; 0 for dtypes that are not floating point.
 int64_t CountNotFinite(DType dtype, const void* data, size_t count);
 
-// Where a box lies: its first element, and how far apart, in elements, neighbours along each dim are.
+// Where a box is: its first element, and the stride of each dim, in elements.
 struct Place {
   DType dtype = DType::kFp32;
   void* data = nullptr;
@@ -33,10 +33,10 @@ struct ConstPlace {
 
 void CopyBox(const Shape& extent, const ConstPlace& source, const Place& target);
 
-// Whether the box's elements lie one after the other, row-major.
+// Whether the box's elements are contiguous, row-major.
 bool IsContiguous(const Shape& extent, const Shape& strides);
 
-// Moves `data` by `elements` of the type.
+// Moves `data` by `elements` of the dtype.
 inline void* Advance(void* data, DType dtype, int64_t elements) {
   return static_cast<std::byte*>(data) + elements * ByteSize(dtype);
 }

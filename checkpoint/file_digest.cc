@@ -34,7 +34,7 @@ class Digester {
       const ssize_t got = pread(fd_, block_.data(), std::min<uint64_t>(kBlock, end - begin),
                                 static_cast<off_t>(begin));
       if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) Fail(got == 0 ? "it ends too early" : std::strerror(errno));
+      if (got <= 0) Fail(got == 0 ? "unexpected end of file" : std::strerror(errno));
       crc_ = Crc32c(block_.data(), static_cast<size_t>(got), crc_);
       begin += static_cast<uint64_t>(got);
     }

@@ -1,4 +1,4 @@
-// The digest of a file's bytes that no piece of a tensor covers: all of it where it has none. Reads only those
+// The digest of a file's bytes that no tensor piece covers: the whole file if it has none. Reads only those
 // bytes. Knows no format.
 #pragma once
 
@@ -12,7 +12,7 @@ struct ByteRange {
   uint64_t begin = 0, end = 0;
 };
 
-// CRC-32C of the bytes outside of `covered`, in their order. Ranges may touch and overlap.
+// CRC-32C of the bytes outside `covered`, in order. Ranges may touch and overlap.
 uint32_t DigestOutside(const std::filesystem::path& file, std::vector<ByteRange> covered);
 
 }  // namespace trireme

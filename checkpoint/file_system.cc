@@ -19,8 +19,8 @@ namespace {
 
 void Sync(const std::filesystem::path& path, int flags) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC);
-  if (fd < 0) Fail(path, "cannot be opened to sync it", errno);
-  const bool synced = fsync(fd) == 0 || errno == EINVAL;  // some file systems have no sync of folders
+  if (fd < 0) Fail(path, "cannot be opened for syncing", errno);
+  const bool synced = fsync(fd) == 0 || errno == EINVAL;  // some file systems cannot sync directories
   const int number = errno;
   close(fd);
   if (!synced) Fail(path, "cannot be synced", number);
@@ -38,13 +38,13 @@ void SyncFile(const std::filesystem::path& file) { Sync(file, O_RDONLY); }
 void SyncFolder(const std::filesystem::path& folder) { Sync(folder, O_RDONLY | O_DIRECTORY); }
 
 void RenameAndSync(const std::filesystem::path& from, const std::filesystem::path& to) {
-  if (rename(from.c_str(), to.c_str()) != 0) Fail(to, "cannot be given its name", errno);
+  if (rename(from.c_str(), to.c_str()) != 0) Fail(to, "cannot be renamed to this name", errno);
   SyncFolder(FolderOf(to));
 }
 
 void ExchangeAndSync(const std::filesystem::path& a, const std::filesystem::path& b) {
   if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) != 0) {
-    Fail(b, "cannot be replaced at once; remove it yourself", errno);
+    Fail(b, "cannot be replaced atomically; remove it first", errno);
   }
   SyncFolder(FolderOf(b));
 }

@@ -1,4 +1,4 @@
-// Files and folders that are on the disk when a function returns. Errors name the file and the reason.
+// File and directory operations that are durable when they return. Errors name the file and the reason.
 #pragma once
 
 #include <filesystem>
@@ -6,18 +6,17 @@
 namespace trireme {
 
 void SyncFile(const std::filesystem::path& file);
-// A name in a folder is on the disk only once the folder is.
+// A name is durable only once its directory is synced.
 void SyncFolder(const std::filesystem::path& folder);
-// Within one file system; what has the new name already is replaced, unless it is a folder with something in
-// it.
+// Within one file system; replaces an existing file or empty directory of that name.
 void RenameAndSync(const std::filesystem::path& from, const std::filesystem::path& to);
-// Both exist; they change names at once.
+// Both exist; their names are exchanged atomically.
 void ExchangeAndSync(const std::filesystem::path& a, const std::filesystem::path& b);
-void CreateFolder(const std::filesystem::path& folder);  // and those above it
-// A folder and all in it, or a file; nothing where it is not there.
+void CreateFolder(const std::filesystem::path& folder);  // with its parents
+// A directory with all its content, or a file; a no-op if it does not exist.
 void RemoveAll(const std::filesystem::path& path);
 
-// The folder that a path is in: "." for a plain name.
+// The directory that contains a path: "." for a plain name.
 std::filesystem::path FolderOf(const std::filesystem::path& path);
 
 }  // namespace trireme

@@ -20,7 +20,7 @@ std::mutex& Hdf5Lock() {
   return lock;
 }
 
-// A handle of HDF5 that closes itself.
+// An HDF5 handle that closes itself.
 class Handle {
  public:
   Handle(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
@@ -29,14 +29,14 @@ class Handle {
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
-  operator hid_t() const { return id_; }  // handed to HDF5 everywhere
+  operator hid_t() const { return id_; }  // for HDF5's functions
 
  private:
   hid_t id_;
   herr_t (*close_)(hid_t);
 };
 
-// What the system said, or else the innermost message of HDF5's own, in one line.
+// The system's error text, or else HDF5's innermost message, on one line.
 std::string Reason(int number) {
   std::string reason;
   H5Ewalk2(
@@ -49,16 +49,16 @@ std::string Reason(int number) {
   H5Eclear2(H5E_DEFAULT);
   if (number != 0) return std::strerror(number);
   std::replace(reason.begin(), reason.end(), '\n', ' ');
-  return reason.empty() ? "HDF5 gives no reason" : reason;
+  return reason.empty() ? "unknown HDF5 error" : reason;
 }
 
-// HDF5's own clean-up at exit trips over a file that could not be closed.
+// HDF5's own clean-up at exit crashes on a file that could not be closed.
 void LeaveExitAlone() {
   static const herr_t once = H5dont_atexit();
   static_cast<void>(once);
 }
 
-class Calls {  // on one file, under the lock; HDF5 prints nothing itself
+class Calls {  // on one file, under the lock; silences HDF5's own output
  public:
   explicit Calls(const std::filesystem::path& path) : path_(path), lock_(Hdf5Lock()) {
     LeaveExitAlone();
@@ -78,7 +78,7 @@ class Calls {  // on one file, under the lock; HDF5 prints nothing itself
   std::lock_guard<std::mutex> lock_;
 };
 
-// IEEE formats that HDF5 has no constant for: bits of exponent and fraction, sign on top.
+// IEEE formats that HDF5 has no constant for: exponent and fraction bits, the sign on top.
 hid_t SmallFloat(size_t exponent_bits, size_t fraction_bits, size_t bias) {
   const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
   const size_t bits = 1 + exponent_bits + fraction_bits;
@@ -124,7 +124,7 @@ hid_t SpaceOf(const Shape& shape) {
                        : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr);
 }
 
-// Lets the disk begin while the next dataset is made ready; a hint, whose failure changes nothing.
+// Lets the disk start while the next dataset is prepared; a hint, whose failure does not matter.
 void StartWriting(hid_t file, uint64_t offset, uint64_t bytes) {
   constexpr uint64_t kWorthIt = uint64_t{1} << 20;
   void* handle = nullptr;
@@ -172,7 +172,7 @@ uint64_t Hdf5File::WriteDataset(const std::string& name, DType dtype, const Shap
   calls.Want(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "cannot write", name);
   const haddr_t offset = H5Dget_offset(dataset);
   if (offset == HADDR_UNDEF)
-    throw RuntimeError(path_.string(), ": dataset ", name, " has no place in the file");
+    throw RuntimeError(path_.string(), ": dataset ", name, " has no offset in the file");
   StartWriting(file_, offset, static_cast<uint64_t>(Elements(shape) * ByteSize(dtype)));
   return offset;
 }

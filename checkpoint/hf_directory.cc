@@ -15,7 +15,7 @@ constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kShardIndex[] = "model.safetensors.index.json";
 constexpr char kWeights[] = "weights/";
 
-// Numbers inside names count as numbers: layers.2 before layers.10.
+// Numbers inside names compare as numbers: layers.2 before layers.10.
 bool InModelOrder(const std::string& a, const std::string& b) {
   size_t i = 0, j = 0;
   const auto digit = [](char letter) { return letter >= '0' && letter <= '9'; };
@@ -54,20 +54,21 @@ HfDirectory::HfDirectory(const std::filesystem::path& directory) : directory_(di
     auto& file = shards_[kSingleFile] = std::make_unique<SafetensorsFile>(single);
     for (const auto& [name, view] : file->tensors()) shard_of_[name] = kSingleFile;
   } else {
-    throw InputError(directory.string(), ": no weights here; wanted ", kSingleFile, " or ", kShardIndex);
+    throw InputError(directory.string(), ": has no weights; wanted ", kSingleFile, " or ", kShardIndex);
   }
 }
 
 void HfDirectory::ReadIndex(const std::filesystem::path& index) {
-  // By key: one of 40,000 names in the order of the file would be looked up from the front each time.
+  // A sorted map: in file order each lookup among 40,000 names would be a linear search.
   const nlohmann::json parsed = ParseSortedJson(ReadTextFile(index.string()), index.string());
   if (!parsed.is_object()) throw InputError(index.string(), ": is not a JSON object");
   const auto map = parsed.find("weight_map");
   if (map == parsed.end() || !map->is_object()) throw InputError(index.string(), ": has no weight_map");
   for (const auto& [name, file] : map->items()) {
-    if (!file.is_string()) throw InputError(index.string(), ": weight_map of '", name, "' is no file name");
+    if (!file.is_string())
+      throw InputError(index.string(), ": weight_map of '", name, "' is not a file name");
     const auto shard = file.get<std::string>();
-    // A name that leads out of the directory is never what a model's author meant.
+    // A path that leaves the directory is never what a model's author intended.
     if (shard.find('/') != std::string::npos || !PathExists(directory_ / shard)) {
       throw InputError(index.string(), ": '", name, "' is in '", shard, "', which is not in the directory");
     }
@@ -113,7 +114,7 @@ const TensorView& HfDirectory::Find(const std::string& name) const {
   const auto found = file->tensors().find(name);
   if (found == file->tensors().end()) {
     throw InputError(file->path().string(), ": tensor '", name,
-                     "' is missing, though the index says it is here");
+                     "' is missing, although the index lists it here");
   }
   return found->second;
 }

@@ -1,6 +1,6 @@
 // HfDirectory: the weights of a model directory by Hugging Face name: model.safetensors, or
-// model.safetensors.index.json and its shards, or a checkpoint of ours. Opens each file once, when first
-// asked for. Knows nothing of models and configs.
+// model.safetensors.index.json and its shards, or a checkpoint of ours. Opens each file once, on first use.
+// Knows nothing of models and configs.
 #pragma once
 
 #include <filesystem>
@@ -17,20 +17,20 @@ namespace trireme {
 
 class HfDirectory : public TensorSource {
  public:
-  // Refuses a directory without weights, and an index that names a file or tensor that is not there.
+  // Refuses a directory without weights, and an index that lists a missing file or tensor.
   explicit HfDirectory(const std::filesystem::path& directory);
 
   // In the order in which a model runs through them, as far as names tell: layers.2 comes before layers.10.
   std::vector<std::string> Names() const;
   bool Has(const std::string& name) const override { return shard_of_.contains(name); }
-  // The tensor's view stays valid until the next call: a checkpoint's tensor is put together from its pieces.
-  // A name that is not there is refused, with the nearest.
+  // The view stays valid until the next call: a checkpoint's tensor is assembled from its pieces. Refuses an
+  // unknown name, and reports the nearest.
   const TensorView& Find(const std::string& name) const override;
-  // Type and shape alone: `bytes` may be empty.
+  // Only dtype and shape: `bytes` may be empty.
   TensorView Describe(const std::string& name) const override;
   // The file that holds the tensor, for messages.
   std::filesystem::path FileOf(const std::string& name) const override;
-  // Gives the memory back that the tensor's pages took.
+  // Releases the memory of the tensor's pages.
   void Release(const std::string& name) const;
 
   const std::filesystem::path& path() const { return directory_; }

@@ -1,6 +1,6 @@
-// LoraAdapter: a PEFT LoRA adapter directory, read and held against the model it is for. W' = W + scale · B·A
-// for each adapted weight, in fp32; weights that the adapter replaces (modules_to_save) are taken as they
-// are. What is not understood is refused, never left out.
+// LoraAdapter: a PEFT LoRA adapter directory, checked against its base model. W' = W + scale · B·A for each
+// adapted weight, in fp32; weights that the adapter replaces (modules_to_save) are used as they are. What is
+// not supported is refused, never ignored.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,7 @@ class LoraAdapter : public TensorChange {
   }
   void Apply(const std::string& name, std::vector<float>& values) const override;
 
-  const std::map<std::string, PairNames>& pairs() const { return pairs_; }  // by the base's weight
+  const std::map<std::string, PairNames>& pairs() const { return pairs_; }  // keyed by the base's weight
   size_t replaced() const { return replaced_.size(); }
 
  private:

@@ -38,7 +38,7 @@ std::string DigestField(const std::string& body) {
   return field;
 }
 
-// As the first bytes say: the field comes first, and a damaged length later on may make a parser meet it again.
+// Read from the first bytes: the field comes first, and after a damaged length a parser may see it again.
 uint32_t FormatOf(const std::string& text) {
   constexpr char kFormatTag = 1 << 3;
   return text.size() >= 2 && text[0] == kFormatTag && text[1] > 0 ? static_cast<uint32_t>(text[1]) : 0;
@@ -51,23 +51,23 @@ void CheckDigest(const std::string& text, const std::filesystem::path& file) {
                    ": does not match its digest; the manifest is damaged; resume from another checkpoint");
 }
 
-// Every rank reads it, some several times: rank 0 says it once.
+// Every rank reads it, some several times: rank 0 warns once.
 void WarnOfNoDigest(const std::filesystem::path& file) {
   static std::mutex mutex;
   static std::set<std::string> warned;
   const std::string rank = LogRankPrefix();
   const std::lock_guard lock(mutex);
   if ((!rank.empty() && rank != "[rank 0] ") || !warned.insert(file.string()).second) return;
-  TRIREME_LOG(WARNING) << file.string() << ": format 1 has no digest over the manifest, so damage in it may go "
-                       << "unseen; checkpoints that are written now have one";
+  TRIREME_LOG(WARNING) << file.string() << ": format 1 has no digest over the manifest, so damage to it may "
+                       << "go undetected; newly written checkpoints have one";
 }
 
 void CheckStep(const checkpoint::Manifest& manifest, const std::filesystem::path& directory) {
   const std::filesystem::path plain = directory.has_filename() ? directory : directory.parent_path();
   const std::optional<int64_t> named = StepOfName(plain.filename().string());
   if (!named || !manifest.has_progress() || manifest.progress().step() == *named) return;
-  throw InputError(directory.string(), ": its manifest says step ", manifest.progress().step(),
-                   ", its name step ", *named, "; give it its name back, or resume from another checkpoint");
+  throw InputError(directory.string(), ": its manifest has step ", manifest.progress().step(),
+                   ", its name step ", *named, "; rename it back, or resume from another checkpoint");
 }
 
 void CheckKeysDiffer(const checkpoint::Manifest& manifest, const std::string& where) {
@@ -81,7 +81,7 @@ void CheckFiles(const checkpoint::Manifest& manifest, const std::filesystem::pat
   for (const checkpoint::File& file : manifest.files()) {
     const std::filesystem::path path = directory / file.name();
     if (file.name().find('/') != std::string::npos) {
-      throw InputError((directory / kManifestFile).string(), ": names a file outside of its directory: ",
+      throw InputError((directory / kManifestFile).string(), ": lists a file outside its directory: ",
                        file.name());
     }
     std::error_code error;
@@ -91,7 +91,7 @@ void CheckFiles(const checkpoint::Manifest& manifest, const std::filesystem::pat
                        "; copy it back or resume from another checkpoint");
     }
     if (bytes != file.bytes()) {
-      throw InputError(path.string(), ": has ", bytes, " bytes, the manifest says ", file.bytes(),
+      throw InputError(path.string(), ": has ", bytes, " bytes; the manifest lists ", file.bytes(),
                        "; the file is damaged; resume from another checkpoint");
     }
   }
@@ -110,7 +110,7 @@ void CheckPieces(const checkpoint::Tensor& tensor, const checkpoint::Manifest& m
     const uint64_t file_bytes = known ? manifest.files(static_cast<int>(piece.file())).bytes() : 0;
     const auto bytes = static_cast<uint64_t>(BoxOf(piece).elements() * element_bytes);
     if (!known || bytes > file_bytes || piece.byte_offset() > file_bytes - bytes) {
-      throw InputError(where, ": ", tensor.key(), ": a piece lies outside its file");
+      throw InputError(where, ": ", tensor.key(), ": a piece is outside its file");
     }
   }
 }
@@ -120,7 +120,7 @@ void CheckPieces(const checkpoint::Tensor& tensor, const checkpoint::Manifest& m
   throw InputError(where, ": ", tensor.key(), " ", ShapeText(ShapeOf(tensor)), " ", why);
 }
 
-// Beyond what any file holds a product of sizes would overflow.
+// Larger than any file: a product of such sizes would overflow.
 void CheckShape(const checkpoint::Tensor& tensor, const std::string& where) {
   constexpr int64_t kMostElements = int64_t{1} << 50;
   int64_t elements = 1;
@@ -166,7 +166,7 @@ checkpoint::Manifest ParseManifestFile(const std::filesystem::path& file) {
   checkpoint::Manifest manifest;
   const std::string text = ReadTextFile(file.string());
   if (!manifest.ParseFromString(text) || manifest.format() != FormatOf(text)) {
-    throw InputError(file.string(), ": is no manifest of a checkpoint, or is damaged");
+    throw InputError(file.string(), ": is not a checkpoint's manifest, or is damaged");
   }
   if (manifest.format() == 0 || manifest.format() > kFormat) {
     throw InputError(file.string(), ": has format ", manifest.format(), ", written by ", manifest.writer(),
@@ -192,7 +192,7 @@ void CheckCovered(const checkpoint::Tensor& tensor, const std::string& where) {
     if (!inside) {
       RefusePieces(
           tensor, where,
-          "has a piece " + ShapeText(box.extent) + " at " + ShapeText(box.offset) + ", outside of it");
+          "has a piece " + ShapeText(box.extent) + " at " + ShapeText(box.offset) + ", outside the tensor");
     }
     elements += box.elements();
   }
@@ -201,7 +201,7 @@ void CheckCovered(const checkpoint::Tensor& tensor, const std::string& where) {
                  Concat("has ", elements, " elements in its pieces; wanted ", Elements(shape)));
   }
   if (shape.empty()) return;
-  // Only neighbours along the first dim can overlap.
+  // Pieces can overlap only if they overlap along the first dim.
   std::sort(boxes.begin(), boxes.end(), [](const Box& a, const Box& b) { return a.offset < b.offset; });
   for (size_t i = 0; i < boxes.size(); ++i) {
     for (size_t j = i + 1; j < boxes.size() && boxes[j].offset[0] < boxes[i].offset[0] + boxes[i].extent[0];

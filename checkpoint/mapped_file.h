@@ -1,4 +1,4 @@
-// MappedFile: a file seen as read-only memory. Pages are read when touched, so opening costs nothing and a
+// MappedFile: a file mapped as read-only memory. Pages are read when touched, so opening costs nothing and a
 // rank's memory grows only by what it reads. Knows no format.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace trireme {
 
 class MappedFile {
  public:
-  explicit MappedFile(const std::filesystem::path& path);  // throws InputError where it cannot be read
+  explicit MappedFile(const std::filesystem::path& path);  // throws InputError if it cannot be read
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;

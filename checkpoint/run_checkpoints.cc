@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "checkpoint-";
 
-// A reader that comes by meanwhile must not take a half removed one for whole: the name goes first.
+// A concurrent reader must not take a partly removed checkpoint for a complete one: it is renamed first.
 void Remove(const std::filesystem::path& checkpoint) {
   const std::filesystem::path going = checkpoint.string() + ".going";
   RemoveAll(going);
@@ -22,7 +22,7 @@ void Remove(const std::filesystem::path& checkpoint) {
   RemoveAll(going);
 }
 
-// One that is damaged must not end a run that saves another.
+// A damaged checkpoint must not end a run that saves another one.
 checkpoint::Progress ProgressOf(const std::filesystem::path& checkpoint) {
   try {
     return ParseManifestFile(checkpoint / kManifestFile).progress();

@@ -1,4 +1,5 @@
-// The checkpoints in a run's output directory: which there are, which is the newest complete one, which go.
+// The checkpoints in a run's output directory: which exist, which is the newest complete one, which to
+// remove.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace trireme {
 std::filesystem::path CheckpointPath(const std::filesystem::path& output,
                                      int64_t step);  // OUTPUT/checkpoint-20
 
-// The step of a checkpoint's name, "checkpoint-20"; nothing where it has another name.
+// The step in a checkpoint's name, "checkpoint-20"; nullopt for other names.
 std::optional<int64_t> StepOfName(const std::string& name);
 
 struct RunCheckpoint {
@@ -20,11 +21,11 @@ struct RunCheckpoint {
   std::filesystem::path path;
 };
 
-// Folders named checkpoint-N that have a manifest, oldest first. What a save or a removal left behind has
+// Directories named checkpoint-N that have a manifest, oldest first. Leftovers of a save or a removal have
 // none, or another name.
 std::vector<RunCheckpoint> FindCheckpoints(const std::filesystem::path& output);
 
-// The newest whose files are all there; `passed_over` gets why newer ones are not it, a line each.
+// The newest whose files are all present; `passed_over` gets a line with the reason for each newer one.
 std::optional<RunCheckpoint> NewestComplete(const std::filesystem::path& output,
                                             std::vector<std::string>* passed_over = nullptr);
 

@@ -34,8 +34,8 @@ constexpr std::array<std::pair<DType, std::string_view>, 11> kNames{{{DType::kFp
                                                                      {DType::kUint8, "U8"},
                                                                      {DType::kBool, "BOOL"}}};
 
-// Walks through the text once, for what a parser would take without a word: a key that stands twice, a nesting that
-// no header has. (nlohmann's parser callbacks would do, too, but look at all values read so far after each object.)
+// Scans the text once for what a parser would silently accept: duplicate keys, excessive nesting. (nlohmann's
+// parser callbacks would also do, but they visit all values read so far after each object.)
 class HeaderFaults : public nlohmann::json_sax<Json> {
  public:
   const std::string& fault() const { return fault_; }
@@ -75,7 +75,7 @@ class HeaderFaults : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  std::vector<std::unordered_set<std::string>> keys_;  // of what is open
+  std::vector<std::unordered_set<std::string>> keys_;  // of the open objects
   std::string fault_;
 };
 
@@ -94,7 +94,7 @@ Shape ReadShape(const Json& entry) {
   Shape shape;
   uint64_t elements = 1;
   for (const Json& size : *found) {
-    if (!size.is_number_unsigned()) throw InputError("has a shape that is no list of sizes: ", found->dump());
+    if (!size.is_number_unsigned()) throw InputError("has an invalid shape: ", found->dump());
     const auto value = size.get<uint64_t>();
     if (__builtin_mul_overflow(elements, value, &elements) ||
         elements > std::numeric_limits<int32_t>::max() * 1e6) {
@@ -106,7 +106,7 @@ Shape ReadShape(const Json& entry) {
 }
 
 TensorView ReadEntry(const Json& entry, std::span<const std::byte> buffer) {
-  if (!entry.is_object()) throw InputError("is no object");
+  if (!entry.is_object()) throw InputError("is not an object");
   const auto dtype = entry.find("dtype");
   if (dtype == entry.end() || !dtype->is_string()) throw InputError("has no dtype");
   TensorView view{DTypeFromSafetensors(dtype->get<std::string>()), ReadShape(entry), {}};
@@ -117,14 +117,14 @@ TensorView ReadEntry(const Json& entry, std::span<const std::byte> buffer) {
   }
   const auto begin = (*offsets)[0].get<uint64_t>(), end = (*offsets)[1].get<uint64_t>();
   if (begin > end || end > buffer.size()) {
-    throw InputError("lies at bytes ", begin, " to ", end, " of a buffer of ", buffer.size(),
-                     " bytes; is the file cut short?");
+    throw InputError("is at bytes ", begin, " to ", end, " of a buffer of ", buffer.size(),
+                     " bytes; is the file truncated?");
   }
   const uint64_t wanted =
       static_cast<uint64_t>(Elements(view.shape)) * static_cast<uint64_t>(ByteSize(view.dtype));
   if (end - begin != wanted) {
     throw InputError("has ", end - begin, " bytes; shape ", ShapeText(view.shape), " in ", Name(view.dtype),
-                     " takes ", wanted);
+                     " needs ", wanted);
   }
   view.bytes = buffer.subspan(begin, end - begin);
   return view;
@@ -162,12 +162,12 @@ void SafetensorsFile::ReadHeader() {
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof(length));
   if (length > kLongestHeader || length > bytes.size() - kLengthBytes) {
-    throw InputError("announces a header of ", length, " bytes in a file of ", bytes.size(), " bytes");
+    throw InputError("declares a header of ", length, " bytes in a file of ", bytes.size(), " bytes");
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
   Json header;
   try {
-    if (text.empty() || text.front() != '{') throw InputError("does not begin with '{'");
+    if (text.empty() || text.front() != '{') throw InputError("does not start with '{'");
     header = ParseStrictly(text);
   } catch (const Error& error) {
     throw InputError("the header ", error.what());
@@ -176,9 +176,9 @@ void SafetensorsFile::ReadHeader() {
   for (const auto& [name, entry] : header.items()) {
     try {
       if (name == "__metadata__") {
-        if (!entry.is_object()) throw InputError("is no object");
+        if (!entry.is_object()) throw InputError("is not an object");
         for (const auto& [key, value] : entry.items()) {
-          if (!value.is_string()) throw InputError("has a value that is no string at '", key, "'");
+          if (!value.is_string()) throw InputError("has a value that is not a string at '", key, "'");
           metadata_[key] = value.get<std::string>();
         }
       } else {
@@ -194,14 +194,14 @@ void SafetensorsFile::ReadHeader() {
 void SafetensorsFile::Release(const std::string& name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) return;
-  constexpr uintptr_t kPage = 65536;  // a multiple of every page size there is
+  constexpr uintptr_t kPage = 65536;  // a multiple of every page size
   const auto first = reinterpret_cast<uintptr_t>(found->second.bytes.data());
   const uintptr_t begin = (first + kPage - 1) / kPage * kPage;
   const uintptr_t end = (first + found->second.bytes.size()) / kPage * kPage;
   if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-// The format allows neither holes nor overlaps; either means that somebody's offsets are wrong.
+// The format allows neither holes nor overlaps; either means that the offsets are wrong.
 void SafetensorsFile::CheckNoHoles(uint64_t buffer_bytes) const {
   std::vector<std::pair<const std::byte*, const std::string*>> order;
   for (const auto& [name, view] : tensors_) {
@@ -211,11 +211,11 @@ void SafetensorsFile::CheckNoHoles(uint64_t buffer_bytes) const {
   const std::byte* expected = file_.bytes().data() + file_.bytes().size() - buffer_bytes;
   for (const auto& [begin, name] : order) {
     if (begin != expected)
-      throw InputError("tensor '", *name, "' does not begin where the one before it ends");
+      throw InputError("tensor '", *name, "' does not start where the previous one ends");
     expected = begin + tensors_.at(*name).bytes.size();
   }
   const std::byte* end = file_.bytes().data() + file_.bytes().size();
-  if (expected != end) throw InputError("has ", end - expected, " bytes behind the last tensor");
+  if (expected != end) throw InputError("has ", end - expected, " bytes after the last tensor");
 }
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
-// SafetensorsFile: the tensors of one .safetensors file, as views of its mapped memory. Believes nothing in
-// the header that the file does not bear out: a lie is named and refused, whatever it is. Writing is
-// safetensors_writer.h, directories of several files are hf_directory.h.
+// SafetensorsFile: the tensors of one .safetensors file, as views of its mapped memory. Trusts nothing in the
+// header without checking it against the file; any contradiction is refused and reported.
+// safetensors_writer.h writes such files, hf_directory.h reads directories of several.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class SafetensorsFile {
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::filesystem::path& path() const { return file_.path(); }
-  // Gives back the memory of the pages that lie wholly inside the tensor; they are read again when touched.
+  // Releases the memory of the pages that are entirely inside the tensor; they are read again when touched.
   void Release(const std::string& name) const;
 
  private:
@@ -44,6 +44,6 @@ class SafetensorsFile {
 
 // The format's own names, "BF16", "F32", …
 std::string_view SafetensorsName(DType dtype);
-DType DTypeFromSafetensors(std::string_view name);  // throws InputError on one that is not ours
+DType DTypeFromSafetensors(std::string_view name);  // throws InputError on an unsupported one
 
 }  // namespace trireme

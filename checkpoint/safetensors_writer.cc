@@ -29,7 +29,7 @@ std::string MakeHeader(const std::vector<TensorToWrite>& tensors,
     offset = end;
   }
   std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // the buffer begins aligned
+  text.append((8 - text.size() % 8) % 8, ' ');  // aligns the start of the buffer
   return text;
 }
 

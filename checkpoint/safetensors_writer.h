@@ -1,5 +1,5 @@
-// Writes one .safetensors file, whole or not at all: into a file aside, fsynced, renamed. The order of
-// tensors is that of the Hugging Face writer: larger element types first, then by name.
+// Writes one .safetensors file atomically: to a temporary name, fsynced, renamed. Orders tensors like the
+// Hugging Face writer: larger element types first, then by name.
 #pragma once
 
 #include <filesystem>
@@ -19,13 +19,13 @@ struct TensorToWrite {
   const void* data = nullptr;  // row-major, contiguous
 };
 
-// The first bytes of a file with these tensors: the header's length and the header. Sorts them into their
-// order.
+// The first bytes of a file with these tensors: the header's length and the header. Sorts the tensors into
+// file order.
 std::string SafetensorsHeader(std::vector<TensorToWrite>& tensors,
                               const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
-// Overwrites an existing file of that name. A failing write names the file and the reason, and leaves what
-// was there.
+// Overwrites an existing file of that name. A failed write reports the file and the reason, and keeps the
+// existing file.
 void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
                       const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 

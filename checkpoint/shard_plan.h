@@ -1,4 +1,4 @@
-// ShardPlan: which tensors go into which safetensors file, and where in it. Numbers and names only.
+// ShardPlan: which tensors go into which safetensors file, and at which offset. Numbers and names only.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct PlannedTensor {
 
 struct PlannedShard {
   std::string file;
-  std::string header;  // with its length in front
+  std::string header;  // preceded by its length
   std::vector<PlannedTensor> tensors;
   uint64_t bytes = 0;  // of the file
 };
 
-// One file model.safetensors, or model-00001-of-00003.safetensors and on: tensors in the given order, as many
-// in each as `most_bytes` allow. Within a file larger element types come first, then names, as the format's
-// own writer does.
+// One file model.safetensors, or model-00001-of-00003.safetensors and so on: tensors in the given order, as
+// many in each as fit into `most_bytes`. Within a file larger element types come first, then names, as in the
+// format's own writer.
 std::vector<PlannedShard> PlanShards(const std::vector<PlannedTensor>& tensors, int64_t most_bytes);
 
 // model.safetensors.index.json of several shards.

@@ -1,4 +1,4 @@
-// What a killed run leaves in its output: folders and files that were written aside and never got their names.
+// Removes what a killed run leaves in its output: temporary directories and files that were never renamed.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,9 @@
 
 namespace trireme {
 
-// Removes OUTPUT/checkpoint-N.part, OUTPUT/final.part, and files NAME.part-PROCESS; gives what was removed. Only for who
-// holds the output's lock: a live run's own look the same. Nothing below the output's folders is looked at.
+// Removes OUTPUT/checkpoint-N.part, OUTPUT/final.part, and files NAME.part-PROCESS; returns what was removed.
+// The caller must hold the output's lock: a live run's own temporaries look the same. Does not look below the
+// output's subdirectories.
 std::vector<std::filesystem::path> RemoveStaleParts(const std::filesystem::path& output);
 
 }  // namespace trireme

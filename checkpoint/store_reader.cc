@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kBlock = size_t{1} << 20;  // read and digested while it is in the cache
+constexpr size_t kBlock = size_t{1} << 20;  // read, and digested while it is in the cache
 
 std::string Hex(uint32_t value) {
   std::ostringstream text;
@@ -26,7 +26,7 @@ std::string Hex(uint32_t value) {
   return text.str();
 }
 
-// Where `inner`, a box of the same tensor, begins in a row-major `outer`, in elements.
+// The offset of `inner`, a box of the same tensor, in a row-major `outer`, in elements.
 int64_t OffsetIn(const Box& outer, const Box& inner) {
   const Shape strides = RowMajorStrides(outer.extent);
   int64_t offset = 0;
@@ -36,7 +36,7 @@ int64_t OffsetIn(const Box& outer, const Box& inner) {
   return offset;
 }
 
-// How far apart the first and the last element are, and one: what must be read to have all of them.
+// The distance between the first and the last element, plus one: how much must be read to get all of them.
 int64_t Span(const Shape& extent, const Shape& strides) {
   int64_t last = 0;
   for (size_t dim = 0; dim < extent.size(); ++dim) last += (extent[dim] - 1) * strides[dim];
@@ -86,7 +86,7 @@ int StoreReader::Descriptor(uint32_t file) {
 }
 
 void StoreReader::ReadBytes(const checkpoint::Piece& piece, uint64_t begin, void* target, size_t bytes) {
-  constexpr off_t kAhead = off_t{16} << 20;  // the disk reads on while what is there is digested
+  constexpr off_t kAhead = off_t{16} << 20;  // the disk reads ahead while earlier bytes are digested
   const int fd = Descriptor(piece.file());
   posix_fadvise(fd, static_cast<off_t>(piece.byte_offset() + begin + bytes), kAhead, POSIX_FADV_WILLNEED);
   auto* next = static_cast<char*>(target);
@@ -107,8 +107,8 @@ void StoreReader::CheckDigest(const checkpoint::Tensor& tensor, const checkpoint
                               uint32_t found) const {
   if (found == piece.crc32c()) return;
   throw InputError(PathOf(piece).string(), ": ", tensor.key(), " ", ToText(BoxOf(piece)),
-                   ": the bytes have crc32c ", Hex(found), ", the manifest says ", Hex(piece.crc32c()),
-                   "; the file is damaged; go on from another checkpoint");
+                   ": the bytes have crc32c ", Hex(found), "; the manifest lists ", Hex(piece.crc32c()),
+                   "; the file is damaged; resume from another checkpoint");
 }
 
 void StoreReader::ReadPiece(const checkpoint::Tensor& tensor, int index, void* target) {
@@ -169,7 +169,7 @@ void StoreReader::CheckFile(const checkpoint::File& file, std::vector<ByteRange>
   const std::filesystem::path path = directory_ / file.name();
   const uint32_t found = DigestOutside(path, std::move(pieces));
   if (found == file.crc32c()) return;
-  throw InputError(path.string(), ": has the digest ", Hex(found), "; the manifest says ", Hex(file.crc32c()),
+  throw InputError(path.string(), ": has digest ", Hex(found), "; the manifest says ", Hex(file.crc32c()),
                    "; the file is damaged, or was changed after the checkpoint was written");
 }
 

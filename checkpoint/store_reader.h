@@ -1,6 +1,6 @@
 // StoreReader: a complete checkpoint, read by tensor and box, whatever the layout that wrote it. Reads only
-// the bytes that are asked for; what it reads whole it holds against its digest at once, and Verify does so
-// for the rest. Not for several threads.
+// the requested bytes; pieces that it reads in full are checked against their digests at once, and Verify
+// checks the rest. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace trireme {
 
 class StoreReader {
  public:
-  // Refuses what is not complete; manifest.h says how.
+  // Refuses an incomplete checkpoint, as described in manifest.h.
   explicit StoreReader(const std::filesystem::path& directory);
   ~StoreReader();
   StoreReader(const StoreReader&) = delete;
@@ -27,18 +27,18 @@ class StoreReader {
   const std::filesystem::path& path() const { return directory_; }
   const checkpoint::Manifest& manifest() const { return manifest_; }
   const checkpoint::Tensor* FindOrNull(const std::string& key) const;
-  const checkpoint::Tensor& Find(const std::string& key) const;  // refuses, with the nearest key
+  const checkpoint::Tensor& Find(const std::string& key) const;  // refuses an unknown key
 
-  // A box of the tensor to where `target` says, converted to its type.
+  // Copies a box of the tensor to `target`, converted to its dtype.
   void Read(const checkpoint::Tensor& tensor, const Box& box, const Place& target);
-  // The whole tensor, row-major, in its own type.
+  // The full tensor, row-major, in its own dtype.
   void ReadWhole(const checkpoint::Tensor& tensor, void* target);
 
-  // Holds all pieces against their digests that lie in this share's files and were not read whole so far.
-  // Shares are numbered from 0; with as many shares as wrote the checkpoint each has the file of its own
+  // Checks all pieces in this share's files that were not read in full so far against their digests. Shares
+  // are numbered from 0; with as many shares as ranks that wrote the checkpoint, each has the file of its
   // number.
   void Verify(int share = 0, int shares = 1);
-  // Holds against their digests what no piece covers: the structure of the tensors' files, the index and all
+  // Checks what no piece covers against its digest: the structure of the tensors' files, the index and all
   // other files. Returns how many files have a digest; format 1 has none.
   int VerifyFiles() const;
 
@@ -49,7 +49,7 @@ class StoreReader {
   std::filesystem::path PathOf(const checkpoint::Piece& piece) const;
   void ReadBytes(const checkpoint::Piece& piece, uint64_t begin, void* target, size_t bytes);
   void ReadPiece(const checkpoint::Tensor& tensor, int piece,
-                 void* target);  // whole, and held against its digest
+                 void* target);  // in full, checked against its digest
   void ReadPart(const checkpoint::Tensor& tensor, int piece, const Box& common, const Place& target);
   void CheckDigest(const checkpoint::Tensor& tensor, const checkpoint::Piece& piece, uint32_t found) const;
   void CheckFile(const checkpoint::File& file, std::vector<ByteRange> pieces) const;

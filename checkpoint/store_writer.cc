@@ -19,7 +19,7 @@
 namespace trireme {
 namespace {
 
-// Row-major in memory of its own, for pieces that are not so where they lie.
+// Row-major in a separate buffer, for pieces that are not contiguous in memory.
 const void* Packed(const PieceToWrite& piece, std::vector<std::byte>& scratch) {
   if (IsContiguous(piece.box.extent, piece.strides)) return piece.data;
   scratch.resize(static_cast<size_t>(piece.box.elements() * ByteSize(piece.dtype)));
@@ -39,7 +39,7 @@ void Describe(const PieceToWrite& piece, uint64_t byte_offset, uint32_t crc, che
   described.set_crc32c(crc);
 }
 
-// All ranks' lists as one: tensors in the order in which they are met, pieces numbered by their file.
+// Merges all ranks' lists: tensors in order of first appearance, pieces numbered by their file.
 void MergeLists(const std::filesystem::path& part, int ranks, checkpoint::Manifest& manifest) {
   std::map<std::string, int> places;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -73,7 +73,7 @@ void ShowWhole(const checkpoint::Tensor& tensor, const std::string& name,
   index.WriteVirtual(name, DTypeFromName(tensor.dtype()), ShapeOf(tensor), pieces);
 }
 
-// "/weights/NAME" and "/optimizer/STATE/NAME". Where the weights are fp32 they are the masters, too.
+// "/weights/NAME" and "/optimizer/STATE/NAME". If the weights are fp32, they are also the masters.
 void WriteIndex(const std::filesystem::path& file, const checkpoint::Manifest& manifest) {
   std::set<std::string> trained, with_master;  // names that have any state, names that have a master
   for (const checkpoint::Tensor& tensor : manifest.tensors()) {
@@ -104,7 +104,7 @@ checkpoint::File Described(const std::filesystem::path& file, std::vector<ByteRa
   return described;
 }
 
-// The index and what was carried along: all files that have no tensors.
+// The index and the carried files: all files without tensors.
 void DescribeOthers(const std::filesystem::path& part, checkpoint::Manifest& manifest) {
   std::vector<std::filesystem::path> others;
   for (const auto& entry : std::filesystem::directory_iterator(part)) {
@@ -124,7 +124,7 @@ std::filesystem::path PartOf(const std::filesystem::path& directory) { return di
 void BeginAside(const std::filesystem::path& directory, bool replace) {
   std::error_code ignored;
   if (!replace && std::filesystem::exists(directory, ignored)) {
-    throw InputError(directory.string(), " is there already; move it away or choose another directory");
+    throw InputError(directory.string(), " already exists; move it away or choose another directory");
   }
   RemoveAll(PartOf(directory));
   CreateFolder(PartOf(directory));
@@ -159,8 +159,8 @@ void RankFileWriter::Write(const PieceToWrite& piece) {
 
 void RankFileWriter::Close() {
   file_.Close();
-  *list_.add_files() = Described(part_ / RankFile(rank_), PiecesIn(list_, 0));  // its list knows one file
-  // Once the list is there the folder is the committing rank's, which may rename it at any moment.
+  *list_.add_files() = Described(part_ / RankFile(rank_), PiecesIn(list_, 0));  // its list has one file
+  // Once the list exists, the directory belongs to the committing rank, which may rename it at any moment.
   WriteManifestFile(part_ / RankManifest(rank_), list_, /*sync_name=*/false);
 }
 

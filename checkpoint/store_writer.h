@@ -1,7 +1,7 @@
-// Writes a checkpoint: each rank one HDF5 file with its pieces, then one of them the index that shows every
-// tensor whole, the manifest, and the name under which the checkpoint is complete. All of it happens in a
-// folder aside, so that a checkpoint is whole or absent. Talks to no other rank: that all files are written
-// is the caller's word, or AwaitRankFiles'.
+// Writes a checkpoint: each rank writes one HDF5 file with its pieces; then one of them writes the index that
+// presents every tensor in full, the manifest, and renames the directory when it is complete. All of it
+// happens in a temporary directory, so that a checkpoint appears atomically. Does not communicate: the
+// caller, or AwaitRankFiles, ensures that all files are written.
 #pragma once
 
 #include <filesystem>
@@ -20,42 +20,42 @@ namespace trireme {
 struct PieceToWrite {
   std::string key;  // "weights/NAME"
   DType dtype = DType::kFp32;
-  Shape shape;  // of the whole tensor
+  Shape shape;  // of the full tensor
   Box box;
   const void* data = nullptr;  // element i of the box is data[sum of i * strides]
   Shape strides;
 };
 
-// The folder aside of a checkpoint: "checkpoint-20.part".
+// The temporary directory of a checkpoint: "checkpoint-20.part".
 std::filesystem::path PartOf(const std::filesystem::path& directory);
 
-// An empty folder aside; what an interrupted save left there is removed. Where the directory is there already
-// that is refused, unless it is to be replaced.
+// Creates an empty temporary directory, and removes what an interrupted save left there. Refuses an existing
+// `directory` unless it is to be replaced.
 void BeginAside(const std::filesystem::path& directory, bool replace = false);
-// Gives what is aside its name, at once; what had the name goes.
+// Renames the temporary directory atomically; removes what had the name.
 void Publish(const std::filesystem::path& directory);
 
-// This rank's file and the list of what is in it.
+// This rank's file and the list of its content.
 class RankFileWriter {
  public:
   RankFileWriter(const std::filesystem::path& directory, int rank);
   void Write(const PieceToWrite& piece);
-  void Close();  // on the disk when it returns
+  void Close();  // durable when it returns
 
  private:
   const std::filesystem::path part_;
   const int rank_;
   Hdf5File file_;
   checkpoint::Manifest list_;
-  std::map<std::string, int> places_;  // of tensors in the list, by key
+  std::map<std::string, int> places_;  // index in the list, by key
   std::vector<std::byte> scratch_;
 };
 
-// Waits until the lists of all ranks are there; `give_up` is asked in between and ends the wait.
+// Waits until the lists of all ranks exist; polls `give_up`, which ends the wait.
 bool AwaitRankFiles(const std::filesystem::path& directory, int ranks, const std::function<bool()>& give_up);
 
-// After all ranks' files: the index, the manifest, the name. `header` has what manifest.proto knows beside
-// files and tensors.
+// After all ranks' files: writes the index and the manifest, and renames. `header` has the fields of
+// manifest.proto other than files and tensors.
 void CommitCheckpoint(const std::filesystem::path& directory, int ranks, checkpoint::Manifest header);
 
 }  // namespace trireme

@@ -48,7 +48,7 @@ std::string CompareTensors(TensorList& a, const ListedTensor& one, TensorList& b
   const std::span<const std::byte> left = a.Read(one), right = b.Read(other);
   if (types.empty() && std::equal(left.begin(), left.end(), right.begin(), right.end())) return "";
   if (!CanConvert(one.dtype, DType::kFp32) || !CanConvert(other.dtype, DType::kFp32))
-    return types + "other bytes";
+    return types + "bytes differ";
   const std::vector<float> x = AsFloat(one, left), y = AsFloat(other, right);
   int64_t unequal = 0;
   double largest = 0;

@@ -16,14 +16,14 @@ namespace trireme {
 
 class TensorList {
  public:
-  // Refuses what holds no tensors, saying what would.
+  // Refuses a path without tensors, and lists what would be accepted.
   explicit TensorList(const std::filesystem::path& path);
 
   const std::vector<ListedTensor>& tensors() const { return tensors_; }
-  const ListedTensor* Find(const std::string& name) const;  // nullptr: not there
+  const ListedTensor* Find(const std::string& name) const;  // nullptr: no such tensor
   // Row-major; valid until the next call.
   std::span<const std::byte> Read(const ListedTensor& tensor);
-  uint32_t Digest(const ListedTensor& tensor);  // crc32c of the whole tensor, whatever its pieces
+  uint32_t Digest(const ListedTensor& tensor);  // crc32c of the full tensor, independent of its pieces
 
  private:
   std::unique_ptr<TensorFile> file_;
@@ -33,7 +33,7 @@ class TensorList {
 
 std::string DigestText(uint32_t digest);  // eight digits
 
-// How two tensors of one shape differ: nothing where all elements are equal, whatever their types.
+// How two tensors of one shape differ: empty if all elements are equal, whatever their dtypes.
 std::string CompareTensors(TensorList& a, const ListedTensor& one, TensorList& b, const ListedTensor& other);
 
 }  // namespace trireme

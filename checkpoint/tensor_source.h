@@ -1,4 +1,4 @@
-// TensorSource: named tensors that somebody can be asked for: a model's directory, an adapter's.
+// TensorSource: an interface to named tensors: a model's directory, an adapter's.
 #pragma once
 
 #include <filesystem>
@@ -12,9 +12,9 @@ class TensorSource {
  public:
   virtual ~TensorSource() = default;
   virtual bool Has(const std::string& name) const = 0;
-  // The view stays valid until the next call. A name that is not there is refused.
+  // The view stays valid until the next call. Refuses an unknown name.
   virtual const TensorView& Find(const std::string& name) const = 0;
-  // Type and shape alone: `bytes` may be empty.
+  // Only dtype and shape: `bytes` may be empty.
   virtual TensorView Describe(const std::string& name) const = 0;
   // The file that holds the tensor, for messages.
   virtual std::filesystem::path FileOf(const std::string& name) const = 0;

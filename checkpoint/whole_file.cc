@@ -34,7 +34,7 @@ WholeFile::~WholeFile() {
 }
 
 void WholeFile::Write(const void* data, size_t bytes) {
-  constexpr size_t kLargestWrite = size_t{1} << 30;  // write() itself stops a little below 2 GiB
+  constexpr size_t kLargestWrite = size_t{1} << 30;  // write() itself is limited to just below 2 GiB
   const char* next = static_cast<const char*>(data);
   while (bytes > 0) {
     const ssize_t written = write(fd_, next, std::min(bytes, kLargestWrite));
@@ -48,7 +48,7 @@ void WholeFile::Write(const void* data, size_t bytes) {
 void WholeFile::Commit(bool sync_name) {
   if (fsync(fd_) != 0) Fail(aside_, "cannot be synced");
   if (close(std::exchange(fd_, -1)) != 0) Fail(aside_, "cannot be closed");
-  if (rename(aside_.c_str(), path_.c_str()) != 0) Fail(path_, "cannot be given its name");
+  if (rename(aside_.c_str(), path_.c_str()) != 0) Fail(path_, "cannot be renamed to this name");
   if (sync_name) SyncFolder(FolderOf(path_));
 }
 

@@ -1,5 +1,5 @@
-// WholeFile: a file that appears complete under its name, or not at all. Written aside in the same folder,
-// fsynced, renamed; an owner that is destroyed before Commit leaves nothing behind.
+// WholeFile: a file that appears under its name atomically. Written to a temporary name in the same
+// directory, fsynced, renamed; destroyed before Commit, it leaves nothing behind.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,8 @@ class WholeFile {
   WholeFile& operator=(const WholeFile&) = delete;
 
   void Write(const void* data, size_t bytes);
-  // The file is on the disk and has its name when this returns. `sync_name` false: the name is not on the
-  // disk yet; for a file that tells another process to take the folder over, which then is no longer this
-  // one's to touch.
+  // The file is durable and has its name when this returns. `sync_name` false: the name is not durable yet;
+  // for a file that tells another process to take over the directory, which this one must no longer touch.
   void Commit(bool sync_name = true);
 
  private:

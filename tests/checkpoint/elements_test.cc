@@ -93,7 +93,7 @@ TEST(Elements, TypesThatDoNotConvertAreNamed) {
     Convert(DType::kInt64, &whole, DType::kFp32, &target, 1);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "elements of int64 are not converted to fp32");
+    EXPECT_STREQ(error.what(), "conversion from int64 to fp32 is not supported");
   }
 }
 

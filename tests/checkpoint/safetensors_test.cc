@@ -78,25 +78,25 @@ TEST_F(Safetensors, NamesEachLie) {
     size_t buffer_bytes;
     const char* refusal;
   } kLies[] = {
-      {R"([1])", 0, "the header does not begin with '{'"},
+      {R"([1])", 0, "the header does not start with '{'"},
       {R"({"a":)", 0, "the header is not a JSON object"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
        4, "the header has the key 'a' twice"},
       {R"({"a":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}})", 4,
        "tensor 'a' has dtype 'F99', which is not supported"},
       {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4,
-       "tensor 'a' has a shape that is no list of sizes: [-1]"},
+       "tensor 'a' has an invalid shape: [-1]"},
       {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0,
        "tensor 'a' has an impossible shape"},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4,
-       "tensor 'a' lies at bytes 0 to 8 of a buffer of 4 bytes; is the file cut short?"},
+       "tensor 'a' is at bytes 0 to 8 of a buffer of 4 bytes; is the file truncated?"},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4,
-       "tensor 'a' has 4 bytes; shape [2] in fp32 takes 8"},
+       "tensor 'a' has 4 bytes; shape [2] in fp32 needs 8"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8,
-       "tensor 'a' does not begin where the one before it ends"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8, "has 4 bytes behind the last tensor"},
-      {R"({"__metadata__":{"k":1}})", 0, "tensor '__metadata__' has a value that is no string at 'k'"},
-      {R"({"a":3})", 0, "tensor 'a' is no object"},
+       "tensor 'a' does not start where the previous one ends"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8, "has 4 bytes after the last tensor"},
+      {R"({"__metadata__":{"k":1}})", 0, "tensor '__metadata__' has a value that is not a string at 'k'"},
+      {R"({"a":3})", 0, "tensor 'a' is not an object"},
       {R"({"a":{"shape":[],"data_offsets":[0,0]}})", 0, "tensor 'a' has no dtype"},
       {R"({"a":{"dtype":"F32","data_offsets":[0,0]}})", 0, "tensor 'a' has no shape"},
       {R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0]}})", 0,
@@ -106,7 +106,7 @@ TEST_F(Safetensors, NamesEachLie) {
     EXPECT_NE(RefusalOf(Raw(lie.header, lie.buffer_bytes)).find(lie.refusal), std::string::npos)
         << lie.header << " gave: " << RefusalOf(Raw(lie.header, lie.buffer_bytes));
   }
-  EXPECT_NE(RefusalOf(Raw("{}", 0, 1'000'000)).find("announces a header of 1000000 bytes in a file of 10"),
+  EXPECT_NE(RefusalOf(Raw("{}", 0, 1'000'000)).find("declares a header of 1000000 bytes in a file of 10"),
             std::string::npos);
 }
 
@@ -164,11 +164,11 @@ TEST_F(Safetensors, DirectoryOfShards) {
   EXPECT_NE(refusal("a").find("'a' is in 'model-00003-of-00002.safetensors', which is not in the directory"),
             std::string::npos);
   index(R"({"weight_map":{"a":"model-00002-of-00002.safetensors"}})");
-  EXPECT_NE(refusal("a").find("tensor 'a' is missing, though the index says it is here"), std::string::npos);
+  EXPECT_NE(refusal("a").find("tensor 'a' is missing, although the index lists it here"), std::string::npos);
   index("[]");
   EXPECT_NE(refusal("a").find("is not a JSON object"), std::string::npos);
   fs::remove(folder_ / "model.safetensors.index.json");
-  EXPECT_NE(refusal("a").find("no weights here; wanted model.safetensors or model.safetensors.index.json"),
+  EXPECT_NE(refusal("a").find("has no weights; wanted model.safetensors or model.safetensors.index.json"),
             std::string::npos);
 }
 

@@ -197,9 +197,9 @@ TEST_F(Damaged, ManifestsThatDoNotFit) {
       {[](auto& m) { m.set_format(9); }, "has format 9, written by test; this program reads formats 1 to 2"},
       {[](auto& m) { m.mutable_tensors(0)->mutable_pieces()->RemoveLast(); },
        "elements in its pieces; wanted"},
-      {[](auto& m) { m.mutable_tensors(0)->mutable_pieces(0)->set_offset(0, -1); }, "outside of it"},
+      {[](auto& m) { m.mutable_tensors(0)->mutable_pieces(0)->set_offset(0, -1); }, "outside the tensor"},
       {[](auto& m) { m.mutable_tensors(0)->mutable_pieces(0)->set_extent(0, int64_t{1} << 62); },
-       "outside of it"},
+       "outside the tensor"},
       {[](auto& m) { *m.mutable_tensors(0)->mutable_pieces(1) = m.tensors(0).pieces(0); }, "exp_avg/"},
       {[](auto& m) { m.mutable_tensors(0)->mutable_pieces(0)->set_byte_offset(uint64_t{1} << 40); },
        "outside its file"},
@@ -214,7 +214,7 @@ TEST_F(Damaged, ManifestsThatDoNotFit) {
     WriteManifestFile(manifest, good);
   }
   std::ofstream(manifest) << "no manifest";
-  EXPECT_EQ(Refusal(), manifest.string() + ": is no manifest of a checkpoint, or is damaged");
+  EXPECT_EQ(Refusal(), manifest.string() + ": is not a checkpoint's manifest, or is damaged");
 }
 
 TEST_F(Damaged, AMissingFile) {
@@ -254,8 +254,8 @@ TEST_F(Damaged, AStepThatIsNotTheNames) {
   WriteUnder({1, 1}, scratch_.path() / "checkpoint-64", 124);
   const fs::path other = scratch_.path() / "checkpoint-64";
   EXPECT_EQ(ErrorOf([&] { ReadManifest(other / ""); }),
-            (other / "").string() + ": its manifest says step 124, its name step 64; give it its name back, or "
-                                    "resume from another checkpoint");
+            (other / "").string() + ": its manifest has step 124, its name step 64; rename it back, or resume "
+                                    "from another checkpoint");
   fs::rename(other, scratch_.path() / "best");
   EXPECT_EQ(ErrorOf([&] { ReadManifest(scratch_.path() / "best"); }), "no error");
 }
@@ -350,7 +350,7 @@ TEST(Store, ADirectoryThatIsThereIsNotWrittenOver) {
   fs::create_directory(directory);
   std::ofstream(directory / "mine") << "mine";
   EXPECT_EQ(ErrorOf([&] { BeginAside(directory); }),
-            directory.string() + " is there already; move it away or choose another directory");
+            directory.string() + " already exists; move it away or choose another directory");
   BeginAside(directory, /*replace=*/true);
   EXPECT_TRUE(fs::exists(directory / "mine"));  // until the new one is complete
   Publish(directory);

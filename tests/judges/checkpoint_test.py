@@ -154,10 +154,10 @@ def flip(path, place):
 
 
 def judge_refusals(folder, model, other, stored, rows, output):
-    refused("a target that is there", [f"{stored} is there already"], ["convert", "--from", model, "--to", stored])
+    refused("a target that is there", [f"{stored} already exists"], ["convert", "--from", model, "--to", stored])
     convert(other, stored, "--force")
     check("--force replaces", h5py_equals(stored, tensors_of(other)) and not list(folder.glob("*.part")))
-    refused("no weights", ["no weights here"], ["convert", "--from", folder, "--to", folder / "x"])
+    refused("no weights", ["has no weights"], ["convert", "--from", folder, "--to", folder / "x"])
     refused("an unknown type", ["--dtype int4", "bf16, fp16 or fp32"],
             ["convert", "--from", model, "--to", folder / "x", "--dtype", "int4"])
     check("nothing was written", not list(folder.glob("x*")))

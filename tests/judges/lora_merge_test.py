@@ -96,7 +96,7 @@ def judge_refusals(folder, base, adapter):
     edit(change=lambda tensors: tensors.update({name: tensors[name][:2].clone()}))
     refused("A and B of different rank", ["q_proj.weight", "A [2, 64] and B [64, 4]"], base, bad, folder)
     edit(change=lambda tensors: tensors.pop(name))
-    refused("B without A", ["q_proj.weight", "A or B of it is missing"], base, bad, folder)
+    refused("B without A", ["q_proj.weight", "its A or B is missing"], base, bad, folder)
     edit({"use_dora": True})
     refused("DoRA", ["use_dora is true"], base, bad, folder)
     edit({"peft_type": "IA3"})

@@ -206,7 +206,7 @@ TEST_F(TrainPlanTest, RefusesFilesThatAreNotThere) {
   ExpectRefused("run.resume: " + none + " is not there", 1, {"run.resume=" + none});
   ExpectRefused("model.path is empty; write the directory of a Hugging Face model", 1, {"model.path=\"\""});
   ExpectRefused(none + "/config.json: cannot be read: No such file or directory", 1, {"model.path=" + none});
-  ExpectRefused(folder_ + "/model: no weights here; wanted model.safetensors", 1, {"model.init=weights"});
+  ExpectRefused(folder_ + "/model: has no weights; wanted model.safetensors", 1, {"model.init=weights"});
 }
 
 TEST_F(TrainPlanTest, RefusesAModelThatIsNotKnown) {
