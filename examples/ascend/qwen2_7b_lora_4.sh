@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
 # LoRA on Qwen2-7B, data parallel over 4 cards. Arguments go to `trireme train`.
-# Memory a rank: 20.8 GiB of the card's 64 GiB.
+# Memory per rank: 20.8 GiB of the card's 64 GiB.
 NPROC_PER_NODE=4 exec "$(dirname "$0")/../../scripts/run.sh" "$(dirname "$0")/qwen2_7b_lora.yaml" "$@"

@@ -1,4 +1,4 @@
-// y = 2 x, in tiles of 2048 numbers, each block its share of the tiles.
+// y = 2 x, in tiles of 2048 numbers; each block computes its share of the tiles.
 #include "kernel_operator.h"
 
 using namespace AscendC;

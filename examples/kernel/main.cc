@@ -1,4 +1,4 @@
-// Launches double_values on a stream and looks at what came back.
+// Launches double_values on a stream and checks the result.
 #include <cstdio>
 #include <vector>
 

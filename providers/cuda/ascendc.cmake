@@ -1,5 +1,5 @@
-# ascendc_library where no AscendC kernel can run: launch functions that answer "not supported", so that the operators'
-# host sides compile. No operator chooses a kernel there (ops/kernel_place.cc).
+# ascendc_library for builds without AscendC kernels: launch functions that return "not supported", so that
+# the operators' host sides compile. No operator chooses a kernel in such a build (ops/kernel_place.cc).
 function(ascendc_library target kind)
   set(launches "${PROJECT_BINARY_DIR}/no_kernels")
   foreach(source IN LISTS ARGN)

@@ -1,5 +1,5 @@
-// HCCL's operations over NCCL's. What NCCL lacks (uneven and exchanging operations) is a group of its sends,
-// broadcasts and reductions, which run as one.
+// HCCL's operations over NCCL's. Operations that NCCL lacks (uneven and exchanging ones) are a group of its
+// sends, broadcasts and reductions, which run as one.
 #include "providers/cuda/communicator.h"
 
 using namespace trireme_cuda;
@@ -31,10 +31,10 @@ struct Call {
 };
 
 HcclResult RefuseReduction() {
-  return Refuse(HCCL_E_NOT_SUPPORT, "NCCL reduces no int16; wanted int8, int32, int64 or a floating type");
+  return Refuse(HCCL_E_NOT_SUPPORT, "NCCL does not reduce int16; wanted int8, int32, int64 or a float");
 }
 
-// Calls work(peer) for every rank of the group, as one operation; the first failure is kept.
+// Calls work(peer) for every rank of the group, as one operation; returns the first failure.
 template <typename Work>
 HcclResult Grouped(const Call& call, const char* function, Work work) {
   ncclResult_t code = call.nccl().GroupStart();

@@ -1,4 +1,4 @@
-// Communicators of HCCL over NCCL's: made, asked, given back.
+// HCCL communicators over NCCL's: creation, queries, destruction.
 #include "providers/cuda/communicator.h"
 
 #include <cstring>
@@ -90,8 +90,8 @@ HcclResult HcclGetRootInfo(HcclRootInfo* root_info) {
   return code;
 }
 
-// NCCL sums in the same order whenever the same ranks run the same call, so that `deterministic` needs nothing;
-// its buffers are its own affair (NCCL_BUFFSIZE).
+// NCCL sums in the same order whenever the same ranks make the same call, so `deterministic` needs nothing;
+// NCCL sizes its own buffers (NCCL_BUFFSIZE).
 HcclResult HcclCommInitRootInfoConfig(uint32_t size, const HcclRootInfo* root_info, uint32_t rank,
                                       HcclCommConfig*, HcclComm* comm) {
   const Nccl& nccl = TheNccl();
@@ -126,7 +126,7 @@ HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* failure) {
 }
 
 const char* HcclGetErrorString(HcclResult code) {
-  return code == HCCL_SUCCESS ? "no error" : "an error of NCCL; its text is in aclGetRecentErrMsg";
+  return code == HCCL_SUCCESS ? "no error" : "an NCCL error; aclGetRecentErrMsg has its text";
 }
 
 }  // extern "C"

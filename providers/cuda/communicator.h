@@ -1,4 +1,4 @@
-// What an HcclComm of this provider is, and how NCCL's codes become HCCL's.
+// The HcclComm of this provider, and the mapping of NCCL's codes to HCCL's.
 #pragma once
 
 #include "hccl/hccl.h"
@@ -10,17 +10,17 @@ struct Communicator {
   ncclComm_t nccl = nullptr;
   int rank = 0;
   int size = 0;
-  void* token = nullptr;  // one element of device memory, which a barrier sums
+  void* token = nullptr;  // one element of device memory, which a barrier reduces
 };
 
 inline Communicator& Of(HcclComm comm) { return *static_cast<Communicator*>(comm); }
 inline cudaStream_t Cuda(aclrtStream stream) { return static_cast<cudaStream_t>(stream); }
 
-// A failure leaves its text for aclGetRecentErrMsg.
+// On failure, sets the text of aclGetRecentErrMsg.
 HcclResult HcclCode(ncclResult_t code, const char* function, ncclComm_t comm = nullptr);
 HcclResult Refuse(HcclResult code, const char* text);
 
-// How NCCL counts elements of HCCL's types. Types that it does not know move as bytes, and are not reduced.
+// How NCCL counts elements of HCCL's types. Types that it does not know are moved as bytes, and not reduced.
 struct Elements {
   ncclDataType_t type = ncclUint8;
   size_t units = 1;  // of `type` per element

@@ -1,5 +1,5 @@
-// ACL's devices over CUDA's. CUDA_PROVIDER_RANKS_PER_GPU shows each GPU as so many devices, for tests of several
-// ranks on one card; memory and speed are then shared.
+// ACL's devices over CUDA's. CUDA_PROVIDER_RANKS_PER_GPU=N presents each GPU as N devices, for tests of
+// several ranks on one card, which then share memory and speed.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +47,7 @@ aclError aclrtSetDevice(int32_t device) {
   return AclCode(cudaSetDevice(device % gpus), "cudaSetDevice");
 }
 
-// CUDA's context is one for the process, and torch may still use it: the end of the process resets it.
+// CUDA has one context per process, and torch may still use it: the end of the process resets it.
 aclError aclrtResetDevice(int32_t) { return ACL_SUCCESS; }
 
 aclError aclrtSynchronizeDevice() { return AclCode(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
@@ -67,7 +67,7 @@ const char* aclrtGetSocName() {
   return name.c_str();
 }
 
-// The runtime's version stands for ACL's, the driver's for the package's.
+// The runtime's version serves as ACL's, the driver's as the package's.
 aclError aclrtGetVersion(int32_t* major, int32_t* minor, int32_t* patch) {
   int version = 0;
   const aclError code = AclCode(cudaRuntimeGetVersion(&version), "cudaRuntimeGetVersion");
@@ -86,7 +86,7 @@ aclError aclsysGetCANNVersion(aclCANNPackageName, aclCANNPackageVersion* package
 
 aclError aclGetDeviceCapability(uint32_t device, aclDeviceInfo info, int64_t* value) {
   if (info != ACL_DEVICE_INFO_VECTOR_CORE_NUM)
-    return Refuse(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclGetDeviceCapability knows the number of cores only");
+    return Refuse(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "only the number of cores is supported");
   int cores = 0;
   const aclError code =
       AclCode(cudaDeviceGetAttribute(&cores, cudaDevAttrMultiProcessorCount, static_cast<int>(device)),

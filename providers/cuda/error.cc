@@ -37,18 +37,18 @@ aclError CodeOf(cudaError_t code) {
   }
 }
 
-// CUDA counts versions as 13000.
+// CUDA encodes versions as 13000.
 std::string VersionText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// CUDA calls a missing driver one that is too old.
+// CUDA reports a missing driver as one that is too old.
 std::string DriverText() {
   int driver = 0, runtime = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
   static_cast<void>(cudaRuntimeGetVersion(&runtime));
   if (driver == 0) return "this machine has no NVIDIA driver";
-  return "the NVIDIA driver is for CUDA " + VersionText(driver) + ", and this program wants " +
+  return "the NVIDIA driver is for CUDA " + VersionText(driver) + ", and this program needs " +
          VersionText(runtime) + " or newer; install a newer driver";
 }
 
@@ -74,7 +74,7 @@ extern "C" {
 
 void CudaProviderError(const char* text) { trireme_cuda::recent = text; }
 
-// Gives the text once, as ACL does.
+// Returns the text once, as ACL does.
 const char* aclGetRecentErrMsg() {
   using namespace trireme_cuda;
   given.swap(recent);

@@ -1,4 +1,4 @@
-// From CUDA's codes to ACL's: one table, and the text that aclGetRecentErrMsg gives. Every function of this
+// Maps CUDA's codes to ACL's: one table, and the text that aclGetRecentErrMsg returns. Every function of this
 // provider returns through here.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace trireme_cuda {
 
-// ACL's code for what CUDA said. A failure leaves its text for aclGetRecentErrMsg, and is taken from CUDA's own
-// memory of the last error, where the next check of a kernel launch (torch's) would find it.
+// ACL's code for CUDA's. A failure sets the text of aclGetRecentErrMsg, and clears CUDA's own last error,
+// which the next check of a kernel launch (torch's) would otherwise find.
 aclError AclCode(cudaError_t code, const char* function);
 
 // The same for an argument that CUDA never sees.
@@ -19,6 +19,6 @@ aclError Refuse(aclError code, const std::string& text);
 
 }  // namespace trireme_cuda
 
-// Also for the HCCL side, which is a library of its own: sets the thread's text. The name tells programs which
-// provider they have.
+// Also for the HCCL side, which is a separate library: sets the thread's text. The symbol's name tells
+// programs which provider they have.
 extern "C" __attribute__((visibility("default"))) void CudaProviderError(const char* text);

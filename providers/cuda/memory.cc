@@ -1,4 +1,4 @@
-// ACL's memory and copies over CUDA's: plain blocks. Tensors' memory is torch's own allocator's.
+// ACL's memory and copies over CUDA's: plain blocks. Tensors use torch's own allocator.
 #include <string>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -24,7 +24,7 @@ cudaMemcpyKind KindOf(aclrtMemcpyKind kind) {
   }
 }
 
-// CUDA does not know the size of what is written to.
+// CUDA does not know the size of the destination.
 aclError CheckFits(size_t bytes, size_t room) {
   if (bytes <= room) return ACL_SUCCESS;
   return Refuse(ACL_ERROR_RT_PARAM_INVALID,
@@ -51,7 +51,8 @@ aclError aclrtMemcpy(void* target, size_t room, const void* source, size_t bytes
   if (const aclError code = CheckFits(bytes, room); code != ACL_SUCCESS) return code;
   const aclError code = AclCode(cudaMemcpy(target, source, bytes, KindOf(kind)), "cudaMemcpy");
   if (code != ACL_SUCCESS) return code;
-  // CUDA may return before the device has what was copied to it; streams beside the default one would not wait.
+  // CUDA may return before the copy to the device has finished; streams other than the default one would not
+  // wait.
   return AclCode(cudaStreamSynchronize(nullptr), "cudaMemcpy");
 }
 

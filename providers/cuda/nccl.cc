@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kKeepExisting = 0;
 
-// NCCL refuses two ranks on one GPU of one host. Where devices are shared on purpose each rank says that it is a
-// host of its own, and they talk over the loopback interface: right, and slow.
+// NCCL refuses two ranks on one GPU of one host. If GPUs are shared on purpose, each rank claims to be a
+// separate host, and they communicate over the loopback interface: correct, but slow.
 void ShareGpus() {
   const char* shares = std::getenv("CUDA_PROVIDER_RANKS_PER_GPU");
   if (shares == nullptr || std::atoi(shares) < 2) return;

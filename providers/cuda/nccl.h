@@ -1,6 +1,6 @@
-// NCCL's functions as this provider calls them. The library is opened when the first communicator is made, so
-// that one rank needs none. Where NCCL's own header is whole it is used, and a wrong signature does not compile;
-// elsewhere the few names are declared here, which NCCL has kept since 2.10.
+// NCCL's functions as this provider calls them. The library is loaded with the first communicator, so
+// that a single rank does not need it. If NCCL's own header is usable, a wrong signature does not compile;
+// otherwise the few names, stable since NCCL 2.10, are declared here.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <string>
 
-#if __has_include(<nccl.h>) && __has_include(<nv/target>)  // which NCCL's own wants, and not every package brings
+#if __has_include(<nccl.h>) && __has_include(<nv/target>)  // needed by NCCL's header; some packages lack it
 #include <nccl.h>
 #else
 extern "C" {
@@ -62,7 +62,7 @@ ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream
 namespace trireme_cuda {
 
 struct Nccl {
-  std::string missing;  // why there is none; the pointers are then null
+  std::string missing;  // why it is not available; the pointers are then null
 
 #define TRIREME_NCCL_FUNCTIONS(X)                                                                    \
   X(GetUniqueId) X(CommInitRank) X(CommDestroy) X(CommGetAsyncError) X(GetErrorString) X(GetLastError) \
@@ -72,7 +72,7 @@ struct Nccl {
 #undef TRIREME_NCCL_POINTER
 };
 
-// Opened at the first call.
+// Loaded at the first call.
 const Nccl& TheNccl();
 
 }  // namespace trireme_cuda

@@ -1,5 +1,5 @@
-// ACL's streams and events over CUDA's. A handle is CUDA's own, so that torch's current stream is one of ACL's
-// as it stands; the null handle is the default stream in both.
+// ACL's streams and events over CUDA's. A handle is CUDA's own, so that torch's current stream can be used
+// as ACL's; the null handle is the default stream in both.
 #include <chrono>
 #include <thread>
 
@@ -12,19 +12,19 @@ using trireme_cuda::AclCode;
 using trireme_cuda::Refuse;
 using Clock = std::chrono::steady_clock;
 
-constexpr aclError kStreamSyncTimeout = 507046;  // the pinned headers do not name it
+constexpr aclError kStreamSyncTimeout = 507046;  // not defined in the pinned headers
 
 cudaStream_t Cuda(aclrtStream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t CudaEvent(aclrtEvent event) { return static_cast<cudaEvent_t>(event); }
 
-// Work that is not done yet is an answer, not an error: CUDA must forget it, or torch's next check finds it.
+// "Not ready" is an answer, not an error: CUDA must forget it, or torch's next check would find it.
 bool NotReady(cudaError_t code) {
   if (code != cudaErrorNotReady) return false;
   static_cast<void>(cudaGetLastError());
   return true;
 }
 
-// Short work is met while spinning; for long work the core is left to others.
+// Spins for short work; yields the core to others during long work.
 void Nap(Clock::time_point since) {
   constexpr std::chrono::microseconds kSpin{200}, kNap{50};
   if (Clock::now() - since > kSpin) std::this_thread::sleep_for(kNap);
@@ -34,7 +34,7 @@ void Nap(Clock::time_point since) {
 
 extern "C" {
 
-// Beside the default stream, not in order with it: who needs order uses events.
+// Not ordered with the default stream: callers that need order use events.
 aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t, uint32_t) {
   cudaStream_t made = nullptr;
   const aclError code =
@@ -47,10 +47,10 @@ aclError aclrtDestroyStream(aclrtStream stream) {
   return AclCode(cudaStreamDestroy(Cuda(stream)), "cudaStreamDestroy");
 }
 
-// CUDA does not wait for the work either: what is queued still runs.
+// CUDA does not wait for the work either: queued work still runs.
 aclError aclrtDestroyStreamForce(aclrtStream stream) { return aclrtDestroyStream(stream); }
 
-// After a failed kernel CUDA runs nothing of the process any more.
+// After a failed kernel CUDA runs nothing more in this process.
 aclError aclrtSetStreamFailureMode(aclrtStream, uint64_t) { return ACL_SUCCESS; }
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {
@@ -63,7 +63,7 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout_m
   while (true) {
     const cudaError_t code = cudaStreamQuery(Cuda(stream));
     if (!NotReady(code)) return AclCode(code, "cudaStreamQuery");
-    if (Clock::now() > end) return Refuse(kStreamSyncTimeout, "the stream is not done");
+    if (Clock::now() > end) return Refuse(kStreamSyncTimeout, "the stream has not finished in time");
     Nap(start);
   }
 }
@@ -79,7 +79,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
   return AclCode(cudaStreamWaitEvent(Cuda(stream), CudaEvent(event), 0), "cudaStreamWaitEvent");
 }
 
-// Declared by who calls it (core/device/cann_declarations.h): the pinned headers do not have it yet.
+// Declared by its caller (core/device/cann_declarations.h): the pinned headers do not have it yet.
 aclError aclrtLaunchHostFunc(aclrtStream stream, void (*function)(void*), void* argument) {
   return AclCode(cudaLaunchHostFunc(Cuda(stream), function, argument), "cudaLaunchHostFunc");
 }
@@ -117,7 +117,7 @@ aclError aclrtEventElapsedTime(float* milliseconds, aclrtEvent start, aclrtEvent
   const cudaError_t code = cudaEventElapsedTime(milliseconds, CudaEvent(start), CudaEvent(end));
   if (code == cudaErrorInvalidResourceHandle) {
     static_cast<void>(cudaGetLastError());
-    return Refuse(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "an event was made without a time stamp");
+    return Refuse(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "an event was created without timing");
   }
   return AclCode(code, "cudaEventElapsedTime");
 }

@@ -131,7 +131,8 @@ TEST_F(Patterns, AreMatchedInLinearTimeOrRefusedByName) {
   EXPECT_EQ(rank_, 8);
   EXPECT_NE(Said("(").find("adapter_config.json: rank_pattern has the pattern '('"), std::string::npos);
   const std::string deep = Said(std::string(100000, '(') + std::string(100000, ')'));
-  EXPECT_TRUE(deep == "no error" || deep.find("which is not a supported regular expression") != std::string::npos) << deep;
+  EXPECT_TRUE(deep == "no error" || deep.find("which is not a supported regular expression") != std::string::npos)
+      << deep;
   EXPECT_NE(Said("((a{1000}){1000}){1000}").find("which is not a supported regular expression"), std::string::npos);
 }
 
