@@ -29,7 +29,7 @@ void Loops(const at::Tensor& sum, const at::Tensor& addend) {
   });
 }
 
-// The sum is fp32 and lies where the addend lies.
+// The sum is fp32 and on the addend's device.
 std::string WhyNotLoops(const at::Tensor& addend) {
   return Either(WhyNoLoops(addend), addend.is_contiguous() ? "" : "the addend is strided");
 }
@@ -58,7 +58,7 @@ void AddInto(const at::Tensor& sum, const at::Tensor& addend) {
 
 Operator operators::accumulate() {
   return {.name = kAccumulate.op(),
-          .summary = "a gradient added to its fp32 sum",
+          .summary = "adds a gradient to its fp32 sum",
           .implementations = kAccumulate.names(),
           .report = [](const at::Tensor& like) { return std::vector{kAccumulate.Report("[any]", like)}; },
           .bench = BenchAccumulate};

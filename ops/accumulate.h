@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// sum: fp32, contiguous; addend: of any type, the same shape.
+// sum: fp32, contiguous; addend: any dtype, the same shape.
 void AddInto(const at::Tensor& sum, const at::Tensor& addend);
 
 }  // namespace trireme

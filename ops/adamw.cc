@@ -107,7 +107,7 @@ const ImplementationList<AdamWTensors, decltype(&Reference)> kAdamW{"adamw",
                                                                      {"ascendc", WhyNotKernel, Kernel},
                                                                      {"aten", nullptr, Reference}}};
 
-// Against ATen's own fused one.
+// Compared with ATen's own fused AdamW.
 std::vector<BenchCase> BenchAdamW(const BenchSize& s) {
   using Tensors = BenchCase::Tensors;
   const int64_t n = s.rows * s.columns;
@@ -145,7 +145,7 @@ void AdamW(const AdamWTensors& t, const AdamWNumbers& numbers) {
 
 Operator operators::adamw() {
   return {.name = kAdamW.op(),
-          .summary = "an AdamW step over flat memory, written in fp32 and in the parameter's type",
+          .summary = "an AdamW step over flat memory, written in fp32 and in the parameter's dtype",
           .implementations = kAdamW.names(),
           .report =
               [](const at::Tensor& like) {

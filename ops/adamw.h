@@ -1,6 +1,6 @@
 // AdamW over flat memory in one pass, with the arithmetic of torch.optim.AdamW: decoupled decay first, bias
-// corrections, denominator sqrt(v) / sqrt(1 - beta2^t) + eps. Which parameters decay, and what the learning
-// rate is, the caller says.
+// corrections, denominator sqrt(v) / sqrt(1 - beta2^t) + eps. The caller decides which parameters decay, and
+// the learning rate.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +13,8 @@ struct AdamWNumbers {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;
-  int64_t step = 1;           // from 1
-  double gradient_scale = 1;  // of the gradient as it is read: clipping, averaging
+  int64_t step = 1;           // counted from 1
+  double gradient_scale = 1;  // applied to the gradient: clipping, averaging
 };
 
 // All contiguous and of one size. Masters and moments are fp32 or bf16: computed in fp32, rounded where they

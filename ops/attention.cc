@@ -70,7 +70,7 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     AttentionResult result = kept->passes->forward(kept->heads);
     context->saved_data["kept"] = c10::IValue::make_capsule(kept);
     if (!kept->recompute) {
-      // The output goes through autograd's own keeping: held here it would hold its own graph alive.
+      // The output is saved through autograd: held here it would keep its own graph alive.
       context->save_for_backward({result.output});
       kept->result.log_sum_exp = result.log_sum_exp;
     }
@@ -102,7 +102,7 @@ Attended Run(const Heads& heads, bool recompute) {
   return {output, [kept] { return kept->Take().output; }};
 }
 
-// With `recompute` an implementation keeps query, key and value alone.
+// With `recompute` an implementation saves only query, key and value.
 template <at::Tensor (*attend)(const Heads&)>
 Attended Differentiable(const Heads& heads, bool recompute) {
   if (!recompute) return {attend(heads), {}};

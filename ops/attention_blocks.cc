@@ -17,21 +17,21 @@ namespace {
 
 struct Sizes {
   int64_t kv_heads, length, group, dim;
-  int64_t items;  // rows · kv_heads: each is one thread's work, so sums never depend on the threads
-  int64_t block;  // positions a block
+  int64_t items;  // rows · kv_heads: each runs on one thread, so sums do not depend on the threads
+  int64_t block;  // positions per block
   float scale;
 
   int64_t block_rows() const { return block * group; }
-  int64_t width() const { return kv_heads * group * dim; }  // of a token's output
+  int64_t width() const { return kv_heads * group * dim; }  // elements of a token's output
   int64_t query_size() const { return length * group * dim; }
   int64_t key_size() const { return length * dim; }
-  // Where item's group begins in [rows · length, heads · head_dim].
+  // Where the item's group starts in [rows · length, heads · head_dim].
   int64_t OutputOffset(int64_t item) const {
     return item / kv_heads * length * width() + item % kv_heads * group * dim;
   }
 };
 
-// Blocks are as large as a core's own cache holds their scores; long rows get lower blocks.
+// Blocks are as large as a core's own cache can hold their scores; long rows get fewer query rows per block.
 int64_t BlockOf(int64_t length, int64_t group) {
   constexpr int64_t kRows = 384, kScores = int64_t{1} << 20;
   const int64_t fitting = std::min(kRows, std::max<int64_t>(kScores / std::max<int64_t>(length, 1), 32));

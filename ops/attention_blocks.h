@@ -1,4 +1,4 @@
-// Causal attention on CPU memory in blocks of query rows. No autograd here: ops/attention.cc has the rule.
+// Causal attention on CPU memory in blocks of query rows. No autograd here: ops/attention.cc has it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@ struct AttentionResult {
 
 // Contiguous CPU tensors of fp32 or bf16.
 AttentionResult BlockedAttention(const Heads& heads);
-// output_gradient: as the output. The gradients are laid out as the heads.
+// output_gradient: shaped like the output. The gradients have the layout of the heads.
 Heads BlockedAttentionBackward(const Heads& heads, const AttentionResult& result,
                                const at::Tensor& output_gradient);
 

@@ -1,4 +1,4 @@
-// AttentionTile: queries and the keys they see, as numbers. ops/attention_tiles.h computes it.
+// AttentionTile: queries and the keys they attend to, as integers. ops/attention_tiles.h computes it.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// Queries [query, query + queries) of a row against keys [key, key + keys): the i-th of the queries sees the
-// first first + i + 1 of the keys.
+// Queries [query, query + queries) of a row against keys [key, key + keys): query i attends to the first
+// first + i + 1 keys.
 struct AttentionTile {
   int64_t query = 0;
   int64_t queries = 0;
@@ -16,6 +16,6 @@ struct AttentionTile {
   int64_t first = 0;
   bool operator==(const AttentionTile&) const = default;
 };
-using RowTiles = std::vector<std::vector<AttentionTile>>;  // one list a row
+using RowTiles = std::vector<std::vector<AttentionTile>>;  // one list per row
 
 }  // namespace trireme

@@ -34,12 +34,12 @@ struct Sizes {
         scale(static_cast<float>(scale)) {}
 };
 
-// A tile cut into blocks of query rows, each with the keys that its last row sees.
+// A tile cut into blocks of query rows, each with the keys that its last row attends to.
 struct Block {
   int64_t query, key, rows, keys, first;
 };
 
-constexpr int64_t kScores = int64_t{1} << 18;  // of a block: what a core's own cache holds
+constexpr int64_t kScores = int64_t{1} << 18;  // per block: what fits into a core's own cache
 
 template <typename Work>
 void ForEachBlock(const std::vector<AttentionTile>& tiles, int64_t group, const Work& work) {
@@ -171,7 +171,7 @@ void FastBackward(const Heads& heads, const Sizes& s, const RowTiles& tiles, con
   });
 }
 
-// Of one head after the other.
+// One head at a time.
 void LoopsMerge(const SeenAttention& seen, const SeenAttention& part) {
   const int64_t dim = seen.output.size(-1), rows = part.log_sum_exp.numel() / seen.output.size(0);
   const at::Tensor ones = at::ones({rows}, at::kFloat);
@@ -204,7 +204,7 @@ void ReferenceMerge(const SeenAttention& seen, const SeenAttention& part) {
   seen.log_sum_exp.copy_(merged);
 }
 
-// One tile of one row in fp32: all heads' queries, keys and values, and the scores, unseen ones at minus
+// One tile of one row in fp32: all heads' queries, keys and values, and the scores, with masked ones at minus
 // infinity.
 struct PlainTile {
   at::Tensor query, key, value;  // [kv_heads, queries · group | keys, dim]
@@ -276,7 +276,7 @@ std::string WhyNoLoopsOverTiles(const Heads& heads) {
   return Either(WhyNoLoops(heads.query), dense ? "" : "queries, keys or values are strided");
 }
 
-// The loops merge on their way; the reference merges by attention_merge.
+// The loops merge as they go; the reference merges by attention_merge.
 const ImplementationList<Heads, decltype(&ReferenceTiles), decltype(&ReferenceTilesBackward)> kTiles{
     "attention_tiles",
     {{"cpu", WhyNoLoopsOverTiles, AttendTilesByLoops, LoopTilesBackward},
@@ -324,7 +324,7 @@ void AttendTilesBackward(const Heads& heads, double scale, const RowTiles& tiles
 
 namespace {
 
-// Documents of at most 256 tokens in one row, as a packed row has them; four heads of 128.
+// Documents of at most 256 tokens in one row, as in a packed row; four heads of 128.
 std::vector<BenchCase> BenchTiles(const BenchSize& s) {
   constexpr int64_t kDim = 128, kGroup = 4;
   const int64_t document = std::min<int64_t>(s.rows, 256);
@@ -346,7 +346,7 @@ std::vector<BenchCase> BenchTiles(const BenchSize& s) {
            .shape = {s.rows, kGroup, kDim}}};
 }
 
-// Heads that are not cut where rows do not divide.
+// Head sizes are not cut if rows do not divide.
 std::vector<BenchCase> BenchMerge(const BenchSize& s) {
   if (s.type != at::kFloat) return {};
   const int64_t heads = s.rows % 4 == 0 ? 4 : 1;
@@ -366,7 +366,7 @@ std::vector<BenchCase> BenchMerge(const BenchSize& s) {
 Operator operators::attention_tiles() {
   return {
       .name = kTiles.op(),
-      .summary = "attention piece by piece: packed documents, sequences on several ranks",
+      .summary = "attention in tiles: packed documents, sequences split over ranks",
       .implementations = kTiles.names(),
       .report =
           [](const at::Tensor& like) { return std::vector{kTiles.Report("[any, any]", {like, like, like})}; },
@@ -375,7 +375,7 @@ Operator operators::attention_tiles() {
 
 Operator operators::attention_merge() {
   return {.name = kMerge.op(),
-          .summary = "a partial result of attention joins what was seen before",
+          .summary = "merges a partial attention result into the running one",
           .implementations = kMerge.names(),
           .report =
               [](const at::Tensor& like) {

@@ -1,7 +1,7 @@
-// Attention piece by piece: queries against some of the keys they see, merged by log-sum-exp with what they
-// have seen before. For packed documents, for sequences that lie on several ranks, and for heads whose values
-// are of another size than their keys. No autograd here, no communication: parallel/context has both. The
-// merge needs no gradient of its own: with the final log-sum-exp each piece is differentiated for itself.
+// Attention in tiles: queries against some of their keys, merged by log-sum-exp with the partial result so
+// far. For packed documents, for sequences split over several ranks, and for heads whose values differ in
+// size from their keys. No autograd here, no communication: parallel/context has both. The merge needs no
+// gradient of its own: given the final log-sum-exp, each tile is differentiated separately.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,29 +15,29 @@ namespace trireme {
 
 struct SeenAttention {
   at::Tensor output;       // [rows, kv_heads, length, group, value_dim] fp32
-  at::Tensor log_sum_exp;  // [rows, kv_heads, length, group] fp32; minus infinity where nothing was seen
+  at::Tensor log_sum_exp;  // [rows, kv_heads, length, group] fp32; minus infinity before the first key
 };
 
 SeenAttention NothingSeen(const at::Tensor& query, int64_t value_dim);
 
-// heads: as ops/heads.h lays them out; keys may have another length than queries.
+// heads: in the layout of ops/heads.h; keys may have another length than queries.
 void AttendTiles(const Heads& heads, double scale, const RowTiles& tiles, SeenAttention& seen);
-// The same by the loops of ops/cpu, whatever would be chosen: contiguous CPU tensors of fp32 or bf16.
+// The same by the loops of ops/cpu, regardless of the list: contiguous CPU tensors of fp32 or bf16.
 void AttendTilesByLoops(const Heads& heads, double scale, const RowTiles& tiles, SeenAttention& seen);
 
-// Queries that have seen some keys have also seen those of `part`: the mean of both, by their log-sum-exps.
-// Either is laid out as above; of `seen` the first dim may be strided. Lines of one head lie together.
+// Merges `part` into `seen`: the mean of both, weighted by their log-sum-exps. Both are laid out as above;
+// the first dim of `seen` may be strided. Rows of one head are contiguous.
 void MergeSeen(const SeenAttention& seen, const SeenAttention& part);
 
-// What the backward pass knows of the queries: the final log-sum-exp, the gradient of the output (laid out as
-// SeenAttention::output, in the heads' type) and its product with the output.
+// The queries' state in the backward pass: the final log-sum-exp, the gradient of the output (laid out as
+// SeenAttention::output, in the heads' dtype) and its dot product with the output.
 struct AttendedQueries {
   at::Tensor log_sum_exp;
   at::Tensor output_gradient;
   at::Tensor dot;  // [rows, kv_heads, length, group] fp32
 };
 
-// Adds to sums, fp32 and laid out as the heads.
+// Adds to sums, which are fp32 and have the layout of the heads.
 void AttendTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
                          const AttendedQueries& queries, Heads& sums);
 

@@ -13,11 +13,11 @@
 namespace trireme {
 namespace {
 
-// Room for a quarter more than is needed, so that a row which grows token by token is rarely copied. Zeroed:
-// what padding sees must be finite.
+// Allocates a quarter more than needed, so that a row that grows token by token is rarely copied. Zeroed:
+// what padding attends to must be finite.
 void Grow(at::Tensor& kept, const at::Tensor& fresh, int64_t needed) {
   const int64_t capacity = kept.defined() ? kept.size(2) : 0;
-  if (kept.defined() && capacity >= needed) return;  // also a rank without a row of its own has some
+  if (kept.defined() && capacity >= needed) return;  // also on a rank that has no rows
   at::Tensor larger =
       at::zeros({fresh.size(0), fresh.size(1), needed + needed / 4 + 32, fresh.size(3)}, fresh.options());
   if (capacity > 0) larger.narrow(2, 0, capacity).copy_(kept);
@@ -32,7 +32,7 @@ void Append(at::Tensor& kept, const at::Tensor& fresh, const CachedRows& rows) {
   }
 }
 
-// In pieces of each row, as CPU memory lies.
+// Row by row in tiles, for CPU memory.
 at::Tensor Tiled(const Heads& heads, double scale, const CachedRows& rows) {
   RowTiles tiles(rows.past.size());
   for (size_t row = 0; row < tiles.size(); ++row) {
@@ -44,7 +44,7 @@ at::Tensor Tiled(const Heads& heads, double scale, const CachedRows& rows) {
   return seen.output;
 }
 
-// All rows in one product, with what a token does not see masked.
+// All rows in one matmul, with a mask.
 at::Tensor Masked(const Heads& heads, double scale, const CachedRows& rows) {
   const auto size = heads.query.sizes();  // [rows, kv_heads, length, group, head_dim]
   const int64_t length = size[2], group = size[3], keys = std::max<int64_t>(rows.longest(), 1);
@@ -88,7 +88,8 @@ at::Tensor CachedAttention(const Heads& heads, double scale, const CachedRows& r
 
 namespace {
 
-// One new token in each of up to 64 rows that have seen up to 512; eight heads of 128, two key-value heads.
+// One new token in each of up to 64 rows with up to 512 cached tokens; eight heads of 128, two key-value
+// heads.
 std::vector<BenchCase> BenchCached(const BenchSize& s) {
   constexpr int64_t kDim = 128, kKvHeads = 2, kGroup = 4;
   const int64_t rows = std::min<int64_t>(s.rows, 64), past = std::min<int64_t>(s.columns, 512);
@@ -112,7 +113,7 @@ std::vector<BenchCase> BenchCached(const BenchSize& s) {
 
 Operator operators::cached_attention() {
   return {.name = kCachedAttention.op(),
-          .summary = "attention of new tokens over kept keys and values, in generation",
+          .summary = "attention of new tokens over cached keys and values, in generation",
           .implementations = kCachedAttention.names(),
           .report =
               [](const at::Tensor& like) { return std::vector{kCachedAttention.Report("[any, any]", like)}; },

@@ -15,7 +15,7 @@ thread_local ChoiceRecord* record = nullptr;
 std::string WhyPassedOver(const char* op, const char* implementation, bool wanted_is_listed) {
   if (OperatorIsOff(op)) return "turned off by ops.off";
   if (!wanted_is_listed || std::string_view(implementation) == wanted) return "";
-  return Concat(wanted, " is asked for");
+  return Concat(wanted, " is requested");
 }
 
 const char* WantedImplementation() { return wanted; }
@@ -27,14 +27,14 @@ void NoteChoice(const char* op, const char* implementation) {
 }
 
 std::string WhyNoLoops(const at::Tensor& tensor) {
-  if (!tensor.device().is_cpu()) return "loops are for the cpu";
+  if (!tensor.device().is_cpu()) return "loops run on the cpu only";
   const auto type = tensor.scalar_type();
-  if (type != at::kFloat && type != at::kBFloat16) return "loops compute fp32 and bf16 only";
+  if (type != at::kFloat && type != at::kBFloat16) return "loops support fp32 and bf16 only";
   return "";
 }
 
 std::string WhyNoVendor(const at::Tensor& tensor) {
-  return tensor.is_privateuseone() ? "" : "torch_npu is for the npu";
+  return tensor.is_privateuseone() ? "" : "torch_npu runs on the npu only";
 }
 
 std::string WhyNotAlike(const at::Tensor& input, const at::Tensor& weight) {

@@ -1,7 +1,7 @@
 // Which implementation of an operator runs. An operator has a list of them, fastest first, the reference
-// last; each says why it does not take a case, and the first that does not decline runs. The list is the only
-// truth: `check --ops`, `bench ops`, ops.off, help and docs/kernels.md are made from it (operator.h). Knows
-// no operator.
+// last; each states why it declines a case, and the first that does not decline runs. The list is the only
+// source: `check --ops`, `bench ops`, ops.off, help and docs/kernels.md are generated from it (operator.h).
+// Knows no operator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,12 +14,12 @@
 
 namespace trireme {
 
-struct NoBackward {};  // for operators whose backward pass is another call, or autograd's
+struct NoBackward {};  // for operators whose backward pass is a separate call, or autograd's
 
 template <typename Case, typename Forward, typename Backward = NoBackward>
 struct Implementation {
   const char* name;                     // cpu, torch_npu, ascendc, aten
-  std::string (*why_not)(const Case&);  // empty: it takes the case. nullptr: the reference, which takes all
+  std::string (*why_not)(const Case&);  // empty: it supports the case; nullptr: the reference, always
   Forward forward;
   Backward backward = {};
 };
@@ -32,13 +32,13 @@ struct Declined {
 struct CaseReport {
   std::string shape;
   std::string chosen;
-  std::vector<Declined> declined;  // those before it, in order
+  std::vector<Declined> declined;  // the ones before it, in order
 };
 
-// Why an implementation is not even asked: its operator is turned off, or another one is wanted by name.
-// `wanted_is_listed`: whether the operator has the one that is wanted.
+// Why an implementation is not considered: its operator is turned off, or another one is requested by name.
+// `wanted_is_listed`: whether the operator has the requested one.
 std::string WhyPassedOver(const char* op, const char* implementation, bool wanted_is_listed);
-// The name that an OnlyImplementation asks for; nullptr: none is alive.
+// The name that an OnlyImplementation requests; nullptr: none is alive.
 const char* WantedImplementation();
 void NoteChoice(const char* op, const char* implementation);
 
@@ -51,7 +51,7 @@ class ImplementationList {
     TRIREME_CHECK(!entries_.empty() && entries_.back().why_not == nullptr) << op << " has no reference";
   }
 
-  // The one that runs.
+  // The implementation that runs.
   const Entry& Choose(const Case& given) const {
     const Entry& entry = Pick(given, nullptr);
     NoteChoice(op_, entry.name);
@@ -64,7 +64,7 @@ class ImplementationList {
     return report;
   }
 
-  // For a backward pass that has to be made by what made the forward pass.
+  // For a backward pass that must run the implementation of the forward pass.
   int64_t IndexOf(const Entry& entry) const { return &entry - entries_.data(); }
   const Entry& operator[](int64_t index) const { return entries_.at(static_cast<size_t>(index)); }
 
@@ -102,16 +102,16 @@ class ImplementationList {
 // Reasons that many implementations share; empty: none.
 std::string WhyNoLoops(const at::Tensor& tensor);   // of ops/cpu: CPU memory of fp32 or bf16
 std::string WhyNoVendor(const at::Tensor& tensor);  // torch_npu's: an npu's memory
-// The weight can be read as the input is: the same type, without gaps.
+// Whether the weight can be read like the input: same dtype, contiguous.
 std::string WhyNotAlike(const at::Tensor& input, const at::Tensor& weight);
-// The first of two reasons that is one.
+// The first reason that is not empty.
 inline std::string Either(std::string first, std::string second) {
   return first.empty() ? std::move(second) : std::move(first);
 }
 
-// While it lives, operators called on this thread take the implementation of this name where it takes the
-// case, otherwise the reference; operators that have none of this name choose as ever. For tests and
-// measurements.
+// While it lives, operators called on this thread use the implementation of this name if it supports the
+// case, otherwise the reference; operators without an implementation of this name choose as usual. For tests
+// and measurements.
 class OnlyImplementation {
  public:
   explicit OnlyImplementation(std::string name);
@@ -130,9 +130,9 @@ struct ReferenceOnly : OnlyImplementation {
 struct KernelsFirst : OnlyImplementation {
   KernelsFirst() : OnlyImplementation("ascendc") {}
 };
-bool KernelsAreWanted();  // also where another implementation was measured faster
+bool KernelsAreWanted();  // even if another implementation was measured faster
 
-// While it lives, keeps what operators called on this thread chose: operator and implementation, in order.
+// While it lives, records what operators called on this thread chose: operator and implementation, in order.
 class ChoiceRecord {
  public:
   ChoiceRecord();

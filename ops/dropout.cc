@@ -159,7 +159,7 @@ Operator operators::dropout_add() {
   return {
       .name = kDropoutAdd.op(),
       .summary =
-          "residual + dropout(x), or dropout(x) alone, by a mask that follows from the row and the column",
+          "residual + dropout(x), or dropout(x) alone, with a mask derived from row and column",
       .implementations = kDropoutAdd.names(),
       .report = [](const at::Tensor& like) { return std::vector{kDropoutAdd.Report("[any, any]", like)}; },
       .bench = BenchDropout};

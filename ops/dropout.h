@@ -1,6 +1,7 @@
-// Dropout by place: which elements of a row are dropped follows from the row's identity and the column's
-// number alone (the rule is in ops/cpu), so that any layout, any device and a second forward pass drop the
-// same. The others are scaled by 1 / (1 - rate). Knows no layout: who the rows are is the caller's to say.
+// Dropout by position: which elements of a row are dropped depends only on the row's identity and the
+// column's index (the rule is in ops/cpu), so that any layout, any device and a recomputed forward pass drop
+// the same elements. The others are scaled by 1 / (1 - rate). Knows no layout: the caller identifies the
+// rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,10 +15,10 @@ namespace trireme {
 struct Dropout {
   double rate = 0;
   RandomStream random;
-  at::Tensor rows;           // [rows] int64, in host memory: who they are
-  int64_t first_column = 0;  // number of the first column, where there are only some
+  at::Tensor rows;           // [rows] int64, in host memory: their identities
+  int64_t first_column = 0;  // index of the first column, if there are only some
 
-  // Two words for each row, [rows, 2] int32 on the device; made once.
+  // Two words per row, [rows, 2] int32 on the device; created once.
   const at::Tensor& KeysOn(at::Device device) const;
 
   mutable at::Tensor keys = {};
@@ -26,7 +27,7 @@ struct Dropout {
 // [rows, columns] fp32 in host memory, of 0 and 1 / (1 - rate).
 at::Tensor DropoutMask(const Dropout& dropout, int64_t columns);
 
-// x with its mask; also what takes a gradient back. Autograd does not see it.
+// x with its mask; applied to a gradient, also the backward pass. Outside autograd.
 at::Tensor Dropped(const at::Tensor& x, const Dropout& dropout);
 
 // Differentiable: x with its mask, and residual + that, rounded once.

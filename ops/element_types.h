@@ -1,5 +1,5 @@
-// The small bridge from tensors to the loops of ops/cpu and to the kernels, which know no torch: element
-// types, pointers, and how rows are shared among threads.
+// Connects tensors with the loops of ops/cpu and with the kernels, which know no torch: element types,
+// pointers, and how rows are split over threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Calls work(float{}) or work(cpu::Bf16{}), as the tensor's elements are.
+// Calls work(float{}) or work(cpu::Bf16{}), by the tensor's dtype.
 template <typename Work>
 void ByType(const at::Tensor& tensor, const Work& work) {
   if (tensor.scalar_type() == at::kFloat) {
@@ -25,7 +25,7 @@ T* Data(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.data_ptr());
 }
 
-// Rows of which a thread should get at least so many that waking it pays.
+// The fewest rows for which waking a thread pays off.
 inline int64_t GrainOfRows(int64_t row_elements) { return std::max<int64_t>(1, 16384 / (row_elements + 1)); }
 
 }  // namespace trireme

@@ -18,14 +18,14 @@ namespace trireme {
 
 namespace {
 
-// Each norm is made where its values are; the host fetches all of them at once.
+// Each norm is computed where its values are; the host fetches all of them at once.
 double Reference(const std::vector<at::Tensor>& values) {
   std::vector<at::Tensor> norms;
   for (const at::Tensor& part : values) norms.push_back(part.norm());
   return at::stack(norms).cpu().to(at::kDouble).square().sum().item<double>();
 }
 
-// Sums of each block in fp32, together in fp64 on the host.
+// Each block's sum in fp32; their total in fp64 on the host.
 double Kernel(const std::vector<at::Tensor>& values) {
   std::vector<at::Tensor> sums;
   for (const at::Tensor& part : values) {
@@ -99,7 +99,7 @@ double SumOfSquares(const std::vector<at::Tensor>& values) {
 
 Operator operators::gradient_norm() {
   return {.name = kGradientNorm.op(),
-          .summary = "the square of a gradient's norm",
+          .summary = "the squared norm of a gradient",
           .implementations = kGradientNorm.names(),
           .report =
               [](const at::Tensor& like) {

@@ -1,4 +1,4 @@
-// The square of a gradient's norm, from which a step's clipping is decided.
+// The squared norm of a gradient, for clipping.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// Of all of them together; each fp32, contiguous, all on one device. On the cpu summed in double over fixed
-// pieces: the same for any number of threads. A NaN or an infinity comes through.
+// Over all of them; each fp32, contiguous, all on one device. On the cpu summed in double over fixed
+// pieces: the same for any number of threads. NaN and infinity propagate.
 double SumOfSquares(const std::vector<at::Tensor>& values);
 inline double SumOfSquares(const at::Tensor& values) { return SumOfSquares(std::vector{values}); }
 

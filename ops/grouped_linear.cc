@@ -23,7 +23,7 @@ struct KeptGroups : torch::CustomClassHolder {
   std::function<at::Tensor()> again;
 };
 
-// Calls work(expert, first row, rows) for each expert, also for one without rows.
+// Calls work(expert, first row, rows) for each expert, including one without rows.
 template <typename Work>
 void ForEachGroup(const std::vector<int64_t>& ends, const Work& work) {
   int64_t begin = 0;
@@ -52,7 +52,7 @@ std::string WhyNotNpu(const at::Tensor& x) {
   return Either(WhyNoVendor(x), x.size(0) == 0 ? "there are no rows" : "");
 }
 
-// Both the forward product and the input's gradient.
+// Both the forward pass and the input's gradient.
 const ImplementationList<at::Tensor, decltype(&ReferenceProducts)> kGroupedLinear{
     "grouped_linear", {{"torch_npu", WhyNotNpu, NpuProducts}, {"aten", nullptr, ReferenceProducts}}};
 
@@ -99,7 +99,7 @@ void AddGroupedGradient(const Weight& weight, const at::Tensor& output_gradient,
                      .gradient = weight.gradient[expert],
                      .stale = stale};
     if (rows == 0) {
-      one.gradient_sum();  // zeroed where it was stale
+      one.gradient_sum();  // zeroed if it was stale
     } else {
       AddWeightGradient(one, output_gradient.narrow(0, begin, rows), x.narrow(0, begin, rows));
     }
@@ -115,7 +115,7 @@ at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const Group
 
 namespace {
 
-// Eight experts of equally many rows.
+// Eight experts with the same number of rows.
 std::vector<BenchCase> BenchGroupedLinear(const BenchSize& s) {
   constexpr int64_t kExperts = 8;
   const int64_t width = std::min<int64_t>(s.columns, 1024);
@@ -136,7 +136,7 @@ std::vector<BenchCase> BenchGroupedLinear(const BenchSize& s) {
 
 Operator operators::grouped_linear() {
   return {.name = kGroupedLinear.op(),
-          .summary = "x · Wᵀ with another W for each expert's rows",
+          .summary = "x · Wᵀ with one W per expert (grouped GEMM)",
           .implementations = kGroupedLinear.names(),
           .report =
               [](const at::Tensor& like) {

@@ -1,5 +1,5 @@
-// y = x Wᵀ with another W for each run of rows: the products of experts over batches of unequal size. Rows
-// stand in the order of their experts; an expert may have none.
+// y = x Wᵀ with another W for each group of rows: grouped GEMMs of experts with unequal batches. Rows
+// are sorted by expert; an expert may have none.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// Rows of expert e: [ends[e - 1], ends[e]). Shared, for the backward pass needs them again.
+// Rows of expert e: [ends[e - 1], ends[e]). Shared, because the backward pass needs them again.
 using GroupEnds = std::shared_ptr<const std::vector<int64_t>>;
 
 // x: [rows, in], weight: [experts, out, in], which outlives the backward pass. Returns [rows, out].
@@ -22,7 +22,8 @@ at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const Group
 // [rows, in] · [experts, in, out].
 at::Tensor GroupedProducts(const at::Tensor& x, const at::Tensor& factors, const std::vector<int64_t>& ends);
 
-// weight.gradient[e] += output_gradientᵀ x over the rows of each expert, now, where the weight is trained.
+// weight.gradient[e] += output_gradientᵀ x over the rows of each expert, immediately, if the weight is
+// trained.
 void AddGroupedGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
                         const std::vector<int64_t>& ends);
 

@@ -96,7 +96,7 @@ struct Recipe {
   }
 };
 
-// query | key | value by group, as attention reads them.
+// query | key | value by group, in attention's layout.
 Heads Reference(const at::Tensor& qkv, const RotaryTable& table, const Recipe& recipe) {
   const HeadShape& s = recipe.shape;
   const at::Tensor heads = qkv.view({s.tokens(), s.heads + 2 * s.kv_heads, s.head_dim});
@@ -123,7 +123,7 @@ void AddTo(const Weight& weight, const at::Tensor& sum) {
   gradient.add_(sum);
 }
 
-// What the backward pass needs of the forward one, in the order in which autograd keeps it.
+// What the backward pass needs of the forward pass, in the order in which autograd saves it.
 struct Saved {
   at::Tensor qkv, cosine, sine;
   at::Tensor scales;  // of the norms, [tokens, heads + kv_heads] fp32
@@ -146,7 +146,7 @@ void KernelForward(const Saved& in, const Recipe& recipe, const Heads& out) {
                       recipe.KernelArgs(in.qkv, in.cosine, in.sine, in.scales, out));
 }
 
-// Each gives the norms' sums, [query | key, head_dim].
+// Each returns the norms' gradient sums, [query | key, head_dim].
 at::Tensor FastBackward(const Saved& in, const Heads& gradients, const Recipe& recipe,
                         const at::Tensor& result) {
   const int64_t dim = recipe.shape.head_dim;
@@ -231,7 +231,7 @@ std::string WhyNotKernel(const HeadsCase& c) {
   return Either(WhyNoKernel(c.qkv), Either(c.WhyNotNorms(), shape));
 }
 
-// The reference, differentiated by autograd's own graph, has neither function: SplitHeads calls it.
+// The reference is differentiated by autograd and has neither function: SplitHeads calls it.
 const ImplementationList<HeadsCase, decltype(&FastForward), decltype(&FastBackward)> kQkvNormRope{
     "qkv_norm_rope",
     {{"cpu", WhyNotCpu, FastForward, FastBackward},
@@ -313,7 +313,7 @@ std::vector<CaseReport> ReportHeads(const at::Tensor& like) {
   return report;
 }
 
-// Heads of 128, four queries to a key, with norms.
+// Heads of 128, four queries per key, with norms.
 std::vector<BenchCase> BenchHeads(const BenchSize& s) {
   constexpr int64_t kDim = 128;
   const int64_t groups = std::max<int64_t>(s.columns / kDim / 6, 1);
@@ -336,7 +336,7 @@ std::vector<BenchCase> BenchHeads(const BenchSize& s) {
 Operator operators::qkv_norm_rope() {
   return {
       .name = kQkvNormRope.op(),
-      .summary = "q|k|v to attention's layout, with the norms of queries and keys and the rotary embedding",
+      .summary = "q|k|v to attention's layout, with query and key norms and the rotary embedding",
       .implementations = kQkvNormRope.names(),
       .report = ReportHeads,
       .bench = BenchHeads};

@@ -1,5 +1,5 @@
-// From the fused q|k|v product to what attention reads, in one pass each way: RMSNorm of each query and key
-// head (where the model has it), rotary turn, and the layout. Attention itself is ops/attention.h.
+// From the fused q|k|v projection to attention's inputs, in one pass each way: RMSNorm of each query and key
+// head (if the model has it), rotary embedding, and the layout. Attention itself is ops/attention.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@ struct HeadShape {
 
   int64_t group() const { return heads / kv_heads; }  // query heads that share a key-value head
   int64_t tokens() const { return rows * length; }
-  int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }  // of a token's q|k|v
+  int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }  // elements of a token's q|k|v
 };
 
 // Heads that share a key-value head stand side by side, so that one product serves all of them. On a GPU the
@@ -32,7 +32,7 @@ struct Heads {
 };
 
 // qkv: [tokens, (heads + 2 kv_heads) · head_dim], a row's tokens in order; the norms: [head_dim] or nullptr,
-// which outlive the backward pass; the table: one line a token.
+// which outlive the backward pass; the table: one row per token.
 Heads SplitHeads(const at::Tensor& qkv, const HeadShape& shape, const Weight* query_norm,
                  const Weight* key_norm, const RotaryTable& table);
 

@@ -6,7 +6,7 @@
 #include "core/npu/npu.h"
 
 #ifdef TRIREME_CANN_TWIN
-// The twin's: stands for a stream, and runs a kernel's blocks on the calling thread and some more.
+// The twin's: stands for a stream, and runs a kernel's blocks on the calling thread and additional ones.
 extern "C" void* twinCallersThreads(uint32_t threads);
 #endif
 
@@ -25,7 +25,7 @@ uint32_t VectorCores(int device) {
 std::string WhyNoKernel(const at::Tensor& tensor) {
   const auto type = tensor.scalar_type();
   if (type != at::kFloat && type != at::kHalf && type != at::kBFloat16)
-    return Concat("kernels compute in fp32, fp16 and bf16, not ", c10::toString(type));
+    return Concat("kernels support fp32, fp16 and bf16, not ", c10::toString(type));
   if (!tensor.is_contiguous()) return "the tensor is strided";
   if (tensor.is_privateuseone()) return "";
 #ifdef TRIREME_CANN_TWIN
@@ -34,7 +34,7 @@ std::string WhyNoKernel(const at::Tensor& tensor) {
   return Concat("this build has no kernels for device ", tensor.device().str());
 }
 
-// On the CPU forty blocks whatever the number of threads: sums come out the same for any.
+// On the CPU always forty blocks: sums are the same for any number of threads.
 ascendc::KernelPlace PlaceOf(const at::Tensor& tensor) {
   TRIREME_CHECK(WhyNoKernel(tensor).empty());
   if (tensor.is_privateuseone()) {

@@ -37,7 +37,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     kept->weight = weight;
     kept->bias = bias;
     kept->again = input.again;
-    // A frozen weight needs no input either.
+    // A frozen weight does not need the input.
     if (weight->trained() && !input.again) context->save_for_backward({x});
     context->saved_data["kept"] = c10::IValue::make_capsule(kept);
     if (bias == nullptr) return at::mm(x, weight->value.t());
@@ -67,7 +67,7 @@ struct GradientProduct {
   const at::Tensor& x;
 };
 
-// Summed in fp32 by the product itself: no rounding on the way, and no pass for the sum.
+// The gemm itself accumulates in fp32: no intermediate rounding, and no separate pass for the sum.
 void FastGradient(const GradientProduct& p, bool add) {
   Product(Factor<cpu::Bf16>{Data<cpu::Bf16>(p.output_gradient), p.output_gradient.size(1), true},
           Factor<cpu::Bf16>{Data<cpu::Bf16>(p.x), p.x.size(1)},
@@ -109,7 +109,7 @@ void ReferenceGradient(const GradientProduct& p, bool add) {
 }
 
 std::string WhyNotFast(const GradientProduct& p) {
-  if (p.x.scalar_type() == at::kFloat) return "ATen's product of fp32 sums in place";
+  if (p.x.scalar_type() == at::kFloat) return "ATen's fp32 matmul accumulates in place";
   const bool dense = p.x.is_contiguous() && p.output_gradient.is_contiguous() && p.sum.is_contiguous();
   return Either(WhyNoLoops(p.x), dense ? "" : "a matrix is strided");
 }

@@ -1,5 +1,5 @@
-// y = x Wᵀ (+ b), with the weight's gradient added to its fp32 sum. The products are those of libtorch's math
-// libraries, which use the machine's matrix units; none copies a transposed factor.
+// y = x Wᵀ (+ b), with the weight's gradient added to its fp32 sum. The matmuls are those of libtorch's math
+// libraries, which use the machine's matrix units; none copies a transposed operand.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,9 +11,9 @@
 
 namespace trireme {
 
-// What a Linear reads. With `again` the value is not kept for the weight gradient but made anew by it.
+// A Linear's input. With `again` the value is not saved for the weight gradient but recomputed by it.
 struct LinearInput {
-  LinearInput(const at::Tensor& value, std::function<at::Tensor()> again = {})  // NOLINT: a tensor will do
+  LinearInput(const at::Tensor& value, std::function<at::Tensor()> again = {})  // NOLINT: implicit on purpose
       : value(value), again(std::move(again)) {}
   at::Tensor value;  // [tokens, in]
   std::function<at::Tensor()> again;
@@ -22,7 +22,8 @@ struct LinearInput {
 // weight: [out, in], bias: [out] or nullptr. Weights outlive the backward pass.
 at::Tensor Linear(const LinearInput& x, const Weight& weight, const Weight* bias = nullptr);
 
-// weight.gradient += output_gradientᵀ x, now, where the weight is trained. output_gradient: [tokens, out].
+// weight.gradient += output_gradientᵀ x, immediately, if the weight is trained. output_gradient:
+// [tokens, out].
 void AddWeightGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x);
 
 }  // namespace trireme

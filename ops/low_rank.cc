@@ -15,13 +15,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// x · factorᵀ, or for each expert's rows with its own factor.
+// x · factorᵀ, or each expert's rows with its own factor.
 at::Tensor Product(const at::Tensor& x, const at::Tensor& factor, const GroupEnds& ends) {
   const at::Tensor turned = factor.to(x.scalar_type()).transpose(-2, -1);
   return ends ? GroupedProducts(x, turned, *ends) : at::mm(x, turned);
 }
 
-// y += x · factorᵀ; y may be some columns of a wider matrix.
+// y += x · factorᵀ; y may be a slice of a wider matrix's columns.
 void AddProduct(const at::Tensor& y, const at::Tensor& x, const at::Tensor& factor, const GroupEnds& ends) {
   at::Tensor sum = y;
   if (ends) {
@@ -37,7 +37,7 @@ void AddGradient(const Weight& weight, const at::Tensor& output_gradient, const 
   AddWeightGradient(weight, output_gradient, x);
 }
 
-// What A reads, in the type of the product.
+// A's input, in the dtype of the matmul.
 at::Tensor ReadByA(const at::Tensor& x, at::ScalarType type, const Dropout* dropout) {
   const at::Tensor typed = x.to(type);
   return dropout == nullptr ? typed : Dropped(typed, *dropout);
@@ -82,10 +82,10 @@ struct PairsHolder : torch::CustomClassHolder {
   std::shared_ptr<KeptPairs> kept = std::make_shared<KeptPairs>();
 };
 
-// For the kernels, which work on whole rows of y, all pairs are one.
+// The kernels work on full rows of y, so all pairs are merged into one.
 struct OnePair {
   at::Tensor a;       // [ranks, in]
-  at::Tensor b;       // [ranks, out]: each Bᵀ where its outputs stand, zeros elsewhere
+  at::Tensor b;       // [ranks, out]: each Bᵀ at its outputs, zeros elsewhere
   at::Tensor scales;  // [ranks] fp32
 
   OnePair(const LowRankWeights& pairs, int64_t outputs, at::ScalarType type) {
@@ -211,21 +211,21 @@ void ProductGradientOfA(const KeptPairs& kept, const at::Tensor& low_gradient, c
 
 struct LowRankCase {
   const at::Tensor& y;
-  int64_t ranks = 0;        // of all pairs beside y
-  bool of_experts = false;  // a stack's
+  int64_t ranks = 0;        // of all pairs of y
+  bool of_experts = false;  // of a stack of experts
 };
 
 std::string WhyNotKernel(const LowRankCase& c) {
   if (!KernelsAreWanted()) {
-    return c.y.is_cpu() ? "products were measured faster on the cpu"
-                        : "products have the cube, the kernels only the vector units";
+    return c.y.is_cpu() ? "matmuls were measured faster on the cpu"
+                        : "matmuls use the cube unit, the kernels only the vector units";
   }
-  if (c.of_experts) return Either(WhyNoKernel(c.y), "the pairs stand beside a stack of experts");
+  if (c.of_experts) return Either(WhyNoKernel(c.y), "the pairs belong to a stack of experts");
   const char* why = ascendc::WhyNotLora({.rows = 0, .columns = 0, .rank = static_cast<uint64_t>(c.ranks)});
   return Either(WhyNoKernel(c.y), why == nullptr ? "" : why);
 }
 
-// What ran forward also runs backward: `low` is of another type.
+// The backward pass runs what ran forward: the dtype of `low` differs.
 const ImplementationList<LowRankCase, decltype(&ProductForward), LowRankBackward> kLowRank{
     "low_rank",
     {{"ascendc",
@@ -336,7 +336,7 @@ std::vector<CaseReport> ReportLowRank(const at::Tensor& like) {
           kLowRank.Report("[any, of experts]", {like, 16, true})};
 }
 
-// Rank 16 beside a square matrix, into the same memory every time.
+// Rank 16 with a square matrix, into the same memory every time.
 std::vector<BenchCase> BenchLowRank(const BenchSize& s) {
   constexpr int64_t kRank = 16;
   const auto weight = [&](int64_t rows, int64_t columns) {
@@ -361,7 +361,7 @@ std::vector<BenchCase> BenchLowRank(const BenchSize& s) {
 
 Operator operators::low_rank() {
   return {.name = kLowRank.op(),
-          .summary = "low-rank (LoRA) pairs beside a projection: y += scale · (x Aᵀ) Bᵀ",
+          .summary = "low-rank (LoRA) pairs of a projection: y += scale · (x Aᵀ) Bᵀ",
           .implementations = kLowRank.names(),
           .report = ReportLowRank,
           .bench = BenchLowRank};

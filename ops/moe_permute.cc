@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-// Where a token stands: [tokens · k] of those that go somewhere, and the token of each.
+// The tokens' positions: [tokens · k] of those that are dispatched, and the token of each.
 struct Moves {
   at::Tensor tokens, places;
 
@@ -43,8 +43,7 @@ at::Tensor ReferenceSum(const at::Tensor& rows, const at::Tensor& places, int64_
   return sum.to(rows.scalar_type());
 }
 
-// The kernel takes for each row where it comes from. A choice that goes nowhere comes to stand behind the
-// last row.
+// The kernel needs the source of each row. A choice that is not dispatched goes after the last row.
 at::Tensor KernelSpread(const at::Tensor& given, const at::Tensor& places, int64_t rows, bool) {
   const at::Tensor x = given.contiguous();
   const at::Tensor flat = places.flatten();
@@ -109,17 +108,17 @@ at::Tensor FastSum(const at::Tensor& rows, const at::Tensor& places, int64_t cop
 
 struct PermuteCase {
   const at::Tensor& x;
-  int64_t rows = 0;  // of the larger side
+  int64_t rows = 0;  // rows of the larger side
 };
 
 std::string WhyNotLoops(const PermuteCase& c) { return WhyNoLoops(c.x); }
 
 std::string WhyNotKernel(const PermuteCase& c) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  return Either(WhyNoKernel(c.x), c.rows > kMost ? "more rows than 32 bits count" : "");
+  return Either(WhyNoKernel(c.x), c.rows > kMost ? "more rows than fit in 32 bits" : "");
 }
 
-// There and back.
+// Forward and back.
 const ImplementationList<PermuteCase, decltype(&ReferenceSpread), decltype(&ReferenceSum)> kPermute{
     "moe_permute",
     {{"cpu", WhyNotLoops, FastSpread, FastSum},
@@ -140,7 +139,7 @@ at::Tensor SumRows(const at::Tensor& rows, const at::Tensor& places, int64_t cop
 
 namespace {
 
-// Two experts a token, and back.
+// Two experts per token, and back.
 std::vector<BenchCase> BenchPermute(const BenchSize& s) {
   const at::Tensor x = BenchInput({s.rows, s.columns}, s.type);
   const at::Tensor places = at::randperm(2 * s.rows, at::kLong).view({s.rows, 2});
@@ -166,7 +165,7 @@ std::vector<BenchCase> BenchPermute(const BenchSize& s) {
 
 Operator operators::moe_permute() {
   return {.name = kPermute.op(),
-          .summary = "tokens into the order of their experts, and the sum back",
+          .summary = "tokens sorted by expert, and summed back",
           .implementations = kPermute.names(),
           .report =
               [](const at::Tensor& like) {

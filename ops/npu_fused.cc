@@ -18,7 +18,7 @@ std::pair<at::Tensor, at::Tensor> Two(const Stack& results) {
   return {results[0].toTensor(), results[1].toTensor()};
 }
 
-// The one mask that the operator wants for causal attention of any length: true above the diagonal, 2048 x
+// The only mask that the operator accepts for causal attention of any length: true above the diagonal, 2048 x
 // 2048.
 const at::Tensor& CausalMask(const at::Tensor& like) {
   constexpr int64_t kSize = 2048;

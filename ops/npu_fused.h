@@ -1,5 +1,5 @@
-// torch_npu's fused operators, called by name through ATen's dispatcher: no header and no symbol of torch_npu
-// is needed here. Plain calls; the autograd rules are the operators' own files'.
+// torch_npu's fused operators, called by name through ATen's dispatcher: needs no header and no symbol of
+// torch_npu. Plain calls; the autograd rules are in the operators' own files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace trireme::npu {
 
-// y, and the scales ([..., 1] fp32) that the adjoint wants. The product with the weight is made in fp32.
+// y, and the scales ([..., 1] fp32) that the backward pass needs. The weight is applied in fp32.
 std::pair<at::Tensor, at::Tensor> RmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps);
 // Gradients of x and (fp32) of the weight.
 std::pair<at::Tensor, at::Tensor> RmsNormBackward(const at::Tensor& y_gradient, const at::Tensor& x,
@@ -20,7 +20,7 @@ std::pair<at::Tensor, at::Tensor> RmsNormBackward(const at::Tensor& y_gradient, 
 at::Tensor SwiGlu(const at::Tensor& gate_up);
 at::Tensor SwiGluBackward(const at::Tensor& gradient, const at::Tensor& gate_up);
 
-// x [1, tokens, heads, dim] turned by tables of [1, tokens, 1, dim] in the type of x.
+// Rotates x [1, tokens, heads, dim] by tables of [1, tokens, 1, dim] in the dtype of x.
 at::Tensor Rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine);
 
 // Causal; query [rows, heads, length, dim], key and value with as many heads or fewer. Differentiable.

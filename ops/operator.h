@@ -1,7 +1,7 @@
-// An operator as people see it, made from its list of implementations (choose.h): its name, what it computes,
-// which implementation takes what, and how it is measured. An operator's own file has the function of its
-// name that returns this; a line in operator_names.h brings it into `check --ops`, ops.off, `bench ops`, help
-// and the table of docs/kernels.md. Runs nothing itself.
+// An operator as users see it, generated from its list of implementations (choose.h): its name, what it
+// computes, which implementation supports what, and how it is measured. An operator's own file has the
+// function of its name that returns this; a line in operator_names.h adds it to `check --ops`, ops.off,
+// `bench ops`, help and the table of docs/kernels.md. Runs nothing itself.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,18 +22,18 @@ struct BenchSize {
   at::ScalarType type = at::kFloat;
 };
 
-// What `bench ops` times: the operator, the same by ATen, and how many bytes each direction must move at
-// least.
+// What `bench ops` times: the operator, the same by ATen, and the minimum number of bytes that each direction
+// must move.
 struct BenchCase {
   using Tensors = std::vector<at::Tensor>;
 
   double forward_bytes = 0, backward_bytes = 0;
-  at::Tensor input{};               // of the backward pass, where there is one
-  std::function<Tensors()> run{};   // results that have a backward pass, or none
-  std::function<Tensors()> aten{};  // the same as `run` where empty, by the reference
-  std::vector<int64_t> shape{};     // where it is not rows and columns
+  at::Tensor input{};               // of the backward pass, if there is one
+  std::function<Tensors()> run{};   // returns results that have a backward pass, or none
+  std::function<Tensors()> aten{};  // if empty: `run` by the reference
+  std::vector<int64_t> shape{};     // if it is not rows and columns
   bool gradient = false;            // `run` is itself the backward pass
-  std::string variant{};            // where an operator has several
+  std::string variant{};            // if an operator has several
 };
 
 struct Operator {
@@ -41,10 +41,10 @@ struct Operator {
   std::string summary;                       // what it computes, in a line
   std::vector<std::string> implementations;  // fastest first, the reference last
 
-  // What would take tensors such as `like` (empty; of a device and a type): the usual shapes, and those that
-  // some implementation declines. Nothing where the operator does not work in this type.
+  // What would run for tensors such as `like` (empty; of a device and a dtype): the usual shapes, and those
+  // that some implementation declines. Empty if the operator does not support this dtype.
   std::function<std::vector<CaseReport>(const at::Tensor& like)> report;
-  // Nothing where the operator does not work in this type.
+  // Empty if the operator does not support this dtype.
   std::function<std::vector<BenchCase>(const BenchSize&)> bench;
 };
 

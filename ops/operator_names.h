@@ -1,5 +1,5 @@
-// The operators, one line each, in the order in which `check --ops` shows them. Each is described by the
-// function of its name in namespace operators (operator.h), beside its list of implementations. No torch in
+// The operators, one line each, in the order in which `check --ops` lists them. Each is described by the
+// function of its name in namespace operators (operator.h), next to its list of implementations. No torch
 // here.
 #pragma once
 

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// As a cell of a Markdown table wants it.
+// Escaped for a cell of a Markdown table.
 std::string Escaped(const std::string& text) {
   std::string escaped;
   for (const char c : text) {

@@ -1,5 +1,5 @@
-// Which implementation of each operator would run here, and why not the ones before it: what `trireme check
-// --ops` shows. Made from the operators' own lists. No torch in the interface.
+// Which implementation of each operator would run here, and why the ones before it decline: the output of
+// `trireme check --ops`. Generated from the operators' own lists. No torch in the interface.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ struct OperatorReport {
   std::vector<std::pair<std::string, std::string>> declined;  // implementation, why
 };
 
-// For tensors of a device as torch spells it ("cpu", "cuda:0"), which is open in this process.
+// For tensors on a device as torch spells it ("cpu", "cuda:0"), which must be open in this process.
 std::vector<OperatorReport> ReportOperators(const std::string& device);
 
-// The operators and their lists in Markdown, as docs/kernels.md has them.
+// The operators and their lists in Markdown, for docs/kernels.md.
 std::string OperatorTable();
 
 }  // namespace trireme

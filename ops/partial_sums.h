@@ -1,5 +1,5 @@
-// Sums over tokens that come out the same for any number of threads: rows are cut into fixed pieces, each
-// piece is summed by one thread, and the pieces are added in order.
+// Sums over tokens that are the same for any number of threads: rows are cut into fixed pieces, each piece is
+// summed by one thread, and the pieces are added in order.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -16,7 +16,7 @@ namespace trireme {
 // [size] fp32.
 template <typename Work>
 at::Tensor SumOverRows(int64_t rows, int64_t size, const Work& work) {
-  constexpr int64_t kPiece = 64;  // rows: many enough to hide the adding, few enough for many threads
+  constexpr int64_t kPiece = 64;  // rows: enough to hide the adding, few enough for many threads
   const int64_t pieces = (rows + kPiece - 1) / kPiece;
   const at::Tensor sums = at::zeros({std::max<int64_t>(pieces, 1), size}, at::TensorOptions(at::kFloat));
   float* data = static_cast<float*>(sums.data_ptr());

@@ -3,8 +3,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 
-// The standard Fortran and MKL's C interface, 32-bit integers. Weak: null where libtorch does not export
-// them.
+// The standard Fortran and MKL's C interface, 32-bit integers. Weak: null if libtorch does not export them.
 extern "C" {
 __attribute__((weak)) void sgemm_(const char* transpose_a, const char* transpose_b, const int* m,
                                   const int* n, const int* k, const float* alpha, const float* a,
@@ -45,7 +44,7 @@ void AtenProduct(const Factor<T>& a, const Factor<T>& b, const ProductShape& sha
 void Product(const Factor<float>& a, const Factor<float>& b, const ProductShape& shape, float* result) {
   if (shape.m == 0 || shape.n == 0) return;
   if (sgemm_ == nullptr) return AtenProduct(a, b, shape, result, at::kFloat);
-  // Fortran's matrices are column-major: what it computes is the transpose, bᵀ aᵀ.
+  // Fortran's matrices are column-major: it computes the transpose, bᵀ aᵀ.
   const int m = static_cast<int>(shape.m), n = static_cast<int>(shape.n), k = static_cast<int>(shape.k);
   const int lda = static_cast<int>(a.stride), ldb = static_cast<int>(b.stride);
   const int ldc = static_cast<int>(shape.stride);

@@ -1,6 +1,6 @@
-// Matrix products in memory whose result is summed in fp32, whatever the factors' type: what weight gradients
-// and the blocks of attention need, and what ATen does not offer for bf16. The math library inside libtorch
-// does the work where it exports its entry points (MKL does); elsewhere ATen, with one rounding more in bf16.
+// Gemms in memory that accumulate in fp32, whatever the operands' dtype: what weight gradients and the blocks
+// of attention need, and what ATen does not offer for bf16. Uses the math library inside libtorch if it
+// exports its entry points (MKL does); otherwise ATen, with one more rounding in bf16.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Row-major with `stride` elements between rows; transposed: read it the other way round.
+// Row-major with `stride` elements between rows; transposed: read as its transpose.
 template <typename T>
 struct Factor {
   const T* data;
@@ -20,7 +20,7 @@ struct Factor {
 struct ProductShape {
   int64_t m = 0, n = 0, k = 0;  // [m, k] · [k, n]
   int64_t stride = 0;           // of the result's rows
-  bool add = false;             // to what the result holds; otherwise it is overwritten
+  bool add = false;             // accumulates into the result; otherwise overwrites it
 };
 
 void Product(const Factor<float>& a, const Factor<float>& b, const ProductShape& shape, float* result);

@@ -203,7 +203,7 @@ std::string WhyNotCuda(const NormCase& c) {
 std::string WhyNotNpu(const NormCase& c) { return Either(WhyNoVendor(c.x), WhyNotAlike(c.x, c.weight)); }
 std::string WhyNotKernel(const NormCase& c) { return Either(WhyNoKernel(c.x), WhyNotAlike(c.x, c.weight)); }
 
-// What ran forward also runs backward: their scales differ in shape.
+// The backward pass runs what ran forward: their scales differ in shape.
 const ImplementationList<NormCase, decltype(&ReferenceForward), decltype(&ReferenceBackward)> kRmsNorm{
     kRmsNormName,
     {{"cpu", WhyNotCpu, FastForward, FastBackward},

@@ -1,5 +1,5 @@
 // y = x / sqrt(mean(x²) + eps) · weight over the last dim, computed in fp32; the normalised value is rounded
-// before it meets the weight, as transformers does.
+// before the weight is applied, as in transformers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +11,7 @@ namespace trireme {
 // x: [..., size], weight: [size]. The weight outlives the backward pass.
 at::Tensor RmsNorm(const at::Tensor& x, const Weight& weight, double eps);
 
-// The residual stream and its normalised value in one pass; backward, the stream's gradient is added on the
-// way.
+// The residual stream and its normalised value in one pass; backward also adds the stream's gradient.
 struct AddedNorm {
   at::Tensor sum;         // residual + branch
   at::Tensor normalised;  // RmsNorm(sum)

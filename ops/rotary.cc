@@ -34,7 +34,7 @@ at::Tensor ReferenceTurn(const at::Tensor& x, const at::Tensor& cosine, const at
   return at::cat({first * c - second * s, second * c + first * s}, -1).to(x.scalar_type());
 }
 
-// The adjoint of a turn is the turn back.
+// The adjoint of a rotation is the inverse rotation.
 const ImplementationList<at::Tensor, decltype(&ReferenceTurn)> kRotary{
     "rotary", {{"torch_npu", WhyNoVendor, NpuTurn}, {"aten", nullptr, ReferenceTurn}}};
 
@@ -83,7 +83,7 @@ std::vector<BenchCase> BenchRotary(const BenchSize& s) {
 
 Operator operators::rotary() {
   return {.name = kRotary.op(),
-          .summary = "rotary position embedding of heads, where qkv_norm_rope does not do it",
+          .summary = "rotary position embedding of heads, where qkv_norm_rope does not apply it",
           .implementations = kRotary.names(),
           .report = [](const at::Tensor& like) { return std::vector{kRotary.Report("[any, any]", like)}; },
           .bench = BenchRotary};

@@ -1,5 +1,5 @@
 // Rotary position embedding: pairs of a head's elements (first half with second half, as Hugging Face orders
-// them) turned by an angle that grows with the position.
+// them) rotated by an angle that grows with the position.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,10 +13,10 @@ struct RotaryTable {
   at::Tensor sine;
 };
 
-// positions: [tokens] int64; frequencies: radians a position.
+// positions: [tokens] int64; frequencies: radians per position.
 RotaryTable MakeRotaryTable(const at::Tensor& positions, const std::vector<double>& frequencies);
 
-// x: [tokens, heads, head_dim]; all of head_dim is turned.
+// x: [tokens, heads, head_dim]; all of head_dim is rotated.
 at::Tensor Rotate(const at::Tensor& x, const RotaryTable& table);
 
 }  // namespace trireme

@@ -50,7 +50,7 @@ struct RouterLogitsFunction : torch::autograd::Function<RouterLogitsFunction> {
   }
 };
 
-// Scores of the experts that stand in one of a token's best groups; minus infinity for the others.
+// Scores of the experts in a token's best groups; minus infinity for the others.
 at::Tensor WithinBestGroups(const at::Tensor& scores, const RouterRule& rule) {
   const at::Tensor grouped = scores.view({scores.size(0), rule.groups, -1});
   const at::Tensor worth = rule.group_score == RouterRule::GroupScore::kLargest
@@ -92,7 +92,7 @@ struct KeptRule : torch::CustomClassHolder {
   RouterRule rule;
 };
 
-// From logits to weights, scores and the experts chosen, by the kernels.
+// From logits to weights, scores and the chosen experts, by the kernels.
 struct RouterFunction : torch::autograd::Function<RouterFunction> {
   static variable_list forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor* bias,
                                const RouterRule* rule) {
@@ -191,7 +191,7 @@ std::vector<BenchCase> BenchRouter(const BenchSize& s) {
 
 Operator operators::router() {
   return {.name = kRouter.op(),
-          .summary = "scores of the experts, the largest k and their weights",
+          .summary = "scores of the experts, the top k and their weights",
           .implementations = kRouter.names(),
           .report = ReportRouter,
           .bench = BenchRouter};

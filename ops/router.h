@@ -1,5 +1,5 @@
-// A router's choice: from tokens to the experts of each and their weights, in fp32 whatever the computation's
-// type. Where tokens go is ops/moe_permute.h and parallel/experts.
+// A router's choice: from tokens to their experts and weights, in fp32 whatever the compute dtype.
+// ops/moe_permute.h and parallel/experts dispatch the tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@ struct Routing {
   at::Tensor scores;   // [tokens, experts] fp32, before groups and bias; also with a gradient
 };
 
-// bias: [experts] fp32 where the rule has one.
+// bias: [experts] fp32 if the rule has one.
 Routing ChooseExperts(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias = {});
 
 }  // namespace trireme

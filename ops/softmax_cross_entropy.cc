@@ -17,7 +17,7 @@ namespace {
 
 struct Picked {
   at::Tensor held;   // [tokens] bool
-  at::Tensor index;  // [tokens, 1], 0 where not held
+  at::Tensor index;  // [tokens, 1], 0 if not held
 };
 
 Picked Pick(const at::Tensor& labels, const LogitColumns& columns) {
@@ -139,13 +139,13 @@ void FastGradient(const at::Tensor& logits, const at::Tensor& given_labels, cons
 
 struct LogitsCase {
   const at::Tensor& logits;
-  int64_t columns = 0;  // that count
+  int64_t columns = 0;  // valid ones
 };
 
 std::string WhyNotLoops(const LogitsCase& c) { return WhyNoLoops(c.logits); }
 std::string WhyNotCuda(const LogitsCase& c) { return WhyNoCudaKernel(c.logits); }
 std::string WhyNotKernel(const LogitsCase& c) {
-  return Either(WhyNoKernel(c.logits), c.columns == 0 ? "no column counts" : "");
+  return Either(WhyNoKernel(c.logits), c.columns == 0 ? "no valid column" : "");
 }
 
 const ImplementationList<LogitsCase, decltype(&ReferenceStatistics), decltype(&ReferenceGradient)>

@@ -1,22 +1,22 @@
-// The two passes of cross-entropy over logits that stay in the computation's type: statistics, small enough
+// The two passes of cross-entropy over logits that stay in the compute dtype: statistics, small enough
 // to be combined with those of other ranks, and the gradient in place. No autograd and no communication here:
-// parallel/layers/cross_entropy.h puts them together.
+// parallel/objectives combines them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace trireme {
 
-// Which token ids the columns of the logits are; columns beyond `count` are padding.
+// The token ids of the logits' columns; columns beyond `count` are padding.
 struct LogitColumns {
   int64_t first = 0;
   int64_t count = 0;
 };
 
 struct LogitStatistics {  // each [tokens], fp32
-  at::Tensor largest;     // logit; -inf where no column counts
+  at::Tensor largest;     // logit; -inf if no column is valid
   at::Tensor sum;         // of exp(logit - largest)
-  at::Tensor picked;      // the label's logit, 0 where another rank holds it
+  at::Tensor picked;      // the label's logit, 0 if another rank holds it
 };
 
 // logits: [tokens, columns], contiguous; labels: [tokens] int64.

@@ -103,7 +103,7 @@ const ImplementationList<at::Tensor, decltype(&ReferenceForward), decltype(&Refe
      {"ascendc", WhyNoKernel, KernelForward, KernelBackward},
      {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
 
-// silu(gate) is computed again in the backward pass: cheaper than keeping it for every layer.
+// silu(gate) is recomputed in the backward pass: cheaper than saving it for every layer.
 struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate_up) {
     context->save_for_backward({gate_up});

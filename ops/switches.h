@@ -1,5 +1,5 @@
-// Which operators are turned off for the whole process, by name: for debugging (ops.off). Names come from the
-// list of operators (operator_names.h). No torch in here.
+// Which operators are turned off for the process, by name: for debugging (ops.off). Names come from the
+// list of operators (operator_names.h). No torch here.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace trireme {
 
-// Every operator that has more implementations than its reference.
+// Every operator that has implementations other than its reference.
 const std::vector<std::string>& OperatorNames();
 
-// Throws an InputError for a name that is not one, with the nearest that is.
+// Throws an InputError for an unknown name, with the nearest known one.
 void RefuseUnknownOperators(const std::vector<std::string>& ops);
 
-// These take their reference from now on.
+// These use their reference from now on.
 void TurnOperatorsOff(const std::vector<std::string>& ops);
 bool OperatorIsOff(const std::string& op);
 

@@ -5,8 +5,8 @@
 namespace trireme {
 namespace {
 
-// Of the process, not of a thread: autograd runs backward passes of a device's tensors on a thread of its
-// own, while the one that asked for them waits. One backward pass runs at a time.
+// Per process, not per thread: autograd runs the backward pass of a device's tensors on its own thread while
+// the caller waits. One backward pass runs at a time.
 Deferral* innermost_deferral = nullptr;
 Overlap* innermost_overlap = nullptr;
 

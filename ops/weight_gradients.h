@@ -1,6 +1,6 @@
-// When weight gradients are computed. An operator's backward hands over the work; whoever runs the schedule
-// decides: at once, behind a communication that would otherwise be waited for, or put off so that a pipeline
-// sends the input gradient on first and fills its bubbles with these.
+// When weight gradients are computed. An operator's backward submits the work; the schedule's executor
+// decides: at once, overlapped with a communication, or deferred so that a pipeline sends the input gradient
+// first and fills its bubbles with these.
 #pragma once
 
 #include <functional>
@@ -10,9 +10,9 @@ namespace trireme {
 
 class WeightGradients {
  public:
-  // Runs `work` now, or keeps it while there is a Deferral or an Overlap.
+  // Runs `work` now, or queues it while there is a Deferral or an Overlap.
   static void Add(std::function<void()> work);
-  // Runs what the innermost Overlap has queued: to be called between the start of a communication and the
+  // Runs what the innermost Overlap has queued: call it between the start of a communication and the
   // wait for it.
   static void RunQueued();
 };
@@ -35,8 +35,8 @@ class Deferral {
   Deferral* outer_;
 };
 
-// While it lives, weight gradients wait for the next communication (RunQueued) or for Finish, whichever comes
-// first. A Deferral inside it takes precedence.
+// While it lives, weight gradients are queued until the next communication (RunQueued) or Finish, whichever
+// comes first. A Deferral inside it takes precedence.
 class Overlap {
  public:
   Overlap();
@@ -44,7 +44,7 @@ class Overlap {
   Overlap(const Overlap&) = delete;
   Overlap& operator=(const Overlap&) = delete;
 
-  // Runs what is left.
+  // Runs the rest.
   void Finish();
 
  private:

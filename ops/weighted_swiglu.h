@@ -1,6 +1,6 @@
-// silu(gate) · up, each row scaled by a weight that is differentiated too: what an expert does between its
-// two products. The weight here, and not on the expert's output, spares keeping that output for the weight's
-// gradient.
+// silu(gate) · up, each row scaled by a weight that is differentiated as well: what an expert computes
+// between its two gemms. Applying the weight here, and not to the expert's output, avoids saving that output
+// for the weight's gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@ namespace trireme {
 // gate_up: [rows, 2 · ffn], weights: [rows] fp32. Returns [rows, ffn].
 at::Tensor WeightedSwiGlu(const at::Tensor& gate_up, const at::Tensor& weights);
 
-// The same values without autograd, for who makes them anew.
+// Recomputes the same values, outside autograd.
 at::Tensor WeightedSwiGluAgain(const at::Tensor& gate_up, const at::Tensor& weights);
 
 }  // namespace trireme

@@ -9,18 +9,18 @@ namespace trireme::ascendc {
 struct AdamWState {
   float *master, *exp_avg, *exp_avg_sq;
   const float* gradient;
-  void* parameter;  // gets the new master values, rounded to `element`; null: there is none
+  void* parameter;  // receives the new master values, rounded to `element`; null: none
 };
 void AdamW(const KernelPlace& place, Element element, const AdamWState& state, uint64_t size,
            const AdamWFactors& factors);
 
-// A sum for each block, to be added up.
+// One partial sum per block.
 uint32_t SumOfSquaresBlocks(const KernelPlace& place, uint64_t size);
 void SumOfSquares(const KernelPlace& place, Element element, const void* values, uint64_t size, float* sums);
 
 void Scale(const KernelPlace& place, Element element, void* values, uint64_t size, float factor);
 
-// sum += addend, of which `element` is the type.
+// sum += addend, whose dtype is `element`.
 void AddInto(const KernelPlace& place, Element element, float* sum, const void* addend, uint64_t size);
 
 }  // namespace trireme::ascendc

@@ -7,7 +7,7 @@ namespace trireme::ascendc {
 
 namespace {
 
-constexpr uint64_t kLargestHead = 1024;  // elements; a dozen buffers of one head fit into a core
+constexpr uint64_t kLargestHead = 1024;  // elements: a dozen buffers of one head fit into a core
 
 uint32_t Norms(const HeadArgs& args) {
   return (args.query_norm != nullptr ? 1u : 0u) | (args.key_norm != nullptr ? 2u : 0u);

@@ -1,4 +1,4 @@
-// The host side of the kernels between a fused q|k|v line and attention's layout (ops/heads.h).
+// The host side of the kernels between a fused q|k|v row and attention's layout (ops/heads.h).
 #pragma once
 
 #include "ops/ascendc/tiling.h"
@@ -10,18 +10,18 @@ struct HeadShape {
   float eps;
 };
 
-// Why the kernel does not take heads of this size; null where it does.
+// Why the kernel does not support heads of this size; null if it does.
 const char* WhyNotHeads(const HeadShape& shape);
 
 struct HeadArgs {
-  const void *qkv, *query_norm, *key_norm;  // a null norm: heads are turned as they are
+  const void *qkv, *query_norm, *key_norm;  // a null norm: heads are rotated without one
   const float *cosine, *sine;               // [tokens, half]
   void *query, *key, *value;                // results, or their gradients
   float* scales;                            // [tokens, heads + kv_heads]
 };
 void SplitHeads(const KernelPlace& place, Element element, const HeadShape& shape, const HeadArgs& args);
 
-// norm_sums: [blocks, 2, dim], query and key: a sum for each block, to be added up.
+// norm_sums: [blocks, 2, dim], query and key: one partial sum per block.
 uint32_t SplitHeadsBlocks(const KernelPlace& place, const HeadShape& shape);
 void SplitHeadsBackward(const KernelPlace& place, Element element, const HeadShape& shape,
                         const HeadArgs& args, void* qkv_gradient, float* norm_sums);

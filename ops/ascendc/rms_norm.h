@@ -1,4 +1,5 @@
-// The host side of the RMSNorm kernels. Memory is the place's; nothing waits for the kernel.
+// The host side of the RMSNorm kernels. Memory belongs to the place's device; calls do not wait for the
+// kernel.
 #pragma once
 
 #include "ops/ascendc/tiling.h"
@@ -7,9 +8,9 @@ namespace trireme::ascendc {
 
 struct RmsNormForwardArgs {
   const void* x;       // [rows, columns]
-  const void* branch;  // null: nothing is added
+  const void* branch;  // null: none
   const void* weight;  // [columns]
-  void* sum;           // x + branch, where there is a branch
+  void* sum;           // x + branch, if there is a branch
   void* y;
   float* scale;  // [rows]
   uint64_t rows, columns;
@@ -18,13 +19,13 @@ struct RmsNormForwardArgs {
 void RmsNormForward(const KernelPlace& place, Element element, const RmsNormForwardArgs& args);
 
 struct RmsNormBackwardArgs {
-  const void* x;  // what was normalised
+  const void* x;  // the normalised input
   const void* weight;
   const float* scale;
   const void* y_gradient;
-  const void* carried;  // added to the result; null: nothing is
+  const void* carried;  // added to the result; null: none
   void* x_gradient;
-  float* weight_sums;  // [blocks, columns], zeros before: a sum for each block, to be added up
+  float* weight_sums;  // [blocks, columns], zeroed by the caller: one partial sum per block
   uint64_t rows, columns;
 };
 uint32_t RmsNormBackwardBlocks(const KernelPlace& place, uint64_t rows);

@@ -15,8 +15,8 @@ uint32_t Mode(const RouterShape& s, bool bias) {
 
 const char* WhyNotRouter(const RouterShape& s) {
   if (s.experts > 4096) return "more than 4096 experts";
-  if (s.groups == 0 || s.experts % s.groups != 0) return "groups of different sizes";
-  return s.top > s.experts ? "more experts are chosen than there are" : nullptr;
+  if (s.groups == 0 || s.experts % s.groups != 0) return "groups differ in size";
+  return s.top > s.experts ? "top_k is larger than the number of experts" : nullptr;
 }
 
 void RouterForward(const KernelPlace& place, Element element, const void* logits, const float* bias,

@@ -1,5 +1,5 @@
-// The host side of the kernels that move and combine whole rows: the experts' permutation, its weighted
-// inverse, and the gradients of both. A negative row number stands for no row.
+// The host side of the kernels that move and combine entire rows: the experts' permutation, its weighted
+// inverse, and the gradients of both. A negative row index means no row.
 #pragma once
 
 #include "ops/ascendc/tiling.h"
@@ -7,12 +7,12 @@
 namespace trireme::ascendc {
 
 struct RowShape {
-  uint64_t from_rows;  // of the side that is indexed
+  uint64_t from_rows;  // rows of the indexed side
   uint64_t rows, columns;
-  uint64_t terms = 1;  // rows that are combined into one
+  uint64_t terms = 1;  // rows combined into one
 };
 
-// to[i] = from[index[i]] · weights[i]; null weights are ones. The permutation, and the gradient of the
+// to[i] = from[index[i]] · weights[i]; null weights mean ones. The permutation, and the gradient of the
 // inverse.
 void GatherRows(const KernelPlace& place, Element element, const void* from, const int32_t* index,
                 const float* weights, const RowShape& shape, void* to);

@@ -7,7 +7,7 @@ namespace trireme::ascendc {
 
 namespace {
 
-// Tiles of rows are shared out, not rows: a single long row keeps all cores busy.
+// Tiles are distributed, not rows: a single long row keeps all cores busy.
 Tiling TilingOf(uint64_t rows, uint64_t ffn, uint32_t bytes, const KernelPlace& place) {
   Tiling tiling = TilePieces(rows, ffn, bytes, place);
   const uint64_t tiles = (ffn + tiling.tile - 1) / tiling.tile;

@@ -50,7 +50,7 @@ void Launched(uint32_t code, const char* kernel) {
 uint32_t Size32(uint64_t size, const char* what) {
   if (size > std::numeric_limits<uint32_t>::max()) {
     throw InputError(what, " of ", size,
-                     " is more than a kernel counts (4294967295); use smaller micro batches");
+                     " exceeds a kernel's limit (4294967295); use smaller micro batches");
   }
   return static_cast<uint32_t>(size);
 }

@@ -1,9 +1,9 @@
-// What AdamW's formula needs of a step, for every version of the operator: loops and kernels. No torch.
+// The numbers of one step of AdamW, for every version of the operator: loops and kernels. No torch.
 #pragma once
 
 namespace trireme {
 
-// The corrections of this step are worked in.
+// Includes this step's bias corrections.
 struct AdamWFactors {
   float decay;  // 1 - lr · weight_decay
   float beta1, one_minus_beta1;

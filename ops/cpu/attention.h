@@ -1,6 +1,6 @@
-// The part of blocked attention between its products: scores to probabilities, and the gradient of that.
-// A block is made of query rows against keys [0, keys); row i stands at position first + i / group, for the
-// heads that share a key-value head stand side by side. Causal: a row sees keys up to its own position.
+// The part of blocked attention between its matmuls: scores to probabilities, and its gradient. A block has
+// query rows against keys [0, keys); row i is at position first + i / group, since the heads that share a
+// key-value head are adjacent. Causal: a row attends to keys up to its own position.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ struct ScoreBlock {
   int64_t rows = 0;   // positions · group
   int64_t keys = 0;   // columns, also the stride; at least the last row's position + 1
   int64_t first = 0;  // position of row 0
-  int64_t group = 1;  // rows a position
-  float scale = 1;    // of the raw scores
+  int64_t group = 1;  // rows per position
+  float scale = 1;    // applied to the raw scores
 };
 
-// Exponentials at each row's largest score, not yet divided by their sum; keys behind the row get 0.
+// Exponentials relative to each row's largest score, not yet divided by their sum; keys after the row get 0.
 struct SoftmaxOut {
   float* inverse_sum;  // [rows]
   float* log_sum_exp;  // [rows]
@@ -25,9 +25,8 @@ struct SoftmaxOut {
 void CausalSoftmax(const float* scores, const ScoreBlock& block, float* probabilities, const SoftmaxOut& out);
 void CausalSoftmax(const float* scores, const ScoreBlock& block, Bf16* probabilities, const SoftmaxOut& out);
 
-// Both in [rows, keys]: probabilities from the scores and the log-sum-exp, and the scores' gradient
-// p · (dp - dot) · scale, where dp is the gradient of the probabilities and dot[row] = <output, its
-// gradient>.
+// Both [rows, keys]: probabilities from the scores and the log-sum-exp, and the scores' gradient p · (dp -
+// dot) · scale, where dp is the gradient of the probabilities and dot[row] = <output, its gradient>.
 struct SoftmaxIn {
   const float* scores;
   const float* probability_gradient;
@@ -38,16 +37,16 @@ void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, float* 
                            float* gradient);
 void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, Bf16* probabilities, Bf16* gradient);
 
-// Queries that have seen some keys see more: the mean of both, by their log-sum-exps.
+// A partial result to merge: the mean of both, weighted by their log-sum-exps.
 struct SeenPart {
-  const float* rows;         // [rows, dim], to be multiplied by
+  const float* rows;         // [rows, dim], to be scaled by
   const float* factor;       // [rows]
   const float* log_sum_exp;  // [rows], finite
 };
 void MergeSeen(const SeenPart& part, int64_t rows, int64_t dim, float* output, float* log_sum_exp);
 
-// Between a block's rows [positions · group, dim] and the model's layout, where a position's group stands
-// together and positions are `stride` elements apart.
+// Between a block's rows [positions · group, dim] and the model's layout, where a position's group is
+// contiguous and positions are `stride` elements apart.
 struct HeadBlock {
   int64_t positions = 0;
   int64_t group = 1;

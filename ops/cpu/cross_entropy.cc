@@ -8,7 +8,7 @@
 namespace trireme::cpu {
 namespace {
 
-// Columns are read from memory once: the second look at a tile finds it in the nearest cache.
+// Columns are read from memory once: the second pass over a tile finds it in the nearest cache.
 constexpr int64_t kTile = 2048;
 
 TRIREME_INLINE bool Holds(const LogitRows& in, int64_t row) {
@@ -18,7 +18,7 @@ TRIREME_INLINE bool Holds(const LogitRows& in, int64_t row) {
 
 TRIREME_INLINE float Larger(float x, float y) { return x > y ? x : y; }
 
-// In several chains, for one would wait for its own last step; two elements of bf16 at a time.
+// In several chains, since a single one would wait for its own previous step; two bf16 elements at a time.
 TRIREME_INLINE float Largest(const float* x, int64_t count, float at_least) {
   const int64_t quarter = count / 4;
   float a = at_least, b = at_least, c = at_least, d = at_least;

@@ -14,7 +14,7 @@ TRIREME_INLINE uint32_t Draw(uint32_t column, uint32_t first, uint32_t second) {
   return h >> kUnusedBits;
 }
 
-// A row's rule: what is left of an element of a column.
+// A row's rule: what remains of an element of a column.
 struct RowRule {
   uint32_t first, second, first_column;
   float threshold, scale;

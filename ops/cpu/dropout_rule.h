@@ -1,11 +1,11 @@
-// Which elements dropout drops: a draw of 24 bits from the two words of a row's key and the column's number
-// alone, so that any layout, any device and a second forward pass drop the same. These are the rule's
-// numbers; ops/cpu/dropout.h and ops/ascendc/kernels/dropout_add.cpp follow it to the bit.
+// Which elements dropout drops: a 24-bit draw from the two words of a row's key and the column's index alone,
+// so that any layout, any device and a recomputed forward pass drop the same elements. These are the rule's
+// constants; ops/cpu/dropout.h and ops/ascendc/kernels/dropout_add.cpp follow it bit for bit.
 //
 //   h = column · kColumnStep + first word
 //   h = mixed(h, 16) · kFirstFactor + second word        mixed(h, n) = h xor (h >> n)
 //   h = mixed(mixed(h, 15) · kSecondFactor, 16)
-//   dropped where h >> 8 is below rate · 2²⁴
+//   dropped if h >> 8 is below rate · 2²⁴
 #pragma once
 
 namespace trireme {

@@ -18,7 +18,7 @@ struct Parameter {
 template <typename Target>
 TRIREME_INLINE void AdamWBody(const AdamWFactors& given, const AdamWState& state, Rows elements,
                               Target target) {
-  const AdamWFactors f = given;  // a copy of our own: stores below cannot change it, so it stays in registers
+  const AdamWFactors f = given;  // a local copy: the stores below cannot change it, so it stays in registers
   float *master = state.master, *exp_avg = state.exp_avg, *exp_avg_sq = state.exp_avg_sq;
   const float* gradient = state.gradient;
 #pragma omp simd
@@ -54,8 +54,8 @@ TRIREME_CLONES void AdamW(const AdamWFactors& factors, const AdamWState& state, 
   AdamWBody(factors, state, elements, NoParameter{});
 }
 
-// Squares are summed in double from the start: fp32 squares of large gradients overflow. In four chains, for
-// one would wait for its own last step.
+// Squares are summed in double from the start: fp32 squares of large gradients overflow. In four chains,
+// since a single one would wait for its own previous step.
 TRIREME_CLONES double SumOfSquares(const float* values, Rows elements) {
   const int64_t quarter = (elements.end - elements.begin) / 4;
   const float *x = values + elements.begin, *rest = x + 4 * quarter, *end = values + elements.end;

@@ -15,7 +15,7 @@ struct AdamWState {
   const float* gradient;
 };
 
-// Elements [begin, end). The parameter gets the new master value, rounded; the overload without has none.
+// Elements [begin, end). The parameter receives the new master value, rounded; the overload without has none.
 void AdamW(const AdamWFactors& factors, const AdamWState& state, Rows elements, Bf16* parameter);
 void AdamW(const AdamWFactors& factors, const AdamWState& state, Rows elements, float* parameter);
 void AdamW(const AdamWFactors& factors, const AdamWState& state, Rows elements);

@@ -5,8 +5,8 @@
 namespace trireme::cpu {
 namespace {
 
-// A head's elements in fp32 as the loops hold them: in order, or in bf16, which is read two by two, the even
-// ones and then the odd ones. A turn then is one of each part for itself.
+// A head's elements in fp32 as the loops hold them: in order or, for bf16, which is read in pairs, first the
+// even elements, then the odd ones. A rotation then works on each part separately.
 template <typename T>
 constexpr int64_t kParts = sizeof(T) == sizeof(float) ? 1 : 2;
 
@@ -32,7 +32,7 @@ TRIREME_INLINE void Write(const float* wide, int64_t count, Bf16* out) {
   for (int64_t i = 0; i < half; ++i) PairsOf(out)[i] = PairWith(wide[i], wide[half + i]);
 }
 
-// Numbers in order, such as a token's cosines, as the loops hold them; and back, added to a sum.
+// Numbers in order, such as a token's cosines, as the loops hold them; and the inverse, added to a sum.
 template <int64_t parts>
 TRIREME_INLINE void Part(const float* in_order, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) out[i % parts * (count / parts) + i / parts] = in_order[i];
@@ -52,7 +52,7 @@ struct Turn {
   }
 };
 
-// Where head `h` of a token stands: query heads by group, then the key and the value heads.
+// The offset of head `h` of a token: query heads by group, then the key and the value heads.
 struct Place {
   int64_t row, position;
   TRIREME_INLINE int64_t Query(const HeadLayout& l, int64_t h) const {
@@ -64,7 +64,7 @@ struct Place {
   }
 };
 
-// Turns each part in place; with direction -1 back, which is the adjoint.
+// Rotates each part in place; with direction -1 back, which is the adjoint.
 template <int64_t parts>
 TRIREME_INLINE void TurnParts(const Turn& turn, int64_t dim, int64_t half, float direction, float* wide) {
   const int64_t part_dim = dim / parts, part_half = half / parts;
@@ -80,7 +80,7 @@ TRIREME_INLINE void TurnParts(const Turn& turn, int64_t dim, int64_t half, float
   }
 }
 
-// norm: as the loops hold it; null: none. Rounded before and after it meets the weight, as transformers does.
+// norm: as the loops hold it; null: none. Rounded before and after the weight is applied, as in transformers.
 template <typename T>
 TRIREME_INLINE void OneHead(const T* x, const float* norm, const Turn& turn, int64_t dim, int64_t half,
                             float eps, T* out, float* scale) {
@@ -113,7 +113,7 @@ struct PartedNorms {
   }
 };
 
-// dim and half: those of the layout, as constants where the compiler shall know them.
+// dim and half: those of the layout, as constants where the compiler should know them.
 template <typename T>
 TRIREME_INLINE void SplitTokens(const T* qkv, const HeadLayout& l, int64_t dim, int64_t half,
                                 const HeadNorms<T>& norms, const HeadTable& table, Rows tokens,

@@ -1,5 +1,5 @@
-// One token after the other, from a fused q|k|v line to attention's layout and back: RMSNorm of the query and
-// key heads where a norm is given, rotary turn of the first 2 · half elements (first half with second half).
+// Token by token, from a fused q|k|v row to attention's layout and back: RMSNorm of the query and key heads
+// if a norm is given, rotary embedding of the first 2 · half elements (first half with second half).
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,24 @@
 
 namespace trireme::cpu {
 
-constexpr int64_t kLargestHead = 512;  // elements; scratch for one head is on the stack
+constexpr int64_t kLargestHead = 512;  // elements: scratch for one head is on the stack
 
-// Why the loops do not take such heads; null where they do. half: turned pairs.
+// Why the loops do not support such heads; null if they do. half: rotated pairs.
 inline const char* WhyNotHeads(int64_t dim, int64_t half) {
   if (dim > kLargestHead) return "heads are larger than 512 elements";
-  return dim % 2 != 0 || half % 2 != 0 ? "a head has an odd number of elements or of turned pairs" : nullptr;
+  return dim % 2 != 0 || half % 2 != 0 ? "a head has an odd number of elements or of rotated pairs" : nullptr;
 }
 
 struct HeadLayout {
-  int64_t length = 0;  // tokens a row
+  int64_t length = 0;  // tokens per row
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t dim = 0;
-  int64_t half = 0;  // turned pairs a head
+  int64_t half = 0;  // rotated pairs per head
   float eps = 0;
 };
 
-// A null norm: heads are turned as they are, and the scales are not touched.
+// A null norm: heads are rotated without one, and the scales are not touched.
 template <typename T>
 struct HeadNorms {
   const T* query = nullptr;  // [dim]
@@ -49,13 +49,13 @@ void SplitHeads(const float* qkv, const HeadLayout& layout, const HeadNorms<floa
 void SplitHeads(const Bf16* qkv, const HeadLayout& layout, const HeadNorms<Bf16>& norms,
                 const HeadTable& table, Rows tokens, const SplitTensors<Bf16>& out, float* scales);
 
-// Sums over the tokens of this call; null where there is no norm.
+// Sums over the tokens of this call; null if there is no norm.
 struct HeadNormSums {
   float* query = nullptr;  // [dim]
   float* key = nullptr;
 };
 
-// `gradients` are read and laid out as SplitHeads' results; writes all of qkv_gradient's lines.
+// `gradients` have the layout of SplitHeads' results; writes all rows of qkv_gradient.
 void SplitHeadsBackward(const float* qkv, const SplitTensors<const float>& gradients,
                         const HeadLayout& layout, const HeadNorms<float>& norms, const HeadTable& table,
                         Rows tokens, const float* scales, float* qkv_gradient, const HeadNormSums& sums);

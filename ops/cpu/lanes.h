@@ -1,13 +1,13 @@
-// Loops over elements of a row in fp32, whatever the row is stored in. Two neighbours in bf16 are read and
-// written as one word: all lanes then have 32 bits, which is what compilers vectorise well on every machine;
-// loops that mix widths run at half the speed or less. Also a quick exponential and reciprocal. No torch.
+// Loops over the elements of a row in fp32, whatever the row's storage. Two adjacent bf16 values are read and
+// written as one word: all lanes then have 32 bits, which compilers vectorise well on every machine; loops
+// that mix widths run at half the speed or less. Also a fast exponential and reciprocal. No torch.
 #pragma once
 
 #include "ops/cpu/simd.h"
 
 namespace trireme::cpu {
 
-// Elements 2i (in the lower half, as on every machine this runs on) and 2i + 1.
+// Elements 2i (in the lower half, as on every supported machine) and 2i + 1.
 using PairWord = uint32_t __attribute__((may_alias, aligned(2)));
 TRIREME_INLINE const PairWord* PairsOf(const Bf16* x) { return reinterpret_cast<const PairWord*>(x); }
 TRIREME_INLINE PairWord* PairsOf(Bf16* x) { return reinterpret_cast<PairWord*>(x); }
@@ -44,7 +44,7 @@ TRIREME_INLINE void Map(int64_t count, Bf16* y, const F& f, const In*... in) {
   if (count % 2 != 0) y[count - 1] = NarrowResult<Bf16>(f(Widen(in[count - 1])...));
 }
 
-// What a loop with two results gives for an element, and a term of a sum beside them.
+// The two results of a loop for an element, and a term of a sum.
 struct TwoAndTerm {
   float first, second, term;
 };
@@ -80,7 +80,7 @@ TRIREME_INLINE float MapTwo(int64_t count, Bf16* y, Bf16* z, const F& f, const I
   return sum + last.term;
 }
 
-// Σ f(in[i]…) for i < count. In several chains, for one would wait for its own last step.
+// Σ f(in[i]…) for i < count. In several chains, since a single one would wait for its own previous step.
 template <typename F, typename... In>
 TRIREME_INLINE float SumOf(int64_t count, const F& f, const float* first, const In*... in) {
   const int64_t half = count / 2;
@@ -103,7 +103,7 @@ TRIREME_INLINE float SumOf(int64_t count, const F& f, const Bf16* first, const I
   return even + odd + (count % 2 == 0 ? 0.0f : f(Widen(first[count - 1]), Widen(in[count - 1])...));
 }
 
-// Of a norm's backward pass: adds dy · x · scale to the weight's sums; returns the sum of it times the
+// For a norm's backward pass: adds dy · x · scale to the weight's sums; returns the sum of that times the
 // weight.
 TRIREME_INLINE float AddProducts(const float* x, const float* dy, const float* weight, int64_t size,
                                  float scale, float* sums) {
@@ -117,8 +117,8 @@ TRIREME_INLINE float AddProducts(const float* x, const float* dy, const float* w
   return shared;
 }
 
-// e^x for x up to 88, in two thirds of the work of ExpUpTo88: the relative error grows with |x|, 2e-7 · (1 +
-// |x|), which suits terms of a sum whose largest is 1. 0 below -86. NaN stays.
+// e^x for x up to 88, in two thirds of the time of ExpUpTo88: the relative error grows with |x|, 2e-7 · (1 +
+// |x|), which is fine for terms of a sum whose largest is 1. 0 below -86. NaN stays NaN.
 TRIREME_INLINE float QuickExp(float x) {
   constexpr float kLog2E = 1.44269504f, kRound = 12582912.0f;  // 1.5 · 2²³: adding it rounds to an integer
   const float shifted = x * kLog2E + kRound;
@@ -133,8 +133,8 @@ TRIREME_INLINE float QuickExp(float x) {
   return x < -86.0f ? 0.0f : std::bit_cast<float>(bits);
 }
 
-// 1 / x for x from 1 to 2¹²⁰ with a relative error below 2e-7: a guess that is off by an eighth, and two
-// steps that each take the error to its third power. A division costs more than twice that.
+// 1 / x for x from 1 to 2¹²⁰ with a relative error below 2e-7: an estimate within an eighth, and two steps
+// that each cube the error. A division costs more than twice as much.
 TRIREME_INLINE float ReciprocalFrom1(float x) {
   float guess = std::bit_cast<float>(0x7ef311c7u - std::bit_cast<uint32_t>(x));
   for (int step = 0; step < 2; ++step) {

@@ -1,4 +1,4 @@
-// Rows copied to their places and summed from them, as ops/moe_permute.h says.
+// Copies rows to their positions and sums them back, see ops/moe_permute.h.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@ namespace trireme::cpu {
 struct Places {
   const int64_t* rows;  // [tokens, k]; -1: none
   int64_t k = 1;
-  int64_t copies = 1;  // of the buffer, one after the other
+  int64_t copies = 1;  // of the buffer, consecutive
   int64_t copy_rows = 0;
 };
 
 void SpreadRows(const void* x, int64_t row_bytes, const Places& places, Rows tokens, void* out);
 
-// out[token] = sum of the rows at its places in every copy
+// out[token] = sum of the rows at its positions in every copy
 void SumRows(const float* rows, int64_t size, const Places& places, Rows tokens, float* out);
 void SumRows(const Bf16* rows, int64_t size, const Places& places, Rows tokens, Bf16* out);
 

@@ -22,7 +22,7 @@ TRIREME_INLINE void ForwardBody(const RmsNormRows<T>& in, Rows rows) {
     const float squares = SumOf(in.size, Square, x);
     const float scale = 1.0f / std::sqrt(squares / static_cast<float>(in.size) + in.eps);
     in.scale[row] = scale;
-    // As transformers does it: the normalised value is rounded before it meets the weight.
+    // As in transformers: the normalised value is rounded before the weight is applied.
     const auto normalised = [&](float value, float weight) __attribute__((always_inline)) {
       return RoundedResult<T>(value * scale) * weight;
     };
@@ -32,7 +32,7 @@ TRIREME_INLINE void ForwardBody(const RmsNormRows<T>& in, Rows rows) {
 
 using trireme::cpu::AddProducts;
 
-// The same of bf16; the sums here: of the even elements, then of the odd ones.
+// The same for bf16; the sums are ordered: even elements first, then odd ones.
 TRIREME_INLINE float AddProducts(const Bf16* x, const Bf16* dy, const Bf16* weight, int64_t size, float scale,
                                  float* sums) {
   float* odd_sums = sums + (size + 1) / 2;

@@ -1,5 +1,4 @@
-// Rows normalised by their root mean square, with the sum of residual and branch taken in the same pass, and
-// the gradient of both.
+// RMSNorm of rows, fused with the sum of residual and branch, and the gradient of both.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +10,9 @@ namespace trireme::cpu {
 template <typename T>
 struct RmsNormRows {
   const T* x;       // [rows, size]
-  const T* branch;  // added to x before it is normalised; null: nothing is
+  const T* branch;  // added to x before the norm; null: none
   const T* weight;  // [size]
-  T* sum;           // x + branch, where there is a branch
+  T* sum;           // x + branch, if there is a branch
   T* y;
   float* scale;  // [rows], 1 / root mean square
   int64_t size;
@@ -24,11 +23,11 @@ void RmsNormForward(const RmsNormRows<Bf16>& in, Rows rows);
 
 template <typename T>
 struct RmsNormBackwardRows {
-  const T* x;  // what was normalised
+  const T* x;  // the normalised input
   const T* weight;
   const float* scale;
   const T* y_gradient;
-  const T* sum_gradient;  // added to the result; null: nothing is
+  const T* sum_gradient;  // added to the result; null: none
   T* x_gradient;
   int64_t size;
 };

@@ -1,6 +1,6 @@
-// What the CPU kernels are made of: bf16, an exponential that vectorises, and the macro that compiles a
+// Building blocks of the CPU kernels: bf16, an exponential that vectorises, and the macro that compiles a
 // function once for each generation of x86. Kernels are plain loops over rows [begin, end), without torch;
-// who splits the rows over threads is not said here.
+// the caller splits the rows over threads.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-// Bodies are always inlined into a function marked TRIREME_CLONES, so that each clone gets its own.
+// Bodies are always inlined into a function marked TRIREME_CLONES, so that each clone has its own.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define TRIREME_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -18,7 +18,7 @@
 
 namespace trireme::cpu {
 
-// The upper half of a float, laid out as torch's type. An enumeration, for copies of a struct do not
+// The upper half of a float, laid out like torch's type. An enum, because copies of a struct do not
 // vectorise.
 enum class Bf16 : uint16_t {};
 
@@ -45,8 +45,8 @@ TRIREME_INLINE Bf16 Narrow<Bf16>(float x) {
   return static_cast<Bf16>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
-// The same for what arithmetic has just made, in two thirds of the time: such a NaN is quiet, and none but
-// one whose payload was all ones in an input could be carried away by the rounding. The upper half counts.
+// The same for results of arithmetic, in two thirds of the time: such a NaN is quiet, and rounding could lose
+// only one whose payload was all ones in an input. The upper half is the result.
 TRIREME_INLINE uint32_t RoundedBits(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   return bits + 0x7fffu + ((bits >> 16) & 1u);
@@ -62,13 +62,13 @@ TRIREME_INLINE Bf16 NarrowResult<Bf16>(float x) {
   return static_cast<Bf16>(RoundedBits(x) >> 16);
 }
 
-// What is left of a float after a trip through T.
+// A float rounded to T and back.
 template <typename T>
 TRIREME_INLINE float Rounded(float x) {
   return Widen(Narrow<T>(x));
 }
 
-// e^x for x up to 88, as in every softmax, with a relative error below 2e-7; 0 below -87.3. NaN stays.
+// e^x for x up to 88, as in every softmax, with a relative error below 2e-7; 0 below -87.3. NaN stays NaN.
 TRIREME_INLINE float ExpUpTo88(float x) {
   constexpr float kLog2E = 1.44269504f, kRound = 12582912.0f;  // 1.5 · 2²³: adding it rounds to an integer
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
@@ -88,7 +88,7 @@ TRIREME_INLINE float ExpUpTo88(float x) {
   return x < -87.3f ? 0.0f : result;
 }
 
-// The same for any x: e^88 above 88, which is where fp32 ends.
+// The same for any x: e^88 above 88, near the limit of fp32.
 TRIREME_INLINE float Exp(float x) { return ExpUpTo88(x > 88.0f ? 88.0f : x); }
 
 }  // namespace trireme::cpu

@@ -12,7 +12,7 @@ TRIREME_INLINE void ForwardBody(const T* gate_up, int64_t ffn, Rows rows, T* out
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const T *gate = gate_up + row * 2 * ffn, *up = gate + ffn;
     T* y = out + row * ffn;
-    // silu is rounded before it meets `up`, as a chain of two operators does.
+    // silu is rounded before it is multiplied by `up`, as two separate operators would.
     const auto product = [](float g, float u)
                              __attribute__((always_inline)) { return RoundedResult<T>(g * Sigmoid(g)) * u; };
     Map(ffn, y, product, gate, up);

@@ -15,7 +15,7 @@ void SwiGluForward(const Bf16* gate_up, int64_t ffn, Rows rows, Bf16* out);
 void SwiGluBackward(const float* gate_up, const float* gradient, int64_t ffn, Rows rows, float* out);
 void SwiGluBackward(const Bf16* gate_up, const Bf16* gradient, int64_t ffn, Rows rows, Bf16* out);
 
-// The same with each row scaled by its weight; the gradients of the weights come with the others.
+// The same with each row scaled by its weight; backward also returns the gradients of the weights.
 void WeightedSwiGluForward(const float* gate_up, const float* weights, int64_t ffn, Rows rows, float* out);
 void WeightedSwiGluForward(const Bf16* gate_up, const float* weights, int64_t ffn, Rows rows, Bf16* out);
 void WeightedSwiGluBackward(const float* gate_up, const float* weights, const float* gradient, int64_t ffn,

@@ -96,7 +96,7 @@ TEST(Operators, AnUnknownNameIsRefusedWithTheNearest) {
     FAIL() << "was taken";
   } catch (const Error& error) {
     const std::string text = error.what();
-    EXPECT_NE(text.find("no operator 'atention'; did you mean attention?"), std::string::npos) << text;
+    EXPECT_NE(text.find("unknown operator 'atention'; did you mean attention?"), std::string::npos) << text;
     EXPECT_NE(text.find("adamw"), std::string::npos) << text;
   }
 }

@@ -1,6 +1,6 @@
-// Ring attention: another block's partial result joins the sum so far. Each row has the logarithm of its sum
-// of exponentials; a row that has seen no key has -inf, or less than -1e30. Rows of the sum may lie in runs:
-// `run_rows` of them, `run_stride` rows apart.
+// Ring attention: merges another block's partial result into the running sum. Each row has its log-sum-exp; a
+// row that has attended to no key has -inf, or less than -1e30. Rows of the sum may be in runs: `run_rows`
+// rows each, `run_stride` rows apart.
 #include "ops/ascendc/kernels/tile.h"
 
 namespace trireme_kernels {
@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kRowsAtOnce = 64;
 constexpr float kNothing = -1.0e30f;
 
-// sum (fp32) = sum · w + part · v, with weights that follow from both logarithms; lse becomes that of both.
+// sum (fp32) = sum · w + part · v, with weights from both log-sum-exps; lse becomes that of both.
 template <typename T>
 class AttentionMerge {
  public:
@@ -40,7 +40,7 @@ class AttentionMerge {
   }
 
  private:
-  // own_, other_ = the factors of `count` rows; stores the new logarithms.
+  // own_, other_ = the weights of `count` rows; stores the new log-sum-exps.
   __aicore__ inline void Weights(uint64_t sum_row, uint32_t row, uint32_t count) {
     const int32_t n = static_cast<int32_t>(count);
     LocalTensor<float> own = own_.Get<float>(), other = other_.Get<float>(), both = both_.Get<float>();
@@ -54,7 +54,7 @@ class AttentionMerge {
     Exp(other, other, n);
     LocalTensor<float> merged = merged_.AllocTensor<float>();
     Add(merged, own, other, n);
-    Maxs(merged, merged, 1.0e-37f, n);  // no key in either: both factors are 0
+    Maxs(merged, merged, 1.0e-37f, n);  // no key in either: both weights are 0
     Div(own, own, merged, n);
     Div(other, other, merged, n);
     Ln(merged, merged, n);

@@ -1,12 +1,12 @@
-// Rows of logits of one shard of the vocabulary: the statistics that cross-entropy needs, and the gradient in
-// place. Only the first `columns` of a row of `stride` count.
+// Rows of logits of one vocabulary shard: the statistics that cross-entropy needs, and the gradient in place.
+// Only the first `columns` of a row of `stride` are valid.
 #include "ops/ascendc/kernels/tile.h"
 
 namespace trireme_kernels {
 namespace {
 
 constexpr uint32_t kLargest = 0, kSum = 8, kPicked = 16,
-                   kScratch = 24;  // places in the statistics, 32 bytes each
+                   kScratch = 24;  // offsets in the statistics, 32 bytes each
 
 template <typename T>
 class LogitRows {
@@ -21,7 +21,7 @@ class LogitRows {
     pipe.InitBuffer(wide, tile * sizeof(float));
     pipe.InitBuffer(statistics, 1, 128);
   }
-  // The column of the row's label; `columns_` where another shard holds it.
+  // The column of the row's label; `columns_` if another shard holds it.
   __aicore__ inline uint32_t LabelColumn(uint32_t row) {
     const int64_t column = labels_.GetValue(row) - static_cast<int64_t>(first_token_);
     return column >= 0 && column < static_cast<int64_t>(columns_) ? static_cast<uint32_t>(column) : columns_;
@@ -56,7 +56,7 @@ class LogitStatistics : LogitRows<T> {
     LocalTensor<float> kept = this->statistics.template AllocTensor<float>();
     Duplicate(kept, 0.0f, 32);
     constexpr float kLowest =
-        -3.4028235e38f;  // stands for the maximum of nothing: no difference with it is a NaN
+        -3.4028235e38f;  // the maximum of no columns: finite, so that no difference is a NaN
     Duplicate(kept, kLowest, 8);
     for (uint32_t at = 0; at < this->columns_; at += this->tile_) {
       AddTile(first + at, Least(this->tile_, this->columns_ - at), kept);
@@ -114,7 +114,7 @@ class LogitGradient : LogitRows<T> {
     this->in.FreeTensor(loaded);
     const uint32_t label = this->LabelColumn(row);
     LocalTensor<T> picked = this->statistics.template AllocTensor<T>();
-    if (label < this->columns_) {  // before the row is written over
+    if (label < this->columns_) {  // before the row is overwritten
       LocalTensor<float> x = this->wide.template Get<float>();
       LoadWide(this->in, this->logits_[first + label], x, 1);
       Adds(x, x, -shift, 1);
@@ -134,7 +134,7 @@ class LogitGradient : LogitRows<T> {
       Store(this->out, zeros, this->logits_[first + at], count);
     }
     if (label < this->columns_) {
-      Store(this->statistics, picked, this->logits_[first + label], 1);  // behind the row: one pipe, in order
+      Store(this->statistics, picked, this->logits_[first + label], 1);  // after the row: one pipe, in order
     } else {
       this->statistics.FreeTensor(picked);
     }

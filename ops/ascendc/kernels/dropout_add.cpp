@@ -1,12 +1,12 @@
-// residual + dropout(x). Whether an element is kept follows from its row's key and its column alone
-// (ops/cpu/dropout_rule.h), so the gradient draws the same mask again instead of reading one.
+// residual + dropout(x). Whether an element is kept depends only on its row's key and its column
+// (ops/cpu/dropout_rule.h), so the gradient regenerates the mask instead of reading one.
 #include "ops/ascendc/kernels/tile.h"
 #include "ops/cpu/dropout_rule.h"
 
 namespace trireme_kernels {
 namespace {
 
-// x ^= x >> shift. Exclusive-or is or minus and.
+// x ^= x >> shift. Exclusive-or is `or` minus `and`.
 __aicore__ inline void Mix(const LocalTensor<int32_t>& x, const LocalTensor<int32_t>& a,
                            const LocalTensor<int32_t>& b, uint32_t shift, int32_t n) {
   ShiftRight(a.ReinterpretCast<uint32_t>(), x.ReinterpretCast<uint32_t>(), shift, n);
@@ -69,8 +69,8 @@ class DropoutAdd {
     Store(out, y, y_[place], count);
   }
 
-  // A bit for each of `lanes` elements, set where the element is kept. begin: what the rule starts from at
-  // the first of them.
+  // One bit for each of `lanes` elements, set if the element is kept. begin: the rule's start value at the
+  // first of them.
   __aicore__ inline void DrawMask(uint32_t begin, uint32_t high, uint32_t lanes) {
     const int32_t n = static_cast<int32_t>(lanes);
     LocalTensor<int32_t> hash = hashes.Get<int32_t>(), a = first.Get<int32_t>(), b = second.Get<int32_t>();
@@ -99,7 +99,7 @@ class DropoutAdd {
 }  // namespace
 }  // namespace trireme_kernels
 
-// Without `adds` the dropout alone, which is also its gradient.
+// Without `adds`: dropout alone, which is also its gradient.
 extern "C" __global__ __aicore__ void dropout_add(GM_ADDR x, GM_ADDR residual, GM_ADDR keys, GM_ADDR y,
                                                   uint32_t type, uint32_t rows, uint32_t columns,
                                                   uint32_t tile, uint32_t first_column, float rate,

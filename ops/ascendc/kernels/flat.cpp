@@ -4,7 +4,7 @@
 namespace trireme_kernels {
 namespace {
 
-// Calls work(place, count) for this block's tiles of [0, size).
+// Calls work(offset, count) for this block's tiles of [0, size).
 template <typename Work>
 __aicore__ inline void EachTile(uint64_t size, uint32_t tile, const Work& work) {
   const Share share = MyShare(static_cast<uint32_t>((size + tile - 1) / tile));
@@ -23,7 +23,7 @@ struct AdamWNumbers {
       gradient_scale;
 };
 
-// `T` is the parameter's; the state is fp32.
+// `T` is the parameter's type; the state is fp32.
 template <typename T>
 class AdamW {
  public:

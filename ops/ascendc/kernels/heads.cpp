@@ -1,8 +1,8 @@
-// From a fused q|k|v line of each token to attention's layout, and back: RMSNorm of query and key heads where
-// a norm is given, rotary turn of the first 2 · half elements of a head (first half with second half).
+// From a fused q|k|v row of each token to attention's layout, and back: RMSNorm of query and key heads if a
+// norm is given, rotary embedding of the first 2 · half elements of a head (first half with second half).
 //
-// A head lies in the core's buffer as parts that start at 32 bytes: first half, second half, the rest that is
-// not turned. Where halves are multiples of 16 elements the parts follow each other and count as one.
+// A head is in the core's buffer as parts that start at multiples of 32 bytes: first half, second half, the
+// rest that is not rotated. If halves are multiples of 16 elements, the parts are adjacent and count as one.
 #include "ops/ascendc/kernels/tile.h"
 
 namespace trireme_kernels {
@@ -40,7 +40,7 @@ class HeadLines {
   }
 
   struct Part {
-    uint32_t place, at, count;  // in the buffer, in the head, elements
+    uint32_t place, at, count;  // offset in the buffer, offset in the head, elements
   };
   __aicore__ inline Part PartOf(uint32_t i) const {
     if (parts_ == 1) return {0, 0, n_.dim};
@@ -94,7 +94,7 @@ class HeadLines {
       Add(sums, sums, product[part.place], 1);
     });
   }
-  // The turn by the token's angles; by their negatives where `back`. The rest of the head is copied.
+  // Rotates by the token's angles; by their negatives if `back`. The rest of the head is copied.
   __aicore__ inline void Turn(const LocalTensor<float>& from, const LocalTensor<float>& to, bool back) {
     const int32_t half = static_cast<int32_t>(n_.half), rest = static_cast<int32_t>(n_.dim - 2 * n_.half);
     LocalTensor<float> cosine = cosines.Get<float>(), sine = sines.Get<float>(),
@@ -118,7 +118,7 @@ class HeadLines {
   __aicore__ inline LocalTensor<float> NormOf(bool key) { return norms.Get<float>()[key ? span_ : 0]; }
   __aicore__ inline bool HasNorm(bool key) const { return (n_.norms & (key ? 2u : 1u)) != 0; }
 
-  // Where head h of a token stands in attention's layout.
+  // The offset of head h of a token in attention's layout.
   __aicore__ inline uint64_t QueryPlace(uint64_t token, uint32_t h) const {
     const uint32_t group = n_.heads / n_.kv_heads;
     const uint64_t row = token / n_.length, position = token % n_.length;
@@ -192,7 +192,7 @@ class SplitHeads : HeadLines<T> {
     this->StoreHead(to, turned);
   }
 
-  // 1 / root mean square, also kept for the gradient.
+  // 1 / root mean square, also saved for the gradient.
   __aicore__ inline float Scale(const LocalTensor<float>& x, uint64_t place) {
     LocalTensor<float> sums = this->total.template Get<float>();
     this->Dot(sums, x, x);

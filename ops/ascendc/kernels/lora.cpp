@@ -1,5 +1,5 @@
-// Low-rank products, which are bound by memory: down to the rank, up from it, and the gradient of a low-rank
-// matrix. Low-rank matrices lie as [rank, columns]; what has the rank for columns is fp32.
+// Low-rank gemms, which are memory-bound: down to the rank, up from it, and the gradient of a low-rank
+// matrix. Low-rank matrices are stored as [rank, columns]; matrices with `rank` columns are fp32.
 #include "ops/ascendc/kernels/tile.h"
 
 namespace trireme_kernels {
@@ -30,7 +30,7 @@ class LoraShrink {
           LoadWide(in, factors[static_cast<uint64_t>(r) * columns + at], product, count);
           Mul(product, product, value, static_cast<int32_t>(count));
           ReduceSum(product, product, product, static_cast<int32_t>(count));
-          Add(sum[r * 8], sum[r * 8], product, 1);  // each sum at 32 bytes of its own
+          Add(sum[r * 8], sum[r * 8], product, 1);  // each sum in its own 32 bytes
         }
       }
       LocalTensor<float> line = out.AllocTensor<float>();
@@ -95,7 +95,7 @@ class LoraExpand {
   TBuf<> values, sums;
 };
 
-// gradient[r] += scale · Σ_t low[t, r] · x[t]; a block has columns of its own.
+// gradient[r] += scale · Σ_t low[t, r] · x[t]; each block has its own columns.
 template <typename T>
 class LoraGradient {
  public:

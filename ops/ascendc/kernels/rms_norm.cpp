@@ -11,7 +11,7 @@ struct RmsNormBuffers {
   TBuf<> values, products, weights, total;
 };
 
-// total[0] = the scale of a row, from the sum of its squares that total[0] holds; 8 elements are kept busy.
+// total[0] = the scale of a row, from the sum of its squares in total[0]; computes on 8 elements.
 __aicore__ inline void ScaleFromSquares(const LocalTensor<float>& total, uint32_t columns, float eps) {
   Muls(total, total, 1.0f / static_cast<float>(columns), 8);
   Adds(total, total, eps, 8);
@@ -153,7 +153,7 @@ class RmsNormBackward : RmsNormBuffers {
     }
   }
 
-  // values = the normalised x, gradients = that of y, weights = the weight.
+  // values = the normalised x, gradients = the gradient of y, weights = the weight.
   __aicore__ inline void LoadTile(uint64_t place, uint32_t at, uint32_t count, float scale) {
     LocalTensor<float> x = values.Get<float>(), gradient = gradients_.Get<float>(),
                        weight = weights.Get<float>();
@@ -163,7 +163,7 @@ class RmsNormBackward : RmsNormBuffers {
     Muls(x, x, scale, static_cast<int32_t>(count));
   }
 
-  // The weight's gradient gets this row's product; sums[0] the row's product with the weight.
+  // Adds this row's product to the weight's gradient, and the row's product with the weight to sums[0].
   __aicore__ inline void AddShared(uint32_t at, uint32_t count, const LocalTensor<float>& sums) {
     const int32_t n = static_cast<int32_t>(count);
     LocalTensor<float> product = products.Get<float>(), weight = weights.Get<float>();
@@ -182,7 +182,7 @@ class RmsNormBackward : RmsNormBuffers {
     Add(sums, sums, product, 1);
   }
 
-  // (gradient · weight - normalised · shared) · scale, and what is carried.
+  // (gradient · weight - normalised · shared) · scale, plus the carried gradient.
   __aicore__ inline void Finish(uint64_t place, uint32_t count, float scale, float shared) {
     const int32_t n = static_cast<int32_t>(count);
     LocalTensor<float> x = values.Get<float>(), gradient = gradients_.Get<float>();

@@ -1,6 +1,6 @@
-// The experts' router: scores of each token's logits (softmax or sigmoid) in fp32, the largest k of them, and
-// the gradient. A bias, where given, takes part in the choice and not in the weights; where experts stand in
-// groups, only those of a token's best groups are chosen. Of equals the first is chosen.
+// The experts' router: scores of each token's logits (softmax or sigmoid) in fp32, the top k of them, and the
+// gradient. An optional bias affects the choice, not the weights; if experts are in groups, only those of a
+// token's best groups are chosen. On ties the first is chosen.
 #include "ops/ascendc/kernels/tile.h"
 
 namespace trireme_kernels {
@@ -11,8 +11,8 @@ constexpr float kNever = -3.0e38f;
 
 struct RouterNumbers {
   uint32_t tokens, experts, top, mode;
-  float scale, eps;             // of the weights; added to the sum that divides
-  uint32_t groups, top_groups;  // of experts; 1 of 1 where all may be chosen
+  float scale, eps;             // of the weights; added to the normalising sum
+  uint32_t groups, top_groups;  // of experts; 1 of 1 if all may be chosen
 };
 
 __aicore__ inline uint32_t Padded(uint32_t count) { return (count + 63) / 64 * 64; }
@@ -80,8 +80,8 @@ class RouterForward {
     Div(x, scratch, x, n);
   }
 
-  // Puts the experts of all but the best groups out of the way. By the scalar unit: groups are small and do
-  // not begin where the vector unit could.
+  // Masks the experts of all but the best groups. On the scalar unit: groups are small and not aligned for
+  // the vector unit.
   __aicore__ inline void CloseGroups(const LocalTensor<float>& score) {
     const uint32_t size = n_.experts / n_.groups;
     LocalTensor<float> worth = worths_.Get<float>();
@@ -90,7 +90,7 @@ class RouterForward {
       worth.SetValue(group, Worth(score, group * size, size));
     for (uint32_t i = 0; i < n_.top_groups; ++i) worth.SetValue(BestGroup(worth), kNever);
     for (uint32_t group = 0; group < n_.groups; ++group) {
-      if (worth.GetValue(group) == kNever) continue;  // one of the best
+      if (worth.GetValue(group) == kNever) continue;  // one of the best groups
       for (uint32_t i = 0; i < size; ++i) score.SetValue(group * size + i, kNever);
     }
     Wait<HardEvent::S_V>();
@@ -116,7 +116,7 @@ class RouterForward {
     return best;
   }
 
-  // The largest score, k times; each is then put out of the way.
+  // The largest score, k times; each is then masked.
   __aicore__ inline void Choose(const LocalTensor<float>& probability, const LocalTensor<float>& score,
                                 uint32_t token) {
     const int32_t n = static_cast<int32_t>(n_.experts), k = static_cast<int32_t>(n_.top);
@@ -128,7 +128,7 @@ class RouterForward {
       ReduceMax(best, score, best, n, true);
       Wait<HardEvent::V_S>();
       const uint32_t found = best.ReinterpretCast<uint32_t>().GetValue(1);
-      const uint32_t expert = Least(found, n_.experts - 1);  // of nothing but NaN there is no largest
+      const uint32_t expert = Least(found, n_.experts - 1);  // if all scores are NaN, there is no largest
       const float value = probability.GetValue(expert);
       score.SetValue(expert, kNever);
       weight.SetValue(i, value);
@@ -152,7 +152,7 @@ class RouterForward {
   RouterNumbers n_;
 };
 
-// From the gradient of the weights, and of the probabilities where another loss has one, to that of the
+// From the gradient of the weights, and of the probabilities if another loss has one, to the gradient of the
 // logits.
 template <typename T>
 class RouterBackward {

@@ -1,11 +1,11 @@
-// Whole rows moved and combined: the experts' permutation, its weighted inverse, and their gradients. Row
-// numbers are int32; a negative one stands for no row.
+// Moves and combines entire rows: the experts' permutation, its weighted inverse, and their gradients. Row
+// indices are int32; a negative one means no row.
 #include "ops/ascendc/kernels/tile.h"
 
 namespace trireme_kernels {
 namespace {
 
-// to[i] = from[index[i]] · weights[i], zeros where there is no row.
+// to[i] = from[index[i]] · weights[i], zeros if there is no row.
 template <typename T>
 class GatherRows {
  public:
@@ -94,7 +94,7 @@ class CombineRows {
   TBuf<> wide, sums;
 };
 
-// dots[i, k] = <a[i], b[index[i, k]]>, 0 where there is no row: the gradient of the combination's weights.
+// dots[i, k] = <a[i], b[index[i, k]]>, 0 if there is no row: the gradient of the combination's weights.
 template <typename T>
 class DotRows {
  public:

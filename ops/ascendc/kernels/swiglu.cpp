@@ -1,4 +1,5 @@
-// silu(gate) · up over rows of a fused gate | up, and its gradient. Work is cut into tiles of one row each.
+// silu(gate) · up over rows of a fused gate | up, and its gradient. Work is cut into tiles, each within one
+// row.
 #include "ops/ascendc/kernels/tile.h"
 
 namespace trireme_kernels {
@@ -19,7 +20,7 @@ struct SwigluBuffers {
   }
 };
 
-// denominator = 1 + e^-gate: infinite for very negative gates, which then give 0.
+// denominator = 1 + e^-gate: infinite for very negative gates, which then yield 0.
 __aicore__ inline void SigmoidDenominator(const LocalTensor<float>& denominator,
                                           const LocalTensor<float>& gate, int32_t n) {
   Muls(denominator, gate, -1.0f, n);
@@ -53,7 +54,7 @@ class SwigluForward : SwigluBuffers {
     SigmoidDenominator(denominator, gate, n);
     Div(gate, gate, denominator, n);
     LocalTensor<T> y = out.AllocTensor<T>();
-    RoundThrough(gate, y, count);  // as a chain of two operators does
+    RoundThrough(gate, y, count);  // as two separate operators would
     LocalTensor<float> result = ResultOf(y, gate);
     Mul(result, gate, up, n);
     Narrow(y, result, count);
@@ -101,7 +102,7 @@ class SwigluBackward : SwigluBuffers {
     Narrow(up_gradient, wide, count);
     Store(out, up_gradient, result_[row * 2 * ffn + ffn + at], count);
     Mul(gradient, gradient, up, n);
-    Mul(up, gate, sigmoid, n);  // the slope of silu: sigmoid + silu - silu · sigmoid
+    Mul(up, gate, sigmoid, n);  // the derivative of silu: sigmoid + silu - silu · sigmoid
     Sub(gate, gate, up, n);
     Add(gate, gate, sigmoid, n);
     LocalTensor<T> gate_gradient = out.AllocTensor<T>();

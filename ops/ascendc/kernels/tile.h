@@ -1,4 +1,4 @@
-// What the kernels share: rows of a matrix in tiles of columns, moved between global memory and the core,
+// Shared by the kernels: rows of a matrix in tiles of columns, moved between global memory and the core,
 // widened to fp32 and rounded back. Uses nothing but AscendC; knows no operator.
 #pragma once
 
@@ -18,7 +18,7 @@ using AscendC::TPipe;
 using AscendC::TPosition;
 using AscendC::TQue;
 
-constexpr uint32_t kFloat = 0, kHalf = 1;  // element types as a kernel's argument; all else is bfloat16_t
+constexpr uint32_t kFloat = 0, kHalf = 1;  // element types as a kernel's argument; others are bfloat16_t
 
 template <typename T>
 struct IsFloat {
@@ -32,7 +32,7 @@ struct IsFloat<float> {
 using InQueue = TQue<TPosition::VECIN, 1>;
 using OutQueue = TQue<TPosition::VECOUT, 1>;
 
-// [begin, end) of `total` things for this block: contiguous, sizes differing by at most one.
+// [begin, end) of `total` items for this block: contiguous, sizes differing by at most one.
 struct Share {
   uint32_t begin, end;
 };
@@ -61,7 +61,7 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& to, const LocalTensor<T>& 
   DataCopyPad(to, from, DataCopyExtParams{1, static_cast<uint32_t>(count * sizeof(T)), 0, 0, 0});
 }
 
-// `count` elements through a queue: what comes back is ready for the vector unit, to be freed by the caller.
+// Loads `count` elements through a queue: the result is ready for the vector unit, and freed by the caller.
 template <typename T>
 __aicore__ inline LocalTensor<T> Load(InQueue& queue, const GlobalTensor<T>& from, uint32_t count) {
   LocalTensor<T> tensor = queue.AllocTensor<T>();
@@ -69,7 +69,7 @@ __aicore__ inline LocalTensor<T> Load(InQueue& queue, const GlobalTensor<T>& fro
   queue.EnQue(tensor);
   return queue.DeQue<T>();
 }
-// A tensor that the vector unit has filled goes out and is freed.
+// Stores a tensor that the vector unit has filled, and frees it.
 template <typename T>
 __aicore__ inline void Store(OutQueue& queue, LocalTensor<T>& tensor, const GlobalTensor<T>& to,
                              uint32_t count) {
@@ -79,7 +79,7 @@ __aicore__ inline void Store(OutQueue& queue, LocalTensor<T>& tensor, const Glob
   queue.FreeTensor(ready);
 }
 
-// The values in fp32: where they lie already, or in `wide`.
+// The values in fp32: in place if they are fp32, otherwise in `wide`.
 template <typename T>
 __aicore__ inline LocalTensor<float> Widen(const LocalTensor<T>& narrow, const LocalTensor<float>& wide,
                                            uint32_t count) {
@@ -100,7 +100,7 @@ __aicore__ inline void WidenInto(const LocalTensor<float>& wide, const LocalTens
     Cast(wide, narrow, RoundMode::CAST_NONE, count);
   }
 }
-// Loads and widens in one: `wide` holds the values, nothing is left in the queue.
+// Loads and widens: `wide` holds the values, and the queue's tensor is freed.
 template <typename T>
 __aicore__ inline void LoadWide(InQueue& queue, const GlobalTensor<T>& from, const LocalTensor<float>& wide,
                                 uint32_t count) {
@@ -123,7 +123,7 @@ template <typename T>
 __aicore__ inline void Narrow(const LocalTensor<T>& out, const LocalTensor<float>& wide, uint32_t count) {
   if constexpr (!IsFloat<T>::value) Cast(out, wide, RoundMode::CAST_RINT, count);
 }
-// What is left of fp32 values after a trip through T; `narrow` is scratch.
+// Rounds fp32 values to T and back; `narrow` is scratch.
 template <typename T>
 __aicore__ inline void RoundThrough(const LocalTensor<float>& wide, const LocalTensor<T>& narrow,
                                     uint32_t count) {
@@ -133,14 +133,14 @@ __aicore__ inline void RoundThrough(const LocalTensor<float>& wide, const LocalT
   }
 }
 
-// One pipe waits for another, here and now.
+// Makes one pipe wait for another, immediately.
 template <HardEvent event>
 __aicore__ inline void Wait() {
   const AscendC::TEventID id = AscendC::GetTPipePtr()->FetchEventID(event);
   AscendC::SetFlag<event>(id);
   AscendC::WaitFlag<event>(id);
 }
-// An element that the vector unit has made, for the scalar unit; the vector unit may write it again at once.
+// Reads an element that the vector unit wrote, for the scalar unit; the vector unit may overwrite it at once.
 __aicore__ inline float Read(const LocalTensor<float>& tensor, uint32_t index) {
   Wait<HardEvent::V_S>();
   const float value = tensor.GetValue(index);
@@ -148,7 +148,7 @@ __aicore__ inline float Read(const LocalTensor<float>& tensor, uint32_t index) {
   return value;
 }
 
-// Calls Kernel<T>::Run(args...) for the element type that the host named.
+// Calls Kernel<T>::Run(args...) for the element type given by the host.
 template <template <typename> class Kernel, typename... Args>
 __aicore__ inline void ByType(uint32_t type, Args... args) {
   if (type == kFloat) {

@@ -62,7 +62,7 @@ TEST(Size32, RefusesWhatAKernelCannotCount) {
     FAIL() << "taken";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "rows of 4294967296 is more than a kernel counts (4294967295); use smaller micro batches");
+                 "rows of 4294967296 exceeds a kernel's limit (4294967295); use smaller micro batches");
   }
 }
 
