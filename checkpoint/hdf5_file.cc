@@ -157,8 +157,8 @@ Hdf5File::~Hdf5File() {
 
 uint64_t Hdf5File::WriteDataset(const std::string& name, DType dtype, const Shape& shape, const void* data) {
   const Calls calls(path_);
-  const Handle type(calls.Want(TypeOf(dtype), "cannot make the type of", name), H5Tclose);
-  const Handle space(calls.Want(SpaceOf(shape), "cannot make the shape of", name), H5Sclose);
+  const Handle type(calls.Want(TypeOf(dtype), "cannot create the type of", name), H5Tclose);
+  const Handle space(calls.Want(SpaceOf(shape), "cannot create the shape of", name), H5Sclose);
   const Handle creation(calls.Want(H5Pcreate(H5P_DATASET_CREATE), "cannot create", name), H5Pclose);
   calls.Want(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "cannot create", name);
   calls.Want(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "cannot create", name);
@@ -180,11 +180,11 @@ uint64_t Hdf5File::WriteDataset(const std::string& name, DType dtype, const Shap
 void Hdf5File::WriteVirtual(const std::string& name, DType dtype, const Shape& shape,
                             const std::vector<VirtualPiece>& pieces) {
   const Calls calls(path_);
-  const Handle type(calls.Want(TypeOf(dtype), "cannot make the type of", name), H5Tclose);
-  const Handle space(calls.Want(SpaceOf(shape), "cannot make the shape of", name), H5Sclose);
+  const Handle type(calls.Want(TypeOf(dtype), "cannot create the type of", name), H5Tclose);
+  const Handle space(calls.Want(SpaceOf(shape), "cannot create the shape of", name), H5Sclose);
   const Handle creation(calls.Want(H5Pcreate(H5P_DATASET_CREATE), "cannot create", name), H5Pclose);
   for (const VirtualPiece& piece : pieces) {
-    const Handle source(calls.Want(SpaceOf(piece.box.extent), "cannot make the shape of", name), H5Sclose);
+    const Handle source(calls.Want(SpaceOf(piece.box.extent), "cannot create the shape of", name), H5Sclose);
     const std::vector<hsize_t> offset = Sizes(piece.box.offset), extent = Sizes(piece.box.extent);
     calls.Want(H5Sselect_hyperslab(space, H5S_SELECT_SET, offset.data(), nullptr, extent.data(), nullptr),
                "cannot place a piece of", name);

@@ -346,7 +346,7 @@ std::vector<BenchCase> BenchTiles(const BenchSize& s) {
            .shape = {s.rows, kGroup, kDim}}};
 }
 
-// Head sizes are not cut if rows do not divide.
+// One head if the rows do not divide into four.
 std::vector<BenchCase> BenchMerge(const BenchSize& s) {
   if (s.type != at::kFloat) return {};
   const int64_t heads = s.rows % 4 == 0 ? 4 : 1;

@@ -80,7 +80,7 @@ const ImplementationList<at::Tensor, decltype(&ByReference)> kDropoutAdd{"dropou
 
 at::Tensor Apply(const at::Tensor& given, const at::Tensor& given_residual, const Dropout& dropout) {
   TRIREME_CHECK(given.dim() == 2 && given.size(0) == dropout.rows.numel())
-      << given.sizes() << " with " << dropout.rows.numel() << " identities";
+      << "input " << given.sizes() << " with " << dropout.rows.numel() << " row identities";
   const at::Tensor x = given.contiguous(),
                    residual = given_residual.defined() ? given_residual.contiguous() : given_residual;
   return kDropoutAdd.Choose(x).forward(x, residual, dropout);

@@ -109,7 +109,7 @@ void AddGroupedGradient(const Weight& weight, const at::Tensor& output_gradient,
 at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const GroupEnds& ends) {
   TRIREME_CHECK(static_cast<int64_t>(ends->size()) == weight.value.size(0) &&
                 (ends->empty() ? 0 : ends->back()) == x.value.size(0))
-      << x.value.size(0) << " rows in " << ends->size() << " groups for " << weight.name;
+      << x.value.size(0) << " rows in " << ends->size() << " groups do not match " << weight.name;
   return GroupedLinearFunction::apply(x.value, x, &weight, ends);
 }
 

@@ -74,7 +74,8 @@ ContextPlan::ContextPlan(int64_t rows, int64_t length, const std::vector<Documen
                          const ContextSplit& split)
     : split_(split), rows_(rows), length_(length), local_length_(length / split.size()), documents_(rows) {
   TRIREME_CHECK(length % (split.ring > 1 ? 2 * split.size() : split.size()) == 0)
-      << length << " tokens over " << split.ring << " x " << split.ulysses << " context ranks";
+      << length << " tokens per row cannot be split over " << split.ring << " x " << split.ulysses
+      << " context ranks";
   for (const Document& document : documents) {
     const int64_t row = document.begin / length, begin = row * length;
     TRIREME_CHECK(document.end <= begin + length) << "a document spans two rows";

@@ -40,7 +40,8 @@ std::vector<at::Tensor> Exchange(const std::vector<at::Tensor>& tensors, int64_t
   std::vector<at::Tensor> lines;
   std::vector<std::vector<int64_t>> shapes;
   for (const at::Tensor& tensor : tensors) {
-    TRIREME_CHECK(tensor.size(cut) % ranks == 0) << tensor.size(cut) << " over " << ranks << " ranks";
+    TRIREME_CHECK(tensor.size(cut) % ranks == 0)
+        << "size " << tensor.size(cut) << " is not divisible by " << ranks << " ranks";
     const at::Tensor parts = at::stack(tensor.chunk(ranks, cut));  // [U, …]
     shapes.push_back(parts.sizes().vec());
     lines.push_back(parts.view({ranks, -1}));
@@ -73,7 +74,8 @@ HeadCopies::HeadCopies(const Heads& heads, const ContextParallel& parallel)
     : kv_heads(heads.query.size(1)),
       group(heads.query.size(3)),
       copies(parallel.ulysses / std::gcd<int64_t>(kv_heads, parallel.ulysses)) {
-  TRIREME_CHECK(group % copies == 0) << kv_heads * group << " heads over " << parallel.ulysses << " ranks";
+  TRIREME_CHECK(group % copies == 0)
+      << kv_heads * group << " heads cannot be split over " << parallel.ulysses << " Ulysses ranks";
 }
 
 at::Tensor HeadCopies::SplitQuery(const at::Tensor& query) const {

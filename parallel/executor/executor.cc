@@ -37,8 +37,8 @@ Executor::Executor(const Schedule& schedule, std::vector<StageWork*> chunks, Com
       mailbox_(pipeline),
       trace_(trace) {
   TRIREME_CHECK(pipeline.size() == placement_.ranks && static_cast<int>(chunks_.size()) == placement_.chunks)
-      << "a table of " << placement_.ranks << " ranks with " << placement_.chunks << " chunks for "
-      << pipeline.size() << " ranks with " << chunks_.size();
+      << "the table has " << placement_.ranks << " ranks with " << placement_.chunks
+      << " chunks, the pipeline " << pipeline.size() << " ranks with " << chunks_.size();
 }
 
 void Executor::Run() {

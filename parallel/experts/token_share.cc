@@ -46,7 +46,7 @@ bool HoldsShare(const TensorParallel& parallel) { return parallel.sequence || pa
 at::Tensor ShareOf(const at::Tensor& all, const TensorParallel& parallel) {
   if (!all.defined()) return all;
   TRIREME_CHECK(all.size(0) % parallel.size() == 0)
-      << all.size(0) << " tokens over " << parallel.size() << " ranks";
+      << all.size(0) << " tokens are not divisible by " << parallel.size() << " ranks";
   const int64_t share = all.size(0) / parallel.size();
   return all.narrow(0, parallel.rank() * share, share);
 }

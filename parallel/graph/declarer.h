@@ -47,7 +47,7 @@ class Declarer {
 
   // Heads of `dim` elements, none shared between ranks.
   Block OwnHeads(int64_t heads, int64_t dim) const;
-  // With fewer heads than ranks, ranks share heads, if the number of ranks is a multiple of theirs.
+  // With fewer heads than ranks, ranks share heads; the number of ranks must be a multiple of the heads.
   Block Heads(const char* what, int64_t heads, int64_t dim) const;
   Block Even(int64_t size) const { return {.size = size, .parts = tensor_}; }
 

@@ -23,7 +23,7 @@ void RepeatShared(LayerGraph& graph, const HfNames& names) {
 void PredictFurther(LayerGraph& graph, int64_t depths, double weight) {
   if (depths == 0) return;
   TRIREME_CHECK(depths <= static_cast<int64_t>(graph.mtp.size()))
-      << depths << " depths of " << graph.mtp.size();
+      << depths << " mtp depths; the model has " << graph.mtp.size();
   auto& head = std::get<HeadSpec>(graph.layers.back().spec);
   head.depths = depths;
   head.depth_weight = weight / static_cast<double>(depths);

@@ -207,7 +207,8 @@ void Freeze(LayerGraph& graph, const TargetNames& targets, const TargetNames& sa
   const std::vector<Module> modules = ModulesOf(graph);
   const int64_t decoders = DecodersIn(graph), head = static_cast<int64_t>(graph.layers.size()) - 1;
   if (last_layers > decoders) {
-    throw InputError("tuning.last_layers = ", last_layers, "; the model has ", decoders, " layers");
+    throw InputError("tuning.last_layers = ", last_layers, "; the model has ", decoders,
+                     " layers; write at most ", decoders);
   }
   TrainNothing(graph);
   for (const Module* module : Chosen(modules, targets)) {

@@ -18,7 +18,7 @@ class LatentAttention {
   at::Tensor Forward(const LinearInput& x, PassContext& pass) const;
 
  private:
-  at::Tensor Queries(const LinearInput& x, PassContext& pass) const;  // [tokens, heads, own | turned]
+  at::Tensor Queries(const LinearInput& x, PassContext& pass) const;  // [tokens, heads, nope | rope]
   // x: [tokens, heads, turned_dim]
   at::Tensor Turned(const at::Tensor& x, PassContext& pass) const;
 

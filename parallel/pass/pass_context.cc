@@ -8,7 +8,7 @@ PassContext::PassContext(const PassInput& input, const PassOptions& options, con
                          PassOutput* output)
     : input(input), options(options), totals(totals), output(output) {
   TRIREME_CHECK(totals.mtp.size() == input.mtp.size())
-      << "totals of " << totals.mtp.size() << " prediction depths for " << input.mtp.size();
+      << "totals for " << totals.mtp.size() << " mtp depths, inputs for " << input.mtp.size();
   for (size_t i = 0; i < input.mtp.size(); ++i) {
     mtp_.push_back(std::make_unique<PassContext>(input.mtp[i], options, totals.mtp.at(i), nullptr));
   }

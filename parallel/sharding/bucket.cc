@@ -217,7 +217,7 @@ at::Tensor Bucket::share_gradient() const {
 void Bucket::ZeroGradients() {
   if (!options_.trained) return;
   FinishReduction();
-  if (gradients_.held()) {  // the gaps between parameters must be zero
+  if (gradients_.held()) {  // the gaps between parameters are never written and stay zero
     for (const Weights::Entry* entry : entries_) entry->weight.stale = true;
   }
   summed_ = open_ = false;

@@ -15,8 +15,8 @@ void CheckShare(const char* operation, const at::Tensor& share, const at::Tensor
                 const Communicator& group) {
   TRIREME_CHECK(share.is_contiguous() && whole.is_contiguous()) << operation << " of a non-contiguous tensor";
   TRIREME_CHECK(share.scalar_type() == whole.scalar_type() && share.numel() * group.size() == whole.numel())
-      << operation << " of " << share.numel() << " elements per rank and " << whole.numel() << " in all over "
-      << group.size() << " ranks of " << group.name();
+      << operation << " of " << share.numel() << " elements per rank and " << whole.numel()
+      << " in total over " << group.size() << " ranks of " << group.name();
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ at::Tensor Collect(const at::Tensor& x, const TensorParallel& parallel) {
     return Arrived(StartAllReduce(sum, parallel.group), sum);
   }
   TRIREME_CHECK(x.size(0) % parallel.size() == 0)
-      << x.size(0) << " tokens over " << parallel.size() << " ranks";
+      << x.size(0) << " tokens are not divisible by " << parallel.size() << " ranks";
   const at::Tensor whole = x.contiguous(), share = EmptyRows(x, x.size(0) / parallel.size());
   return Arrived(StartReduceScatter(whole, share, parallel.group), share);
 }

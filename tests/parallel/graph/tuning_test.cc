@@ -168,7 +168,7 @@ TEST(Tuning, Refusals) {
               LayerGraph graph = NamedGraph();
               Freeze(graph, Targets({"all"}), kNothing, 3);
             }),
-            "tuning.last_layers = 3; the model has 2 layers");
+            "tuning.last_layers = 3; the model has 2 layers; write at most 2");
 }
 
 }  // namespace
