@@ -25,8 +25,8 @@ struct SoftmaxOut {
 void CausalSoftmax(const float* scores, const ScoreBlock& block, float* probabilities, const SoftmaxOut& out);
 void CausalSoftmax(const float* scores, const ScoreBlock& block, Bf16* probabilities, const SoftmaxOut& out);
 
-// Both [rows, keys]: probabilities from the scores and the log-sum-exp, and the scores' gradient p · (dp -
-// dot) · scale, where dp is the gradient of the probabilities and dot[row] = <output, its gradient>.
+// Both [rows, keys]: probabilities from the scores and the log-sum-exp, and the scores' gradient
+// p · (dp - dot) · scale, where dp is the gradient of the probabilities and dot[row] = <output, its gradient>.
 struct SoftmaxIn {
   const float* scores;
   const float* probability_gradient;

@@ -37,8 +37,8 @@ class Objective {
   virtual at::Tensor Select(const PassContext& /*pass*/) const { return {}; }
   // Adds this micro batch's results to pass.output. If the pass is differentiated, returns the gradient of
   // the value with respect to each of head.hidden, this rank's part of a sum over head.tensor; the weight
-  // accumulates its own. Normalised by pass.totals alone. Collective over head.tensor, and over head.context
-  // if documented.
+  // accumulates its own. Normalised by pass.totals alone. Collective over head.tensor and, for some
+  // objectives, over head.context.
   virtual std::vector<at::Tensor> Run(const HeadStates& head, PassContext& pass) const = 0;
 };
 

@@ -1,6 +1,6 @@
-// Interleaved 1F1B: several stages per rank, round robin, which shrinks the bubble to (ranks - 1) / (virtual
-// stages * micro batches + ranks - 1). Micro batches pass the chunks in groups of at least `ranks`, which
-// fills the pipeline; fewer than that form one small group, with a larger bubble.
+// Interleaved 1F1B: several stages per rank, round robin, which shrinks the bubble to
+// (ranks - 1) / (virtual stages * micro batches + ranks - 1). Micro batches pass the chunks in groups of at
+// least `ranks`, which fills the pipeline; fewer than that form one small group, with a larger bubble.
 #include <algorithm>
 
 #include "core/base/error.h"
