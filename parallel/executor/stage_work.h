@@ -1,5 +1,5 @@
 // StageWork: what an executor asks of one stage of the pipeline. The table decides when, the stage knows how;
-// messages concern neither. A real stage runs layers (stage.h); a test's may only sleep.
+// messages are not its concern. A real stage runs layers (stage.h); a test's may only sleep.
 #pragma once
 
 #include <ATen/core/Tensor.h>
