@@ -48,9 +48,9 @@ TEST(ConfigHelpTest, ShowsTypeRangeAndDefault) {
   const std::string help = ConfigHelp();
   OfferNames("parallel.schedule", {});
   EXPECT_NE(help.find("  parallel.tensor  (an integer of 1 or more; default 1)\n"
-                      "      Ranks that share each layer's matrices.\n"),
+                      "      Tensor-parallel size: ranks that split each layer's matrices.\n"),
             std::string::npos);
-  EXPECT_NE(help.find("  tuning.targets  (a list of texts; default [all-linear])\n"), std::string::npos);
+  EXPECT_NE(help.find("  tuning.targets  (a list of strings; default [all-linear])\n"), std::string::npos);
   EXPECT_NE(help.find("  parallel.stage_layers  (a list of integers; default [])\n"), std::string::npos);
   EXPECT_NE(
       help.find("  parallel.schedule  (one of 1f1b, interleaved, zero_bubble, dualpipev; default 1f1b)\n"),
