@@ -16,7 +16,7 @@ namespace {
 
 using CString = std::unique_ptr<char, decltype(&std::free)>;
 
-// backtrace_symbols gives "program(mangled+0x12) [0x...]"; only the part in the parentheses needs work.
+// backtrace_symbols returns "program(mangled+0x12) [0x...]"; only the part in parentheses needs demangling.
 std::string ReadableFrame(const std::string& frame) {
   const size_t open = frame.find('(');
   const size_t plus = frame.find('+', open);

@@ -1,6 +1,6 @@
-// Errors, one way for each kind. Bad input, a failing device or a failing peer: `throw InputError(...)` and
-// its siblings; only main catches. A bug of our own: TRIREME_CHECK, which prints a trace and aborts. Vendor
-// codes are turned into these beside the calls that return them, not here.
+// Errors, one way for each kind. Bad input, a failing device or a failing peer: `throw InputError(...)` or
+// one of its siblings; only main catches. A bug in Trireme: TRIREME_CHECK, which prints a trace and aborts.
+// Vendor codes are converted next to the calls that return them, not here.
 #pragma once
 
 #include <sstream>
@@ -12,7 +12,7 @@ namespace trireme {
 enum class ErrorKind {
   kInput,    // the user's input or configuration is wrong: one line, exit status 2
   kRuntime,  // something failed here while running: exit status 1
-  kRemote,   // a peer failed and took us along: exit status 1, reported after the peer's own message
+  kRemote,   // a peer failed and this rank with it: exit status 1, reported after the peer's own message
 };
 
 class Error : public std::runtime_error {
@@ -25,7 +25,7 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-// The arguments printed one after the other: std::format is missing in GCC 12.
+// The arguments, printed one after another: std::format is missing in GCC 12.
 template <typename... Args>
 std::string Concat(const Args&... args) {
   std::ostringstream text;
@@ -62,7 +62,7 @@ class CheckFailure {
   std::ostringstream message_;
 };
 
-// Gives both branches of the check's conditional the type void; & binds looser than <<.
+// Makes both branches of the check's conditional void; & binds looser than <<.
 struct CheckVoid {
   void operator&(std::ostream&) const {}
 };

@@ -1,4 +1,4 @@
-// By descriptors, for they report why a directory or a broken disk cannot be read; streams do not.
+// Uses descriptors because they report why a directory or a broken disk cannot be read; streams do not.
 #include "core/base/file.h"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ class Descriptor {
 }  // namespace
 
 int OpenInput(const std::filesystem::path& path) {
-  // Not blocking: a FIFO that nobody writes to must not hold up what refuses it.
+  // Non-blocking: a FIFO without a writer must not delay its own rejection.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) Refuse(path, errno);
   struct stat status {};
@@ -83,7 +83,7 @@ std::string Printable(const std::string& text) {
   std::string shown;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F, of which U+009B begins a terminal's commands, are c2 80 to c2 9f in UTF-8.
+    // U+0080 to U+009F, where U+009B starts terminal commands, are c2 80 to c2 9f in UTF-8.
     const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
     const bool in_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
     if (byte == '\n') {

@@ -1,6 +1,6 @@
-// The one door for files that a user names. Only regular files are opened: a FIFO would wait for ever, a device
-// may never end. Whatever is wrong with the path is an input error that names it; nothing here throws
-// std::filesystem's exceptions. Whole small text files are read here; large files have readers of their own.
+// The single entry point for files named by the user. Only regular files are opened: a FIFO would block
+// forever, a device may never end. Anything wrong with the path is an input error that names it; nothing here
+// throws std::filesystem's exceptions. Small text files are read whole; large files have their own readers.
 #pragma once
 
 #include <filesystem>
@@ -8,17 +8,18 @@
 
 namespace trireme {
 
-// A descriptor for reading, the caller's to close.
+// A descriptor for reading; the caller closes it.
 [[nodiscard]] int OpenInput(const std::filesystem::path& path);
 
 std::string ReadTextFile(const std::string& path);
 
-// What lies behind the path. A path that leads nowhere for another reason than that nothing is there (a loop of
-// links, a name that is too long, a directory that may not be searched) is refused.
+// What the path refers to. A path that cannot be resolved for a reason other than absence (a loop of links, a
+// name that is too long, a directory without search permission) is an input error.
 bool PathExists(const std::filesystem::path& path);
 bool IsDirectory(const std::filesystem::path& path);
 
-// The text with control characters as escapes (\x1b, \n), so that a name from a file cannot steer a terminal.
+// The text with control characters as escapes (\x1b, \n), so that a name from a file cannot control the
+// terminal.
 std::string Printable(const std::string& text);
 
 }  // namespace trireme

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Empty where there is none.
+// Empty if there is none.
 std::string HomeOf(const std::string& user) {
   if (user.empty()) {
     if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) return home;

@@ -1,4 +1,4 @@
-// JSON over nlohmann-json, whose errors count bytes where people count lines.
+// JSON through nlohmann-json; its byte offsets become line numbers.
 #include "core/base/json.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace trireme {
 namespace {
 
-// nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error …", of a
-// number that is too large "[json.exception.out_of_range.406] number overflow parsing '1e999'".
+// nlohmann's message is "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error …",
+// for a number that is too large "[json.exception.out_of_range.406] number overflow parsing '1e999'".
 std::string Reason(const std::string& what) {
   const size_t colon = what.find(": ");
   if (colon != std::string::npos) return what.substr(colon + 2);
@@ -30,7 +30,7 @@ Parsed ParseAs(const std::string& text, const std::string& name) {
     const auto line = 1 + std::count(text.begin(), text.begin() + byte - (byte > 0), '\n');
     throw InputError(name, ":", line, ": not JSON: ", Reason(error.what()));
   } catch (const nlohmann::detail::exception& error) {
-    throw InputError(name, ": not JSON that is read: ", Reason(error.what()));
+    throw InputError(name, ": cannot be read as JSON: ", Reason(error.what()));
   }
 }
 

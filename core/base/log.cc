@@ -1,4 +1,4 @@
-// The log over glog. The prefix is our own, for glog's can carry a rank only in some builds of it.
+// The log over glog. The prefix is ours, since only some builds of glog can include a rank in theirs.
 #include "core/base/log.h"
 
 #include <gflags/gflags.h>
@@ -19,7 +19,7 @@ DEFINE_string(
 DEFINE_validator(log_level, [](const char*, const std::string& level) {
   return level == "auto" || level == "info" || level == "warning" || level == "error";
 });
-// glog's own flag; without this glog tells of a missing directory once a line.
+// glog's own flag; without this glog complains about a missing directory on every line.
 DEFINE_validator(log_dir, [](const char*, const std::string& directory) {
   return directory.empty() || std::filesystem::is_directory(directory);
 });
@@ -37,7 +37,7 @@ LogSeverity LeastSeverity() {
   return log_rank <= 0 ? LogSeverity::INFO : LogSeverity::WARNING;
 }
 
-// glog wants to be set up once a process, and before its first line; --log_dir is its own flag.
+// glog must be initialised once per process, before its first line; --log_dir is its own flag.
 void StartGlogOnce() {
   static std::once_flag once;
   std::call_once(once, [] {

@@ -1,5 +1,5 @@
-// The log: lines on stderr with time, rank and place, written by glog. This header names nothing of glog's,
-// for its macros LOG and CHECK clash with torch's. Results for users go to stdout, not here.
+// The log: lines on stderr with time, rank and source location, written by glog. This header exposes nothing
+// of glog, because its macros LOG and CHECK clash with torch's. Results for users go to stdout, not here.
 #pragma once
 
 #include <sstream>
@@ -9,10 +9,10 @@ namespace trireme {
 
 enum class LogSeverity { INFO, WARNING, ERROR };
 
-// Until it is called, lines carry no rank. Other ranks than 0 keep INFO to themselves unless a level is set.
+// Until it is called, lines carry no rank. Ranks other than 0 suppress INFO unless a level is set.
 void SetLogRank(int rank);
 
-// "[rank 3] ", or nothing while no rank is set.
+// "[rank 3] ", or empty while no rank is set.
 std::string LogRankPrefix();
 
 // Whether a line of this severity would be written: --log_level, or by default INFO on rank 0 and WARNING on
@@ -35,7 +35,7 @@ class LogLine {
   std::ostringstream text_;
 };
 
-// Gives both branches of the macro's conditional the type void; & binds looser than <<.
+// Makes both branches of the macro's conditional void; & binds looser than <<.
 struct LogVoid {
   void operator&(std::ostream&) const {}
 };

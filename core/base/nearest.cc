@@ -1,4 +1,4 @@
-// Edit distance by the usual table; swaps of neighbours count once, for they are the commonest slip.
+// Edit distance by dynamic programming; a swap of neighbours counts once, being the most common typo.
 #include "core/base/nearest.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The known word that a mistyped one most resembles, for error messages. Not a search: lists are short.
+// The known word that a mistyped one resembles most, for error messages. Not a search engine: lists are
+// short.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@ namespace trireme {
 // Letters to insert, delete, replace, or swap with a neighbour to turn one word into the other.
 int EditDistance(const std::string& a, const std::string& b);
 
-// The first of the closest ones, or nothing where all differ in more than a third of the word.
+// The first of the closest words, or nothing if all differ in more than a third of the word.
 std::optional<std::string> Nearest(const std::string& word, const std::vector<std::string>& known);
 
 // "a, b, c", or with another separator.

@@ -1,5 +1,5 @@
-// Problems: all that is wrong with an input, so that a user mends everything at once instead of one error a
-// start. Only what the input is to blame for is collected; other errors pass through.
+// Problems: collects everything wrong with an input, so that a user fixes it all at once instead of one error
+// per run. Only input errors are collected; other errors pass through.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Several input errors as one; each is a line of its own where they are shown.
+// Several input errors as one; each is printed on its own line.
 class InputErrors : public Error {
  public:
   explicit InputErrors(std::vector<std::string> lines);
@@ -21,12 +21,12 @@ class InputErrors : public Error {
 
 class Problems {
  public:
-  // One that was found before is not said twice.
+  // Duplicates are reported once.
   void Add(const std::string& problem);
-  // All lines of an error that is the input's fault; throws others again.
+  // All lines of an input error; rethrows any other.
   void Add(const Error& error);
 
-  // Does the work; an input error is kept, and what comes after it is done all the same.
+  // Runs the work; an input error is recorded, and execution continues.
   template <typename Work>
   void Try(const Work& work) {
     try {
@@ -37,7 +37,7 @@ class Problems {
   }
 
   bool empty() const { return lines_.empty(); }
-  // One: as it was thrown. Several: all of them, as InputErrors.
+  // One: rethrown as it was. Several: all of them, as InputErrors.
   void ThrowIfAny() const;
 
  private:

@@ -1,4 +1,4 @@
-// What the operating system knows of this process.
+// What the operating system knows about this process.
 #pragma once
 
 #include <cstdint>
@@ -6,21 +6,21 @@
 
 namespace trireme {
 
-// The most memory that was resident at one time since the start.
+// The most memory that was resident at any time since the start.
 int64_t PeakResidentBytes();
 
-// Lets the C library keep what was freed instead of handing it back: a training step allocates the same large
-// blocks again and again, and every page that comes anew costs a fault.
+// Makes the C library keep freed memory instead of returning it: a training step allocates the same large
+// blocks again and again, and every fresh page costs a page fault.
 void KeepFreedMemory();
 
-// A write beyond the limit on file sizes (ulimit -f) then fails like one on a full disk, and the error names the
-// file; otherwise SIGXFSZ ends the process without a word.
+// Makes a write beyond the file size limit (ulimit -f) fail like one on a full disk, so that the error names
+// the file; otherwise SIGXFSZ ends the process without a message.
 void FailWritesBeyondFileLimit();
 
-// The path of this program, from the working directory where it is below that.
+// The path of this program, relative to the working directory if it is below that.
 std::string ProgramPath();
 
-// As a shell takes it for one word.
+// Quoted so that a shell reads it as one word.
 std::string ShellWord(const std::string& text);
 
 }  // namespace trireme

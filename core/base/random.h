@@ -1,4 +1,4 @@
-// Random numbers by place instead of by order: the same seed, stream and index give the same number on any
+// Counter-based random numbers: the same seed, stream and index give the same number on any
 // rank and under any layout. Not for cryptography.
 #pragma once
 
@@ -10,10 +10,10 @@ namespace trireme {
 
 class RandomStream {
  public:
-  // `name` keeps streams of one seed apart: a parameter's name, "shuffle".
+  // `name` separates the streams of one seed: a parameter's name, "shuffle".
   RandomStream(uint64_t seed, std::string_view name);
 
-  // A stream of its own for each index.
+  // A separate stream for each index.
   RandomStream Branch(uint64_t index) const { return RandomStream(Bits(index)); }
   uint64_t Bits(uint64_t index) const;
   double Uniform(uint64_t index) const;  // in [0, 1)

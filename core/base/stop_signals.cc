@@ -10,14 +10,14 @@
 namespace trireme {
 namespace {
 
-// A launcher and a terminal may both pass on the same request: what comes within a second of it is no second
-// one.
+// A launcher and a terminal may both deliver the same request: another signal within a second does not count
+// as a second one.
 constexpr int64_t kSameRequestNanoseconds = 1'000'000'000;
 constexpr std::string_view kAnswer =
-    "\nstops behind this step and saves; the same signal again ends the run at once\n";
+    "\nstopping after this step and saving a checkpoint; send the signal again to end the run at once\n";
 
 // Lock-free, hence safe in a handler.
-std::atomic<int64_t> requested_at = 0;  // of the monotonic clock; 0: not at all
+std::atomic<int64_t> requested_at = 0;  // on the monotonic clock; 0: not requested
 std::atomic<bool> speaks_here = false;
 
 int64_t Now() {
@@ -43,7 +43,7 @@ StopSignals::StopSignals(bool speaks) {
   speaks_here = speaks;
   struct sigaction action = {};
   action.sa_handler = Note;
-  action.sa_flags = SA_RESTART;  // no library's call is cut short
+  action.sa_flags = SA_RESTART;  // no library call is interrupted
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
 }
 

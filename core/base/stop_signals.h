@@ -1,6 +1,6 @@
-// Signals that ask a run to stop: SIGINT, SIGTERM, and SIGUSR1, which mpirun hands on to every rank, while it
-// answers the other two by killing the ranks a second later. The first one is noted; one that comes later
-// ends the process at once. How a run stops is its own business.
+// Signals that ask a run to stop: SIGINT, SIGTERM, and SIGUSR1, which mpirun forwards to every rank; on the
+// other two it kills the ranks a second later. The first signal is recorded; a later one ends the process at
+// once. How a run stops is up to the run.
 #pragma once
 
 #include <signal.h>
@@ -11,7 +11,7 @@ namespace trireme {
 
 class StopSignals {
  public:
-  // Takes the signals over until it is destroyed; one at a time. `speaks`: the first one is answered on
+  // Handles the signals until it is destroyed; one instance at a time. `speaks`: acknowledge the first one on
   // stderr.
   explicit StopSignals(bool speaks);
   ~StopSignals();
@@ -23,7 +23,7 @@ class StopSignals {
   std::array<struct sigaction, kSignals.size()> before_ = {};
 };
 
-// Whether one came since StopSignals took them over.
+// Whether a signal arrived since StopSignals was constructed.
 bool StopRequested();
 
 }  // namespace trireme

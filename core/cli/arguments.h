@@ -1,4 +1,4 @@
-// What the user gave a command: values by the name of the option or positional argument in its description.
+// The arguments of a command: values by the name of the option or positional argument in its description.
 // Every described name is present, perhaps with no value; asking for an undescribed one is a bug.
 #pragma once
 
@@ -14,11 +14,11 @@ class Arguments {
   void Declare(const std::string& name);
   void Add(const std::string& name, const std::string& value);
 
-  // A switch has the value "" when it was given.
+  // A switch that was given has the value "".
   bool has(const std::string& name) const { return !values(name).empty(); }
   // All values, in the order given.
   const std::vector<std::string>& values(const std::string& name) const;
-  // The value, or `fallback` where none was given.
+  // The value, or `fallback` if none was given.
   std::string value(const std::string& name, const std::string& fallback = "") const;
   // As value(), as a whole number of at least `least`; anything else is the user's error.
   int64_t integer(const std::string& name, int64_t fallback, int64_t least = 0) const;

@@ -1,5 +1,6 @@
-// A command of the program as data: its name, what it takes, what runs it. From this one description come
-// parsing (parse.h) and help (help.h); a new command is one such value and one line in launch/commands.cc.
+// A command of the program as data: its name, its arguments, the function that runs it. Parsing (parse.h) and
+// help (help.h) are derived from this description; a new command is one such value and one line in
+// launch/commands.cc.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,7 @@
 
 namespace trireme {
 
-class Job;  // core/comm/job.h; the table only hands it on
+class Job;  // core/comm/job.h; only passed on here
 
 struct Option {
   std::string name{};        // "world", typed as --world
@@ -28,11 +29,11 @@ struct Positional {
 
 struct Command {
   std::string name{};     // one word, or two: "bench comm"
-  std::string summary{};  // its first sentence stands in the list of commands
+  std::string summary{};  // its first sentence appears in the list of commands
   std::vector<Option> options{};
   std::vector<Positional> positionals{};
   bool takes_config = false;  // adds the repeatable --set, and the keys of RUN.yaml to the help
-  std::function<void(const Arguments&, Job&)> run{};  // a failure is an Error, never a status
+  std::function<void(const Arguments&, Job&)> run{};  // failure is thrown as an Error, never returned
 };
 
 }  // namespace trireme

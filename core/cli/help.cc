@@ -61,7 +61,7 @@ std::vector<Option> CommandOptions(const Command& command) {
   if (command.takes_config) {
     options.push_back({.name = "set",
                        .value_name = "key=value",
-                       .help = "one value of the configuration, over what RUN.yaml says",
+                       .help = "set one configuration value, overriding RUN.yaml",
                        .repeatable = true});
   }
   return options;

@@ -35,13 +35,13 @@ const Option* FindOption(const std::vector<Option>& options, const std::string& 
 // "--world" of "--world=8".
 std::string WithoutValue(const std::string& word) { return word.substr(0, word.find('=')); }
 
-// "~" in "--model=~/x" reaches us as it is: shells look only at the beginning of a word. Texts are left
-// alone, and --set is the configuration's to read.
+// "~" in "--model=~/x" arrives unexpanded: shells look only at the beginning of a word. Free text is left
+// alone, and --set is parsed with the configuration.
 std::string AsMeant(const std::string& value_name, const std::string& value) {
   return value_name == "TEXT" || value_name == "key=value" ? value : ExpandHome(value);
 }
 
-// The value in "--world=8", or else the next word, taken off `rest`.
+// The value in "--world=8", or else the next word, removed from `rest`.
 std::string TakeValue(const Option& option, const std::string& word, Words& rest) {
   const size_t equals = word.find('=');
   if (option.value_name.empty()) {
@@ -55,7 +55,7 @@ std::string TakeValue(const Option& option, const std::string& word, Words& rest
   return AsMeant(option.value_name, TakeFirst(rest));
 }
 
-// True where the word was an option for the whole process.
+// Returns whether the word was an option for the whole process.
 bool TakeProcessOption(const std::string& word, Words& rest) {
   if (!word.starts_with("--")) return false;
   const Option* option = FindOption(ProcessOptions(), WithoutValue(word).substr(2));
@@ -83,7 +83,7 @@ Error UnknownCommand(const Words& words, const std::vector<Command>& commands) {
   }
   const bool has_second = words.size() > 1 && !LooksLikeOption(words[1]);
   if (!group.empty() && !has_second) {
-    return InputError("'", first, "' alone is no command; wanted one of ", Join(group));
+    return InputError("'", first, "' alone is not a command; wanted one of ", Join(group));
   }
   const std::string given = group.empty() ? first : Concat(first, " ", words[1]);
   const auto near = Nearest(given, names);
@@ -92,7 +92,7 @@ Error UnknownCommand(const Words& words, const std::vector<Command>& commands) {
   return InputError("unknown command '", given, "'; ", hint);
 }
 
-// The command that the first words name; two words go before one. They are taken off.
+// The command named by the first words, which are removed; two-word names take precedence.
 const Command* TakeCommand(const std::vector<Command>& commands, Words& words) {
   const std::string one = words.front();
   const std::string two = words.size() > 1 ? Concat(one, " ", words[1]) : one;
@@ -113,7 +113,7 @@ class ArgumentParser {
     for (const Positional& positional : command.positionals) arguments_.Declare(positional.name);
   }
 
-  // Nothing where the user asked for help.
+  // Nothing if the user asked for help.
   std::optional<Arguments> Parse(Words words) {
     bool options_ended = false;
     while (!words.empty()) {

@@ -1,5 +1,5 @@
-// From the words of a command line to a command and its arguments, or to the text that --help or --version
-// prints. It prints nothing and runs nothing; what the user got wrong is an input error.
+// From the words of a command line to a command and its arguments, or to the text for --help or --version.
+// Prints nothing and runs nothing; user mistakes are input errors.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@ const std::vector<Option>& ProcessOptions() {
        .help = "info, warning or error; by default info on rank 0 and warning on the others"},
       {.name = "log-dir",
        .value_name = "DIR",
-       .help = "an existing directory: the log is also written into files there, one a rank"},
+       .help = "an existing directory; the log is also written to files there, one per rank"},
   };
   return options;
 }

@@ -1,5 +1,5 @@
-// Options of the whole process, such as --log-level: the only ones that gflags holds. gflags never sees the
-// command line itself, for it keeps only the last of a repeated flag and ends the program at an unknown one.
+// Process-wide options, such as --log-level: the only ones stored in gflags. gflags never sees the
+// command line itself, because it keeps only the last of a repeated flag and exits at an unknown one.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace trireme {
 
 const std::vector<Option>& ProcessOptions();
 
-// Throws an input error where gflags refuses the value.
+// Throws an input error if gflags rejects the value.
 void SetProcessOption(const Option& option, const std::string& value);
 
 }  // namespace trireme

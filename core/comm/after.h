@@ -1,4 +1,4 @@
-// What a communication call waits for before it starts: nothing, all that is queued on a stream so far, or an
+// What a communication call waits for before it starts: nothing, everything queued on a stream so far, or an
 // event. Passed by value at the call; it does not outlive what it refers to.
 #pragma once
 

@@ -69,7 +69,7 @@ void CallQueue::LetWait(const Stream& stream, uint64_t sequence) {
   if (call != calls_.end()) stream.WaitFor(call->done);
 }
 
-// Numbers have gaps where HCCL refused a call.
+// Numbers have gaps where HCCL rejected a call.
 std::deque<CallQueue::Call>::const_iterator CallQueue::Find(uint64_t sequence) const {
   return std::find_if(calls_.begin(), calls_.end(),
                       [sequence](const Call& call) { return call.sequence == sequence; });
@@ -80,13 +80,13 @@ void CallQueue::Poll() {
   PollLocked();
 }
 
-// A stream works in order: the first call that is not done holds all behind it.
+// A stream works in order: the first unfinished call blocks all after it.
 void CallQueue::PollLocked() {
   while (!calls_.empty() && failure_.empty()) {
     Call& call = calls_.front();
     try {
       const bool done = call.done.done();
-      if (done) call.done.Wait();  // an event of a failed stream is done as well; waiting tells
+      if (done) call.done.Wait();  // an event of a failed stream is done as well; waiting reports the failure
       if (!call.reached && (done || !call.start || call.start->done())) {
         call.reached = true;
         ledger_.Reached(group_, call.sequence);

@@ -1,5 +1,5 @@
-// The calls of one group in the order they were queued: numbers them, puts the events around them, and finds
-// out which are reached and done, for those who wait and for the ledger. Knows no HCCL.
+// The calls of one group in the order they were queued: numbers them, records events around them, and finds
+// out which are reached and done, for waiters and for the ledger. Knows nothing of HCCL.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class CallQueue {
   struct Call {
     uint64_t sequence;
     const char* operation;       // a literal
-    std::optional<Event> start;  // done when what the call waits for is done
+    std::optional<Event> start;  // done when the call's dependencies are done
     Event done;
     bool reached = false;
   };
@@ -35,18 +35,18 @@ class CallQueue {
   // Makes the stream wait for `after`. `messages`: for point to point only.
   Call Begin(const char* operation, uint64_t bytes, const After& after,
              std::span<const LedgerMessage> messages = {});
-  // The call's work is on the stream: remembers it. A call that was refused is never ended.
+  // The call's work is on the stream: records it. Not called for a rejected call.
   void End(Call call);
 
-  // Throws where the call, or one before it, failed.
+  // Throws if the call, or one before it, failed.
   bool IsDone(uint64_t sequence);
-  // The caller saw the stream get past the call.
+  // The caller has seen the stream pass the call.
   void MarkDone(uint64_t sequence);
   bool IsLatest(uint64_t sequence) const;
   const char* OperationOf(uint64_t sequence) const;
   void LetWait(const Stream& stream, uint64_t sequence);
 
-  // Looks at the events and writes what they say into the ledger. From any thread that has the device.
+  // Queries the events and updates the ledger. From any thread that has the device.
   void Poll();
 
  private:
@@ -63,7 +63,7 @@ class CallQueue {
   std::deque<Call> calls_;    // not yet seen to be done, oldest first
   std::vector<Event> spare_events_;
   uint64_t issued_ = 0;  // number of the latest call
-  std::string failure_;  // why the oldest call failed; nothing behind it will be done
+  std::string failure_;  // why the oldest call failed; nothing after it will finish
 };
 
 }  // namespace trireme

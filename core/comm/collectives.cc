@@ -1,5 +1,5 @@
-// The operations of a communicator, one short function each: HCCL's call, and beside it the copy that it
-// comes down to in a group of one.
+// The operations of a communicator, one short function each: the HCCL call, and beside it the copy that it
+// reduces to in a group of one.
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-// HCCL only reads its sources, but does not say so in its signatures.
+// HCCL only reads its sources, but its signatures are not const.
 void* Mutable(const void* source) { return const_cast<void*>(source); }
 
 size_t Bytes(size_t count, DType dtype) { return count * static_cast<size_t>(ByteSize(dtype)); }
@@ -34,7 +34,7 @@ uint64_t Sum(const std::vector<uint64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
 }
 
-// The time between two points of a stream, for the trace; nothing where there is none.
+// The time between two points of a stream, for the trace; nothing if there is no trace.
 class StreamSpan {
  public:
   StreamSpan(Trace* trace, const Stream& stream, const std::string& lane, const char* operation)
@@ -99,7 +99,7 @@ void Communicator::CopyAlone(void* target, const void* source, size_t bytes) {
 
 void Communicator::CheckPeer(const char* operation, int peer) const {
   TRIREME_CHECK(peer >= 0 && peer < size())
-      << operation << " on group " << name() << " names rank " << peer << " of " << size();
+      << operation << " on group " << name() << " refers to rank " << peer << " of " << size();
 }
 
 void Communicator::CheckParts(const char* operation, const Parts& parts) const {
@@ -247,7 +247,7 @@ Work Communicator::BatchSendReceive(std::span<const Transfer> transfers, DType d
   size_t bytes = 0;
   for (const Transfer& transfer : transfers) {
     CheckPeer("batch_send_receive", transfer.peer);
-    TRIREME_CHECK(transfer.peer != rank()) << "a batch on group " << name() << " names its own rank";
+    TRIREME_CHECK(transfer.peer != rank()) << "a batch on group " << name() << " addresses its own rank";
     const bool sends = transfer.direction == Transfer::Direction::kSend;
     items.push_back({sends ? HCCL_SEND : HCCL_RECV, transfer.data, transfer.count, ToHccl(dtype),
                      static_cast<uint32_t>(transfer.peer)});

@@ -1,4 +1,4 @@
-// How a call is waited for and what a failed one says; the operations themselves are in collectives.cc.
+// How a call is waited for and how a failure is reported; the operations themselves are in collectives.cc.
 #include "core/comm/communicator.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// How often a waiting host asks whether a peer has failed.
+// How often a waiting host checks whether a peer has failed.
 constexpr milliseconds kSlice{100};
 constexpr microseconds kShortestNap{20};
 constexpr microseconds kLongestNap{500};
@@ -38,7 +38,7 @@ Communicator::Communicator(Identity identity, OwnedHcclComm comm, IssueSlot& slo
 
 Communicator::~Communicator() {
   if (std::uncaught_exceptions() > 0) {
-    // A peer may never answer what is queued: the process is about to end and takes the communicator along.
+    // A peer may never answer what is queued: the process is about to end and the communicator ends with it.
     static_cast<void>(comm_.release());
     return;
   }
@@ -49,14 +49,14 @@ void Communicator::Drain() {
   try {
     stream_.Synchronize();
   } catch (const Error& error) {
-    TRIREME_LOG(WARNING) << "group " << name() << " is left with a failed call: " << error.what();
+    TRIREME_LOG(WARNING) << "group " << name() << " is closed with a failed call: " << error.what();
   }
 }
 
 void Communicator::WaitFor(uint64_t sequence) {
   const Clock::time_point start = Clock::now();
   while (!WaitSlice(sequence)) ThrowIfPeerFailed(sequence);
-  // A host whose tensors are computed on a stream waits for that, too: only the stream's own waits count.
+  // When tensors are computed on a stream, only the stream's own waits count as exposed communication.
   if (identity_.compute == nullptr) {
     waited_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
   }
@@ -69,11 +69,11 @@ void Communicator::Join(uint64_t sequence) {
   stream_waits_.Measure(computing, [&] { calls_.LetWait(computing, sequence); });
 }
 
-// True when the call is done, false when a slice of time has passed without it.
+// Returns true when the call is done, false when a slice of time has passed first.
 bool Communicator::WaitSlice(uint64_t sequence) try {
   if (calls_.IsDone(sequence)) return true;
-  // Behind the latest call nothing else is queued, so the stream itself can be waited for, which wakes
-  // soonest.
+  // Nothing is queued after the latest call, so the stream itself can be waited for, which has the lowest
+  // latency.
   if (calls_.IsLatest(sequence)) {
     if (!stream_.SynchronizeFor(kSlice)) return false;
     calls_.MarkDone(sequence);

@@ -1,6 +1,6 @@
-// One group of ranks that communicate: every HCCL operation, queued in order on the group's own stream,
-// numbered and written into the ledger. A group of one is an identity. Which groups there are is
-// communicator_set.h's business.
+// One group of ranks that communicate: every HCCL operation, queued in order on the group's stream,
+// numbered and recorded in the ledger. A group of one is an identity. Which groups exist is decided in
+// communicator_set.h.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace trireme {
 
 class Trace;  // core/trace
 
-// One message of a batch, which holds at most one a peer and direction.
+// One message of a batch, which holds at most one per peer and direction.
 struct Transfer {
   enum class Direction { kSend, kReceive };
   Direction direction;
@@ -34,13 +34,13 @@ struct Transfer {
   size_t count;
 };
 
-// Where the parts of an uneven collective lie: one entry a rank of the group, in elements.
+// The parts of an uneven collective: one entry per rank of the group, in elements.
 struct Parts {
   std::vector<uint64_t> counts;
   std::vector<uint64_t> offsets;
 };
 
-// Gives an HCCL communicator back.
+// Deleter for an HCCL communicator.
 struct DestroyHcclComm {
   void operator()(HcclComm comm) const;
 };
@@ -53,9 +53,9 @@ class Communicator {
     std::vector<int> members;          // world ranks in the group's order
     int rank = 0;                      // among the members
     int ledger_group = 0;              // the group's number in the ledger
-    bool host_memory = false;          // buffers are the host's, as on device cpu; only the twin takes those
+    bool host_memory = false;          // buffers are in host memory, as on device cpu; twin only
     ComputeStream* compute = nullptr;  // where tensors are computed, if not on the host; outlives the group
-    Trace* trace = nullptr;            // gets a span for each call, as the stream ran it; null: none
+    Trace* trace = nullptr;            // receives a span for each call, as the stream ran it; null: none
   };
 
   // `comm` joins the members; null for a group of one.
@@ -69,13 +69,13 @@ class Communicator {
   int size() const { return static_cast<int>(identity_.members.size()); }
   const std::vector<int>& members() const { return identity_.members; }  // world ranks
   const Stream& stream() const { return stream_; }
-  // How long computation has waited for calls of this group so far: the host, and the compute stream where
+  // How long computation has waited for calls of this group so far: on the host, and on the compute stream if
   // there is one.
   double waited_seconds() { return waited_seconds_ + stream_waits_.seconds(); }
 
   // Buffers are device memory (on the twin any memory) and stay untouched until the Work is done. `count` is
-  // in elements. In place is allowed for all_reduce, broadcast and reduce. A call starts after `after`, and
-  // where there is a compute stream and no `after`, after all that was computed so far.
+  // in elements. In place is allowed for all_reduce, broadcast and reduce. A call starts after `after` or,
+  // if there is a compute stream and no `after`, after everything computed so far.
   Work AllReduce(const void* source, void* target, size_t count, DType dtype, ReduceOp op, After after = {});
   // `count` elements from each rank; target holds size() times as many.
   Work AllGather(const void* source, void* target, size_t count, DType dtype, After after = {});
@@ -97,28 +97,28 @@ class Communicator {
   // `count` elements to each rank; only root's source is read, size() times as many.
   Work Scatter(const void* source, void* target, size_t count, DType dtype, int root, After after = {});
 
-  // A send ends only when its receive is posted: two ranks that both send first wait for ever. A batch does
+  // A send completes only when its receive is posted: two ranks that both send first deadlock. A batch does
   // not.
   Work Send(const void* source, size_t count, DType dtype, int peer, After after = {});
   Work Receive(void* target, size_t count, DType dtype, int peer, After after = {});
   Work BatchSendReceive(std::span<const Transfer> transfers, DType dtype, After after = {});
   Work Barrier(After after = {});
 
-  // Brings the ledger up to date; from any thread that has the device.
+  // Brings the ledger up to date; from any thread on which the device is current.
   void Poll() { calls_.Poll(); }
-  // Waits for all that is queued; a failed call is only logged, for who waited for it was told.
+  // Waits for everything queued; a failed call is only logged, since its waiter got the error.
   void Drain();
 
  private:
   friend class Work;
 
-  // Queues what `collective` (or, in a group of one, `alone_copy`) puts on the stream.
+  // Queues the work that `collective` (or, in a group of one, `alone_copy`) puts on the stream.
   template <typename Collective, typename AloneCopy>
   Work Issue(const char* operation, size_t bytes, const After& after, Collective collective,
              AloneCopy alone_copy, std::span<const LedgerMessage> messages = {});
   CallQueue::Call BeginCall(const char* operation, size_t bytes, const After& after,
                             std::span<const LedgerMessage> messages);
-  // The identity of a group of one: nothing where both are the same.
+  // The identity of a group of one: nothing if both are the same.
   void CopyAlone(void* target, const void* source, size_t bytes);
   void CheckPeer(const char* operation, int peer) const;
   void CheckParts(const char* operation, const Parts& parts) const;
@@ -135,7 +135,7 @@ class Communicator {
   StreamWaits stream_waits_;
   IssueSlot& slot_;
   Stream stream_;
-  OwnedHcclComm comm_;  // after the stream: HCCL wants it gone before
+  OwnedHcclComm comm_;  // declared after the stream: HCCL requires it to be destroyed first
   CallQueue calls_;
 };
 

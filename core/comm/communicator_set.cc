@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-// HCCL reads its time-outs when the first communicator is made. A value that the user's environment sets
+// HCCL reads its timeouts when the first communicator is created. A value set in the user's environment
 // wins.
 void ExportTimeouts(const CommOptions& options) {
   constexpr int kKeepExisting = 0;
@@ -28,19 +28,19 @@ HcclCommConfig ConfigOf(const PlannedGroup& planned, int first_member, bool dete
   HcclCommConfigInit(&config);
   config.hcclBufferSize = static_cast<uint32_t>(planned.spec.buffer_mb);
   config.hcclDeterministic = deterministic ? 1 : 0;
-  // HCCL's own messages then say which group they are about.
+  // HCCL's own messages then name the group.
   std::snprintf(config.hcclCommName, sizeof config.hcclCommName, "%s-%d", planned.spec.name.c_str(),
                 first_member);
   return config;
 }
 
-// The interface that HCCL takes. HCCL knows more kinds of addresses than the watch does; such a wish is no reason
-// not to start.
+// The interface that HCCL uses. HCCL accepts more kinds of addresses than the watch does; that alone must not
+// prevent the start.
 std::string WatchAddress(bool one_host) {
   try {
     return net::ChooseOwnAddress(one_host);
   } catch (const net::NoInterface& why) {
-    TRIREME_LOG(WARNING) << "the hang watch takes another interface: " << why.what();
+    TRIREME_LOG(WARNING) << "the hang watch uses another interface: " << why.what();
     return net::ChooseAddress({.one_host = one_host}, net::ListInterfaces());
   }
 }
@@ -68,7 +68,7 @@ CommunicatorSet::CommunicatorSet(Job& job, const Device& device, const GroupPlan
 
 CommunicatorSet::~CommunicatorSet() {
   if (std::uncaught_exceptions() == 0) {
-    // A member that leaves early looks like a dead peer to one that is still at work.
+    // A member that leaves early looks like a dead peer to one that is still working.
     for (const auto& communicator : communicators_) communicator->Drain();
     job_.Barrier();
   }

@@ -1,5 +1,5 @@
-// All groups of a plan, made at start in the plan's order, so that every rank makes them alike. Rank 0 of a
-// group makes HCCL's root info, MPI hands it to the members, every member joins. Calls are issued from one
+// All groups of a plan, created at start in the plan's order, so that every rank creates them alike. Rank 0
+// of a group creates HCCL's root info, MPI distributes it, every member joins. Calls are issued from one
 // thread.
 #pragma once
 
@@ -23,9 +23,9 @@ struct CommOptions {
   int exec_timeout_s = 1836;         // HCCL_EXEC_TIMEOUT, unless the environment sets it; 0: never
   double hang_report_s = 60;         // a call that waits longer is reported on rank 0's stderr; 0: never
   bool deterministic = false;        // the same bits on every run, at some cost in speed
-  bool host_memory = false;          // buffers are the host's, as on device cpu; only the twin takes those
+  bool host_memory = false;          // buffers are in host memory, as on device cpu; twin only
   ComputeStream* compute = nullptr;  // where tensors are computed, if not on the host; outlives the set
-  Trace* trace = nullptr;            // gets a span for every call; null: none
+  Trace* trace = nullptr;            // receives a span for every call; null: none
 };
 
 class CommunicatorSet {
@@ -37,9 +37,9 @@ class CommunicatorSet {
   CommunicatorSet(const CommunicatorSet&) = delete;
   CommunicatorSet& operator=(const CommunicatorSet&) = delete;
 
-  // The rank's group of that name in the plan. Two groups may share a communicator where the plan says so.
+  // This rank's group of that name in the plan. Two groups may share a communicator where the plan says so.
   Communicator& Get(const std::string& name) const;
-  // False where the rank is in no group of that name (an inner stage of an ends-only one).
+  // False if the rank is in no group of that name (an inner stage of an ends-only one).
   bool Has(const std::string& name) const { return by_name_.contains(name); }
   // How long the host has waited for calls of all groups so far.
   double waited_seconds() const;

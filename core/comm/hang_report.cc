@@ -17,7 +17,7 @@ bool Waits(const GroupState& group, double limit_s) {
 }
 
 struct Stall {
-  const GroupState* group = nullptr;  // as the longest waiting member sees it
+  const GroupState* group = nullptr;  // as seen by the member that has waited longest
   CallState call;
   std::set<int> arrived;
   std::set<int> missing;
@@ -54,7 +54,7 @@ bool SameGroup(const GroupState& a, const GroupState& b) {
   return a.name == b.name && a.members == b.members;
 }
 
-// The group as `rank` sees it; nullptr where the rank gave no answer or does not know it.
+// The group as `rank` sees it; nullptr if the rank did not answer or does not have it.
 const GroupState* View(const std::vector<RankState>& states, int rank, const GroupState& group) {
   if (rank < 0 || rank >= static_cast<int>(states.size())) return nullptr;
   for (const GroupState& view : states[rank].groups) {
@@ -90,7 +90,7 @@ void FindArrivals(const std::vector<RankState>& states, int rank, Stall& stall) 
   for (int missing : stall.missing) stall.arrived.erase(missing);
 }
 
-// One stall for each collective, whoever of its members sees it; one for each rank that waits point to point.
+// One stall per collective, whichever members see it; one per rank that waits point to point.
 std::vector<Stall> FindStalls(const std::vector<RankState>& states, double limit_s) {
   std::vector<Stall> stalls;
   for (const RankState& state : states) {
@@ -122,15 +122,15 @@ const GroupState* WaitsIn(const RankState& state, const GroupState& except) {
   return longest;
 }
 
-// Somebody is missing who does not itself wait for others, or nobody is.
+// Some missing rank does not itself wait for others, or no rank is missing.
 bool IsCause(const Stall& stall, const std::vector<RankState>& states) {
   if (stall.missing.empty()) return true;
   return std::any_of(stall.missing.begin(), stall.missing.end(),
                      [&](int rank) { return WaitsIn(states[rank], *stall.group) == nullptr; });
 }
 
-// Ranks meet over MPI where one of them does what takes its time: writing a checkpoint, reading data. As long as all
-// who are missing answer, and wait for nobody, they are at work, and patience is longer.
+// Ranks meet over MPI while one of them does slow work: writing a checkpoint, reading data. As long as all
+// missing ranks answer and wait for nobody, they are working, and the limit is longer.
 bool IsAtWork(const Stall& stall, const std::vector<RankState>& states, double limit_s) {
   constexpr double kPatience = 5;  // times the limit
   if (stall.group->name != kMpiGroup || stall.missing.empty()) return false;
@@ -155,7 +155,7 @@ std::string DoingText(const Stall& stall, const std::vector<RankState>& states, 
     case RankState::Answer::kGone:
       return "no answer: process gone";
     case RankState::Answer::kSilent:
-      return "no answer, though its process is there";
+      return "no answer, but its process is alive";
     case RankState::Answer::kLeft:
       return "has left the job";
     case RankState::Answer::kNeverCame:
@@ -166,7 +166,7 @@ std::string DoingText(const Stall& stall, const std::vector<RankState>& states, 
   const GroupState* view = View(states, rank, *stall.group);
   const bool collective = stall.call.messages.empty();
   const bool issued = collective && view != nullptr && view->collectives_issued >= stall.call.collective;
-  std::string text = issued ? "has issued it, but its stream has not come to it" : "has not issued it";
+  std::string text = issued ? "has issued it, but its stream has not reached it" : "has not issued it";
   if (const GroupState* other = WaitsIn(state, *stall.group)) {
     return text + Concat("; waits for ", SecondsText(other->oldest.reached_s), " in ",
                          CallText(other->oldest, *other));
@@ -179,7 +179,7 @@ std::string DoingText(const Stall& stall, const std::vector<RankState>& states, 
   return text + "; has issued nothing yet";
 }
 
-// The members' operations under the same number, where they are not all the same.
+// The members' operations under the same number, if they differ.
 std::string DisagreementText(const Stall& stall, const std::vector<RankState>& states) {
   std::set<std::string> names;
   std::string text;
@@ -211,7 +211,7 @@ std::string CauseText(const Stall& stall, const std::vector<RankState>& states) 
              "\n  arrived: ", RanksText(stall.arrived), "\n");
   for (int rank : stall.missing)
     text += Concat("  missing: rank ", rank, ": ", DoingText(stall, states, rank), "\n");
-  if (stall.missing.empty()) text += "  missing: none; the transfer itself does not move (link or device)\n";
+  if (stall.missing.empty()) text += "  missing: none; the transfer itself is stuck (link or device)\n";
   return text + DisagreementText(stall, states);
 }
 
@@ -231,7 +231,8 @@ std::string OwnHangReport(const RankState& state, double limit_s) {
   }
   if (text.empty()) return "";
   return Concat("communication hangs on rank ", state.rank,
-                "; rank 0, which gathers the reports, does not answer: is it stopped, gone or cut off?\n", text);
+                "; rank 0, which gathers the reports, does not answer: is it stopped, dead or unreachable?\n",
+                text);
 }
 
 HangReport MakeHangReport(const std::vector<RankState>& states, double limit_s) {
@@ -241,7 +242,7 @@ HangReport MakeHangReport(const std::vector<RankState>& states, double limit_s) 
     return stalls;
   };
   if (find(limit_s).empty()) return {};
-  // Ranks come to their calls at slightly different times: once one is over the limit, others nearly so count
+  // Ranks reach their calls at slightly different times: once one is over the limit, others close to it count
   // too.
   std::vector<Stall> stalls = find(limit_s / 2);
   std::stable_sort(stalls.begin(), stalls.end(), [&](const Stall& a, const Stall& b) {
@@ -252,7 +253,7 @@ HangReport MakeHangReport(const std::vector<RankState>& states, double limit_s) 
   report.cause = CallText(stalls.front().call, *stalls.front().group);
   report.text = "communication hangs: ";
   if (!IsCause(stalls.front(), states)) {
-    report.text += "ranks wait for each other in a circle; they issue calls in different orders\n";
+    report.text += "deadlock: ranks wait for each other; they issue calls in different orders\n";
     for (const Stall& stall : stalls) report.text += CauseText(stall, states);
     return report;
   }
@@ -262,7 +263,7 @@ HangReport MakeHangReport(const std::vector<RankState>& states, double limit_s) 
       report.text += CauseText(stall, states);
       continue;
     }
-    if (!follows) report.text += "  these wait because of it:\n";
+    if (!follows) report.text += "  blocked by it:\n";
     follows = true;
     report.text += Concat("    ", CallText(stall.call, *stall.group), " for ",
                           SecondsText(stall.call.reached_s), ", missing ", RanksText(stall.missing), "\n");

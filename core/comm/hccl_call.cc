@@ -34,11 +34,10 @@ constexpr const char* kNames[] = {"HCCL_SUCCESS",
 const char* Advice(HcclResult code) {
   switch (code) {
     case HCCL_E_MEMORY:
-      return "; each group takes twice its buffer size of device memory: make the buffers smaller or the "
-             "groups "
-             "fewer (`trireme check` shows the sum)";
+      return "; each group takes twice its buffer size of device memory: lower comm.buffer_mb or use fewer "
+             "groups (`trireme check` shows the sum)";
     case HCCL_E_TIMEOUT:
-      return "; a rank came too late or never: look for the first error of another rank, or raise "
+      return "; a rank arrived too late or never: look for the first error of another rank, or raise "
              "HCCL_CONNECT_TIMEOUT or HCCL_EXEC_TIMEOUT";
     case HCCL_E_TCP_CONNECT:
       return "; choose the network interface with HCCL_SOCKET_IFNAME or HCCL_IF_IP";

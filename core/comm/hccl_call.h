@@ -1,5 +1,5 @@
-// The one way from an HCCL code to an exception: HcclCall(HcclX(...), "HcclX", details...). The details are
-// put together only where the call failed.
+// Turns an HCCL code into an exception: HcclCall(HcclX(...), "HcclX", details...). The details are
+// formatted only if the call failed.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace trireme {
 // "HCCL_E_REMOTE 21".
 std::string HcclErrorName(HcclResult code);
 
-// A code that says a peer failed or never came, so that this rank is only taken along.
+// A code meaning that a peer failed or never arrived, so that this rank is not the cause.
 bool IsRemoteFailure(HcclResult code);
 
 // Throws trireme::Error with what was called, the code and its name, the library's own text, and what to do.

@@ -1,5 +1,4 @@
-// Our element types and reductions as HCCL's. What HCCL has no type for, and may still be moved, goes as
-// bytes.
+// Our element types and reductions as HCCL's. A type that HCCL lacks can still be moved, as bytes.
 #pragma once
 
 #include "core/plan/dtype.h"
@@ -9,7 +8,7 @@ namespace trireme {
 
 enum class ReduceOp { kSum, kProd, kMax, kMin };
 
-// Every DType can be moved; which of them can be reduced is HCCL's to say (fp64 and uint8 cannot).
+// Every DType can be moved; which of them can be reduced depends on HCCL (fp64 and uint8 cannot).
 HcclDataType ToHccl(DType dtype);
 HcclReduceOp ToHccl(ReduceOp op);
 

@@ -1,5 +1,5 @@
-// HCCL wants all calls of a device issued one after the other. The guard stands around each call and aborts,
-// naming both, where two threads overlap. It finds the mistake; it does not make it safe.
+// HCCL requires that all calls on a device are issued one at a time. The guard wraps each call and aborts,
+// naming both, if two threads overlap. It detects the mistake; it does not make it safe.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// One for each device: what is being issued just now.
+// One per device: the call being issued right now.
 struct IssueSlot {
   std::atomic<bool> busy{false};
   std::atomic<const char*> group{""};
@@ -21,7 +21,7 @@ class IssueGuard {
   IssueGuard(IssueSlot& slot, const char* group, const char* operation) : slot_(slot) {
     const bool overlaps = slot_.busy.exchange(true, std::memory_order_acquire);
     TRIREME_CHECK(!overlaps) << "two threads issue communication at once: " << operation << " on group "
-                             << group << " beside " << slot_.operation.load() << " on group "
+                             << group << " concurrently with " << slot_.operation.load() << " on group "
                              << slot_.group.load() << "; issue all calls from one thread";
     slot_.group.store(group, std::memory_order_relaxed);
     slot_.operation.store(operation, std::memory_order_relaxed);

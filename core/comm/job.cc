@@ -25,7 +25,7 @@ bool StartedByLauncher() {
   return false;
 }
 
-// What the launcher calls this rank; MPI says it only when all have come.
+// The rank as the launcher names it; MPI reports it only once all ranks have joined.
 std::string RankBeforeMpi() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
     if (const char* text = std::getenv(name)) return text;
@@ -39,7 +39,7 @@ std::string Who(const std::string& rank) {
   return Concat("rank ", rank, " (host ", host, ", process ", getpid(), ")");
 }
 
-// Once on each host. Those of this job are in use, or not there yet.
+// Once per host. Segments of this job are in use or do not exist yet.
 void RemoveSegmentsOfKilledJobs() {
   const char* local_rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
   if (local_rank == nullptr || std::strcmp(local_rank, "0") != 0) return;
@@ -62,7 +62,7 @@ Job::Job() {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   }
   if (provided < MPI_THREAD_FUNNELED) {
-    throw RuntimeError("MPI offers thread level ", provided, ", wanted MPI_THREAD_FUNNELED (",
+    throw RuntimeError("MPI provides thread level ", provided, ", wanted MPI_THREAD_FUNNELED (",
                        MPI_THREAD_FUNNELED, "): build Open MPI with thread support");
   }
   under_mpi_ = true;

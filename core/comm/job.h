@@ -1,6 +1,6 @@
-// The process's place in the job: its rank, its host-mates, and the little exchange that start-up needs, over
-// MPI. Run alone there is no MPI at all: rank 0 of 1. Training data never passes here; that is
-// communicator.h. What waits too long in MPI is said (mpi_waits.h).
+// The process's place in the job: its rank, the ranks on its host, and the few exchanges that start-up needs,
+// over MPI. A process started alone uses no MPI: rank 0 of 1. Training data never passes here; that is
+// communicator.h. Long waits in MPI are reported (mpi_waits.h).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace trireme {
 
 class Job {
  public:
-  // Joins the job that mpirun started, or stands alone where nothing did. Once in a process, on the main
+  // Joins the job that mpirun started, or runs alone if there is none. Once per process, on the main
   // thread, which is the only one to call MPI afterwards.
   Job();
   ~Job();
@@ -32,17 +32,18 @@ class Job {
   // Collective over the world.
   void Barrier();
   void BroadcastBytes(void* data, size_t bytes, int root = 0);
-  // Every rank's text, by rank, on every rank.
+  // The text of every rank, in rank order, on every rank.
   std::vector<std::string> GatherStrings(const std::string& mine);
   double Max(double mine);
 
-  // From members.front() to the others; only `members` take part, so disjoint groups do it side by side.
+  // From members.front() to the others; only `members` take part, so disjoint groups can call it
+  // concurrently.
   void HandOut(std::span<const int> members, void* data, size_t bytes);
 
-  // Null where the process runs alone.
+  // Null if the process runs alone.
   MpiWaits* waits() { return waits_.get(); }
 
-  // Leaves in order, together with all other ranks. The destructor does it where nothing failed.
+  // Leaves the job together with all other ranks. The destructor does so if nothing failed.
   void Finish();
 
   // Ends the whole job, this process included: a rank that merely exits leaves the others in a collective.
@@ -61,7 +62,7 @@ class Job {
   int hosts_ = 1;
 };
 
-// "Open MPI v4.1.4": the library that is loaded, also where the process runs alone.
+// "Open MPI v4.1.4": the loaded library, even if the process runs alone.
 std::string MpiLibraryVersion();
 
 }  // namespace trireme

@@ -59,7 +59,7 @@ void Ledger::Done(int number, uint64_t sequence) {
   group.state.done = std::max(group.state.done, sequence);
 }
 
-// A stream works in order: with a call, all before it are reached.
+// A stream works in order: if a call is reached, so are all before it.
 void Ledger::MarkReached(Group& group, uint64_t sequence) {
   for (Call& call : group.pending) {
     if (call.sequence > sequence) return;

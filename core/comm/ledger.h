@@ -1,5 +1,5 @@
 // Ledger: what this rank has issued, reached and finished on each of its groups, for the hang watch. The
-// issuing thread writes (some tens of nanoseconds), the watch reads. It waits for nothing and decides
+// issuing thread writes (tens of nanoseconds), the watch reads. It waits for nothing and decides
 // nothing.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-// One message of a point-to-point call. Ranks count these, for their calls need not come in the same number.
+// One message of a point-to-point call. Ranks count messages, since their call counts may differ.
 struct LedgerMessage {
   int peer = 0;        // rank in the group
   bool sends = false;  // to the peer; otherwise from it
@@ -23,16 +23,16 @@ struct LedgerMessage {
 struct MessageState {
   int peer = 0;  // rank in the world
   bool sends = false;
-  uint64_t number = 0;  // the how manyth in this direction between the two, from 1
+  uint64_t number = 0;  // counts messages in this direction between the two ranks, from 1
 };
 
 struct CallState {
   uint64_t sequence = 0;  // from 1; 0: no such call
   std::string operation;
   uint64_t bytes = 0;
-  uint64_t collective = 0;  // the how manyth collective of the group, from 1; 0: point to point
+  uint64_t collective = 0;  // counts the group's collectives, from 1; 0: point to point
   double issued_s = 0;      // seconds since it was issued
-  double reached_s = -1;    // seconds since the stream came to it; below 0: not yet
+  double reached_s = -1;    // seconds since the stream reached it; below 0: not yet
   std::vector<MessageState> messages = {};
 };
 
@@ -41,7 +41,8 @@ struct GroupState {
   std::vector<int> members;  // world ranks
   uint64_t issued = 0;       // the latest call's number
   uint64_t done = 0;
-  // Ranks compare these: with point to point in between, a collective's number differs from rank to rank.
+  // Ranks compare these: with point-to-point calls in between, a collective's sequence number differs between
+  // ranks.
   uint64_t collectives_issued = 0;
   uint64_t collectives_reached = 0;
   CallState oldest;                      // the oldest call that is not done
@@ -65,7 +66,7 @@ class Ledger {
   // `operation` is a literal. `messages`: for point to point only.
   void Issued(int group, uint64_t sequence, const char* operation, uint64_t bytes = 0,
               std::span<const LedgerMessage> messages = {});
-  // The stream has come to the call: from now on it waits for its peers only.
+  // The stream has reached the call: from now on it waits for its peers only.
   void Reached(int group, uint64_t sequence);
   void Done(int group, uint64_t sequence);
 
@@ -74,7 +75,7 @@ class Ledger {
  private:
   using Clock = std::chrono::steady_clock;
 
-  static constexpr size_t kMessages = 4;  // of a call: both neighbours, both ways
+  static constexpr size_t kMessages = 4;  // per call: both neighbours, both directions
 
   struct Call {
     uint64_t sequence = 0;

@@ -97,7 +97,7 @@ void MpiWaits::End(bool everyone) {
 void MpiWaits::Look() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    // Asleep while nothing waits: most of a job's time.
+    // Sleeps while nothing waits, which is most of a job's time.
     if (operation_ == nullptr || limit_s_ <= 0) {
       changed_.wait(lock);
     } else {
@@ -114,7 +114,7 @@ void MpiWaits::SayIfDue() {
   say_after_s_ = 2 * waited_s;
   const std::string text =
       Concat(who_, " has waited ", static_cast<int>(waited_s), " s in ", operation_,
-             ": another rank has not come to it. Is one stopped, or still at work, or cut off from the others?\n");
+             ": another rank has not reached it. Is a rank stopped, still busy, or disconnected?\n");
   if (print_) {
     print_(text);
   } else {

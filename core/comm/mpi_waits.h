@@ -1,6 +1,7 @@
-// MpiWaits: what MPI call this rank is in, and for how long. MPI itself waits without a word, for ever. While a hang
-// watch is attached its ledger gets the calls, and its reports name all ranks; before and after (MPI_Init, reading
-// data, converting, MPI_Finalize) a thread of this rank's own says what it waits for. It ends nothing.
+// MpiWaits: which MPI call this rank is in, and for how long. MPI itself waits silently, forever. While a
+// hang watch is attached, its ledger records the calls and its reports name all ranks; before and after
+// (MPI_Init, reading data, converting, MPI_Finalize) a thread of this rank reports what it waits for. It
+// never ends anything.
 #pragma once
 
 #include <chrono>
@@ -18,11 +19,11 @@ namespace trireme {
 
 class MpiWaits {
  public:
-  // The environment's TRIREME_HANG_REPORT_SECONDS, 60 where it is not set; 0: never. A run's configuration is not
+  // The environment's TRIREME_HANG_REPORT_SECONDS, 60 if unset; 0: never. A run's configuration is not
   // read yet when MPI starts.
   static double DefaultLimit_s();
 
-  // `who` opens each line. `print`: empty: standard error.
+  // Each line starts with `who`. An empty `print` means standard error.
   MpiWaits(std::string who, double limit_s, std::function<void(const std::string&)> print = {});
   ~MpiWaits();
   MpiWaits(const MpiWaits&) = delete;
@@ -31,7 +32,7 @@ class MpiWaits {
   void set_who(const std::string& who);
   void set_limit(double limit_s);  // 0: never
 
-  // Around one call, on the thread that makes it. `everyone`: all ranks make the same call.
+  // Scoped around one call, on the thread that makes it. `everyone`: all ranks make the same call.
   class Call {
    public:
     Call(MpiWaits* waits, const char* operation, bool everyone = true);
@@ -44,8 +45,8 @@ class MpiWaits {
     const bool everyone_;
   };
 
-  // From now on the ledger gets the calls of all ranks, as group kMpiGroup over `world` ranks. Collective, between
-  // calls. Detach before the ledger goes.
+  // From now on the ledger records the calls of all ranks, as group kMpiGroup over `world` ranks. Collective,
+  // between calls. Detach before the ledger is destroyed.
   void Attach(Ledger* ledger, int world);
   void Detach(const Ledger* ledger);
 
@@ -69,7 +70,7 @@ class MpiWaits {
   double limit_s_;
   const std::function<void(const std::string&)> print_;
   std::vector<Listener> listeners_;
-  const char* operation_ = nullptr;  // of the call that nobody else watches; null: none
+  const char* operation_ = nullptr;  // the call that no hang watch covers; null: none
   Clock::time_point since_;
   double say_after_s_ = 0;  // doubles with every line
   bool stop_ = false;

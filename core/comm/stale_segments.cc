@@ -18,9 +18,9 @@ bool IsSegmentName(const std::string& name) {
   return name.starts_with("vader_segment.") || name.starts_with("sm_segment.");
 }
 
-// The kernel gives a write lease only on a file that nobody else has open or mapped.
+// The kernel grants a write lease only on a file that no one else has open or mapped.
 bool NobodyHas(int file) {
-  fcntl(file, F_SETSIG, SIGURG);  // should somebody open it just now: a signal that nobody minds
+  fcntl(file, F_SETSIG, SIGURG);  // if someone opens it right now: a harmless signal
   return fcntl(file, F_SETLEASE, F_WRLCK) == 0;
 }
 

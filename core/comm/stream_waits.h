@@ -1,5 +1,5 @@
-// StreamWaits: how long a stream has stood still for others, from timed events around each wait. The host is
-// not held up: what is not over yet is counted later.
+// StreamWaits: how long a stream has waited for others, from timed events around each wait. The host is
+// not blocked: waits still in progress are counted later.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@ namespace trireme {
 
 class StreamWaits {
  public:
-  // Around what `wait` puts on the stream.
+  // Times the wait that `wait` queues on the stream.
   template <typename Wait>
   void Measure(const Stream& stream, Wait wait) {
     Pair pair = TakePair();
@@ -23,7 +23,7 @@ class StreamWaits {
     Settle();
   }
 
-  // Of all waits that are over.
+  // The total of all finished waits.
   double seconds() {
     Settle();
     return seconds_;

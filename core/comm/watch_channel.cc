@@ -1,4 +1,5 @@
-// Two threads a rank: one only polls for completions, for that may block in a driver; the other talks.
+// Two threads per rank: one only polls for completions, since that may block in a driver; the other
+// communicates.
 #include "core/comm/watch_channel.h"
 
 #include <fcntl.h>
@@ -23,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kJoinWithin_s = 30;
 constexpr double kWelcomeWithin_s = 2;
-constexpr double kUnanswered = 5;  // times the time for an answer: rank 0 may be busy, or its machine
+constexpr double kUnanswered = 5;  // times the answer time: rank 0 or its host may be busy
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -34,7 +35,7 @@ double SecondsSince(Clock::time_point start) {
 WatchChannel::WatchChannel(int rank, int world, const Ledger& ledger, WatchOptions options)
     : rank_(rank), world_(world), ledger_(ledger), options_(std::move(options)) {
   if (pipe2(wake_pipe_, O_CLOEXEC | O_NONBLOCK) != 0) {
-    throw RuntimeError("the hang watch cannot make a pipe: ", std::strerror(errno));
+    throw RuntimeError("the hang watch cannot create a pipe: ", std::strerror(errno));
   }
 }
 
@@ -76,7 +77,7 @@ void WatchChannel::PollLoop() {
     try {
       options_.poll();
     } catch (const Error& error) {
-      // The issuing thread meets the same failure at its own next call and ends the job with it.
+      // The issuing thread sees the same failure at its next call and ends the job.
       TRIREME_LOG(WARNING) << "the hang watch of rank " << rank_
                            << " stops looking for completions: " << error.what();
       return;

@@ -1,6 +1,6 @@
-// The hang watch of one rank: looks at the ledger every second on threads of its own, and over a TCP channel
-// of its own tells rank 0 when a call waits too long; rank 0 asks all and prints one report. Where rank 0 does not
-// answer, a rank says by itself what it waits for. It never ends anything: time-outs and dead peers are HCCL's to report.
+// The hang watch of one rank: checks the ledger every second on its own threads, and over its own TCP channel
+// tells rank 0 when a call waits too long; rank 0 queries all ranks and prints one report. If rank 0 does not
+// answer, a rank reports its own waits. It never ends anything: timeouts and dead peers are HCCL's to report.
 #pragma once
 
 #include <atomic>
@@ -27,9 +27,9 @@ class WatchChannel {
   WatchChannel(const WatchChannel&) = delete;
   WatchChannel& operator=(const WatchChannel&) = delete;
 
-  // Rank 0, once: starts, and gives what all others pass to Connect. It holds a secret: not for logs.
+  // Rank 0, once: starts, and returns what all others pass to Connect. It contains a secret: do not log it.
   std::string Listen();
-  // Every other rank, once: starts. Connecting goes on behind; where it fails, a warning is logged.
+  // Every other rank, once: starts. Connecting continues in the background; a failure is logged as a warning.
   void Connect(const std::string& address);
 
  private:
@@ -39,9 +39,9 @@ class WatchChannel {
   void ClientLoop(const std::string& address);
   bool Join(const std::string& address);
   bool TryJoin(const std::string& secret, const std::string& address);
-  void AnswerFor(double seconds);  // until the time is over, the channel is stopped, or rank 0 is gone
+  void AnswerFor(double seconds);  // until the time is up, the channel is stopped, or rank 0 is gone
   void WaitForTraffic(double seconds);
-  void LookAtOwnLedger();  // on others than rank 0
+  void LookAtOwnLedger();  // on ranks other than 0
   void Sleep(double seconds);
 
   const int rank_;
@@ -56,8 +56,8 @@ class WatchChannel {
 
   std::unique_ptr<WatchServer> server_;  // on rank 0
   WatchSocket socket_;                   // on others
-  std::chrono::steady_clock::time_point heard_;  // when rank 0 last sent anything, or was not asked anything
-  double speak_after_s_ = 0;                     // without an answer; doubles with every report of its own
+  std::chrono::steady_clock::time_point heard_;  // when rank 0 last sent anything, or had nothing to answer
+  double speak_after_s_ = 0;                     // without an answer; doubles with each own report
   std::thread poller_;
   std::thread talker_;
 };

@@ -78,7 +78,7 @@ void WatchServer::Greet(Client& client, const std::string& hello) {
 
 void WatchServer::SomeoneIsStuck() {
   const Clock::time_point now = Clock::now();
-  // After a while in which nobody was stuck, the next hang is a new one even if it looks the same.
+  // After a period in which no rank was stuck, the next hang is a new one even if it looks the same.
   if (now - last_stuck_ > Duration(3 * options_.look_every_s)) {
     last_cause_.clear();
     next_round_ = now;

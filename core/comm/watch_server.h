@@ -1,5 +1,5 @@
-// Rank 0's side of the hang watch: knows who is connected, gathers all states when someone is stuck, prints
-// one report and repeats it only after doubling intervals. Who does not know the secret is not heard. Driven by
+// Rank 0's side of the hang watch: tracks connections, gathers all states when a rank is stuck, prints
+// one report and repeats it only after doubling intervals. Clients without the secret are ignored. Driven by
 // watch_channel.h's thread; owns no thread.
 #pragma once
 
@@ -23,9 +23,9 @@ class WatchServer {
   // What a client passes to Connect: the secret, '@', and where rank 0 listens.
   std::string Address() const { return secret_ + "@" + listener_.address(); }
 
-  // Waits for traffic at most this long, or until `wake` can be read; then does what is due.
+  // Waits for traffic at most this long, or until `wake` can be read; then does the pending work.
   void Serve(int wake, double wait_s);
-  // Looks at the own ledger, for rank 0 may be the one that is stuck.
+  // Checks the local ledger, since rank 0 may be the one that is stuck.
   void LookAtOwnLedger();
 
  private:
@@ -33,7 +33,7 @@ class WatchServer {
 
   struct Client {
     WatchSocket socket;
-    int rank = -1;  // until it has said which it is
+    int rank = -1;  // until it has identified itself
   };
 
   // Gathering the states of all ranks for one report.
@@ -58,7 +58,7 @@ class WatchServer {
   WatchListener listener_;
   net::Door door_;
   std::list<Client> clients_;
-  std::vector<RankState::Answer> standing_;  // of each rank, where it gives no answer
+  std::vector<RankState::Answer> standing_;  // of each rank that does not answer
   std::optional<Round> round_;
 
   std::string last_cause_;

@@ -17,7 +17,7 @@ namespace trireme {
 namespace {
 
 constexpr size_t kHeaderBytes = 5;          // length of the payload, little-endian, and the kind
-constexpr uint32_t kMostBytes = 64u << 20;  // no state is as large: something else is talking to us
+constexpr uint32_t kMostBytes = 64u << 20;  // no state is that large: the peer is something else
 
 void LimitSends(int descriptor) {
   const timeval limit = {.tv_sec = 2, .tv_usec = 0};
@@ -130,7 +130,7 @@ std::optional<WatchSocket> ConnectTo(const std::string& address) {
   target.sin_port = htons(port);
   if (inet_pton(AF_INET, address.substr(0, colon).c_str(), &target.sin_addr) != 1) return std::nullopt;
   WatchSocket socket(
-      ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // its send limit also holds for connect
+      ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // its send timeout also applies to connect
   if (!socket.open()) return std::nullopt;
   if (connect(socket.descriptor(), reinterpret_cast<sockaddr*>(&target), sizeof target) != 0)
     return std::nullopt;

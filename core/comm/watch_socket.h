@@ -1,4 +1,4 @@
-// TCP for the hang watch: small frames between rank 0 and each other rank. Knows nothing of what they mean.
+// TCP for the hang watch: small frames between rank 0 and every other rank. Does not interpret them.
 // Not a path for data, and never MPI: it must work while everything else hangs.
 #pragma once
 
@@ -13,7 +13,7 @@ struct WatchFrame {
   std::string payload;
 };
 
-// A connected socket, closed with the object. Sends wait at most two seconds; receives never wait.
+// A connected socket, closed with the object. Sends block at most two seconds; receives never block.
 class WatchSocket {
  public:
   explicit WatchSocket(int descriptor = -1);
@@ -25,10 +25,10 @@ class WatchSocket {
   bool open() const { return descriptor_ >= 0; }
   void Close();
 
-  // False, and closed, where the peer is gone.
+  // False, and closed, if the peer is gone.
   bool Send(char kind, std::string_view payload = {});
-  // Takes in what has come; false, and closed, where the peer is gone. Frames that came before are still
-  // given out.
+  // Reads what has arrived; false, and closed, if the peer is gone. Frames received before are still
+  // delivered.
   bool Receive();
   std::optional<WatchFrame> Next();
 
@@ -54,7 +54,7 @@ class WatchListener {
   std::string address_;
 };
 
-// A listener's address(), tried for at most two seconds.
+// A listener's address(), with a timeout of two seconds.
 std::optional<WatchSocket> ConnectTo(const std::string& address);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The handle of a communication call that was queued: the way to wait for it, on the host or on a stream.
+// The handle of a queued communication call, to wait for it, on the host or on a stream.
 // Cheap to copy; must not outlive its communicator.
 #pragma once
 
@@ -14,11 +14,11 @@ class [[nodiscard]] Work {
  public:
   Work(Communicator& communicator, uint64_t sequence) : communicator_(&communicator), sequence_(sequence) {}
 
-  // Blocks the host. A peer that failed, or never came, becomes an Error that names group, operation and
+  // Blocks the host. A peer that failed or never arrived becomes an Error that names group, operation and
   // number.
   void Wait() const;
-  // What is computed from now on may use the result: where tensors are computed on a stream it waits there,
-  // and the host goes on; otherwise as Wait().
+  // Computation from now on may use the result: if tensors are computed on a stream, that stream waits
+  // and the host continues; otherwise as Wait().
   void Join() const;
   // What is queued on `stream` from now on starts after the call is done.
   void WaitOn(const Stream& stream) const;

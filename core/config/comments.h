@@ -1,4 +1,4 @@
-// The comments of config.proto at run time. The descriptors of the generated classes have lost them.
+// The comments of config.proto at run time. The descriptors of the generated classes do not retain them.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// The comment above a key or an enum value, in one line; empty where there is none.
+// The comment above a key or an enum value, on one line; empty if there is none.
 std::string CommentOf(const google::protobuf::FieldDescriptor& field);
 std::string CommentOf(const google::protobuf::EnumValueDescriptor& value);
 

@@ -1,4 +1,4 @@
-// The serialized descriptor set of config.proto with its comments; the build makes the definitions.
+// The serialized descriptor set of config.proto with its comments; the build generates the definitions.
 #pragma once
 
 namespace trireme {

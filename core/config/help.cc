@@ -1,4 +1,4 @@
-// The manual, written from the schema and its comments.
+// The manual, generated from the schema and its comments.
 #include "core/config/help.h"
 
 #include <sstream>
@@ -17,7 +17,7 @@ using google::protobuf::Message;
 
 std::string TypeText(const FieldDescriptor& field, const std::vector<std::string>& names) {
   if (!field.is_repeated()) return names.empty() ? WantedText(field) : Concat("one of ", Join(names));
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "a list of texts" : "a list of integers";
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "a list of strings" : "a list of integers";
 }
 
 std::string DefaultText(const Message& section, const FieldDescriptor& field) {
@@ -63,7 +63,7 @@ std::string SectionHelp(const Message& section, const std::string& prefix) {
 }  // namespace
 
 std::string ConfigHelp() {
-  return Concat("Keys of RUN.yaml and of --set, where parallel.tensor is the key tensor under parallel:\n",
+  return Concat("Keys of RUN.yaml and --set (parallel.tensor is the key tensor in the section parallel):\n",
                 SectionHelp(DefaultConfig(), ""));
 }
 

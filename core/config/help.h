@@ -7,7 +7,7 @@ namespace trireme {
 
 std::string ConfigHelp();
 
-// The words broken into lines of at most `width` columns, each behind `indent`.
+// The words broken into lines of at most `width` columns, each prefixed with `indent`.
 std::string Wrapped(const std::string& words, const std::string& indent, size_t width = 100);
 
 }  // namespace trireme

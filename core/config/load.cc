@@ -19,12 +19,12 @@ namespace {
 
 using google::protobuf::Message;
 
-// What is wrong goes to `problems`, and the rest is read all the same: a user sees every error at once.
+// Problems are collected in `problems` and reading continues, so that a user sees every error at once.
 class Reader {
  public:
   Reader(const YamlSource& source, Problems& problems) : source_(source), problems_(problems) {}
 
-  // `path` is the section's own key with a dot after it, or nothing for the whole file.
+  // `path` is the section's key followed by a dot, or empty for the whole file.
   void ReadSection(const YAML::Node& node, const std::string& path, Message& section) const {
     std::map<std::string, YAML::Mark> seen;
     for (const auto& entry : node) {
@@ -46,7 +46,7 @@ class Reader {
     }
   }
 
-  // `mark` is the key's place: of a value that is missing or spans lines it is the line to look at.
+  // `mark` is the key's position: the line to look at when a value is missing or spans lines.
   void ReadField(const YAML::Node& node, const std::string& key, const YAML::Mark& mark,
                  const FieldDescriptor& field, Message& section) const {
     const bool right_kind = IsSection(field)      ? node.IsMap() || node.IsNull()
@@ -73,7 +73,7 @@ class Reader {
         InputError(source_.At(mark), key, ": wanted one of ", Join(names), ", found ", FoundText(node)));
   }
 
-  // One value alone is a list of one.
+  // A single value is a list of one.
   void ReadList(const YAML::Node& node, const std::string& key, const FieldDescriptor& field,
                 Message& section) const {
     section.GetReflection()->ClearField(&section, &field);

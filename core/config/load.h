@@ -1,6 +1,6 @@
 // RUN.yaml and --set into a Config, strictly: an unknown key, a key given twice, a wrong type or a value out
-// of range is an input error, a line for each, all at once: "run.yaml:12: parallel.tensr: unknown key; did
-// you mean parallel.tensor?". Every key of the result is set, those that nobody gave to their defaults.
+// of range is an input error, one line each, all reported at once: "run.yaml:12: parallel.tensr: unknown key;
+// did you mean parallel.tensor?". Every key of the result is set, those not given to their defaults.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// `overrides` are the values of --set, applied in order over the file: "parallel.tensor=2", "data.train=[a,
+// `overrides` are the values of --set, applied to the file in order: "parallel.tensor=2", "data.train=[a,
 // b]".
 Config LoadConfig(const std::string& path, const std::vector<std::string>& overrides = {});
 

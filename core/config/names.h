@@ -1,6 +1,6 @@
-// Keys whose values are names of a list that lives above core/, such as the schedules: whoever has the list
-// offers its names. --help then shows them, and a value that is none of them is refused where it is read;
-// items of a list of names are the list's own to refuse.
+// Keys whose values are names from a list that lives above core/, such as the schedules: the owner of the
+// list registers its names. --help then shows them, and any other value is refused where it is read; items of
+// a list of names are validated by the list's owner.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace trireme {
 void OfferNames(const std::string& key, std::vector<std::string> names,
                 std::vector<std::string> meanings = {});
 
-// Nothing where nobody has offered any.
+// Empty if none were registered.
 std::vector<std::string> OfferedNames(const std::string& key);
 std::vector<std::string> OfferedMeanings(const std::string& key);
 

@@ -1,4 +1,4 @@
-// The list, by what it is about. docs/from_other_systems.md says the same to people; a test compares them.
+// The list, by topic. docs/from_other_systems.md holds the same list for readers; a test compares them.
 #include "core/config/other_names.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 struct OtherName {
-  std::string_view theirs, ours, note;  // `ours` is empty where nothing is to be written
+  std::string_view theirs, ours, note;  // `ours` is empty if no key is needed
 };
 
 // clang-format off
@@ -19,9 +19,9 @@ constexpr OtherName kNames[] = {
     // the model and what is trained
     {"model_name_or_path", "model.path", "a directory; nothing is downloaded"},
     {"model_id_or_path", "model.path", "a directory; nothing is downloaded"},
-    {"torch_dtype", "model.dtype", "bf16, fp16 or fp32"},
-    {"bf16", "model.dtype", "bf16, fp16 or fp32"},
-    {"fp16", "model.dtype", "bf16, fp16 or fp32"},
+    {"torch_dtype", "model.dtype", "bf16 or fp32"},
+    {"bf16", "model.dtype", "bf16 or fp32"},
+    {"fp16", "model.dtype", "bf16 or fp32"},
     {"model_type", "", "the family is read from the model's config.json"},
     {"finetuning_type", "tuning.kind", "full, freeze or lora"},
     {"tuner_type", "tuning.kind", "full, freeze or lora"},
@@ -32,20 +32,20 @@ constexpr OtherName kNames[] = {
     {"r", "tuning.rank", ""},
     {"lora_alpha", "tuning.alpha", ""},
     {"lora_dropout", "tuning.dropout", ""},
-    {"lora_target", "tuning.targets", "all-linear, or names of modules"},
-    {"target_modules", "tuning.targets", "all-linear, or names of modules"},
-    {"lora_target_modules", "tuning.targets", "all-linear, or names of modules"},
+    {"lora_target", "tuning.targets", "all-linear, or module names"},
+    {"target_modules", "tuning.targets", "all-linear, or module names"},
+    {"lora_target_modules", "tuning.targets", "all-linear, or module names"},
     {"additional_target", "tuning.modules_to_save", ""},
     {"use_rslora", "tuning.rslora", ""},
     {"adapter_name_or_path", "tuning.adapters", ""},
     {"freeze_trainable_layers", "tuning.last_layers", "with tuning.kind: freeze"},
     {"freeze_trainable_modules", "tuning.targets", "with tuning.kind: freeze"},
     {"trainable_parameters", "tuning.targets", "with tuning.kind: freeze"},
-    {"trust_remote_code", "", "no code of a model's directory is run"},
+    {"trust_remote_code", "", "code in a model's directory is never run"},
     // data
-    {"dataset", "data.train", "files, directories or patterns, not names of a hub"},
-    {"train_data_path", "data.train", "files, directories or patterns, not names of a hub"},
-    {"data_path", "data.train", "files, directories or patterns, not names of a hub"},
+    {"dataset", "data.train", "files, directories or globs, not hub names"},
+    {"train_data_path", "data.train", "files, directories or globs, not hub names"},
+    {"data_path", "data.train", "files, directories or globs, not hub names"},
     {"val_dataset", "data.valid", ""},
     {"eval_dataset", "data.valid", ""},
     {"valid_data_path", "data.valid", ""},
@@ -55,13 +55,13 @@ constexpr OtherName kNames[] = {
     {"max_seq_length", "data.max_length", ""},
     {"seq_length", "data.max_length", ""},
     {"truncation_strategy", "data.over_length", "delete is drop, right is truncate, split is split"},
-    {"neat_packing", "data.packing", "packed samples never see each other"},
-    {"padding_free", "data.packing", "packed samples never see each other"},
-    {"reset_attention_mask", "data.packing", "packed samples never see each other"},
+    {"neat_packing", "data.packing", "packed samples never attend to each other"},
+    {"padding_free", "data.packing", "packed samples never attend to each other"},
+    {"reset_attention_mask", "data.packing", "packed samples never attend to each other"},
     {"dataset_shuffle", "data.shuffle", ""},
     {"disable_shuffling", "data.shuffle", ""},
     {"default_system", "data.system", ""},
-    {"chat_template", "data.template", "a file; without one the tokenizer's own template is taken"},
+    {"chat_template", "data.template", "a file; by default the tokenizer's own template"},
     {"mask_history", "data.loss", "write last_round"},
     {"train_on_prompt", "data.loss", "write all"},
     {"train_on_inputs", "data.loss", "write all"},
@@ -69,31 +69,31 @@ constexpr OtherName kNames[] = {
     {"interleave_probs", "data.train", "a weight for each entry: NAME@0.3"},
     {"mix_strategy", "data.train", "a weight for each entry: NAME@0.3"},
     {"interleave_strategy", "data.train", "a weight for each entry: NAME@0.3"},
-    {"max_samples", "data.train", "so many of an entry: NAME#500"},
+    {"max_samples", "data.train", "a number of samples for an entry: NAME#500"},
     {"tokenized_path", "data.cache", ""},
     {"cached_dataset", "data.cache", ""},
     {"data_cache_path", "data.cache", ""},
     {"strict", "data.on_error", "stop or skip"},
-    {"preprocessing_num_workers", "", "all cores tokenise, once, and rows are read while the step before computes"},
-    {"dataset_num_proc", "", "all cores tokenise, once, and rows are read while the step before computes"},
-    {"dataloader_num_workers", "", "all cores tokenise, once, and rows are read while the step before computes"},
-    {"num_workers", "", "all cores tokenise, once, and rows are read while the step before computes"},
-    {"streaming", "", "files are tokenised once and mapped from data.cache, whatever their size"},
+    {"preprocessing_num_workers", "", "data is tokenized once, on all cores, and rows are prefetched"},
+    {"dataset_num_proc", "", "data is tokenized once, on all cores, and rows are prefetched"},
+    {"dataloader_num_workers", "", "data is tokenized once, on all cores, and rows are prefetched"},
+    {"num_workers", "", "data is tokenized once, on all cores, and rows are prefetched"},
+    {"streaming", "", "files of any size are tokenized once and memory-mapped from data.cache"},
     // the layout
     {"tensor_model_parallel_size", "parallel.tensor", ""},
     {"pipeline_model_parallel_size", "parallel.pipeline", ""},
     {"context_parallel_size", "parallel.context", ""},
     {"sequence_parallel_size", "parallel.context", ""},
-    {"sequence_parallel", "parallel.sequence", "on unless it is turned off"},
+    {"sequence_parallel", "parallel.sequence", "on by default"},
     {"expert_model_parallel_size", "parallel.expert", ""},
     {"expert_tensor_parallel_size", "parallel.expert_tensor", ""},
-    {"deepspeed", "parallel.zero", "0, 1, 2 or 3; 1 unless another is written"},
-    {"zero_stage", "parallel.zero", "0, 1, 2 or 3; 1 unless another is written"},
-    {"use_distributed_optimizer", "parallel.zero", "0, 1, 2 or 3; 1 unless another is written"},
-    {"data_parallel_sharding_strategy", "parallel.zero", "0, 1, 2 or 3; 1 unless another is written"},
-    {"fsdp", "parallel.zero", "0, 1, 2 or 3; 1 unless another is written"},
-    {"num_layers_per_virtual_pipeline_stage", "parallel.virtual_stages", "pieces per pipeline rank; with parallel.schedule: interleaved"},
-    {"num_virtual_stages_per_pipeline_rank", "parallel.virtual_stages", "pieces per pipeline rank; with parallel.schedule: interleaved"},
+    {"deepspeed", "parallel.zero", "0, 1, 2 or 3; 1 by default"},
+    {"zero_stage", "parallel.zero", "0, 1, 2 or 3; 1 by default"},
+    {"use_distributed_optimizer", "parallel.zero", "0, 1, 2 or 3; 1 by default"},
+    {"data_parallel_sharding_strategy", "parallel.zero", "0, 1, 2 or 3; 1 by default"},
+    {"fsdp", "parallel.zero", "0, 1, 2 or 3; 1 by default"},
+    {"num_layers_per_virtual_pipeline_stage", "parallel.virtual_stages", "model chunks per pipeline rank; with parallel.schedule: interleaved"},
+    {"num_virtual_stages_per_pipeline_rank", "parallel.virtual_stages", "model chunks per pipeline rank; with parallel.schedule: interleaved"},
     {"decoder_first_pipeline_num_layers", "parallel.stage_layers", "the decoder layers of each stage"},
     {"decoder_last_pipeline_num_layers", "parallel.stage_layers", "the decoder layers of each stage"},
     {"pipeline_model_parallel_layout", "parallel.stage_layers", "the decoder layers of each stage"},
@@ -114,10 +114,10 @@ constexpr OtherName kNames[] = {
     {"learning_rate", "optimizer.lr", ""},
     {"lr_scheduler_type", "optimizer.schedule", "cosine, linear or constant"},
     {"lr_decay_style", "optimizer.schedule", "cosine, linear or constant"},
-    {"warmup_ratio", "optimizer.warmup", "a share of all steps"},
-    {"lr_warmup_fraction", "optimizer.warmup", "a share of all steps"},
-    {"warmup_steps", "optimizer.warmup", "a share of all steps"},
-    {"lr_warmup_iters", "optimizer.warmup", "a share of all steps"},
+    {"warmup_ratio", "optimizer.warmup", "a fraction of all steps"},
+    {"lr_warmup_fraction", "optimizer.warmup", "a fraction of all steps"},
+    {"warmup_steps", "optimizer.warmup", "a fraction of all steps"},
+    {"lr_warmup_iters", "optimizer.warmup", "a fraction of all steps"},
     {"adam_beta1", "optimizer.beta1", ""},
     {"adam_beta2", "optimizer.beta2", ""},
     {"adam_epsilon", "optimizer.eps", ""},
@@ -157,8 +157,8 @@ constexpr OtherName kNames[] = {
     {"per_device_train_batch_size", "run.micro_batch", ""},
     {"micro_batch_size", "run.micro_batch", ""},
     {"global_batch_size", "run.global_batch", ""},
-    {"gradient_accumulation_steps", "run.global_batch", "sequences per step over all ranks; how many micro batches that makes follows"},
-    {"per_device_eval_batch_size", "run.micro_batch", "evaluations take it, too"},
+    {"gradient_accumulation_steps", "run.global_batch", "sequences per step over all ranks; the number of micro batches follows from it"},
+    {"per_device_eval_batch_size", "run.micro_batch", "evaluation uses it, too"},
     {"logging_steps", "run.log_every", ""},
     {"log_interval", "run.log_every", ""},
     {"save_steps", "run.save_every", "in steps"},
@@ -171,7 +171,7 @@ constexpr OtherName kNames[] = {
     {"save_total_limit", "run.keep", ""},
     {"resume_from_checkpoint", "run.resume", "auto, never or a checkpoint-N"},
     {"load", "run.resume", "auto, never or a checkpoint-N"},
-    {"data_seed", "run.seed", "one seed for everything"},
+    {"data_seed", "run.seed", "one seed controls everything"},
     {"deterministic_mode", "run.deterministic", ""},
     {"full_determinism", "run.deterministic", ""},
     {"ddp_timeout", "comm.exec_timeout_seconds", "in seconds"},
@@ -181,11 +181,11 @@ constexpr OtherName kNames[] = {
     {"logging_dir", "", "log.jsonl and TensorBoard's events are always written into run.output"},
     {"tensorboard_dir", "", "log.jsonl and TensorBoard's events are always written into run.output"},
     {"plot_loss", "", "loss.svg is always drawn into run.output"},
-    {"do_train", "", "the command says it: trireme train, trireme evaluate"},
-    {"do_eval", "", "the command says it: trireme train, trireme evaluate"},
-    {"ddp_backend", "", "ranks talk over HCCL"},
-    {"distributed_backend", "", "ranks talk over HCCL"},
-    // experts and further tokens
+    {"do_train", "", "choose the command: trireme train or trireme evaluate"},
+    {"do_eval", "", "choose the command: trireme train or trireme evaluate"},
+    {"ddp_backend", "", "ranks communicate over HCCL"},
+    {"distributed_backend", "", "ranks communicate over HCCL"},
+    // experts and multi-token prediction
     {"moe_aux_loss_coeff", "experts.balance_coefficient", ""},
     {"router_aux_loss_coef", "experts.balance_coefficient", ""},
     {"moe_router_load_balancing_type", "experts.balance", "seq_aux_loss is sequence, aux_loss is batch, global_aux_loss is global"},
@@ -198,9 +198,9 @@ constexpr OtherName kNames[] = {
     {"mtp_num_layers", "multi_token_prediction.depths", ""},
     {"mtp_loss_scaling_factor", "multi_token_prediction.loss_weight", ""},
     // operators
-    {"flash_attn", "", "fused operators are used wherever there is one; trireme check --ops shows which, ops.off turns them off"},
-    {"attn_impl", "", "fused operators are used wherever there is one; trireme check --ops shows which, ops.off turns them off"},
-    {"use_flash_attn", "", "fused operators are used wherever there is one; trireme check --ops shows which, ops.off turns them off"},
+    {"flash_attn", "", "fused operators are used where available; trireme check --ops shows which, ops.off turns them off"},
+    {"attn_impl", "", "fused operators are used where available; trireme check --ops shows which, ops.off turns them off"},
+    {"use_flash_attn", "", "fused operators are used where available; trireme check --ops shows which, ops.off turns them off"},
 };
 // clang-format on
 
@@ -213,7 +213,7 @@ std::optional<std::string> OtherNameHint(const std::string& name) {
                                   [&](const OtherName& one) { return one.theirs == theirs; });
   if (found == std::end(kNames)) return std::nullopt;
   if (found->ours.empty()) return Concat("leave it out: ", found->note);
-  return Concat("here it is ", found->ours, found->note.empty() ? "" : ": ", found->note);
+  return Concat("in Trireme it is ", found->ours, found->note.empty() ? "" : ": ", found->note);
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// What other systems call a key, for people who come from them: ms-swift, LLaMA-Factory, Hugging Face's
-// TrainingArguments, Megatron-LM. Only for error messages: no such name is ever read as a key.
+// What other systems call a key, for users who come from them: ms-swift, LLaMA-Factory, Hugging Face's
+// TrainingArguments, Megatron-LM. Only for error messages: none of these names is ever accepted as a key.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// "here it is optimizer.lr", or why nothing needs to be written; nothing where no system has the name. `name`
-// is without a section; - and _ are the same.
+// "in Trireme it is optimizer.lr", or why no key is needed; nothing if no system has the name. `name` comes
+// without its section; - and _ are equivalent.
 std::optional<std::string> OtherNameHint(const std::string& name);
 
 }  // namespace trireme

@@ -1,11 +1,11 @@
-// Keys that name files, by config.proto's own word (schema.path).
+// Keys that name files, as marked in config.proto (schema.path).
 #pragma once
 
 #include "core/config.pb.h"
 
 namespace trireme {
 
-// "~" at the beginning of every path becomes the home directory.
+// Expands a leading "~" of every path to the home directory.
 void ExpandPaths(Config& config);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// YAML out: sections as blocks, lists in brackets.
+// Writes YAML: sections as blocks, lists in brackets.
 #include "core/config/print.h"
 
 #include "core/base/error.h"

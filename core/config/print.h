@@ -1,4 +1,4 @@
-// A Config as YAML, every key with its value: what a run's output directory keeps as run.yaml.
+// A Config as YAML, every key with its value: saved in a run's output directory as run.yaml.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-// ParseConfig of this text gives an equal Config.
+// ParseConfig of this text yields an equal Config.
 std::string ToYaml(const Config& config);
 
-// The value of one key that is no section.
+// The value of one key that is not a section.
 std::string ValueText(const google::protobuf::Message& section,
                       const google::protobuf::FieldDescriptor& field);
 

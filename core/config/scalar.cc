@@ -1,4 +1,4 @@
-// Values between YAML and Protobuf, by the field's type.
+// Conversion between YAML and Protobuf values, by the field's type.
 #include "core/config/scalar.h"
 
 #include <cctype>
@@ -38,7 +38,7 @@ int64_t GreatestOfType(const FieldDescriptor& field) {
                                                             : std::numeric_limits<int64_t>::max();
 }
 
-// "1e3" is a whole number too. Beyond 2^53 a double no longer holds every one.
+// "1e3" is a whole number too. Beyond 2^53 a double cannot represent every integer.
 std::optional<int64_t> ParseWhole(const std::string& text) {
   if (text.find_first_of("eE") == std::string::npos) return ParseNumber<int64_t>(text);
   const std::optional<double> number = ParseNumber<double>(text);
@@ -88,7 +88,8 @@ bool ReadEnum(const std::string& text, const FieldDescriptor& field, Message& se
   return value != nullptr;
 }
 
-// The shortest text that reads back exactly, always with a point: some YAML readers take 1e-08 for text.
+// The shortest text that reads back exactly, always with a decimal point: some YAML readers take 1e-08 for a
+// string.
 std::string DoubleText(double value) {
   char buffer[32];
   const auto [end, failure] = std::to_chars(buffer, buffer + sizeof(buffer), value);

@@ -1,5 +1,5 @@
-// One value of YAML into one field, and back. Strict: quotes make text, integers have no point (but may be
-// written 1e3), a truth value is true or false, yes or no, on or off.
+// One YAML value into one field, and back. Strict: quotes make a string, integers have no point (but may be
+// written 1e3), a boolean is true or false, yes or no, on or off.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -9,28 +9,29 @@
 
 namespace trireme {
 
-// False where the value has the wrong type or is out of range; the field then keeps what it had.
+// Returns false if the value has the wrong type or is out of range; the field then keeps its value.
 [[nodiscard]] bool ReadScalar(const YAML::Node& node, const google::protobuf::FieldDescriptor& field,
                               google::protobuf::Message& section);
 
-// The same for one more item of a list of texts or of integers.
+// The same for one more item of a list of strings or integers.
 [[nodiscard]] bool AddItem(const YAML::Node& node, const google::protobuf::FieldDescriptor& field,
                            google::protobuf::Message& section);
 
-// What to write instead of a value that was refused: WantedText, or the type's limit where that was passed.
+// What to write instead of a value that was refused: WantedText, or the type's limit if that was exceeded.
 std::string WantedInstead(const YAML::Node& node, const google::protobuf::FieldDescriptor& field);
 // The same for an item of a list.
 std::string WantedItemInstead(const YAML::Node& node, const google::protobuf::FieldDescriptor& field);
 
-// The value of a field that is no section and no list, written so that ReadScalar gives the same value.
+// The value of a field that is neither a section nor a list, written so that ReadScalar yields the same
+// value.
 std::string ScalarText(const google::protobuf::Message& section,
                        const google::protobuf::FieldDescriptor& field);
 
-// One item of a list, in the same way.
+// One item of a list, likewise.
 std::string ItemText(const google::protobuf::Message& section, const google::protobuf::FieldDescriptor& field,
                      int index);
 
-// Text as YAML: as it is where that is safe, otherwise in quotes.
+// Text as YAML: plain where that is safe, otherwise quoted.
 std::string QuotedIfNeeded(const std::string& text);
 
 }  // namespace trireme

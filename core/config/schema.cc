@@ -13,7 +13,7 @@ using google::protobuf::Descriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// " of 1 or more", " from 0 to 3", " from 0 to below 1", or nothing.
+// " of 1 or more", " from 0 to 3", " from 0 to below 1", or empty.
 std::string RangeText(const FieldDescriptor& field) {
   const auto& options = field.options();
   const bool has_min = options.HasExtension(schema::min);
@@ -41,7 +41,7 @@ void SetToDefault(const FieldDescriptor& field, Message& message) {
     case FieldDescriptor::CPPTYPE_ENUM:
       return reflection.SetEnum(&message, &field, field.default_value_enum());
     default:
-      TRIREME_CHECK(false) << "config.proto uses a type that the reader does not know: " << field.full_name();
+      TRIREME_CHECK(false) << "config.proto uses an unsupported type: " << field.full_name();
   }
 }
 
@@ -138,7 +138,7 @@ std::string UnknownKeyHint(const std::string& key) {
   if (const auto theirs = OtherNameHint(name)) return *theirs;
   if (const auto near = Nearest(name, names_here)) return Concat("did you mean ", section, *near, "?");
   if (const auto near = Nearest(key, all)) return Concat("did you mean ", *near, "?");
-  if (names_here.empty()) return UnknownKeyHint(name);  // the section is unknown too: name the top ones
+  if (names_here.empty()) return UnknownKeyHint(name);  // the section is unknown too: suggest top-level keys
   return Concat("known keys here: ", Join(names_here));
 }
 

@@ -1,4 +1,4 @@
-// Questions to the schema that Protobuf's descriptors do not answer directly: spellings, ranges, defaults,
+// Facts about the schema that Protobuf's descriptors do not state directly: spellings, ranges, defaults,
 // the list of all keys. Everything here is read from config.proto; nothing knows a key by name.
 #pragma once
 
@@ -21,24 +21,25 @@ inline bool IsSection(const FieldDescriptor& field) {
 
 std::string SpellingOf(const EnumValueDescriptor& value);
 std::vector<std::string> SpellingsOf(const EnumDescriptor& type);
-// nullptr where no value is spelled so.
+// nullptr if no value has that spelling.
 const EnumValueDescriptor* FindSpelling(const EnumDescriptor& type, const std::string& spelling);
 
-// "an integer of 1 or more", "one of ring, ulysses, hybrid", "a list of texts": what a value must be.
+// "an integer of 1 or more", "one of ring, ulysses, hybrid", "a list of strings": what a value must be.
 std::string WantedText(const FieldDescriptor& field);
-// The same of one item of a list.
+// The same for one item of a list.
 std::string WantedItemText(const FieldDescriptor& field);
 
 bool InRange(const FieldDescriptor& field, double value);
 
-// "parallel.tensor" for each key of a section and below, sections themselves included, in the schema's order.
+// "parallel.tensor" for each key of a section and its subsections, sections themselves included, in the
+// schema's order.
 std::vector<std::string> KeysUnder(const google::protobuf::Descriptor& section,
                                    const std::string& prefix = "");
 
-// What follows "unknown key; " in an error: the key that was probably meant, or the keys there are.
+// What follows "unknown key; " in an error: the key that was probably meant, or the known keys.
 std::string UnknownKeyHint(const std::string& key);
 
-// All keys at their defaults, each explicitly set, so that messages compare by what they mean.
+// All keys at their defaults, each explicitly set, so that configurations compare by meaning.
 Config DefaultConfig();
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// YAML parsing over yaml-cpp: one pass over the events to refuse, one to build the nodes.
+// YAML parsing over yaml-cpp: one pass over the events to reject constructs, one to build the nodes.
 #include "core/config/yaml_document.h"
 
 #include <yaml-cpp/eventhandler.h>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// yaml-cpp's marks of values without and with quotes.
+// yaml-cpp's tags of unquoted and quoted values.
 constexpr const char* kPlainTag = "?";
 constexpr const char* kQuotedTag = "!";
 

@@ -1,4 +1,4 @@
-// The library behind bridge.h: the only file that includes torch's CUDA headers.
+// Implements bridge.h: the only file that includes torch's CUDA headers.
 #include "core/cuda/bridge.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -12,7 +12,7 @@ namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
-// Of an array by kind of block, the sum over all kinds comes first, in every version of torch.
+// In the array of statistics per block kind, the total over all kinds comes first, in every version of torch.
 template <typename Statistics>
 int64_t Current(const Statistics& statistics) {
   return statistics[0].current;

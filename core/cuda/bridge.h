@@ -1,6 +1,6 @@
-// What the framework asks of libtorch's CUDA side beyond ATen's own interface. Implemented by a small library
-// that links libtorch_cuda and is opened when device cuda is wanted, so that the program itself starts on
-// machines that have no CUDA libraries, and says there what is missing. No tensor and no ATen type in here.
+// What the framework needs from libtorch's CUDA side beyond ATen's interface. Implemented by a small library
+// that links libtorch_cuda and is opened when device cuda is requested, so that the program itself starts on
+// machines without CUDA libraries and reports there what is missing. No tensor and no ATen type in here.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ class CudaBridge {
 
   // The device that is current on this thread: ACL's provider and torch share CUDA's own notion of it.
   virtual int CurrentDevice() = 0;
-  // The stream that operators of this thread go to. The provider's streams are CUDA's, so it is one of ACL's.
+  // The stream that operators of this thread go to. The provider's streams are CUDA streams, so it is also an
+  // ACL stream.
   virtual aclrtStream CurrentStream() = 0;
   virtual std::string RuntimeVersion() = 0;  // "13.0"
 
@@ -32,7 +33,7 @@ class CudaBridge {
   virtual void ResetPeak(int device) = 0;
 };
 
-// The name under which the library gives its one CudaBridge.
+// The name under which the library exports its CudaBridge.
 using CudaBridgeFunction = CudaBridge*();
 inline constexpr const char* kCudaBridgeFunction = "trireme_cuda_bridge";
 

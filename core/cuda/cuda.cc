@@ -23,7 +23,7 @@ CudaBridge& OpenBridge() {
 Cuda::Cuda(CudaBridge& bridge) : bridge_(bridge), device_(bridge.CurrentDevice()) {}
 
 Cuda& Cuda::Open() {
-  // Never destroyed: autograd's threads may use the device while static objects go.
+  // Never destroyed: autograd's threads may use the device during static destruction.
   static Cuda* const cuda = new Cuda(OpenBridge());
   return *cuda;
 }

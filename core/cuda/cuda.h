@@ -1,6 +1,6 @@
-// Cuda: libtorch's CUDA side in this process: its libraries opened once, the device taken that ACL has made
-// current. After that ATen computes on at::Device(at::kCUDA, device()). Which commands want that is theirs to
-// say.
+// Cuda: libtorch's CUDA side in this process: opens its libraries once and uses the device that ACL has made
+// current. After that ATen computes on at::Device(at::kCUDA, device()). Which commands need it is up to
+// them.
 #pragma once
 
 #include "core/cuda/bridge.h"
@@ -10,14 +10,14 @@ namespace trireme {
 
 class Cuda : public ComputeStream {
  public:
-  // Opens the libraries at the first call; each later one gives the same. An InputError says what is missing.
-  // A device is current (core/device/device.h).
+  // Opens the libraries at the first call; later calls return the same object. An InputError states what is
+  // missing. A device must be current (core/device/device.h).
   static Cuda& Open();
 
-  int device() const { return device_; }  // as torch counts
+  int device() const { return device_; }  // torch's index
   CudaBridge& bridge() { return bridge_; }
 
-  // torch puts each operator on the stream at once: there is no queue to flush.
+  // torch launches each operator immediately: there is no queue to flush.
   Stream Flushed() override { return Current(); }
   Stream Current() override { return Stream::Borrow(bridge_.CurrentStream()); }
 

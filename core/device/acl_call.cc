@@ -12,23 +12,23 @@ namespace {
 struct KnownCode {
   aclError code;
   const char* name;
-  const char* advice;  // what to do about it; empty where the name says it
+  const char* advice;  // what to do about it; empty if the name is enough
 };
 
 constexpr const char* kMoreMemory =
     "use a smaller run.micro_batch, more memory.recompute, or more ranks; on the twin TWIN_DEVICE_MEMORY_GB";
 constexpr const char* kDeviceFault =
-    "the device failed: look into its log (npu-smi info and ~/ascend/log, nvidia-smi and dmesg)";
+    "the device failed: check its log (npu-smi info and ~/ascend/log, nvidia-smi and dmesg)";
 
 const KnownCode kKnownCodes[] = {
     {ACL_ERROR_INVALID_PARAM, "invalid parameter", ""},
-    {ACL_ERROR_UNINITIALIZE, "ACL is not initialised", "make a Device first"},
+    {ACL_ERROR_UNINITIALIZE, "ACL is not initialised", "create a Device first"},
     {ACL_ERROR_RT_PARAM_INVALID, "invalid parameter", ""},
     {ACL_ERROR_RT_INVALID_DEVICEID, "no such device", "see `trireme check` for the devices of this host"},
     {ACL_ERROR_RT_CONTEXT_NULL, "no device set on this thread",
      "call Device::MakeCurrent on this thread first"},
     {ACL_ERROR_RT_STREAM_CONTEXT, "stream of another context", ""},
-    {ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event without a time stamp", "make it with EventKind::kTimed"},
+    {ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event without a time stamp", "create it with EventKind::kTimed"},
     {ACL_ERROR_RT_INVALID_HANDLE, "invalid handle", ""},
     {ACL_ERROR_BAD_ALLOC, "out of memory", kMoreMemory},
     {ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not supported by this device", ""},

@@ -1,5 +1,5 @@
-// The one way from an ACL code to an exception: AclCall(aclrtX(...), "aclrtX", details...). The details are
-// put together only where the call failed.
+// Turns an ACL code into an exception: AclCall(aclrtX(...), "aclrtX", details...). The details are
+// formatted only if the call failed.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// "207001 (memory allocation)"; a code without a name is only its number.
+// "207001 (memory allocation)"; a code without a name is printed as a number.
 std::string AclErrorName(aclError code);
 
 // Throws trireme::Error with the function, the code and its name, ACL's own text, and what to do.

@@ -1,5 +1,5 @@
-// Memory that is given back by itself: on the device, and pinned on the host (copies to and from other host
-// memory are not truly asynchronous). A plain block each; no pool and no tensor.
+// Memory that frees itself: on the device, and pinned on the host (copies to and from other host
+// memory are not truly asynchronous). Plain blocks; no pool and no tensor.
 #pragma once
 
 #include <cstddef>
@@ -44,9 +44,9 @@ class PinnedBuffer {
 
 enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-// Done on return. Copies of 0 bytes are no work.
+// Done on return. Copying 0 bytes does nothing.
 void Copy(void* target, const void* source, size_t bytes, CopyKind kind);
-// Queued on the stream: both sides must live until it gets there.
+// Queued on the stream: both buffers must live until the copy has run.
 void CopyAsync(void* target, const void* source, size_t bytes, CopyKind kind, const Stream& stream);
 // Every byte of device memory becomes `value`.
 void FillAsync(void* target, int value, size_t bytes, const Stream& stream);

@@ -1,5 +1,5 @@
-// Functions that CANN's libraries export but the pinned headers do not declare yet. Nothing else: what the
-// headers declare is taken from them.
+// Functions that CANN's libraries export but the pinned headers do not declare yet. Nothing else: whatever
+// the headers declare is used from there.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Each stand-in exports a name that only it has.
+// Each substitute library exports a symbol that only it has.
 std::string CannProvider() {
   if (dlsym(RTLD_DEFAULT, "TwinVersion") != nullptr) return "twin";
   return dlsym(RTLD_DEFAULT, "CudaProviderError") != nullptr ? "cuda" : "ascend";

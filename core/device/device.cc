@@ -9,8 +9,8 @@
 namespace trireme {
 namespace {
 
-// Once in a process. There is no aclFinalize to match: others in the process (torch_npu) may still use ACL
-// while static objects are destroyed, and the end of the process gives everything back.
+// Once per process. There is no matching aclFinalize: other libraries (torch_npu) may still use ACL
+// during static destruction, and the end of the process releases everything.
 void InitialiseAcl() {
   static const aclError code = aclInit(nullptr);
   if (code != ACL_ERROR_REPEAT_INITIALIZE) AclCall(code, "aclInit");
@@ -28,7 +28,7 @@ int Device::Count() {
 Device::Device(int index) : index_(index), index_on_reset_(index) {
   const int count = Count();
   if (index < 0 || index >= count) {
-    throw InputError("device ", index, " was asked for, but this host shows ", count, " (0 to ", count - 1,
+    throw InputError("device ", index, " was requested, but this host has ", count, " (0 to ", count - 1,
                      ")");
   }
   MakeCurrent();
@@ -39,8 +39,8 @@ Device Device::ForLocalRank(int local_rank) {
   if (local_rank >= count) {
     const char* share = CannProvider() == "cuda" ? "to share a GPU set CUDA_PROVIDER_RANKS_PER_GPU="
                                                  : "on the twin set TWIN_DEVICES=";
-    throw InputError("local rank ", local_rank, " has no device: this host shows ", count, "; start at most ",
-                     count, " ranks a host, or ", share, local_rank + 1, " or more");
+    throw InputError("local rank ", local_rank, " has no device: this host has ", count, "; start at most ",
+                     count, " ranks per host, or ", share, local_rank + 1, " or more");
   }
   return Device(local_rank);
 }

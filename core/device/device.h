@@ -1,5 +1,5 @@
-// One accelerator as ACL shows it, chosen by the process's place on its host. Streams, events and memory
-// belong to the device that is current on the thread that makes them. Tensor math is not here: that is
+// One accelerator as ACL shows it, chosen by the process's local rank. Streams, events and memory
+// belong to the device that is current on the thread that creates them. Tensor math is not here; that is
 // libtorch's device.
 #pragma once
 
@@ -15,12 +15,12 @@ struct DeviceMemory {
 
 class Device {
  public:
-  // How many devices this host shows.
+  // The number of devices visible on this host.
   static int Count();
 
   // Device `index`, made current on this thread; one process uses one.
   explicit Device(int index);
-  // The device that rank `local_rank` of a host takes: one each, so there must be as many as ranks.
+  // The device of local rank `local_rank`: one each, so a host needs as many devices as ranks.
   static Device ForLocalRank(int local_rank);
 
   ~Device();
@@ -29,7 +29,7 @@ class Device {
   }
   Device& operator=(Device&&) = delete;
 
-  // Not reset at the end: a library that goes on using it (torch_npu) does that.
+  // Leaves the reset to a library that still uses the device (torch_npu).
   void LeaveSet() { index_on_reset_ = kNone; }
 
   int index() const { return index_; }

@@ -8,7 +8,7 @@
 namespace trireme {
 
 Event::Event(EventKind kind) {
-  // The "Ex" kind may be recorded again without a reset, which is what a pool of events needs.
+  // The "Ex" kind may be recorded again without a reset, as a pool of events requires.
   const uint32_t flags = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS |
                          (kind == EventKind::kTimed ? ACL_EVENT_TIME_LINE : 0u);
   aclrtEvent event = nullptr;

@@ -1,5 +1,5 @@
 // A point in a stream that other streams and the host can wait for. An event may be recorded again and again;
-// a wait means the latest record before it. Before the first record it counts as done.
+// a wait refers to the latest record before it. Before the first record it counts as done.
 #pragma once
 
 #include <memory>

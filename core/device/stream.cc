@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// ACL's code for a synchronisation that reached its limit; the pinned headers do not name it.
+// ACL's code for a synchronisation timeout; the pinned headers do not define it.
 constexpr aclError kStreamSyncTimeout = 507046;
 
 }  // namespace
@@ -20,14 +20,14 @@ Stream::Stream() : handle_(nullptr, Destroy{.owned = true}) {
   AclCall(aclrtCreateStreamWithConfig(&stream, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC),
           "aclrtCreateStreamWithConfig");
   handle_.reset(stream);
-  // Work behind a failed task must not run on its garbage.
+  // Work after a failed task must not run on its garbage.
   AclCall(aclrtSetStreamFailureMode(stream, ACL_STOP_ON_FAILURE), "aclrtSetStreamFailureMode");
 }
 
 void Stream::Destroy::operator()(aclrtStream stream) const {
   if (!owned) return;
-  // While an error unwinds, what is queued may wait for a peer that will never come. Otherwise ACL wants it
-  // done. A failed stream cannot be synchronised: whoever waited for its work was told.
+  // While an error unwinds, queued work may wait for a peer that will never arrive. Otherwise ACL requires it
+  // done. A failed stream cannot be synchronised: its waiters have received the error.
   const bool unwinding = std::uncaught_exceptions() > 0;
   const bool done = !unwinding && aclrtSynchronizeStream(stream) == ACL_SUCCESS;
   static_cast<void>(done ? aclrtDestroyStream(stream) : aclrtDestroyStreamForce(stream));
@@ -38,7 +38,7 @@ void Stream::Synchronize() const { AclCall(aclrtSynchronizeStream(handle()), "ac
 bool Stream::SynchronizeFor(std::chrono::milliseconds limit) const {
   const aclError code = aclrtSynchronizeStreamWithTimeout(handle(), static_cast<int32_t>(limit.count()));
   if (code == kStreamSyncTimeout) {
-    static_cast<void>(aclGetRecentErrMsg());  // takes the text away: a later failure must not show it
+    static_cast<void>(aclGetRecentErrMsg());  // clears the text: a later failure must not show it
     return false;
   }
   AclCall(code, "aclrtSynchronizeStreamWithTimeout");

@@ -1,6 +1,6 @@
-// An in-order queue of device work that runs beside the host and beside other streams. Which work goes where
-// is the caller's business, and so is joining: a stream that is destroyed finishes its work first. A borrowed
-// one is left alone.
+// An in-order queue of device work that runs concurrently with the host and other streams. Which work goes
+// where and when to join is up to the caller; destroying a stream first finishes its work. A borrowed one is
+// left alone.
 #pragma once
 
 #include <chrono>
@@ -16,16 +16,16 @@ class Event;
 class Stream {
  public:
   Stream();
-  // A stream that belongs to somebody else, who outlives it.
+  // A stream owned by someone else, who outlives this object.
   static Stream Borrow(aclrtStream handle) { return Stream(handle, /*owned=*/false); }
 
-  // Blocks the host until all queued work is done; throws what the work failed with.
+  // Blocks the host until all queued work is done; throws if the work failed.
   void Synchronize() const;
-  // The same with a limit; false where it passed first.
+  // The same with a timeout; false if it expired first.
   bool SynchronizeFor(std::chrono::milliseconds limit) const;
   bool idle() const;
 
-  // What is queued from now on starts after `event`'s latest record.
+  // Work queued from now on starts after `event`'s latest record.
   void WaitFor(const Event& event) const;
   // Queues a host function; it must not call ACL.
   void RunOnHost(std::function<void()> function) const;

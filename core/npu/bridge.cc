@@ -1,4 +1,4 @@
-// The library behind bridge.h: the only file that includes torch_npu's headers.
+// Implements bridge.h: the only file that includes torch_npu's headers.
 #include "core/npu/bridge.h"
 
 #include "torch_npu/csrc/core/npu/NPUCachingAllocator.h"

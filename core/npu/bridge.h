@@ -1,6 +1,6 @@
-// What the framework asks of torch_npu beyond ATen's own interface. Implemented by a small library that links
-// libtorch_npu and is opened after torch_npu was imported (npu.h), so that nobody else needs its headers or
-// its names. No tensor and no ATen type in here.
+// What the framework needs from torch_npu beyond ATen's interface. Implemented by a small library that links
+// libtorch_npu and is opened after torch_npu has been imported (npu.h), so that no other code needs its
+// headers or its symbols. No tensor and no ATen type in here.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ class NpuBridge {
 
   // Makes the device current for torch_npu on this thread.
   virtual void SetDevice(int device) = 0;
-  // The stream that operators of this thread go to. Flushed: all operators that were called are on it, none
-  // is in torch_npu's own queue (TASK_QUEUE_ENABLE) any more.
+  // The stream that operators of this thread go to. Flushed: all operators called so far are on it, none
+  // remains in torch_npu's own queue (TASK_QUEUE_ENABLE).
   virtual aclrtStream CurrentStream() = 0;
   virtual aclrtStream FlushedStream() = 0;
-  // Calls `launch` with the current stream, in order with the operators: through torch_npu's queue where
+  // Calls `launch` with the current stream, in order with the operators: through torch_npu's queue if
   // there is one.
   virtual void Launch(const char* name, std::function<void(aclrtStream)> launch) = 0;
 
@@ -35,7 +35,7 @@ class NpuBridge {
   virtual void ResetPeak(int device) = 0;
 };
 
-// The name under which the library gives its one NpuBridge.
+// The name under which the library exports its NpuBridge.
 using NpuBridgeFunction = NpuBridge*();
 inline constexpr const char* kNpuBridgeFunction = "trireme_npu_bridge";
 

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Python's own C interface, as far as it is used here.
+// Python's C API, as far as it is used here.
 template <typename Function>
 Function* Symbol(void* library, const char* name) {
   void* symbol = dlsym(library, name);
@@ -46,7 +46,7 @@ std::string PythonNameOf(const fs::path& site) {
 
 void* OpenLibrary(const std::string& python, const fs::path& site) {
   const std::string name = "lib" + python + ".so.1.0";
-  // An environment with a Python of its own (conda) has the library beside it, others the system's.
+  // An environment with its own Python (conda) contains the library, others use the system's.
   const fs::path beside = site.parent_path().parent_path() / name;
   for (const std::string& candidate : {beside.string(), name}) {
     if (void* library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
@@ -56,7 +56,7 @@ void* OpenLibrary(const std::string& python, const fs::path& site) {
                    "), or add its folder to LD_LIBRARY_PATH");
 }
 
-// The folder above lib/python3.N that holds Python's own modules.
+// The folder above lib/python3.N that holds Python's standard library.
 fs::path HomeOf(void* library, const std::string& python) {
   link_map* map = nullptr;
   if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return {};
@@ -66,7 +66,7 @@ fs::path HomeOf(void* library, const std::string& python) {
   return {};
 }
 
-// Sets a variable for the start of the interpreter only, unless the user has set it.
+// Sets a variable only while the interpreter starts, unless the user has set it.
 class ForAWhile {
  public:
   ForAWhile(const char* name, const std::string& value) : name_(name), ours_(std::getenv(name) == nullptr) {
@@ -85,7 +85,7 @@ class ForAWhile {
 
 constexpr const char* kFailed = "failed: ";
 
-// What Run adds around its code: no line of it goes to stdout, which belongs to the program.
+// Wraps the code so that nothing it prints reaches stdout, which belongs to the program.
 std::string Wrapped(const std::string& code) {
   std::string lines =
       "import contextlib, io, warnings\nresult = ''\ntry:\n"
@@ -109,7 +109,7 @@ EmbeddedPython::EmbeddedPython() {
   library_ = OpenLibrary(python, site);
   {
     const ForAWhile home("PYTHONHOME", HomeOf(library_, python).string());
-    Symbol<void(int)>(library_, "Py_InitializeEx")(0);  // 0: signals stay the program's
+    Symbol<void(int)>(library_, "Py_InitializeEx")(0);  // 0: the program keeps its signal handlers
   }
   Symbol<void*()>(library_, "PyEval_SaveThread")();
   Run("import site\nsite.addsitedir(" + Quote(site.string()) + ")");

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kLibraries[] = {"libacl_op_compiler.so", "libge_runner.so", "libgraph.so",
                                       "libacl_tdt_channel.so", "libopapi.so"};
 
-// By their full paths, beside the ACL that is loaded: who asks for the names later gets these, whatever the
+// By their full paths, beside the ACL that is loaded: later lookups by name find these, whatever the
 // search path.
 void OpenCannLibraries() {
   const std::filesystem::path folder = std::filesystem::path(AclLibrary()).parent_path();
@@ -25,13 +25,13 @@ void OpenCannLibraries() {
     const std::string path = std::filesystem::exists(beside) ? beside.string() : name;
     if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) continue;
     throw InputError(
-        "device npu: CANN is installed only in part: ", name, " is neither in ", folder.string(),
+        "device npu: CANN is only partly installed: ", name, " is neither in ", folder.string(),
         " nor on the library path (", dlerror(),
         "); install the CANN toolkit and kernels and source set_env.sh, or build with TRIREME_CANN=twin");
   }
 }
 
-// Which torch_npu an import would find, without importing it: one made for another torch may crash.
+// Which torch_npu an import would find, without importing it: one built for another torch may crash.
 std::string FindVersion(const EmbeddedPython& python) try {
   return python.Run("import importlib.metadata\nresult = importlib.metadata.version('torch_npu')");
 } catch (const Error& error) {
@@ -64,11 +64,11 @@ NpuBridge& OpenBridge() {
 }
 
 std::string BringIn() {
-  // Python's torch would otherwise look for back ends by itself, and import this one in the middle of itself.
+  // Otherwise Python's torch looks for backends itself and imports this one during its own import.
   setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0", 1);
   OpenCannLibraries();
   const EmbeddedPython python;
-  // Last on the path: a torch_npu that the user chose comes first.
+  // Last on the path: the user's own torch_npu takes precedence.
   python.Run("import sys\nsys.path.append(" + EmbeddedPython::Quote(TRIREME_TORCH_NPU_DIR) + ")");
   const std::string version = FindVersion(python);
   CheckVersion(version);
@@ -84,12 +84,12 @@ Npu::Npu(int device, std::string version, NpuBridge& bridge)
 }
 
 Npu& Npu::Open(int device) {
-  // Never destroyed: autograd's threads may use the device while static objects go.
+  // Never destroyed: autograd's threads may use the device during static destruction.
   static Npu* const npu = [device] {
     std::string version = BringIn();
     return new Npu(device, std::move(version), OpenBridge());
   }();
-  TRIREME_CHECK(npu->device() == device) << "npu " << device << " is asked for after npu " << npu->device();
+  TRIREME_CHECK(npu->device() == device) << "npu " << device << " was requested after npu " << npu->device();
   return *npu;
 }
 

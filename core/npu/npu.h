@@ -1,5 +1,5 @@
-// Npu: torch_npu in this process: imported once, checked, and its device chosen. After that ATen computes on
-// at::Device(at::kPrivateUse1, index). Which commands want that is theirs to say.
+// Npu: torch_npu in this process: imports it once, checks it and selects its device. After that ATen computes
+// on at::Device(at::kPrivateUse1, index). Which commands need it is up to them.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace trireme {
 
 class Npu : public ComputeStream {
  public:
-  // Brings torch_npu in at the first call; each later one gives the same. An InputError says what is missing
-  // or of the wrong version. `device`: the index that ACL counts by, the same in every call.
+  // Imports torch_npu at the first call; later calls return the same object. An InputError states what is
+  // missing or of the wrong version. `device`: ACL's index, the same in every call.
   static Npu& Open(int device);
 
   int device() const { return device_; }

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// What training calls, found by counting on the twin; a test fails where a run calls one that is not in here.
+// What training calls, counted on the twin; a test fails if a run calls one that is not listed.
 constexpr const char* kUsed[] = {
 #include "core/npu/used_operators.inc"
 };
@@ -27,7 +27,7 @@ void* OpenOperators() {
   return library;
 }
 
-// The twin names what it has and counts calls; Huawei's library does neither.
+// The twin lists its operators and counts calls; Huawei's library does neither.
 void AddTwinOperators(void* library, std::map<std::string, NpuOperator>& operators) {
   const auto name = reinterpret_cast<const char* (*)(size_t)>(dlsym(library, "twinOperatorName"));
   const auto calls = reinterpret_cast<uint64_t (*)(size_t)>(dlsym(library, "twinOperatorCalls"));

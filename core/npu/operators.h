@@ -1,5 +1,5 @@
 // Which of CANN's aclnn operators the framework calls through torch_npu, and which of them this machine's
-// libopapi has. torch_npu looks each up when it is first called; this asks before.
+// libopapi has. torch_npu looks each up when it is first called; this checks in advance.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct NpuOperator {
   uint64_t calls = 0;  // by this process so far; only the twin counts
 };
 
-// All that the framework uses; on the twin also all others that are there.
+// All that the framework uses; on the twin also all others it has.
 std::vector<NpuOperator> ListNpuOperators();
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 // AdapterPlan: a LoRA adapter as plain values: which modules have a low-rank pair, and which are trained
-// whole. Files of adapters are checkpoint/'s business, the layers parallel/'s; this is what they agree on.
+// in full. Adapter files belong to checkpoint/, the layers to parallel/; this is what they share.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Before each tensor's name in an adapter's file.
+// Prefix of each tensor's name in an adapter file.
 inline constexpr char kAdapterPrefix[] = "base_model.model.";
 
 struct AdapterModule {  // y += alpha / rank · (x Aᵀ) Bᵀ with A: [rank, in], B: [out, rank]
@@ -21,11 +21,11 @@ struct AdapterModule {  // y += alpha / rank · (x Aᵀ) Bᵀ with A: [rank, in]
 
 struct AdapterPlan {
   std::map<std::string, AdapterModule> modules;  // by name, "model.layers.0.self_attn.q_proj"
-  std::set<std::string> saved = {};              // modules with a trained copy of their own, "lm_head"
+  std::set<std::string> saved = {};              // modules trained in full (modules_to_save), "lm_head"
   bool rslora = false;                           // alpha / √rank instead
-  double dropout = 0;                            // of the pairs' inputs, while training
-  std::set<std::string> targets = {};  // the modules by last words where those take no others, as PEFT does
-  bool tied = false;  // where the embedding is saved, the head's weight is the same one, as in the model
+  double dropout = 0;                            // of the pairs' inputs, during training
+  std::set<std::string> targets = {};  // the modules by last name component where unambiguous, as PEFT does
+  bool tied = false;  // if the embedding is in `saved`, the head shares its weight, as in the model
 
   double ScaleOf(const AdapterModule& module) const {
     const auto rank = static_cast<double>(module.rank);

@@ -54,7 +54,7 @@ std::vector<FlatPiece> FlatRangeBoxes(const Shape& shape, int64_t begin, int64_t
   const Shape strides = RowMajorStrides(shape);
   std::vector<FlatPiece> pieces;
   while (begin < end) {
-    // The largest run from here that is a box: whole rows of the slowest dim at whose boundary we stand.
+    // The largest run from here that is a box: whole rows of the slowest dim whose boundary we are at.
     size_t dim = 0;
     while (dim < shape.size() && (begin % strides[dim] != 0 || end - begin < strides[dim])) ++dim;
     FlatPiece piece = {{Shape(shape.size(), 0), Shape(shape.size(), 1)}, begin};

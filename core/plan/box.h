@@ -24,7 +24,7 @@ struct Box {
 
 std::string ToText(const Box& box);  // "[0:4, 8:16]"
 
-// What two boxes of one tensor share; nothing where they do not meet.
+// What two boxes of one tensor share; nothing if they are disjoint.
 std::optional<Box> Intersect(const Box& a, const Box& b);
 
 struct FlatPiece {

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// The dims of the parameter in the order in which the file has them; dims of one element may be missing
+// The parameter's dims in the file's order; dims of one element may be missing
 // there.
 std::vector<size_t> DimsInFile(const HfTensor& tensor) {
   std::vector<size_t> order(tensor.box.extent.size());
@@ -22,11 +22,11 @@ std::vector<size_t> DimsInFile(const HfTensor& tensor) {
       kept.push_back(order[i]);
       --file_dim;
     } else {
-      TRIREME_CHECK(extent == 1) << tensor.name << " " << ShapeText(tensor.shape) << " is no box "
+      TRIREME_CHECK(extent == 1) << tensor.name << " " << ShapeText(tensor.shape) << " is not a box "
                                  << ToText(tensor.box);
     }
   }
-  TRIREME_CHECK(file_dim == 0) << tensor.name << " " << ShapeText(tensor.shape) << " is no box "
+  TRIREME_CHECK(file_dim == 0) << tensor.name << " " << ShapeText(tensor.shape) << " is not a box "
                                << ToText(tensor.box);
   std::reverse(kept.begin(), kept.end());
   return kept;

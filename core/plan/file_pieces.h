@@ -1,5 +1,5 @@
-// From shards of parameters to boxes of the Hugging Face tensors that hold their elements: the one step
-// between what a rank has in memory, under whatever layout, and files that know no layout. Numbers only: no
+// From shards of parameters to boxes of the Hugging Face tensors that hold their elements: the only step
+// between what a rank has in memory, under any layout, and files that know no layout. Numbers only: no
 // memory is touched, no file is opened.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace trireme {
 // strides].
 struct FilePiece {
   const HfTensor* tensor = nullptr;
-  Box box;  // in the file's tensor, as many dims as that has
+  Box box;  // in the file's tensor, with that tensor's number of dims
   int64_t offset = 0;
   Shape strides;
   int replica = 0;  // 0: this rank writes it

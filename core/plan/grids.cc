@@ -1,4 +1,4 @@
-// The two factorisations of the world, and the refusals.
+// The two factorisations of the world, and the checks.
 #include "core/plan/grids.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Grids: the dense and the expert mesh over the same ranks, from the sizes a user chooses. Refuses, with the
+// Grids: the dense and the expert mesh over the same ranks, from the sizes a user chooses. Rejects, with the
 // whole product in numbers, what does not fit the world.
 #pragma once
 
@@ -29,7 +29,7 @@ struct Grids {
 // Data parallel is what remains of the world, on either grid.
 Grids MakeGrids(int world, const ParallelSizes& sizes);
 
-// Both grids, then one line a rank with its coordinates on both.
+// Both grids, then one line per rank with its coordinates on both.
 std::string ToText(const Grids& grids);
 
 }  // namespace trireme

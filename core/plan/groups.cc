@@ -34,7 +34,7 @@ std::string RankText(const RankList& ranks) {
   for (size_t i = 0; i < ranks.size();) {
     size_t last = i;
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (last - i < 2) last = i;  // a pair reads better as two
+    if (last - i < 2) last = i;  // a pair is written as two numbers
     text += Concat(i == 0 ? "" : ",", ranks[i], last > i ? Concat("-", ranks[last]) : "");
     i = last + 1;
   }
@@ -58,7 +58,7 @@ std::vector<GroupSpec> TrainingGroups(const GroupNeeds& needs) {
   const int small = std::min(kSmallBufferMb, large);
   const int stage = std::min(kStageBufferMb, large);
   std::vector<GroupSpec> specs = {
-      {"world", kDense, {"tp", "cp", "dp", "pp"}, kControl, small, "loss, gradient norm, stops"},
+      {"world", kDense, {"tp", "cp", "dp", "pp"}, kControl, small, "loss, gradient norm, stop flags"},
       {"tp", kDense, {"tp"}, kLayer, large, "tensor and sequence parallel layers"},
       {"cp", kDense, {"cp"}, kLayer, large, "attention over long sequences"},
       {"tp-cp", kDense, {"tp", "cp"}, kLayer, small, "router statistics of a micro batch"},
@@ -89,7 +89,7 @@ GroupPlan::GroupPlan(const Grids& grids, const std::vector<GroupSpec>& specs) : 
     PlannedGroup planned = {spec, MembersOf(spec, grids), ""};
     for (const PlannedGroup& earlier : groups_) {
       if (earlier.spec.name == spec.name) throw InputError("group ", spec.name, " is planned twice");
-      // The earlier one's buffer must do for both, so a smaller one never serves a larger.
+      // The earlier group's buffer must suffice for both, so a smaller one is never shared with a larger.
       if (earlier.needs_communicator() && planned.shares.empty() && earlier.spec.lane == spec.lane &&
           earlier.members == planned.members && earlier.spec.buffer_mb >= spec.buffer_mb) {
         planned.shares = earlier.spec.name;
@@ -142,7 +142,7 @@ std::string GroupPlan::ToText() const {
   const auto [least, most] = std::minmax_element(sums.begin(), sums.end());
   text << "  communicators take " << *least;
   if (*most > *least) text << " to " << *most;
-  text << " MB of device memory a rank\n";
+  text << " MB of device memory per rank\n";
   return text.str();
 }
 

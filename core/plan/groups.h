@@ -1,5 +1,5 @@
-// GroupPlan: which communicators a layout needs, in the one order in which every rank makes them, with their
-// members and device memory. Plain values: making them is core/comm's work.
+// GroupPlan: which communicators a layout needs, in the order in which every rank creates them, with their
+// members and device memory. Plain values: core/comm creates the communicators.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-// Groups of one lane run after one another anyway. Only they may share a communicator where their members are
-// the same, for a communicator has one stream: a gradient reduction must not stand before an expert dispatch.
+// Groups of one lane run one after another anyway. Only they may share a communicator if their members are
+// the same, since a communicator has one stream: a gradient reduction must not block an expert dispatch.
 enum class GroupLane { kControl, kLayer, kPipeline, kGradient };
 
 struct GroupSpec {
@@ -19,7 +19,7 @@ struct GroupSpec {
   GridKind grid = GridKind::kDense;
   AxisNames axes;
   GroupLane lane = GroupLane::kLayer;
-  int buffer_mb = 200;  // HCCL takes twice this of device memory
+  int buffer_mb = 200;  // HCCL uses twice this much device memory
   const char* purpose = "";
   bool ends_only = false;  // only the first and last member of each group, the outer pipeline stages
 };
@@ -28,18 +28,18 @@ struct GroupNeeds {
   bool experts = true;            // the model has expert layers
   bool tied_embedding = true;     // the head uses the embedding's weight, which may lie on another stage
   bool stage_statistics = false;  // something is counted over all ranks of a pipeline stage, layer by layer
-  int buffer_mb = 200;            // of groups that move tensors; others take less
+  int buffer_mb = 200;            // of groups that move tensors; others use less
 };
 
-// What training needs, in the order of creation. A caller with a factored axis appends its own.
+// What training needs, in the order of creation. A caller with a factored axis appends its own groups.
 std::vector<GroupSpec> TrainingGroups(const GroupNeeds& needs);
 
 struct PlannedGroup {
   GroupSpec spec;
   std::vector<RankList> members;  // one list for each group; a rank is in at most one
-  std::string shares;  // name of the earlier group whose communicator serves this one too; or empty
+  std::string shares;  // name of the earlier group whose communicator this one shares; or empty
 
-  // Whether a communicator is made: a group of one is an identity, and a shared one is there already.
+  // Whether a communicator is created: a group of one is an identity, and a shared one already exists.
   bool needs_communicator() const;
 };
 

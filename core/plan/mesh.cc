@@ -1,4 +1,4 @@
-// A rank is a number with mixed digits, one for each axis; everything here is arithmetic on those digits.
+// A rank is a mixed-radix number with one digit per axis; everything here is arithmetic on those digits.
 #include "core/plan/mesh.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Mesh::Mesh(std::string name, std::vector<Axis> axes) : name_(std::move(name)), a
   for (const Axis& axis : axes_) {
     if (axis.size < 1) throw InputError(name_, ": axis ", axis.name, " = ", axis.size, "; wanted at least 1");
     if (axis.size > std::numeric_limits<int>::max() / world_) {
-      throw InputError(name_, ": axis ", axis.name, " = ", axis.size, " makes more ranks than fit an int");
+      throw InputError(name_, ": axis ", axis.name, " = ", axis.size, " makes too many ranks for an int");
     }
     AddDigit(axis.name, axis.size, world_);
     world_ *= axis.size;
@@ -100,7 +100,7 @@ int Mesh::FirstMember(int rank, const std::vector<Digit>& selected) {
 
 RankList Mesh::MembersFrom(int first, const std::vector<Digit>& selected) {
   RankList members = {first};
-  // Each slower digit repeats what the faster ones gave, so the list stays in the mesh's order.
+  // Each slower digit repeats the list of the faster ones, so the list stays in the mesh's order.
   for (const Digit& digit : selected) {
     const size_t before = members.size();
     for (int i = 1; i < digit.size; ++i) {

@@ -18,15 +18,15 @@ using RankList = std::vector<int>;
 
 class Mesh {
  public:
-  // Fastest axis first. Refuses sizes below 1 and a name given twice. `name` appears in texts ("dense grid").
+  // Fastest axis first. Rejects sizes below 1 and duplicate names. `name` appears in messages ("dense grid").
   Mesh(std::string name, std::vector<Axis> axes);
 
   const std::string& name() const { return name_; }
   const std::vector<Axis>& axes() const { return axes_; }
   int world() const { return world_; }
 
-  // Gives the parts of an axis names of their own: Factor("cp", {"ulysses", 2}, "ring") makes cp = ulysses +
-  // 2 ring. The axis itself stays; a group may be over the whole or over either factor.
+  // Names the factors of an axis: Factor("cp", {"ulysses", 2}, "ring") makes cp = ulysses +
+  // 2 ring. The axis itself remains; a group may span the axis or either factor.
   void Factor(std::string_view axis, const Axis& inner, const std::string& outer);
 
   bool Has(std::string_view axis) const;
@@ -35,13 +35,13 @@ class Mesh {
   std::vector<int> Coordinates(int rank) const;           // one for each of axes()
   int RankAt(const std::vector<int>& coordinates) const;  // one for each of axes()
 
-  // The ranks that differ from `rank` on these axes only, in the mesh's order, whatever the order of the
-  // names.
+  // The ranks that differ from `rank` on these axes only, in mesh order regardless of the order of
+  // `axes`.
   RankList Group(int rank, const AxisNames& axes) const;
-  // Every such group, by ascending first rank. Together they hold each rank once.
+  // All such groups, by ascending first rank; each rank is in exactly one.
   std::vector<RankList> Groups(const AxisNames& axes) const;
 
-  // A table of the axes, with the formula of the rank.
+  // A table of the axes, with the formula for the rank.
   std::string ToText() const;
 
  private:

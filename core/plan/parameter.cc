@@ -17,12 +17,12 @@ Shape GlobalShapeOf(const ParameterDeclaration& declaration) {
   return shape;
 }
 
-// Strides of the file tensor by dim of the parameter: 0 for a dim that the file leaves out.
+// Strides of the file tensor by dim of the parameter: 0 for a dim that is missing in the file.
 Shape FileStrides(const HfTensor& tensor) {
   const size_t dims = tensor.box.extent.size();
   Shape in_box = RowMajorStrides(tensor.box.extent);
   if (!tensor.transposed) return in_box;
-  TRIREME_CHECK(dims >= 2) << tensor.name << " has no two dims to swap";
+  TRIREME_CHECK(dims >= 2) << tensor.name << " has fewer than two dims to swap";
   in_box[dims - 2] = 1;
   in_box[dims - 1] = tensor.box.extent[dims - 2];
   return in_box;

@@ -1,5 +1,5 @@
-// Parameter: a declaration with the Hugging Face tensors that hold its elements, and how it is filled where
-// there are no weights. Everything that reads or writes a model's weights works from this one list. Opens no
+// Parameter: a declaration with the Hugging Face tensors that hold its elements, and how it is initialised if
+// there are no weights. Everything that reads or writes a model's weights uses this list. Opens no
 // file.
 #pragma once
 
@@ -18,13 +18,13 @@ struct HfTensor {
   Shape shape;  // in the file
   Box box;
   bool transposed = false;
-  std::vector<std::string> repeated = {};  // names under which files have the same tensor once more
+  std::vector<std::string> repeated = {};  // names of further copies of the tensor in the files
 };
 
 struct Initial {
   enum class Kind { kNormal, kUniform, kOnes, kZeros };
   Kind kind = Kind::kNormal;
-  double deviation = 0.02;  // of a uniform one the largest magnitude
+  double deviation = 0.02;  // for a uniform distribution the largest magnitude
 };
 
 struct Parameter {
@@ -32,19 +32,19 @@ struct Parameter {
   std::vector<HfTensor> hf;
   Initial initial;
   bool trained = true;  // false: no gradient and no optimizer state
-  bool added = false;   // beside the model's own, such as a low-rank pair: a model's files do not have it
+  bool added = false;   // not part of the model, such as a low-rank pair: absent from a model's files
   bool steers =
-      false;  // few numbers that need their precision, as a router's correction bias: fp32 and whole
+      false;  // small but precision-sensitive, as a router's correction bias: fp32 and not sharded
 };
 
 // One file tensor that is the whole parameter.
 Parameter PlainParameter(ParameterDeclaration declaration, const std::string& hf_name, Initial initial = {});
 
-// File tensors that lie one after the other along dim 0: the blocks of a fused q|k|v or gate|up.
+// File tensors concatenated along dim 0: the blocks of a fused q|k|v or gate|up.
 Parameter StackedParameter(ParameterDeclaration declaration, const std::vector<std::string>& hf_names,
                            Initial initial = {});
 
-// One run of copying between a file tensor and a rank's local tensor; elements, not bytes.
+// One strided copy between a file tensor and a rank's local tensor; elements, not bytes.
 struct SliceCopy {
   const HfTensor* source = nullptr;
   Shape extent;  // what is copied, dim by dim
@@ -55,7 +55,7 @@ struct SliceCopy {
   int replica = 0;      // 0: this rank owns the elements
 };
 
-// All copies that fill (or, the other way round, save) what `rank` holds. Padding is nobody's.
+// All copies that fill (or, in reverse, save) what `rank` holds. Padding is never copied.
 std::vector<SliceCopy> SliceCopies(const Parameter& parameter, const Placement& placement, int rank);
 
 }  // namespace trireme

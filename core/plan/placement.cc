@@ -14,7 +14,7 @@ struct Segment {  // of one dim, on one rank
   int64_t global = 0;
   int64_t local = 0;
   int64_t size = 0;
-  int copy = 0;  // which of the ranks that share the part
+  int copy = 0;  // index among the ranks that share the part
   int copies = 1;
 };
 
@@ -34,7 +34,7 @@ std::vector<Segment> SegmentsOn(const Dim& dim, const Mesh& mesh, int rank) {
   for (const Block& block : dim.blocks) {
     const int copies = ranks / block.parts;
     const int64_t begin = coordinate / copies * LocalSize(block);
-    const int64_t end = std::min(begin + LocalSize(block), block.size);  // padding is nobody's
+    const int64_t end = std::min(begin + LocalSize(block), block.size);  // padding belongs to no box
     if (end > begin) segments.push_back({global + begin, local, end - begin, coordinate % copies, copies});
     global += block.size;
     local += LocalSize(block);
@@ -42,7 +42,7 @@ std::vector<Segment> SegmentsOn(const Dim& dim, const Mesh& mesh, int rank) {
   return segments;
 }
 
-// "3 x 64" for 192 in units of 64, so that a text shows heads and not only their product.
+// "3 x 64" for 192 in units of 64, so that a message shows heads and not only the total.
 std::string CountText(int64_t size, int64_t unit) {
   if (unit == 1) return Concat(size);
   return size % unit == 0 ? Concat(size / unit, " x ", unit) : Concat(size, " in units of ", unit);
@@ -73,16 +73,16 @@ void Placement::Check() const {
     if (axis.empty()) continue;
     if (Contains(used, axis)) {
       throw InputError(name(), ": dim ", index, " cannot be split over ", axis,
-                       axis == "pp" ? ", which divides layers" : ", which splits an earlier dim",
+                       axis == "pp" ? ", which splits layers" : ", which splits an earlier dim",
                        "; choose another axis");
     }
     used.push_back(axis);
   }
   for (const std::string& axis : declaration_.partial_gradient) {
-    mesh_.Size(axis);  // refuses an unknown one
+    mesh_.Size(axis);  // rejects an unknown axis
     if (Contains(used, axis)) {
       throw InputError(name(), ": the gradient cannot be partial over ", axis,
-                       ", for the parameter is split over it");
+                       ", because the parameter is split over it");
     }
   }
 }
@@ -99,10 +99,10 @@ void Placement::CheckBlock(size_t index, const Block& block) const {
   if (block.size < 0 || block.padding < 0 || block.parts < 1 || block.unit < 1) {
     throw InputError(name(), ": dim ", index, " has a block of size ", block.size, ", padding ",
                      block.padding, ", parts ", block.parts, ", unit ", block.unit,
-                     "; wanted none negative, parts and unit from 1");
+                     "; wanted no negative value, parts and unit at least 1");
   }
   if (ranks % block.parts != 0) {
-    throw InputError(name(), ": dim ", index, " in ", block.parts, " parts does not spread over ",
+    throw InputError(name(), ": dim ", index, " in ", block.parts, " parts cannot be spread over ",
                      dim.axis.empty() ? "one rank" : Concat(dim.axis, " = ", ranks),
                      "; wanted a number of parts that divides the ranks");
   }
@@ -131,7 +131,7 @@ Shape Placement::LocalShape() const {
 int64_t Placement::BytesPerRank() const { return Elements(LocalShape()) * ByteSize(declaration_.dtype); }
 
 std::vector<LocalBox> Placement::LocalBoxes(int rank, const AxisNames& distinct) const {
-  // Copies on the axes that split no dim; the copies of shared parts come on top, box by box.
+  // Copies on the axes that split no dim; copies of shared parts are added box by box.
   int copy = 0, copies = 1;
   for (const Axis& axis : mesh_.axes()) {
     const auto splits = [&](const Dim& dim) { return dim.axis == axis.name; };

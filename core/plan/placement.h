@@ -1,6 +1,6 @@
-// Placement: where the elements of a parameter live on a grid. From one declaration come the local shape, the
-// boxes each rank holds, who owns a piece, and where gradients are summed. pp is no axis of a placement:
-// which stage holds a parameter is the partition's business, and all answers here are within one stage.
+// Placement: where the elements of a parameter live on a grid. One declaration yields the local shape, the
+// boxes each rank holds, who owns a box, and over which axes gradients are summed. pp is not a placement
+// axis: which stage holds a parameter is decided by the partition, and everything here is within one stage.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace trireme {
 
-// A run of indices of a dim that is split on its own: all of a plain dim, or q, k, v of a fused q|k|v.
+// A range of a dim's indices that is split separately: all of a plain dim, or q, k, v of a fused q|k|v.
 struct Block {
   int64_t size = 0;
   int parts = 1;        // fewer than the axis has ranks: consecutive ranks hold the same part
-  int64_t unit = 1;     // never cut inside this many indices, such as a head
+  int64_t unit = 1;     // never split within this many indices, such as a head
   int64_t padding = 0;  // indices added at the end so that the parts are equal; they never reach a file
 };
 
 struct Dim {
   std::string axis;           // split over this axis; empty: whole on every rank
-  std::vector<Block> blocks;  // one after the other
+  std::vector<Block> blocks;  // concatenated
 };
 
 Dim WholeDim(int64_t size);
 Dim SplitDim(const std::string& axis, std::vector<Block> blocks);
-// The padding that makes a multiple of `multiple` out of `size`.
+// The padding that rounds `size` up to a multiple of `multiple`.
 int64_t PaddingTo(int64_t size, int64_t multiple);
 
 struct ParameterDeclaration {
@@ -37,7 +37,7 @@ struct ParameterDeclaration {
   GridKind grid = GridKind::kDense;
   std::vector<Dim> dims = {};  // empty: a scalar
   // Axes on which the parameter is whole but each rank sees only some of the tokens, as a norm's weight in a
-  // sequence-parallel region does over tp: its gradient is summed there too.
+  // sequence-parallel region does over tp: its gradient is summed there, too.
   AxisNames partial_gradient = {};
 };
 
@@ -47,7 +47,7 @@ struct LocalBox {
   int replica = 0;     // 0: this rank owns the box; others hold a copy
 };
 
-// Local indices whose part is shared by `ranks` consecutive ranks of an axis: each has a part of their
+// Local indices whose part is shared by `ranks` consecutive ranks of an axis: each has a partial
 // gradient.
 struct SharedBlock {
   int dim = 0;
@@ -59,7 +59,7 @@ struct SharedBlock {
 
 class Placement {
  public:
-  // Refuses, with numbers, a declaration that does not fit the grid.
+  // A declaration that does not fit the grid is an InputError with the numbers.
   Placement(ParameterDeclaration declaration, const Grids& grids);
 
   const std::string& name() const { return declaration_.name; }
@@ -74,9 +74,9 @@ class Placement {
   // different elements, as the data axes do once the optimizer is sharded: they make no replicas.
   std::vector<LocalBox> LocalBoxes(int rank, const AxisNames& distinct = {}) const;
 
-  // The gradient of the whole parameter is summed over these axes, whole.
+  // The gradient of the whole parameter is summed over these axes.
   AxisNames GradientSumAxes() const;
-  // Beyond that, the gradient of these is summed among the ranks that share them.
+  // In addition, the gradients of these blocks are summed among the ranks that share them.
   std::vector<SharedBlock> SharedBlocks() const;
 
  private:

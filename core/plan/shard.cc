@@ -1,4 +1,4 @@
-// Shards out of placements: local boxes, or the parts of them that a flat range covers.
+// Shards from placements: local boxes, or the parts of them that a flat range covers.
 #include "core/plan/shard.h"
 
 #include <utility>
@@ -44,7 +44,7 @@ Shard::Shard(std::string key_, DType dtype_, Shape global_shape_, Shape strides_
     }
     if (box.offset < 0 || box.replica < 0) {
       throw InputError(key, ": box ", ToText(box.global), " has offset ", box.offset, " and replica ",
-                       box.replica, "; wanted both from 0");
+                       box.replica, "; wanted both at least 0");
     }
     if (data == nullptr && box.global.elements() > 0) {
       throw InputError(key, ": box ", ToText(box.global), " has no memory");

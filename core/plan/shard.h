@@ -1,5 +1,5 @@
-// Shard: a piece of a named tensor in this process's memory, as the layers and the optimizer hand it to a
-// checkpoint. A plain value; the memory belongs to whoever made the shard and outlives it.
+// Shard: a piece of a named tensor in this process's memory, as the layers and the optimizer pass it to a
+// checkpoint. A plain value; the memory belongs to the shard's creator and outlives it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Shard {
   std::vector<ShardBox> boxes;
   void* data;
 
-  // Refuses boxes outside the global shape, ranks of tensors that differ, and no memory for a box.
+  // Rejects boxes outside the global shape, mismatched numbers of dims, and boxes without memory.
   Shard(std::string key, DType dtype, Shape global_shape, Shape strides, std::vector<ShardBox> boxes,
         void* data);
 };
@@ -33,7 +33,7 @@ struct Shard {
 // The rank's whole local tensor, row-major at `data`.
 Shard LocalShard(const Placement& placement, int rank, void* data);
 
-// The elements [begin, end) of the flattened local tensor, the first at `data`: the share of a sharded
+// The elements [begin, end) of the flattened local tensor, the first at `data`: one rank's share in a sharded
 // optimizer, whose ranks along `distinct` hold different ranges. `key` names the state ("exp_avg/…"), and its
 // type may differ from the parameter's.
 struct FlatShare {

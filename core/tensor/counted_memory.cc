@@ -18,7 +18,7 @@ void Count(int64_t change) {
   }
 }
 
-// The heap knows each block's size, so none has to be kept beside it.
+// The heap knows each block's size, so it need not be stored separately.
 void Free(void* data) {
   Count(-static_cast<int64_t>(malloc_usable_size(data)));
   c10::free_cpu(data);

@@ -1,5 +1,5 @@
-// CountedMemory: how much host memory tensors have, counted at torch's own allocator: what a device's
-// allocator knows of itself. Resident memory tells less: it has pages that the heap keeps, and libraries.
+// CountedMemory: how much host memory tensors use, counted in torch's allocator: the equivalent of a device
+// allocator's statistics. Resident memory says less: it includes pages that the heap retains, and libraries.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace trireme {
 
 class CountedMemory {
  public:
-  // Counts from now on; what tensors had before is not in it. A second call changes nothing.
+  // Counts from now on; earlier allocations are not included. A second call changes nothing.
   static void Begin();
 
   static int64_t bytes();

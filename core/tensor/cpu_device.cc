@@ -1,4 +1,4 @@
-// Device cpu: the host's cores. A result is there when a call returns, and memory is the process's.
+// Device cpu: the host's cores. Results are ready when a call returns; memory is the process's.
 #include "core/base/process.h"
 #include "core/tensor/counted_memory.h"
 #include "core/tensor/tensor_devices.h"

@@ -35,7 +35,7 @@ DType FromTorch(at::ScalarType type) {
   for (const auto& [ours, torchs] : kPairs) {
     if (torchs == type) return ours;
   }
-  TRIREME_CHECK(false) << "torch type " << c10::toString(type) << " is not ours";
+  TRIREME_CHECK(false) << "torch type " << c10::toString(type) << " has no DType";
   return DType::kFp32;
 }
 

@@ -1,4 +1,4 @@
-// Our element types as torch's, and back.
+// Converts between DType and torch's scalar types.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -8,6 +8,6 @@
 namespace trireme {
 
 at::ScalarType ToTorch(DType dtype);
-DType FromTorch(at::ScalarType type);  // a type that is not ours is a bug
+DType FromTorch(at::ScalarType type);  // a type without a DType is a bug
 
 }  // namespace trireme

@@ -27,7 +27,7 @@ double Best(const TensorDevice& device, int tries, Work work) {
   return best;
 }
 
-// Random elements: a device that saves power on zeros and ones would look faster than it is.
+// Random elements: a device that saves power on zeros and ones would appear faster than it is.
 double BestProduct(int64_t size, DType dtype, const TensorDevice& device, int tries) {
   const at::Tensor a = at::rand({size, size}, at::TensorOptions(at::kFloat).device(device.torch()))
                            .to(ToTorch(dtype)),
@@ -41,7 +41,7 @@ double BestProduct(int64_t size, DType dtype, const TensorDevice& device, int tr
 double MeasureMatrixRate(DType dtype, const TensorDevice& device) {
   constexpr int kTries = 24;
   constexpr int64_t kSmallest = 1024, kLargest = 8192;
-  constexpr double kLongEnough = 1e-3;  // seconds: the host's part of a call is lost in it
+  constexpr double kLongEnough = 1e-3;  // seconds: the host's overhead per call becomes negligible
   double best = 0;
   for (int64_t size = kSmallest; size <= kLargest; size *= 2) {
     const double seconds = BestProduct(size, dtype, device, kTries);

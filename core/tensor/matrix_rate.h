@@ -1,5 +1,5 @@
-// How fast this process multiplies matrices and copies memory here and now, with its threads and beside its
-// neighbours: the limits that a training step is compared with where a device has no stated peak.
+// How fast this process multiplies matrices and copies memory right now, with its threads and next to its
+// neighbours: the limits that a training step is compared with if the device has no stated peak.
 #pragma once
 
 #include "core/plan/dtype.h"
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Floating-point operations a second: the best of several products of square matrices, some tenths of a
+// Floating-point operations per second: the best of several square matmuls; takes some tenths of a
 // second.
 double MeasureMatrixRate(DType dtype, const TensorDevice& device = TensorDevice::Cpu());
 

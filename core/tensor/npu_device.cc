@@ -35,7 +35,7 @@ std::string WhyNot(const std::string& provider) {
 
 }  // namespace
 
-// The twin's is slower than the cpu that it runs on: it is taken only by name.
+// The twin's npu is slower than the cpu it runs on: it must be requested by name.
 TensorDeviceEntry NpuEntry() {
   return {.name = "npu",
           .why_not = WhyNot,

@@ -1,6 +1,6 @@
-// TensorDevice: where tensors are computed, and what that means for those who handle them: which stream to
-// order communication with, how much memory was used, when results are there. One file per device beside this
-// one; which there are, and which one a run gets, is tensor_devices.h's business.
+// TensorDevice: where tensors are computed, and what follows from it: which stream to
+// order communication with, how much memory was used, when results are ready. One file per device beside this
+// one; the list, and the choice for a run, are in tensor_devices.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,15 +27,15 @@ class TensorDevice {
   // What computes there, with its version: "torch_npu 2.7.1".
   virtual std::string software() const = 0;
 
-  // Null on the cpu, where a result is there when a call returns.
+  // Null on the cpu, where results are ready when a call returns.
   virtual ComputeStream* compute() const = 0;
-  // The host waits for all that was computed; on the cpu nothing.
+  // Blocks the host until everything is computed; on the cpu a no-op.
   virtual void Synchronize() const = 0;
 
-  // The most memory at one time: resident on the cpu since the start, elsewhere the allocator's since
+  // Peak memory: on the cpu the resident set since the start, elsewhere the allocator's since
   // ResetTensorPeak.
   virtual int64_t peak_bytes() const = 0;
-  // What tensors have now, and the most since ResetTensorPeak. On the cpu CountedMemory must have begun.
+  // Memory of tensors now, and its peak since ResetTensorPeak. On the cpu CountedMemory must be active.
   virtual int64_t tensor_bytes() const = 0;
   virtual int64_t tensor_peak_bytes() const = 0;
   virtual void ResetTensorPeak() const = 0;

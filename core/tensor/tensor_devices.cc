@@ -24,7 +24,7 @@ const TensorDeviceEntry& ChooseTensorDevice(DeviceChoice choice, const std::stri
     if (!why.empty()) throw InputError("device: ", name, ": ", why);
     return entry;
   }
-  TRIREME_CHECK(false) << "the schema has device " << name << ", the list of devices has not";
+  TRIREME_CHECK(false) << "the schema lists device " << name << ", but the list of devices does not";
   return TensorDevices().back();
 }
 

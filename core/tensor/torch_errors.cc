@@ -9,21 +9,21 @@
 namespace trireme {
 namespace {
 
-// The message without the sources' places and stacks that follow it.
+// The message without the source locations and stack traces that follow it.
 std::string FirstLine(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   return text.substr(0, text.find('\n'));
 }
 
-// torch's and torch_npu's have the figures, and then advice for Python programs.
+// torch's and torch_npu's messages state the figures, then advice for Python programs.
 std::string OutOfMemory(const std::string& line) {
   std::string figures = line.substr(0, line.find(" If reserved "));
   if (figures.ends_with('.')) figures.pop_back();
   return Concat(
-      "the device's memory is not enough: ", figures,
+      "not enough device memory: ", figures,
       ". Set memory.recompute to full, lower run.micro_batch or data.max_length, raise parallel.zero, or "
       "split the model over more ranks (parallel.tensor, parallel.pipeline); `trireme train --dry-run` "
-      "shows a rank's memory");
+      "shows the memory per rank");
 }
 
 }  // namespace

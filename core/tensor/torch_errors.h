@@ -1,5 +1,5 @@
-// What libtorch and torch_npu throw, as errors of ours: one line instead of a page of stack, and for memory
-// that ran out what can be done.
+// Converts what libtorch and torch_npu throw into our errors: one line instead of a stack trace, and for
+// exhausted memory what to do about it.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
-// Weight: a parameter's local part on this rank, with the place where its gradient is summed. Operators add
-// to the gradient themselves, in fp32, so that autograd only carries activations; who made the memory is not
-// said here.
+// Weight: a parameter's local part on this rank, with the buffer in which its gradient accumulates. Operators
+// add to the gradient themselves, in fp32, so that autograd only handles activations; who allocated the
+// memory is not specified here.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,17 +15,17 @@ struct Weight {
   at::Tensor value;     // in the type of the computation, local shape
   at::Tensor gradient;  // fp32, the same shape, summed over micro batches; undefined: not trained
 
-  // The gradient counts as zero, whatever an earlier step left in its memory. The first to add to it writes over
-  // that, which spares a pass over all memory in each step.
+  // The gradient counts as zero, whatever an earlier step left in its memory. The first accumulation
+  // overwrites it, which saves a pass over all memory in each step.
   mutable bool stale = false;
 
   bool trained() const { return gradient.defined(); }
-  // What to add to.
+  // The tensor to accumulate into.
   at::Tensor gradient_sum() const {
     if (TakeStale()) gradient.zero_();
     return gradient;
   }
-  // Whether the caller, who is about to give every element, shall overwrite instead of add.
+  // Whether the caller, which is about to write every element, should overwrite instead of add.
   bool TakeStale() const { return std::exchange(stale, false); }
 };
 

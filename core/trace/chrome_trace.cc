@@ -1,4 +1,4 @@
-// The Trace Event format: one JSON object a line, so that a file of many spans is written as it is made.
+// The Trace Event format: one JSON object per line, so that a file of many spans is streamed.
 #include "core/trace/chrome_trace.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-// Written aside and renamed: a viewer never sees half of it.
+// Written to a temporary name and renamed: a viewer never sees a partial file.
 class EventFile {
  public:
   explicit EventFile(const std::string& path) : path_(path), aside_(path + ".part") {
@@ -38,7 +38,7 @@ class EventFile {
   void Commit() {
     Put("\n]}\n");
     if (std::fclose(std::exchange(file_, nullptr)) != 0) Fail("cannot be closed");
-    if (std::rename(aside_.c_str(), path_.c_str()) != 0) Fail("cannot be given its name");
+    if (std::rename(aside_.c_str(), path_.c_str()) != 0) Fail("cannot be renamed into place");
   }
 
  private:

@@ -1,5 +1,5 @@
-// Traces of all ranks as one file that chrome://tracing and Perfetto open, and the text in which a rank's
-// spans travel to the one that writes it:
+// Traces of all ranks as one file that chrome://tracing and Perfetto open, and the text encoding in which a
+// rank's spans travel to the rank that writes it:
 //
 //   const auto texts = job.GatherStrings(EncodeSpans(trace.Take()));
 //   if (job.rank() == 0) WriteChromeTrace(path, DecodeRanks(texts));
@@ -17,10 +17,10 @@ struct RankSpans {
   std::vector<TraceSpan> spans;
 };
 
-// Compact: lanes by number, times relative to the first. Bytes that are no UTF-8 become U+FFFD.
+// Compact: lanes by number, times relative to the first. Invalid UTF-8 becomes U+FFFD.
 std::string EncodeSpans(const std::vector<TraceSpan>& spans);
 std::vector<TraceSpan> DecodeSpans(const std::string& text);
-// One text a rank, in the order of the ranks.
+// One text per rank, in rank order.
 std::vector<RankSpans> DecodeRanks(const std::vector<std::string>& texts);
 
 // A process for each rank, a thread for each of its lanes, in the order in which they first appear; time

@@ -1,10 +1,11 @@
-// Trace: what a rank did when, as spans on named lanes, for a timeline that people look at. Records only;
-// chrome_trace.h writes the file. Not a profiler of functions: callers name the few things worth seeing.
+// Trace: what a rank did when, as spans on named lanes, for a timeline view. Records only;
+// chrome_trace.h writes the file. Not a function profiler: callers name the few things worth seeing.
 //
 //   Span span(trace, "compute", "F3.1");                             // until the end of the scope
-//   Span span(trace, "pp", [&] { return action.ToText(); });         // a name that costs something to make
+//   Span span(trace, "pp", [&] { return action.ToText(); });         // a name that is costly to build
 //
-// There is no global trace: whoever records gets a Trace*, and nullptr means off, at the price of one branch.
+// There is no global trace: code that records receives a Trace*; nullptr means off, at the cost of one
+// branch.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct TraceSpan {
   std::string name{};  // "F3.1"
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  std::vector<std::pair<std::string, std::string>> args{};  // what a viewer shows beside the name
+  std::vector<std::pair<std::string, std::string>> args{};  // shown by a viewer with the name
   bool operator==(const TraceSpan&) const = default;
 };
 
@@ -32,21 +33,21 @@ class Trace {
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  // Nanoseconds since 1970, so that the ranks of a host line up; counted on from the start by a clock that
-  // nobody sets, so that no span ends before it begins.
+  // Nanoseconds since 1970, so that the ranks of a host line up; advanced from the start by a monotonic clock
+  // so that no span ends before it begins.
   int64_t Now() const;
 
   // From any thread.
   void Add(TraceSpan span);
 
-  // All spans so far, which leave the trace: by start, and where several start together the longest first, so
-  // that a span stands before those inside it.
+  // Removes and returns all spans so far: by start, and among equal starts the longest first, so
+  // that a span precedes those nested in it.
   std::vector<TraceSpan> Take();
   // What is added from now on is dropped.
   void Stop();
 
  private:
-  int64_t offset_ns_;  // from the steady clock to the real one, at the start
+  int64_t offset_ns_;  // from the steady clock to the wall clock, at the start
   std::mutex mutex_;
   bool stopped_ = false;
   std::vector<TraceSpan> spans_;

@@ -105,7 +105,7 @@ def no_libpython(scratch):
 
 def too_few_devices(_):
     refused("more ranks than devices", check_on_npu({"ASCEND_RT_VISIBLE_DEVICES": "3"}, ranks=2), "local rank 1",
-            "shows 1", "TWIN_DEVICES")
+            "this host has 1", "TWIN_DEVICES")
 
 
 def check_speaks(_):

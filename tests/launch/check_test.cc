@@ -63,7 +63,7 @@ TEST(Check, TextHoldsTheGroupsAndTheResult) {
   EXPECT_NE(result.out.find("verified   all_reduce over world, 2 ranks: fp32"), std::string::npos)
       << result.out;
   EXPECT_NE(result.out.find("verified   all_reduce over tp, 2 ranks: fp32"), std::string::npos) << result.out;
-  EXPECT_NE(result.out.find("of device memory a rank"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("of device memory per rank"), std::string::npos) << result.out;
   EXPECT_EQ(result.err, "");
 }
 

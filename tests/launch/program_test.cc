@@ -116,7 +116,7 @@ TEST(AloneTest, PathsThatAreNoFilesAreRefusedByName) {
       {"train " + dry + " --dry-run --set model.path=" + loop,
        loop + "/config.json" + link},
       {"train " + dry + " --dry-run --set model.path=" + model,
-       model + "/config.json: not JSON that is read: number overflow parsing '1e999'\n"},
+       model + "/config.json: cannot be read as JSON: number overflow parsing '1e999'\n"},
       {"plan $'a\\x1b[2Jb'", "a\\x1b[2Jb: cannot be read: No such file or directory\n"},
   };
   for (const auto& [arguments, wanted] : cases) {

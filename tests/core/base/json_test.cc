@@ -28,7 +28,7 @@ TEST(JsonTest, RefusesWhatIsDeepOrTooLarge) {
   EXPECT_EQ(ErrorOf(nested(kDeepestJson)), "no error");
   EXPECT_EQ(ErrorOf(nested(100000)), "config.json: is nested too deeply; at most 100 levels are read");
   EXPECT_EQ(ErrorOf("\"" + std::string(1000, '[') + "\\\"[\""), "no error");  // brackets of a text
-  EXPECT_EQ(ErrorOf("{\"a\": 1e999}"), "config.json: not JSON that is read: number overflow parsing '1e999'");
+  EXPECT_EQ(ErrorOf("{\"a\": 1e999}"), "config.json: cannot be read as JSON: number overflow parsing '1e999'");
   EXPECT_TRUE(TryParseJson(nested(100000)).is_discarded());
   EXPECT_TRUE(TryParseJson("1e999").is_discarded());
   EXPECT_EQ(TryParseJson("{\"a\": [1]}")["a"][0], 1);

@@ -31,7 +31,7 @@ const ErrorCase kErrors[] = {
     {"NothingNear",
      {"frobnicate"},
      "unknown command 'frobnicate'; known: check, train, merge, bench comm, bench step"},
-    {"HalfACommand", {"bench"}, "'bench' alone is no command; wanted one of bench comm, bench step"},
+    {"HalfACommand", {"bench"}, "'bench' alone is not a command; wanted one of bench comm, bench step"},
     {"UnknownSecondWord", {"bench", "com"}, "unknown command 'bench com'; did you mean 'bench comm'?"},
     {"FarSecondWord",
      {"bench", "frobnicate"},
@@ -59,7 +59,7 @@ const ErrorCase kErrors[] = {
      "--log-level loud: wanted info, warning or error; by default info on rank 0 and warning on the others"},
     {"LogDirectory",
      {"check", "--log-dir", "no/such/dir"},
-     "--log-dir no/such/dir: wanted an existing directory: the log is also written into files there, one a "
+     "--log-dir no/such/dir: wanted an existing directory; the log is also written to files there, one per "
      "rank"},
 };
 

@@ -72,7 +72,7 @@ TEST(HangReport, AStoppedRankIsNamedToThoseThatWaitInMpi) {
   EXPECT_EQ(world.Report().text,
             "communication hangs: MPI_Barrier #3 on mpi [0,1] has waited 61 s\n"
             "  arrived: 0\n"
-            "  missing: rank 1: no answer, though its process is there\n");
+            "  missing: rank 1: no answer, but its process is alive\n");
 }
 
 TEST(HangReport, OneInMpiAndOneInACollectiveIsAHangAtOnce) {
@@ -146,7 +146,7 @@ TEST(HangReport, RanksThatDoNotAnswer) {
             "communication hangs: barrier #3 on world [0,1,2,3,4] has waited 61 s\n"
             "  arrived: 0\n"
             "  missing: rank 1: no answer: process gone\n"
-            "  missing: rank 2: no answer, though its process is there\n"
+            "  missing: rank 2: no answer, but its process is alive\n"
             "  missing: rank 3: has left the job\n"
             "  missing: rank 4: never joined the hang watch\n");
 }
@@ -162,7 +162,7 @@ TEST(HangReport, IssuedButItsStreamIsBusy) {
       world.Report().text,
       "communication hangs: all_reduce #5 on tp [0,1] has waited 61 s\n"
       "  arrived: 0\n"
-      "  missing: rank 1: has issued it, but its stream has not come to it; last issued all_reduce #5 on tp "
+      "  missing: rank 1: has issued it, but its stream has not reached it; last issued all_reduce #5 on tp "
       "[0,1] 62 s ago, not done\n");
 }
 
@@ -176,7 +176,7 @@ TEST(HangReport, TheCauseComesFirst) {
             "communication hangs: all_gather #4 on dp-cp [1,3] has waited 70 s\n"
             "  arrived: 1\n"
             "  missing: rank 3: has not issued it; last issued all_reduce #8 on tp [2,3] 65 s ago, done\n"
-            "  these wait because of it:\n"
+            "  blocked by it:\n"
             "    all_reduce #9 on tp [0,1] for 80 s, missing 1\n");
 }
 
@@ -193,7 +193,7 @@ TEST(HangReport, ACircleHasNoCause) {
   world.Waits(1, "world", {0, 1}, "barrier", 1, 62);
   EXPECT_EQ(
       world.Report().text,
-      "communication hangs: ranks wait for each other in a circle; they issue calls in different orders\n"
+      "communication hangs: deadlock: ranks wait for each other; they issue calls in different orders\n"
       "barrier #1 on world [0,1] has waited 62 s\n"
       "  arrived: 1\n"
       "  missing: rank 0: has not issued it; waits for 61 s in all_reduce #1 on tp [0,1]\n"
@@ -209,7 +209,7 @@ TEST(HangReport, AllHaveArrivedButCallDifferentOperations) {
   EXPECT_EQ(world.Report().text,
             "communication hangs: all_reduce #6 on tp [0,1] has waited 61 s\n"
             "  arrived: 0,1\n"
-            "  missing: none; the transfer itself does not move (link or device)\n"
+            "  missing: none; the transfer itself is stuck (link or device)\n"
             "  the ranks disagree on #6: rank 0 calls all_reduce, rank 1 calls all_gather\n");
 }
 

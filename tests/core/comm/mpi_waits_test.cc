@@ -43,7 +43,7 @@ TEST(MpiWaits, SaysWhatItWaitsForAndForHowLong) {
   MpiWaits waits("rank 1 on host a", 0.1, [&](const std::string& text) { lines.Add(text); });
   const MpiWaits::Call call(&waits, "MPI_Init");
   const std::string text = lines.Await(2);  // and says it again later
-  EXPECT_EQ(text.rfind("rank 1 on host a has waited 0 s in MPI_Init: another rank has not come to it", 0), 0u)
+  EXPECT_EQ(text.rfind("rank 1 on host a has waited 0 s in MPI_Init: another rank has not reached it", 0), 0u)
       << text;
 }
 

@@ -59,7 +59,7 @@ TEST(OtherNames, TheProgramAnswersAsThePageDoes) {
   for (const Line& line : TableLines()) {
     for (const std::string& name : line.theirs) {
       const std::string hint = UnknownKeyHint(name) + ":";
-      const std::string wanted = line.ours.empty() ? "leave it out:" : "here it is " + line.ours + ":";
+      const std::string wanted = line.ours.empty() ? "leave it out:" : "in Trireme it is " + line.ours + ":";
       EXPECT_EQ(hint.substr(0, wanted.size()), wanted) << name;
     }
   }

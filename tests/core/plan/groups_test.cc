@@ -108,7 +108,7 @@ TEST(GroupPlan, Text) {
             "  embedding  pp                1     2     2 x 64  [0,3]\n"
             "  dp-cp      cp dp             4     1          -  [0][1][2][3]\n"
             "  edp        edp               4     1          -  [0][1][2][3]\n"
-            "  communicators take 160 to 288 MB of device memory a rank\n");
+            "  communicators take 160 to 288 MB of device memory per rank\n");
 }
 
 TEST(GroupPlan, ManyGroupsAreCutShort) {

@@ -75,7 +75,7 @@ TEST(Mesh, Refusals) {
   EXPECT_EQ(Refusal([] {
               Mesh("m", {{"a", 1 << 20}, {"b", 1 << 20}});
             }),
-            "m: axis b = 1048576 makes more ranks than fit an int");
+            "m: axis b = 1048576 makes too many ranks for an int");
 }
 
 TEST(Mesh, Text) {

@@ -106,18 +106,18 @@ TEST(Placement, Refusals) {
             "k_proj.weight: dim 1 = 3 x 64 does not divide into 2 parts over tp = 4");
   EXPECT_EQ(
       refusal("k", {SplitDim("tp", {{.size = 6, .parts = 3}})}),
-      "k: dim 0 in 3 parts does not spread over tp = 4; wanted a number of parts that divides the ranks");
+      "k: dim 0 in 3 parts cannot be spread over tp = 4; wanted a number of parts that divides the ranks");
   EXPECT_EQ(refusal("w", {SplitDim("tp", {{4, 4}}), SplitDim("tp", {{4, 4}})}),
             "w: dim 1 cannot be split over tp, which splits an earlier dim; choose another axis");
   EXPECT_EQ(refusal("w", {SplitDim("pp", {{4, 2}})}),
-            "w: dim 0 cannot be split over pp, which divides layers; choose another axis");
+            "w: dim 0 cannot be split over pp, which splits layers; choose another axis");
   EXPECT_EQ(refusal("w", {SplitDim("ep", {{4, 1}})}), "dense grid has no axis 'ep'; known: tp, cp, dp, pp");
   EXPECT_EQ(refusal("w", {Dim{}}), "w: dim 0 has no block; wanted at least one");
   EXPECT_EQ(refusal("w", {WholeDim(-1)}),
-            "w: dim 0 has a block of size -1, padding 0, parts 1, unit 1; wanted none negative, parts and "
-            "unit from 1");
+            "w: dim 0 has a block of size -1, padding 0, parts 1, unit 1; wanted no negative value, parts and "
+            "unit at least 1");
   EXPECT_EQ(refusal("w", {SplitDim("tp", {{4, 4}})}, {"tp"}),
-            "w: the gradient cannot be partial over tp, for the parameter is split over it");
+            "w: the gradient cannot be partial over tp, because the parameter is split over it");
 }
 
 struct RandomCase {

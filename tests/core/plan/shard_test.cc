@@ -96,7 +96,7 @@ TEST(Shard, Refusals) {
   EXPECT_EQ(refusal("w", {1}, {{{0, 0}, {1, 1}}}, &value), "w: 1 strides for the shape [4, 4]");
   EXPECT_EQ(refusal("w", {4, 1}, {{{0, 0}, {1, 1}}}, nullptr), "w: box [0:1, 0:1] has no memory");
   EXPECT_EQ(refusal("w", {4, 1}, {{{0, 0}, {1, 1}}, -1}, &value),
-            "w: box [0:1, 0:1] has offset -1 and replica 0; wanted both from 0");
+            "w: box [0:1, 0:1] has offset -1 and replica 0; wanted both at least 0");
   EXPECT_EQ(refusal("", {4, 1}, {{{0, 0}, {1, 1}}}, &value), "a shard of shape [4, 4] has no key");
 }
 
