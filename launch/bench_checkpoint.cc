@@ -1,5 +1,5 @@
-// `trireme bench checkpoint`: times saving, loading and converting a model's checkpoint beside plain files of
-// the same size. One JSON line a case.
+// `trireme bench checkpoint`: times saving, loading and converting a model's checkpoint next to plain files
+// of the same size. One JSON line per case.
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,9 +27,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kSaves = 3;  // the best of so many counts
+constexpr int64_t kSaves = 3;  // the best of this many counts
 
-// The slowest rank's time of a collective piece of work.
+// The slowest rank's time for a collective operation.
 double Time(Job& job, const std::function<void()>& work) {
   job.Barrier();
   const Clock::time_point start = Clock::now();
@@ -47,7 +47,7 @@ class CheckpointBench {
                      arguments.value("scratch", std::filesystem::temp_directory_path().string())) /
                  "trireme-bench-checkpoint") {
     if (std::filesystem::exists(scratch_))
-      throw InputError(scratch_.string(), " is there already; remove it");
+      throw InputError(scratch_.string(), " already exists; remove it");
     job_.Barrier();
     if (job_.rank() == 0) CreateFolder(scratch_);
     job_.Barrier();
@@ -75,7 +75,7 @@ class CheckpointBench {
     RunSaver saver(trainer, job_, {.output = scratch_, .model = model_, .header = header});
     checkpoint::Progress progress;
     double stall = 1e9, save = 1e9;
-    for (int64_t step = 0; step <= kSaves; ++step) {  // the first takes its memory
+    for (int64_t step = 0; step <= kSaves; ++step) {  // the first allocates its memory
       progress.set_step(step);
       double waited = 0;
       const double took = Time(job_, [&] {
@@ -117,7 +117,7 @@ class CheckpointBench {
     Print("load", bytes_, load, raw);
   }
 
-  // Beside reading and writing plain files of as many bytes as the weights have.
+  // Compared with reading and writing plain files of the weights' size.
   void Export() {
     const HfDirectory source(Saved());
     const double seconds = Time(job_, [&] { ExportHuggingFace(source, scratch_ / "hf", {}, CrewOf(job_)); });
@@ -150,7 +150,7 @@ class CheckpointBench {
   const std::filesystem::path model_;
   Job& job_;
   const std::filesystem::path scratch_;
-  uint64_t bytes_ = 0, mine_ = 0;  // of the checkpoint: of all ranks, of this one
+  uint64_t bytes_ = 0, mine_ = 0;  // of the checkpoint: over all ranks, on this one
 };
 
 }  // namespace
@@ -159,8 +159,8 @@ Command BenchCheckpointCommand() {
   return {
       .name = "bench checkpoint",
       .summary =
-          "Times a checkpoint of a model with random weights: saving it, how long a run stands still for\n"
-          "that, loading it under the same layout into memory that is there, and turning it into a Hugging\n"
+          "Times a checkpoint of a model with random weights: saving it, how long a run stalls for\n"
+          "that, loading it under the same layout into allocated memory, and converting it to a Hugging\n"
           "Face directory. raw_gbs: plain files of the same size, written and synced or read; for the stall\n"
           "a copy in memory.",
       .options = {{.name = "model",
@@ -169,7 +169,7 @@ Command BenchCheckpointCommand() {
                    .required = true},
                   {.name = "scratch",
                    .value_name = "DIR",
-                   .help = "where to write and remove the files; by default the system's temporary folder"}},
+                   .help = "where to write and remove files; by default the system's temporary directory"}},
       .positionals = {{.name = kRunFile,
                        .help = "the run whose layout is used; by default all keys have their defaults",
                        .required = false}},

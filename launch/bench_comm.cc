@@ -1,6 +1,5 @@
-// `trireme bench comm`: times the collectives through a communicator over all ranks, one JSON line a case,
-// and with
-// --against mpi Open MPI's own beside them in the same run. The operations are in bench_comm_case.
+// `trireme bench comm`: times the collectives through a communicator over all ranks, one JSON line per case,
+// and with --against mpi Open MPI's own collectives in the same run. The operations are in bench_comm_case.
 #include <algorithm>
 #include <cctype>
 #include <chrono>
@@ -24,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kBlockSeconds = 0.01;  // calls in a row between two looks at the other side
+constexpr double kBlockSeconds = 0.01;  // consecutive calls before switching to the other side
 constexpr double kSideSeconds = 0.5;    // all blocks of one side of a case
 constexpr int kFewestBlocks = 5;
 constexpr int kMostBlocks = 25;
@@ -37,7 +36,7 @@ struct BenchOptions {
   size_t max_bytes;
   DType dtype;
   BenchMemory memory;
-  int64_t iterations;  // 0: as many as fit into the time
+  int64_t iterations;  // 0: as many as fit into the time budget
   bool against_mpi;
 };
 
@@ -96,10 +95,10 @@ BenchOptions ParseOptions(const Arguments& arguments, const Job& job) {
   return options;
 }
 
-// The slowest rank's seconds for one of `calls` calls in a row.
+// The slowest rank's seconds per call over `calls` consecutive calls.
 template <typename Run>
 double TimeBlock(Job& job, int calls, Run run) {
-  // What the other side left running must be asleep first: its idle threads wait actively for a little while.
+  // Let the other side's threads go to sleep first: idle ones spin for a short while.
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   job.Barrier();
   const Clock::time_point start = Clock::now();
@@ -108,18 +107,18 @@ double TimeBlock(Job& job, int calls, Run run) {
   return job.Max(mine);
 }
 
-// The best block: on a machine that does other things too, the one that was disturbed least.
+// The best block: on a shared machine the one that was disturbed least.
 double Best(const std::vector<double>& block_times) {
   return *std::min_element(block_times.begin(), block_times.end());
 }
 
-// Three digits behind the point: more is noise.
+// Three decimal places: more is noise.
 double Rounded(double value) { return std::round(value * 1e3) / 1e3; }
 double Microseconds(double seconds) { return Rounded(seconds * 1e6); }
 
-// All ranks come to the same numbers, for they start from the slowest rank's time.
+// All ranks compute the same numbers, since they start from the slowest rank's time.
 struct Effort {
-  int calls;  // in a block
+  int calls;  // per block
   int blocks;
 };
 
@@ -181,7 +180,7 @@ void BenchComm(const Arguments& arguments, Job& job) {
   Communicator& world = groups.Get("world");
   for (const std::string& op : options.ops) {
     if (op == "send_recv" && world.size() == 1) {
-      TRIREME_LOG(WARNING) << "send_recv is left out: one rank has no one to send to";
+      TRIREME_LOG(WARNING) << "send_recv is skipped: a single rank has no peer";
       continue;
     }
     for (size_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= kGrowth) {
@@ -193,10 +192,10 @@ void BenchComm(const Arguments& arguments, Job& job) {
 }
 
 constexpr const char* kSummary =
-    "Times the collectives over all ranks, one JSON line a case. Sizes grow by 4. `bytes` is the\n"
-    "whole buffer of a rank: of all_reduce and all_to_all either side, of all_gather the gathered\n"
-    "result, of reduce_scatter the source, of send_recv (each rank sends to the next) the message.\n"
-    "`us` is one call and the wait for its end, on the slowest rank, in the best of several blocks of\n"
+    "Times the collectives over all ranks, one JSON line per case. Sizes grow by 4. `bytes` is the\n"
+    "whole buffer of a rank: for all_reduce and all_to_all either side, for all_gather the gathered\n"
+    "result, for reduce_scatter the source, for send_recv (each rank sends to the next) the message.\n"
+    "`us` is one call including the wait for it, on the slowest rank, in the best of several blocks of\n"
     "calls; algbw_gbs is bytes / us.";
 
 }  // namespace
@@ -214,13 +213,13 @@ Command BenchCommCommand() {
                   {.name = "dtype", .value_name = "TYPE", .help = "element type; by default fp32"},
                   {.name = "iterations",
                    .value_name = "N",
-                   .help = "timed calls a case; by default as many as fit into about a second"},
+                   .help = "timed calls per case; by default as many as fit into about a second"},
                   {.name = "memory",
                    .value_name = "KIND",
-                   .help = "where our buffers are: device, or (on the twin) host; by default device"},
+                   .help = "where Trireme's buffers are: device, or (on the twin) host; by default device"},
                   {.name = "against",
                    .value_name = "PEER",
-                   .help = "mpi: time MPI's own collective on the same data too, in turns; adds peer_us and "
+                   .help = "mpi: also time MPI's collective on the same data, alternating; adds peer_us and "
                            "ratio (peer_us / us)"}},
       .run = BenchComm};
 }

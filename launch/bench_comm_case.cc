@@ -14,7 +14,7 @@ namespace {
 int Next(int rank, int ranks) { return (rank + 1) % ranks; }
 int Previous(int rank, int ranks) { return (rank + ranks - 1) % ranks; }
 
-// MPI_DATATYPE_NULL where MPI has no such type; such data can still be moved as bytes.
+// MPI_DATATYPE_NULL if MPI has no such type; such data can still be moved as bytes.
 MPI_Datatype MpiType(DType dtype) {
   switch (dtype) {
     case DType::kFp64:
@@ -68,7 +68,7 @@ BenchCase::BenchCase(const BenchSpec& spec, Communicator& world)
       host_source_(MakePattern(spec.dtype, shape_.source_count,
                                [&world](size_t i) { return PatternValue(world.rank(), i); })) {
   const size_t target_bytes = shape_.target_count * width_;
-  // Written once here, so that no page is touched for the first time while the clock runs.
+  // Touched once here, so that no page fault is timed.
   if (spec.against_mpi) mpi_target_.assign(target_bytes, std::byte{0xff});
   if (spec.memory == BenchMemory::kHost) {
     host_target_.assign(target_bytes, std::byte{0xff});

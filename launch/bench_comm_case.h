@@ -1,6 +1,6 @@
-// The operations that `trireme bench comm` times, each twice: through a communicator, and as MPI's own
-// collective on the same data; with the closed form of the result. How often and how they are timed is
-// bench_comm.cc's business.
+// The operations that `trireme bench comm` times, each twice: through a communicator, and as MPI's
+// collective on the same data; with the closed form of the result. How they are timed is decided in
+// bench_comm.cc.
 #pragma once
 
 #include <cstddef>
@@ -18,25 +18,25 @@ enum class BenchMemory { kDevice, kHost };
 struct BenchSpec {
   std::string op;
   DType dtype = DType::kFp32;
-  size_t bytes = 0;  // as `bytes` is meant for the operation, see --help
+  size_t bytes = 0;  // as defined for each operation, see --help
   BenchMemory memory = BenchMemory::kDevice;
   bool against_mpi = false;
 };
 
 const std::vector<std::string>& BenchOperations();
 
-// Throws an input error where MPI has no such type to reduce.
+// Throws an input error if MPI has no such type to reduce.
 void CheckMpiCanDo(const std::string& op, DType dtype);
 
-// One operation of one size, ready to run: buffers are made and filled.
+// One operation of one size, ready to run: buffers are allocated and filled.
 class BenchCase {
  public:
   BenchCase(const BenchSpec& spec, Communicator& world);
 
-  size_t bytes() const;  // what was asked for, rounded to whole elements on every rank
-  void RunOurs();        // the call and the wait for its end
+  size_t bytes() const;  // the requested size, rounded to whole elements on every rank
+  void RunOurs();        // the call and the wait for it
   void RunMpi();         // the same by MPI
-  // Throws where a result is not the closed form. Either must have run.
+  // Throws if a result differs from the closed form. Run must have been called before.
   void VerifyOurs() const;
   void VerifyMpi() const;
 
@@ -44,7 +44,7 @@ class BenchCase {
   enum class Kind { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSendReceive };
   struct Shape {
     Kind kind;
-    size_t count;         // as the call takes it
+    size_t count;         // as passed to the call
     size_t source_count;  // elements of the whole source and target
     size_t target_count;
   };
@@ -58,7 +58,7 @@ class BenchCase {
   const Shape shape_;
   const size_t width_;
   std::vector<std::byte> host_source_;
-  std::vector<std::byte> host_target_;  // ours where memory is kHost
+  std::vector<std::byte> host_target_;  // used if memory is kHost
   std::vector<std::byte> mpi_target_;
   DeviceBuffer device_source_;
   DeviceBuffer device_target_;

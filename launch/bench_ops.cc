@@ -1,6 +1,6 @@
-// `trireme bench ops`: times each operator of ops/ by the implementation that would run, or by one that is
-// asked for, against its reference (AdamW: against ATen's fused one) and against a plain copy, all in one
-// run. One JSON line an operator, type and direction. The operators, their cases and the names come from
+// `trireme bench ops`: times each operator of ops/ with the implementation that would run, or one that is
+// requested, against its reference (AdamW: ATen's fused one) and against a plain copy, all in one
+// run. One JSON line per operator, type and direction. The operators, their cases and the names come from
 // their own lists.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -48,7 +48,7 @@ double Seconds(const std::function<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A gradient left by an earlier run would be added to, which no run of a model does with activations.
+// Clears the gradient, which would otherwise accumulate, unlike an activation's in a real run.
 void RunOnce(const std::function<Tensors()>& run, at::Tensor input, Best& best) {
   Tensors results;
   if (input.defined()) input.mutable_grad().reset();
@@ -68,7 +68,7 @@ class Copy {
   void Run() {
     best_ = std::min(best_, Seconds([&] { to_.copy_(from_); }));
   }
-  // Bytes read and written a second.
+  // Bytes read and written per second.
   double rate() const { return 2 * static_cast<double>(from_.nbytes()) / best_; }
 
  private:
@@ -76,7 +76,7 @@ class Copy {
   double best_ = std::numeric_limits<double>::infinity();
 };
 
-// What ran, as the operator's own choice says.
+// What ran, according to the operator's choice.
 struct Measured {
   Best ours, aten;
   std::string impl;
@@ -84,7 +84,7 @@ struct Measured {
 
 Measured MeasureInTurns(const Operator& op, const BenchCase& c, const Settings& s, Copy& copy) {
   Measured found;
-  for (int64_t i = 0; i <= s.repeats; ++i) {  // in turns: the machine may be shared
+  for (int64_t i = 0; i <= s.repeats; ++i) {  // alternating: the machine may be shared
     {
       const ChoiceRecord record;
       std::optional<OnlyImplementation> asked;
@@ -126,7 +126,7 @@ bool IsAskedFor(const std::string& op, const Settings& s) {
   return s.only.empty() || op.find(s.only) != std::string::npos;
 }
 
-// One operator after the other, for all at once want much memory.
+// One operator at a time: all at once would need much memory.
 void MeasureType(const Settings& s, at::ScalarType type, const char* dtype) {
   const Copy copy(s, type);
   for (const Operator& op : Operators()) {
@@ -135,7 +135,7 @@ void MeasureType(const Settings& s, at::ScalarType type, const char* dtype) {
   }
 }
 
-// Of all operators, in the order in which they are first seen.
+// Of all operators, in order of first appearance.
 std::vector<std::string> ImplementationNames() {
   std::vector<std::string> names;
   for (const Operator& op : Operators()) {
@@ -151,11 +151,11 @@ void RefuseUnknown(const Settings& s) {
   if (std::none_of(ops.begin(), ops.end(), [&](const std::string& op) { return IsAskedFor(op, s); })) {
     const auto near = Nearest(s.only, ops);
     throw InputError("--op ", s.only, ": no operator has this in its name; ",
-                     near ? Concat("did you mean ", *near, "? ") : "", "There are: ", Join(ops));
+                     near ? Concat("did you mean ", *near, "? ") : "", "The operators are: ", Join(ops));
   }
   const std::vector<std::string> impls = ImplementationNames();
   if (s.impl != kChosen && std::find(impls.begin(), impls.end(), s.impl) == impls.end())
-    throw InputError("--impl ", s.impl, ": write ", kChosen, " or one of ", Join(impls));
+    throw InputError("--impl ", s.impl, ": wanted ", kChosen, " or one of ", Join(impls));
 }
 
 void BenchOps(const Arguments& arguments, Job& job) {
@@ -166,9 +166,9 @@ void BenchOps(const Arguments& arguments, Job& job) {
   const std::pair<const char*, at::ScalarType> types[] = {
       {"bf16", at::kBFloat16}, {"fp32", at::kFloat}, {"fp16", at::kHalf}};
   if (!dtype.empty() && dtype != "bf16" && dtype != "fp32" && dtype != "fp16")
-    throw InputError("--dtype ", dtype, ": write bf16, fp32 or fp16");
+    throw InputError("--dtype ", dtype, ": wanted bf16, fp32 or fp16");
   if (job.rank() != 0) return;
-  mallopt(M_MMAP_MAX, 0);  // freed memory stays ours, as in a training run: no fresh pages in what is timed
+  mallopt(M_MMAP_MAX, 0);  // keep freed memory, as in a training run: no page faults in the timings
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   for (const auto& [name, type] : types) {
     if (dtype.empty() ? type != at::kHalf : dtype == name) MeasureType(s, type, name);
@@ -183,7 +183,7 @@ Command BenchOpsCommand() {
       .summary =
           "Times each operator on the cpu against its ATen reference (AdamW: against ATen's fused one) in "
           "one\n"
-          "run, one JSON line each; gbs is what it must read and write over its time, copy_gbs the same of "
+          "run, one JSON line each; gbs is bytes read and written over time, copy_gbs the same for "
           "a\n"
           "plain copy.\n" +
           Wrapped(Concat("Operators: ", Join(OperatorNames())), "") +
@@ -197,7 +197,7 @@ Command BenchOpsCommand() {
                   {.name = "impl",
                    .value_name = "NAME",
                    .help = "chosen (as in training; the default), or one by name, where an operator has it"},
-                  {.name = "repeats", .value_name = "N", .help = "the best of so many counts; by default 7"}},
+                  {.name = "repeats", .value_name = "N", .help = "runs, of which the best counts; by default 7"}},
       .run = [](const Arguments& arguments, Job& job) {
         WithTorchErrors([&] { BenchOps(arguments, job); });
       }};

@@ -40,10 +40,10 @@ std::vector<Row> RandomRows(int64_t count, int64_t length, int64_t vocabulary, u
 struct StepCosts {  // seconds
   double step = 0;
   double compute = 0;
-  double exposed_comm = 0;  // waiting for others, the pipeline aside
+  double exposed_comm = 0;  // waiting for communication other than the pipeline's
   double bubble = 0;        // waiting for the pipeline
   double optimizer = 0;     // norm, clipping, update
-  // Bytes: what tensors had before, and the most beyond it while passing forward and backward.
+  // Bytes: of tensors before the pass, and the peak beyond that during forward and backward.
   int64_t states = 0, activations = 0;
 };
 
@@ -147,10 +147,10 @@ constexpr const char* kSummary =
     "Times training steps on random weights and tokens, one JSON line: the best of N steps. The batch is\n"
     "run.global_batch rows of data.max_length tokens in micro batches of run.micro_batch; of DIR only\n"
     "config.json is read. Step time is the slowest rank's, its parts are rank 0's; mfu compares with the\n"
-    "matrix products that all ranks can make, measured in the same run; peak_memory_gib is the largest "
+    "matmul rate of all ranks, measured in the same run; peak_memory_gib is the largest "
     "rank's,\n"
-    "states_gib what its tensors have between steps, activations_gib the most that they have beyond it in a "
-    "pass forward and backward.";
+    "states_gib its tensor memory between steps, activations_gib the peak beyond that during a "
+    "forward and backward pass.";
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // `trireme check`: the machine as Trireme sees it, then one verified all-reduce over all ranks and one over
-// each group of the layout. Gathers facts into one JSON object and prints it, as text by default; judges
-// nothing but results.
+// each group of the layout. Gathers facts into one JSON object and prints it, as text by default; checks
+// only the results.
 #include <H5public.h>
 #include <google/protobuf/message.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ std::string HostName() {
   return name;
 }
 
-// Ranks by host, in the order of the first rank of each.
+// Ranks by host, ordered by each host's first rank.
 Json HostFacts(Job& job) {
   Json hosts = Json::object();
   const std::vector<std::string> names = job.GatherStrings(HostName());
@@ -114,7 +114,7 @@ Json MachineFacts(const Config& config, Job& job, const Device& device) {
       {"links", Links(job, cann["kind"])}};
 }
 
-// One line for each group that this rank is in; all ranks go through the plan in the same order.
+// One entry for each group that this rank is in; all ranks process the plan in the same order.
 Json VerifyGroups(const GroupPlan& plan, const CommunicatorSet& groups) {
   Json verified = Json::array();
   for (const PlannedGroup& group : plan.groups()) {
@@ -190,7 +190,7 @@ void CheckNpuOperators(const Arguments& arguments, Job& job) {
 #endif
 }
 
-// One line an operator, type and shape: which implementation runs, and why those before it do not.
+// One line per operator, type and shape: which implementation runs, and why those before it do not.
 void CheckOperators(const Arguments& arguments, const Config& config, Job& job) {
 #ifdef TRIREME_TORCH_VERSION
   TurnOperatorsOff({config.ops().off().begin(), config.ops().off().end()});
@@ -262,10 +262,10 @@ Command CheckCommand() {
                   {.name = "ops",
                    .value_name = "",
                    .help =
-                       "instead: which implementation of each operator runs, and why not the ones before it"},
+                       "show instead which implementation of each operator runs, and why faster ones do not"},
                   {.name = "npu-ops",
                    .value_name = "",
-                   .help = "instead: which of CANN's operators are there and which device npu uses"}},
+                   .help = "show instead which of CANN's operators exist and which ones device npu uses"}},
       .positionals = {{.name = kRunFile,
                        .help = "the run whose layout is checked; by default all keys have their defaults",
                        .required = false}},

@@ -1,4 +1,4 @@
-// The list of commands: one line each, in the order that --help shows. launch/NAME.cc defines the function.
+// The list of commands: one line each, in the order of --help. launch/NAME.cc defines the function.
 #include "launch/commands.h"
 
 // clang-format off

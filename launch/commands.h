@@ -1,4 +1,4 @@
-// The program's commands. Each is described in a file of its own, named after it.
+// The program's commands. Each is described in its own file, named after it.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// In the order that --help shows.
+// In the order of --help.
 const std::vector<Command>& Commands();
 
 }  // namespace trireme

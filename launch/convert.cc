@@ -26,20 +26,20 @@ std::optional<DType> WantedType(const Arguments& arguments) {
   for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
     if (Name(dtype) == name) return dtype;
   }
-  throw InputError("--dtype ", name, ": weights are not written in it; write bf16, fp16 or fp32");
+  throw InputError("--dtype ", name, ": weights cannot be written in this type; wanted bf16, fp16 or fp32");
 }
 
 // Every tensor that both have, element by element, in the target's type.
 void CompareTensors(const HfDirectory& source, const HfDirectory& target, const Crew& crew) {
   const std::vector<std::string> names = source.Names();
   if (names != target.Names())
-    throw RuntimeError(target.path().string(), ": has other tensors than the source");
+    throw RuntimeError(target.path().string(), ": its tensors are not those of the source");
   std::vector<std::byte> converted;
   for (size_t i = static_cast<size_t>(crew.rank); i < names.size(); i += static_cast<size_t>(crew.size)) {
     const TensorView &from = source.Find(names[i]), &to = target.Find(names[i]);
     converted.resize(to.bytes.size());
     if (from.shape != to.shape)
-      throw RuntimeError(target.path().string(), ": '", names[i], "' has another shape");
+      throw RuntimeError(target.path().string(), ": '", names[i], "' has a different shape");
     Convert(from.dtype, from.bytes.data(), to.dtype, converted.data(),
             static_cast<size_t>(Elements(from.shape)));
     if (!std::equal(converted.begin(), converted.end(), to.bytes.begin())) {
@@ -89,7 +89,7 @@ void ConvertModel(const Arguments& arguments, Job& job) {
   const HfDirectory source(from);
   if (HoldsAdapter(source) && arguments.has("verify")) {
     throw InputError(from.string(),
-                     ": is an adapter's checkpoint, which no model runs alone; leave --verify out");
+                     ": is an adapter's checkpoint, which cannot run without its base; leave out --verify");
   }
   if (source.Names().empty()) throw InputError(from.string(), ": has no weights to convert");
   RefuseOtherNames(source);
@@ -113,7 +113,7 @@ void ConvertModel(const Arguments& arguments, Job& job) {
     std::cout << "verified: all tensors are equal; losses of both models differ by " << difference << "\n";
   }
   if (!options.dtype && difference != 0)
-    throw RuntimeError(to.string(), ": the model gives other losses than ", from.string());
+    throw RuntimeError(to.string(), ": the model's losses differ from those of ", from.string());
 }
 
 }  // namespace
@@ -121,10 +121,10 @@ void ConvertModel(const Arguments& arguments, Job& job) {
 Command ConvertCommand() {
   return {.name = "convert",
           .summary =
-              "Turns a Hugging Face directory into a checkpoint, or a checkpoint into a Hugging Face "
-              "directory; that "
-              "of a LoRA run into a PEFT adapter. "
-              "Alone or under mpirun; no rank has more than one tensor in memory.",
+              "Converts a Hugging Face directory to a checkpoint, or a checkpoint to a Hugging Face "
+              "directory; a "
+              "LoRA run's checkpoint to a PEFT adapter. "
+              "Alone or under mpirun; each rank holds at most one tensor in memory.",
           .options =
               {{.name = "from",
                 .value_name = "DIR",
@@ -139,12 +139,12 @@ Command ConvertCommand() {
                 .help = "bf16, fp16 or fp32 for all floating-point tensors; by default each keeps its own"},
                {.name = "shard-bytes",
                 .value_name = "N",
-                .help = "most bytes of one weights file of a Hugging Face directory; by default 5000000000"},
+                .help = "largest weights file of a Hugging Face directory, in bytes; by default 5000000000"},
                {.name = "experts-apart",
-                .help = "in an adapter: experts one by one, not all of a layer in one tensor"},
-               {.name = "force", .help = "replace a directory that is there already"},
+                .help = "in an adapter: one tensor per expert instead of all experts of a layer fused"},
+               {.name = "force", .help = "replace an existing directory"},
                {.name = "verify",
-                .help = "compare every tensor afterwards, and what both models make of the same tokens"}},
+                .help = "afterwards compare every tensor, and the losses of both models on the same tokens"}},
           .run = ConvertModel};
 }
 

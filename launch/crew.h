@@ -1,4 +1,4 @@
-// The job's ranks as checkpoint/ knows them.
+// The job's ranks as the process group that checkpoint/ uses.
 #pragma once
 
 #include "checkpoint/crew.h"

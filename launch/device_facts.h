@@ -1,4 +1,5 @@
-// What `trireme check` says of the device that tensors are computed on: opened, and measured on rank 0.
+// What `trireme check` reports about the device that tensors are computed on: opens it, and measures it on
+// rank 0.
 #pragma once
 
 #include <string>
@@ -9,10 +10,10 @@
 
 namespace trireme {
 
-// "cpu", "npu", "cuda": the device that a run with this key gets; an InputError where it gets none.
+// "cpu", "npu", "cuda": the device for this value of the key; an InputError if there is none.
 std::string DeviceName(DeviceChoice choice);
 
-// Opens the device, with its tensor library; as torch spells it ("cuda:0").
+// Opens the device, with its tensor library; returns torch's name for it ("cuda:0").
 std::string OpenDevice(DeviceChoice choice, Device& device);
 
 // {"software": …, "matrix_tflops": {"fp32": …, "bf16": …}, "copy_gbs": …} of the opened device.

@@ -19,18 +19,18 @@
 namespace trireme {
 namespace {
 
-// Files alone are opened as data to train on would be: in whole. What a run sets aside of its training data
-// is found where the run finds it.
+// Plain files are opened like training data: all of it. What a run holds out of its training data
+// is selected as the run selects it.
 Rows RowsOf(const Arguments& arguments, Config config, int64_t vocabulary, const Job& job) {
   DataConfig& data = *config.mutable_data();
   const DataPlace place{.vocabulary = vocabulary, .works = job.local_rank() == 0, .reports = job.rank() == 0};
   if (arguments.has("data")) data.clear_valid();
   for (const std::string& path : arguments.values("data")) data.add_valid(path);
   if (data.valid().empty()) {
-    config.mutable_run()->set_eval_every(1);  // it is put to use
+    config.mutable_run()->set_eval_every(1);  // so that the data is opened
     const bool aside = data.valid_ratio() > 0 || (data.split_size() > 1 && data.split(1) > 0);
     if (aside) return OpenDataSets(config, place).valid;
-    throw InputError("nothing to evaluate on; write --data FILE, data.valid or data.valid_ratio");
+    throw InputError("nothing to evaluate on; give --data FILE, or set data.valid or data.valid_ratio");
   }
   config.mutable_run()->set_eval_every(0);
   data.mutable_train()->Swap(data.mutable_valid());
@@ -58,8 +58,8 @@ void EvaluateModel(const Arguments& arguments, Job& job) {
 }
 
 constexpr const char* kSummary =
-    "Loss, perplexity and token accuracy of a model on data, as one JSON line. Of a RUN.yaml it takes what "
-    "the run has made and data.valid (or what valid_ratio sets aside), read as the run reads it.";
+    "Loss, perplexity and token accuracy of a model on data, as one JSON line. Given a RUN.yaml, it uses "
+    "the run's result and data.valid (or what valid_ratio holds out), read as the run reads it.";
 
 }  // namespace
 
@@ -74,10 +74,10 @@ Command EvaluateCommand() {
                     "names, or the run's final/ or newest checkpoint"},
            {.name = "adapters",
             .value_name = "DIR",
-            .help = "a PEFT LoRA adapter, or a checkpoint-N of one, applied beside the model's weights"},
+            .help = "a PEFT LoRA adapter, or a checkpoint-N of one, applied on top of the model's weights"},
            {.name = "data",
             .value_name = "FILE",
-            .help = "what to evaluate on, written as in data.valid, which it overrides",
+            .help = "what to evaluate on, in the notation of data.valid, which it overrides",
             .repeatable = true}},
       .positionals = {{.name = kRunFile,
                        .help =

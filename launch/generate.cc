@@ -1,4 +1,4 @@
-// `trireme generate`: a model goes on from text, conversations or rows of tokens, alone or over many ranks.
+// `trireme generate`: a model continues text, conversations or rows of tokens, alone or over many ranks.
 #include <algorithm>
 #include <iomanip>
 #include <iostream>
@@ -24,24 +24,24 @@
 namespace trireme {
 namespace {
 
-// What the command line asks for, read and checked before any weight is.
+// The request on the command line, read and checked before any weights.
 struct Request {
   std::optional<Tokenizer> tokenizer = {};
   std::optional<ChatTemplate> chat = {};
   std::vector<Tokens> prompts = {};
   bool talks = false;  // a chat: no prompts yet
-  bool lines = false;  // one JSON line a prompt
+  bool lines = false;  // one JSON line per prompt
   bool stream = false;
   AnswerRules rules = {};
   GenerationOptions options = {};
   int64_t most = 256;  // new tokens
   std::optional<int64_t> positions = {};
-  Json variables = Json::object();  // that the chat template takes
+  Json variables = Json::object();  // for the chat template
 
   const Tokenizer* text() const { return tokenizer ? &*tokenizer : nullptr; }
 };
 
-// The layout is the run's; what is tuned is only the adapter that is found.
+// The layout is the run's; tuning is reduced to the adapter that was found.
 Config GenerateConfig(const Arguments& arguments) {
   Config config = ConfigOf(arguments);
   UseModel(FindModel(arguments, config), config);
@@ -52,7 +52,7 @@ Config GenerateConfig(const Arguments& arguments) {
 GenerationOptions OptionsOf(const Arguments& arguments) {
   const double top_p = arguments.number("top-p", 1);
   if (top_p == 0 || top_p > 1)
-    throw InputError("--top-p ", arguments.value("top-p"), ": wanted a share above 0 and up to 1");
+    throw InputError("--top-p ", arguments.value("top-p"), ": wanted a probability above 0 and up to 1");
   return {.sampling = {.temperature = arguments.number("temperature", 0),
                        .top_k = arguments.integer("top-k", 0),
                        .top_p = top_p,
@@ -71,11 +71,11 @@ void RefuseSeveralPrompts(const Arguments& arguments) {
 void ReadStops(const Arguments& arguments, Request& request) {
   request.rules.stops = arguments.values("stop");
   for (const std::string& stop : request.rules.stops) {
-    if (stop.empty()) throw InputError("--stop: an empty text is everywhere; write the words to stop at");
+    if (stop.empty()) throw InputError("--stop: the text is empty; write the text to stop at");
   }
 }
 
-// NAME=VALUE, the value as JSON where it is some (true, 3, ["a"]), otherwise as text.
+// NAME=VALUE, the value as JSON if it parses (true, 3, ["a"]), otherwise as text.
 void ReadTemplateValues(const Arguments& arguments, Request& request) {
   for (const std::string& text : arguments.values("template-value")) {
     const size_t equals = text.find('=');
@@ -87,18 +87,18 @@ void ReadTemplateValues(const Arguments& arguments, Request& request) {
   }
 }
 
-// They speak to the chat template, which plain text and rows of tokens do not pass.
+// These options feed the chat template, which plain text and rows of tokens bypass.
 void RefuseWithoutTemplate(const Arguments& arguments, const Request& request) {
   if (request.chat) return;
   for (const char* name : {"system", "template-value"}) {
     if (!arguments.has(name)) continue;
     throw InputError("--", name,
-                     " is for conversations; write --messages FILE or --chat: other prompts are taken as ",
-                     "they stand");
+                     " is for conversations; use --messages FILE or --chat: other prompts are used ",
+                     "verbatim");
   }
 }
 
-// As data.system says for training: of conversations that bring none.
+// As data.system does for training: for conversations without a system message.
 Json WithSystem(Json messages, const std::string& system) {
   if (system.empty() || messages.front().value("role", "") == "system") return messages;
   messages.insert(messages.begin(), Json{{"role", "system"}, {"content", system}});
@@ -128,7 +128,7 @@ void ReadText(const Arguments& arguments, const Config& config, Job& job, Reques
   if (request.talks) return UseChat(config, request);
   if (input.text.empty()) {
     throw InputError(
-        "no prompt; write --prompt TEXT, --messages FILE.json, --rows ROWS.jsonl or --chat, or give a text "
+        "no prompt; use --prompt TEXT, --messages FILE.json, --rows ROWS.jsonl or --chat, or pass a text "
         "on standard input");
   }
   request.prompts.push_back(TextPrompt(*request.tokenizer, input.text));
@@ -206,7 +206,7 @@ std::string Rate(int64_t tokens, double seconds) {
   std::ostringstream text;
   text << std::fixed << tokens << " tokens in " << std::setprecision(2) << seconds << " s";
   if (tokens > 0 && seconds > 0) {
-    text << " (" << std::setprecision(1) << static_cast<double>(tokens) / seconds << " a second)";
+    text << " (" << std::setprecision(1) << static_cast<double>(tokens) / seconds << " per second)";
   }
   return text.str();
 }
@@ -241,56 +241,57 @@ void Generate(const Arguments& arguments, Job& job) {
 }
 
 constexpr const char* kSummary =
-    "Lets a model write: goes on from a text, answers conversations, or completes rows of tokens. Alone or "
+    "Generates with a model: continues a text, answers conversations, or completes rows of tokens. Alone or "
     "under\n"
-    "mpirun; the layout is that of RUN.yaml or --set, data-parallel ranks share the rows out. Without any "
+    "mpirun; the layout is that of RUN.yaml or --set, data-parallel ranks split the rows. Without a "
     "prompt it\n"
-    "chats on a terminal, and elsewhere takes standard input as the text. Only new text is printed; --rows, "
+    "chats on a terminal, and elsewhere reads the text from stdin. Only new text is printed; --rows, "
     "and a\n"
-    "--messages file of several conversations, give one JSON line each, with output_ids: the new tokens.";
+    "--messages file of several conversations, print one JSON line each, with output_ids: the new tokens.";
 
 std::vector<Option> GenerateOptions() {
   return {
       {.name = "model",
        .value_name = "DIR",
        .help = "a Hugging Face model directory, or a checkpoint-N; by default the base that --adapters "
-               "names, or what the run of RUN.yaml has made: its final/, or else its newest checkpoint"},
+               "names, or the result of the run of RUN.yaml: its final/, or else its newest checkpoint"},
       {.name = "adapters",
        .value_name = "DIR",
-       .help = "a PEFT LoRA adapter, or a checkpoint-N of one, applied beside the model's weights"},
+       .help = "a PEFT LoRA adapter, or a checkpoint-N of one, applied on top of the model's weights"},
       {.name = "prompt",
        .value_name = "TEXT",
-       .help = "a text to go on from, as it stands: no chat template is applied"},
+       .help = "a text to continue verbatim: no chat template is applied"},
       {.name = "messages",
        .value_name = "FILE",
-       .help = "conversations to answer by the chat template: a list of {\"role\", \"content\"}, an object "
-               "with such \"messages\" (and \"tools\", \"system\"), a list of either, or one a line (.jsonl)"},
+       .help = "conversations to answer with the chat template: a list of {\"role\", \"content\"}, an object "
+               "with such \"messages\" (and \"tools\", \"system\"), a list of either, or one per "
+               "line (.jsonl)"},
       {.name = "system",
        .value_name = "TEXT",
-       .help = "system message of conversations that bring none; overrides data.system"},
+       .help = "system message for conversations without one; overrides data.system"},
       {.name = "template-value",
        .value_name = "NAME=VALUE",
-       .help = "a value that the chat template takes, such as enable_thinking=false",
+       .help = "a value for the chat template, such as enable_thinking=false",
        .repeatable = true},
-      {.name = "rows", .value_name = "ROWS.jsonl", .help = "one {\"input_ids\": […]} a line to go on from"},
-      {.name = "chat", .help = "a chat on standard input and output, also where these are no terminal"},
-      {.name = "max-new-tokens", .value_name = "N", .help = "most new tokens of a row; by default 256"},
+      {.name = "rows", .value_name = "ROWS.jsonl", .help = "one {\"input_ids\": […]} per line to continue"},
+      {.name = "chat", .help = "a chat on standard input and output, even if these are not a terminal"},
+      {.name = "max-new-tokens", .value_name = "N", .help = "most new tokens per row; by default 256"},
       {.name = "temperature",
        .value_name = "T",
-       .help = "draw tokens from the probabilities at this temperature; by default 0: always the likeliest"},
+       .help = "sample tokens at this temperature; by default 0: greedy"},
       {.name = "top-k",
        .value_name = "K",
-       .help = "draw from the K likeliest tokens only; by default 0: from all"},
+       .help = "sample from the K most likely tokens only; by default 0: from all"},
       {.name = "top-p",
        .value_name = "P",
-       .help = "draw from the likeliest tokens that together reach this probability; by default 1: from all"},
-      {.name = "seed", .value_name = "N", .help = "of what is drawn; by default 42"},
+       .help = "sample from the most likely tokens that reach this total probability; by default 1: from all"},
+      {.name = "seed", .value_name = "N", .help = "seed for sampling; by default 42"},
       {.name = "stop",
        .value_name = "TEXT",
        .help =
-           "end where this text comes up, which is not printed; the model's own end tokens end in any case",
+           "stop at this text, which is not printed; the model's end tokens always stop",
        .repeatable = true},
-      {.name = "stream", .help = "print text as it is written; lines come as rows end in any case"},
+      {.name = "stream", .help = "print text as it is generated; JSON lines are always printed as rows end"},
       {.name = "batch",
        .value_name = "N",
        .help = "rows decoded together on each data-parallel rank; by default 8"}};

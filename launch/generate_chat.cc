@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kHelp = "/new begins a new conversation, /quit or ctrl-D ends\n";
+constexpr const char* kHelp = "/new starts a new conversation, /quit or ctrl-D ends\n";
 
 bool OnTerminal() { return isatty(STDIN_FILENO) == 1; }
 
@@ -66,8 +66,8 @@ void Chat(Generator& generator, const ChatSettings& settings, Job& job) {
     if (settings.positions && std::ssize(prompt) >= *settings.positions) {
       messages.erase(messages.size() - 1);
       if (speaks) {
-        std::cerr << "the conversation has " << prompt.size() << " tokens and the model takes "
-                  << *settings.positions << "; write less, or /new to begin anew\n";
+        std::cerr << "the conversation has " << prompt.size() << " tokens; the model accepts at most "
+                  << *settings.positions << "; write less, or /new to start over\n";
       }
       continue;
     }

@@ -1,4 +1,4 @@
-// A chat of `trireme generate`: a line from the user, an answer as it is written, and so on.
+// A chat of `trireme generate`: a line from the user, an answer as it is generated, and so on.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ struct ChatSettings {
   const ChatTemplate& chat;
   const AnswerRules& rules;
   GenerationOptions options;
-  int64_t most = 256;                // new tokens an answer
-  std::optional<int64_t> positions;  // that the model takes
+  int64_t most = 256;                // new tokens per answer
+  std::optional<int64_t> positions;  // that the model supports
   std::string system;                // first message; empty: none
-  Json variables = Json::object();   // that the chat template takes
+  Json variables = Json::object();   // for the chat template
 };
 
 // Collective. Lines are rank 0's standard input, answers its standard output. Ends at /quit and at the
-// input's end.
+// end of input.
 void Chat(Generator& generator, const ChatSettings& settings, Job& job);
 
-// Whether rank 0's standard input is a terminal, and if not, all that stands there: the same on every rank.
+// Whether rank 0's standard input is a terminal, and if not, its whole content: the same on every rank.
 struct StandardInput {
   bool terminal = false;
   std::string text = {};

@@ -1,5 +1,5 @@
 // `trireme grads`: one forward and backward pass over given rows under the given layout; writes every
-// gradient, whole, under its Hugging Face name. The proof that a layout changes nothing.
+// gradient, unsharded, under its Hugging Face name. Shows that a layout changes nothing.
 #include <ATen/core/Tensor.h>
 
 #include <cmath>
@@ -37,7 +37,7 @@ void WriteGradients(const std::string& path, const std::map<std::string, at::Ten
   WriteSafetensors(path, std::move(tensors));
 }
 
-// One JSON line per row: what the model gave each of its labels; null where none is trained.
+// One JSON line per row: the log-probability of each label; null for untrained tokens.
 void WriteLogProbs(const std::string& path, const std::vector<std::vector<double>>& rows) {
   std::string text;
   for (const std::vector<double>& row : rows) {
@@ -62,7 +62,7 @@ void Grads(const Arguments& arguments, Job& job) {
   const bool weighted = !preference && !rows.front().weights.empty();
   if ((weighted || wants_log_probs) && config.multi_token_prediction().depths() > 0) {
     throw InputError("multi_token_prediction.depths = ", config.multi_token_prediction().depths(),
-                     ": weights and log-probabilities are those of the next token alone; write 0");
+                     ": weights and log-probabilities are those of the next token alone; set it to 0");
   }
 
   Session session(config, std::move(model), job, {.dtype = DType::kFp32});
@@ -104,7 +104,7 @@ Command GradsCommand() {
       .name = "grads",
       .summary =
           "One forward and backward pass over given rows, in fp32; writes the gradient of every trained "
-          "parameter, whole.",
+          "parameter, unsharded.",
       .options =
           {{.name = "model", .value_name = "DIR", .help = "a Hugging Face model directory", .required = true},
            {.name = "rows",
@@ -118,7 +118,7 @@ Command GradsCommand() {
            {.name = "adapters",
             .value_name = "DIR",
             .help =
-                "a PEFT LoRA adapter, or a LoRA run's checkpoint-N, whose gradients are asked for instead"},
+                "a PEFT LoRA adapter, or a LoRA run's checkpoint-N, whose gradients are written instead"},
            {.name = "log-probs",
             .value_name = "FILE",
             .help = "also write each label's log-probability, one {\"log_probs\": […]} per row, into a new file"},

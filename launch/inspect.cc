@@ -1,4 +1,4 @@
-// `trireme inspect`: what is in a path, by what the path is. A new kind is a file of its own and one line
+// `trireme inspect`: what a path contains. A new kind of path is one file and one line
 // here.
 #include <filesystem>
 #include <iostream>
@@ -21,7 +21,7 @@ bool IsRunFile(const std::filesystem::path& path) {
   return yaml && std::filesystem::is_regular_file(path, ignored);
 }
 
-// By RUN.yaml, which either argument may be, and --set; --model overrides model.path.
+// From RUN.yaml, which either argument may be, and --set; --model overrides model.path.
 DataLook LookOf(const Arguments& arguments) {
   DataLook look{.config = {}, .sample = arguments.integer("sample", 1, 1)};
   std::string run;
@@ -39,7 +39,7 @@ void Inspect(const Arguments& arguments, Job& job) {
   const std::filesystem::path path = arguments.value("PATH");
   const bool by_run = IsRunFile(arguments.value("OTHER"));
   if (!PathExists(path) && !IsData(path)) {
-    throw InputError(path.string(), " is not there; write the path of a file or directory that is");
+    throw InputError(path.string(), " does not exist; give the path of a file or directory");
   }
   if (arguments.has("OTHER") && !by_run) return InspectDifferences(path, arguments.value("OTHER"));
   if (HoldsTensors(path)) return InspectTensors(path, arguments.has("digests"));
@@ -47,7 +47,7 @@ void Inspect(const Arguments& arguments, Job& job) {
   if (IsData(path)) return InspectData(path, LookOf(arguments), std::cout);
   throw InputError(
       path.string(),
-      ": is nothing that inspect knows; wanted a checkpoint, a run, a model or adapter directory, a "
+      ": is not of a known kind; wanted a checkpoint, a run, a model or adapter directory, a "
       ".safetensors file, data (",
       RecordEndings(), ", .bin with .idx), or a RUN.yaml");
 }
@@ -59,20 +59,20 @@ Command InspectCommand() {
       .name = "inspect",
       .summary =
           "What is in a path: the tensors of a checkpoint, a model or adapter directory or a safetensors "
-          "file (for two paths, where they differ), the checkpoints of a run, or of data a sample as "
-          "tokens, text and mask, how long samples are, and what a run would leave out.",
+          "file (for two paths, where they differ), the checkpoints of a run, or for data a sample as "
+          "tokens, text and mask, the lengths of samples, and what a run would skip.",
       .options = {{.name = "digests",
-                   .help = "of tensors read everything: print the digest of each whole one, and hold a "
+                   .help = "for tensors: read everything, print the digest of each tensor, and verify a "
                            "checkpoint's pieces against theirs"},
                   {.name = "model",
                    .value_name = "DIR",
                    .help = "the model whose tokenizer and chat template read the data; overrides model.path"},
                   {.name = "sample",
                    .value_name = "N",
-                   .help = "of data show the N-th sample; by default the first"}},
-      .positionals = {{.name = "PATH", .help = "what to look at; a RUN.yaml stands for all data of the run"},
+                   .help = "for data: show the N-th sample; by default the first"}},
+      .positionals = {{.name = "PATH", .help = "what to inspect; a RUN.yaml stands for all data of the run"},
                       {.name = "OTHER",
-                       .help = "tensors to compare it with; of data the RUN.yaml that says how it is read",
+                       .help = "tensors to compare it with; for data, the RUN.yaml to read it by",
                        .required = false}},
       .takes_config = true,
       .run = Inspect};

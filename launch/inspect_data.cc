@@ -53,7 +53,7 @@ std::string Decoded(const Tokenizer& tokenizer, const std::vector<int64_t>& ids)
   return JsonLine(tokenizer.Decode(std::vector<int32_t>(ids.begin(), ids.end())));
 }
 
-// The index of the sample that is asked for.
+// The index of the requested sample.
 int64_t IndexOf(int64_t sample, int64_t size, const std::string& path) {
   if (sample <= size) return sample - 1;
   throw InputError("--sample ", sample, ": ", path, " has ", size, " samples; wanted 1 to ", size);
@@ -68,15 +68,15 @@ void PrintSample(int64_t number, const Row& row, const Tokenizer* tokenizer, std
     if (label != kNotTrained) learnt.push_back(label);
   }
   out << (number == 1 ? "first sample, " : Concat("sample ", number, ", ")) << row.input_ids.size()
-      << " tokens, of which " << TrainedTokens(row) << " are learnt:\n";
+      << " tokens, of which " << TrainedTokens(row) << " are trained on:\n";
   if (tokenizer != nullptr) {
     out << "  text    " << Decoded(*tokenizer, row.input_ids) << "\n";
-    out << "  learnt  " << Decoded(*tokenizer, learnt) << "\n";
+    out << "  trained " << Decoded(*tokenizer, learnt) << "\n";
   }
   out << "  tokens  " << FirstOf(row.input_ids) << "\n  mask    " << FirstOf(mask) << "\n";
 }
 
-// What a run would take of it, in the words that the run itself uses.
+// What a run would use of it, in the run's own words.
 void PrintTaken(const std::filesystem::path& path, const std::shared_ptr<const RowStore>& store,
                 const Config& config, std::ostream& out) {
   out << "a run takes " << TakenOf(store, config)->size() << (HasPairs(config.stage()) ? " pairs" : " samples")

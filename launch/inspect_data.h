@@ -1,5 +1,5 @@
-// What is in a file of training data, for people: a sample as tokens, text and mask, how long samples are,
-// and what a run would leave out. Other paths are other files' business.
+// What is in a file of training data, for people: a sample as tokens, text and mask, the lengths of samples,
+// and what a run would skip. Other paths are handled in other files.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace trireme {
 
-// Whether the path is data by its name: records, indexed data, or a directory with such files and no model in
-// it.
+// Whether the path is data, judging by its name: records, indexed data, or a directory with such files and no
+// model in it.
 bool IsData(const std::filesystem::path& path);
 
 struct DataLook {
-  Config config;       // model.path: where the tokenizer is; empty: only what can be said without one
+  Config config;       // model.path: where the tokenizer is; empty: show only what needs none
   int64_t sample = 1;  // which one is shown, counted from 1
 };
 

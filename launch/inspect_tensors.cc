@@ -55,7 +55,7 @@ void PrintVerified(const StoreReader& reader) {
 void PrintTensors(TensorList& list, bool digests) {
   int64_t total = 0;
   size_t width = 0;
-  constexpr size_t kWidest = 100;  // one long name does not widen all other lines
+  constexpr size_t kWidest = 100;  // one long name must not widen all other lines
   for (const ListedTensor& tensor : list.tensors()) {
     width = std::max(width, std::min(kWidest, Printable(tensor.name).size()));
   }
@@ -101,7 +101,7 @@ bool PrintRun(const fs::path& path) {
   if (found.empty()) return false;
   std::cout << "a run with " << found.size() << " checkpoints:";
   for (const RunCheckpoint& one : found) std::cout << " " << Printable(one.path.filename().string());
-  std::cout << "\nadd one of them to the path to see what is in it\n";
+  std::cout << "\nappend one of them to the path to see its contents\n";
   return true;
 }
 

@@ -34,10 +34,10 @@ void RefuseToOverwrite(const std::string& option, const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored)) {
-    throw InputError(option, " ", path, " is there already; remove it or write another name");
+    throw InputError(option, " ", path, " already exists; remove it or choose another name");
   }
   if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
-    throw InputError(option, " ", path, ": there is no directory ", folder.string());
+    throw InputError(option, " ", path, ": no such directory: ", folder.string());
   }
 }
 

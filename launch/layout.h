@@ -1,4 +1,4 @@
-// From a command's arguments to the configuration it asks for: RUN.yaml and --set. Shared by the commands
+// From a command's arguments to its configuration: RUN.yaml and --set. Shared by the commands
 // that take one.
 #pragma once
 
@@ -9,17 +9,19 @@
 
 namespace trireme {
 
-// The name under which a command takes the file.
+// The name of a command's configuration argument.
 inline constexpr const char* kRunFile = "RUN.yaml";
 
-// The file where one is given, all defaults where none is; then --set.
+// The file if one is given, otherwise all defaults; then --set.
 Config ConfigOf(const Arguments& arguments);
 
-// The same for commands that take --model, which is model.path, and perhaps an adapter, which is tuning.adapters. Without
-// a run's file all parameters are trained and nothing is dropped, unless --set says otherwise.
+// The same for commands that take --model, which sets model.path, and perhaps an adapter, which sets
+// tuning.adapters. Without a run's file all parameters are trained without dropout, unless --set overrides
+// it.
 Config ModelConfigOf(const Arguments& arguments, const std::string& adapters = "");
 
-// Of an option that names a file to write: asked before the work, so that nothing is lost to a name that is taken.
+// For an option that names a file to write: checked before the work, so that no result is lost because the
+// name is taken.
 void RefuseToOverwrite(const std::string& option, const std::string& path);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The program `trireme`. Nothing else is in here: tests start the same commands (launch/program.h) without
+// The program `trireme`. Nothing else is here: tests run the same commands (launch/program.h) without
 // it.
 #include "launch/commands.h"
 #include "launch/offered_names.h"

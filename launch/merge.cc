@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-// Of a family that is known; an adapter of another is merged by the names it has.
+// For a known family; an adapter of another is merged by the names it has.
 ExpertNames ExpertNamesIn(const std::filesystem::path& model) {
   const HfConfig config = HfConfig::Read(model);
   const std::vector<std::string> known = KnownFamilies();
@@ -40,7 +40,7 @@ Command MergeCommand() {
       .name = "merge",
       .summary =
           "Merges a PEFT LoRA adapter into its base model, in fp32, and writes a Hugging Face directory in "
-          "the base's own types. Alone or under mpirun.",
+          "the base model's data types. Alone or under mpirun.",
       .options =
           {{.name = "model",
             .value_name = "DIR",
@@ -48,7 +48,7 @@ Command MergeCommand() {
             .required = true},
            {.name = "adapters", .value_name = "DIR", .help = "the adapter's directory", .required = true},
            {.name = "to", .value_name = "DIR", .help = "the directory to write", .required = true},
-           {.name = "force", .help = "replace a directory that is there already"}},
+           {.name = "force", .help = "replace an existing directory"}},
       .run = Merge};
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The adapter's config, of a PEFT directory or of a LoRA run's checkpoint; nothing where the path is neither.
+// The adapter's config, from a PEFT directory or a LoRA run's checkpoint; nothing if the path is neither.
 std::optional<Json> AdapterConfigOf(const fs::path& path) {
   std::error_code ignored;
   if (fs::exists(path / kAdapterConfigFile, ignored)) {
@@ -28,11 +28,12 @@ std::optional<Json> AdapterConfigOf(const fs::path& path) {
   return text.empty() ? std::nullopt : std::optional(AdapterConfig(text, path.string()).json());
 }
 
-// The directory that an adapter was trained on. A relative one counts from here, as PEFT takes it.
+// The directory that an adapter was trained on. A relative path is resolved from the working directory, as in
+// PEFT.
 std::string BaseOf(const fs::path& adapter) {
   const std::optional<Json> config = AdapterConfigOf(adapter);
   if (!config) {
-    throw InputError("--adapters ", adapter.string(), ": is no adapter; wanted a directory with ",
+    throw InputError("--adapters ", adapter.string(), ": is not an adapter; wanted a directory with ",
                      kAdapterConfigFile, ", or a LoRA run's checkpoint-N");
   }
   const auto base = config->find("base_model_name_or_path");
@@ -41,8 +42,8 @@ std::string BaseOf(const fs::path& adapter) {
   if (!name.empty() && fs::exists(fs::path(name) / "config.json", ignored)) return name;
   throw InputError(
       adapter.string(), ": ",
-      name.empty() ? "names no base model" : Concat("its base model ", name, " is no directory here"),
-      "; write --model DIR");
+      name.empty() ? "names no base model" : Concat("its base model ", name, " is not a directory here"),
+      "; give --model DIR");
 }
 
 ModelSource OfDirectory(const std::string& directory, const std::string& base) {
@@ -60,7 +61,7 @@ ModelSource OfRun(const Config& config) {
   }
   throw InputError("run.output ",
                    output.empty() ? "is empty" : output.string() + " has neither final/ nor a checkpoint",
-                   "; train first, or write --model DIR");
+                   "; train first, or give --model DIR");
 }
 
 ModelSource SourceOf(const Arguments& arguments, const Config& config) {
@@ -70,7 +71,7 @@ ModelSource SourceOf(const Arguments& arguments, const Config& config) {
   if (arguments.has("adapters")) return {BaseOf(arguments.value("adapters")), arguments.value("adapters")};
   if (arguments.has(kRunFile)) return OfRun(config);
   throw InputError(
-      "no model; write --model DIR, --adapters DIR of an adapter that names its base, or the RUN.yaml of ",
+      "no model; give --model DIR, --adapters DIR of an adapter that names its base, or the RUN.yaml of ",
       "a run");
 }
 
@@ -80,7 +81,7 @@ ModelSource FindModel(const Arguments& arguments, const Config& config) {
   ModelSource source = SourceOf(arguments, config);
   const bool asked = std::ranges::any_of(
       arguments.overrides(), [](const std::string& text) { return text.starts_with("model.init="); });
-  // Beside an adapter the base is as the run had it: one that was drawn is drawn again.
+  // With an adapter the base is as in the run: random weights are drawn again.
   source.has_weights = arguments.has(kRunFile) && !asked && source.model != config.model().path();
   return source;
 }

@@ -1,4 +1,4 @@
-// Which weights a command works on: --model, an adapter that names its base, or what a run has made. Shared
+// Which weights a command works on: --model, an adapter that names its base, or a run's result. Shared
 // by the commands that take a trained model; opens no weights.
 #pragma once
 
@@ -11,17 +11,17 @@ namespace trireme {
 
 struct ModelSource {
   std::string model;     // a Hugging Face directory, or a checkpoint
-  std::string adapters;  // beside it; empty: none
-  // It has weights of its own, whatever the run began with: a run's result, or another model than the run's.
+  std::string adapters;  // on top of it; empty: none
+  // It has its own weights, whatever the run started from: a run's result, or a model other than the run's.
   bool has_weights = false;
 };
 
 // From --model and --adapters, and RUN.yaml where neither is given: the run's final/, or else its newest
-// checkpoint. An adapter alone brings the base that it names.
+// checkpoint. An adapter alone implies the base that it names.
 ModelSource FindModel(const Arguments& arguments, const Config& config);
 
-// Puts it into model.path and tuning, so that what the run trains plays no role: the whole model, or the adapter;
-// no layers for further tokens.
+// Sets model.path and tuning, so that the run's own tuning has no effect: the whole model, or the adapter;
+// no MTP layers.
 void UseModel(const ModelSource& source, Config& config);
 
 }  // namespace trireme

@@ -30,7 +30,7 @@ void PrintNpuOperators(const Json& facts) {
                                               : "  ")
               << entry["name"].get<std::string>() << "\n";
   }
-  std::cout << facts["there"] << " are there; " << facts["used"] << " are used, " << facts["missing"].size()
+  std::cout << facts["there"] << " exist; " << facts["used"] << " are used, " << facts["missing"].size()
             << " of them missing\n";
 }
 

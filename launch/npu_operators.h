@@ -1,4 +1,4 @@
-// What `trireme check --npu-ops` says of CANN's operators.
+// What `trireme check --npu-ops` reports about CANN's operators.
 #pragma once
 
 #include "core/base/json.h"

@@ -1,4 +1,4 @@
-// Names that --help shows beside their keys, from the lists themselves.
+// Registers the names that --help shows with their keys, from the lists themselves.
 #pragma once
 
 namespace trireme {

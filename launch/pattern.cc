@@ -16,7 +16,7 @@ uint16_t HalfBits(int value) {
   return static_cast<uint16_t>(((exponent + 15) << 10) | (((value << 10) >> exponent) & 0x3ff));
 }
 
-// Every element's bits, in the low bytes; little-endian machines only, as all that CANN runs on.
+// Every element's bits, in the low bytes; little-endian machines only, like all that CANN supports.
 uint64_t Bits(DType dtype, int value) {
   switch (dtype) {
     case DType::kFp64:
@@ -41,7 +41,7 @@ uint64_t Bits(DType dtype, int value) {
                    "; use fp32, bf16, fp16, fp64, int64, int32, int16, int8");
 }
 
-// The formula takes few values: their bits are made once.
+// The formula has few distinct values: their bits are computed once.
 class BitsTable {
  public:
   explicit BitsTable(DType dtype) : dtype_(dtype) {}

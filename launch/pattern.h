@@ -1,5 +1,5 @@
-// Test data with a closed form: element i of rank r is 1 where r + i is a multiple of 3, otherwise 0. What
-// any collective makes of it is known without communicating, and sums are exact in every type up to 300
+// Test data with a closed form: element i of rank r is 1 if r + i is a multiple of 3, otherwise 0. The
+// result of any collective is known without communicating, and sums are exact in every type up to 300
 // ranks.
 #pragma once
 
@@ -25,7 +25,7 @@ using PatternFormula = std::function<int(size_t)>;
 // `count` elements of the type, in host memory.
 std::vector<std::byte> MakePattern(DType dtype, size_t count, const PatternFormula& formula);
 
-// Empty where `data` is what the formula says; otherwise the first difference: "element 5 is 2, wanted 3".
+// Empty if `data` matches the formula; otherwise the first difference: "element 5 is 2, wanted 3".
 std::string ComparePattern(DType dtype, const std::byte* data, size_t count, const PatternFormula& formula);
 
 }  // namespace trireme

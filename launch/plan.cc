@@ -1,5 +1,5 @@
-// `trireme plan`: the grids, groups and their memory, for this job's ranks or for a world that is not there.
-// Opens no device and makes no communicator.
+// `trireme plan`: the grids, groups and their memory, for this job's ranks or for a hypothetical world size.
+// Opens no device and creates no communicator.
 #include <iostream>
 
 #include "core/base/error.h"
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// Every axis and pair of axes that people look up, with all its groups, and the communicators.
+// Every axis and pair of axes of interest, with all its groups, and the communicators.
 Json PlanFacts(const Grids& grids, const GroupPlan& plan) {
   Json axes = Json::object();
   for (const AxisNames& names : {AxisNames{"tp"}, {"cp"}, {"dp"}, {"pp"}, {"dp", "cp"}, {"tp", "cp"}}) {
@@ -37,7 +37,7 @@ void ShowPlan(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
   const int64_t world = arguments.integer("world", job.world(), 1);
   if (world > kMostRanks) {
-    throw InputError("--world ", world, " is more than a plan is made for; wanted at most ", kMostRanks);
+    throw InputError("--world ", world, " is too large for a plan; wanted at most ", kMostRanks);
   }
   const Grids grids = MakeGrids(static_cast<int>(world), SizesOf(config.parallel()));
   const GroupPlan plan = GroupsOf(config, grids);
@@ -46,7 +46,7 @@ void ShowPlan(const Arguments& arguments, Job& job) {
     std::cout << JsonLine(PlanFacts(grids, plan)) << "\n";
     return;
   }
-  std::cout << ToText(grids) << "groups, in the order of their creation:\n" << plan.ToText();
+  std::cout << ToText(grids) << "groups, in order of creation:\n" << plan.ToText();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What every program of ours does around its commands: joins the job, runs one, and is the only place that
+// What every Trireme program does around its commands: joins the job, runs one, and is the only place that
 // catches errors. A rank that merely exits leaves the others in a collective, so a failure ends the whole
 // job.
 #include "launch/program.h"
@@ -23,18 +23,18 @@
 namespace trireme {
 namespace {
 
-// Time for the rank that failed first, or for rank 0, to speak and to end the job before this one does.
+// Time for the rank that failed first, or for rank 0, to report and to end the job before this one does.
 constexpr std::chrono::seconds kLetOthersSpeak{2};
 
 // Normally all ranks have the same input, hence the same error, and rank 0 prints it for all. Another rank
-// that is still alive after the wait has an error of its own.
+// that is still alive after the wait has a different error.
 void ReportInputError(const Error& error, const Job& job) {
   if (job.rank() != 0) std::this_thread::sleep_for(kLetOthersSpeak);
   const auto* several = dynamic_cast<const InputErrors*>(&error);
   std::string text;
   for (std::string line : several != nullptr ? several->lines() : std::vector<std::string>{error.what()}) {
-    std::replace(line.begin(), line.end(), '\n', ' ');  // the input that it quotes may have several
-    text += Concat(job.rank() == 0 ? "" : LogRankPrefix(), Printable(line), "\n");  // and may steer a terminal
+    std::replace(line.begin(), line.end(), '\n', ' ');  // quoted input may contain newlines
+    text += Concat(job.rank() == 0 ? "" : LogRankPrefix(), Printable(line), "\n");  // and terminal controls
   }
   std::cerr << text << std::flush;
 }
@@ -80,7 +80,7 @@ int RunAsProgram(const std::function<void(Job&)>& work) {
   try {
     RunInJob(work);
     return 0;
-  } catch (const Error& error) {  // no job to end: joining it failed
+  } catch (const Error& error) {  // joining failed: there is no job to end
     TRIREME_LOG(ERROR) << error.what();
     return error.exit_status();
   } catch (const std::exception& error) {

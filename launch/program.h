@@ -1,4 +1,4 @@
-// The body of main, for any table of commands: the program's own, or that of a test.
+// The body of main, for any table of commands: the program's own, or a test's.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@
 
 namespace trireme {
 
-// Runs the command that `words`, the command line without the program's name, ask for. Returns the exit
-// status where nothing failed or no job was joined; otherwise it ends the job, and this process with it.
+// Runs the command given by `words`, the command line without the program's name. Returns the exit
+// status if nothing failed or no job was joined; otherwise it ends the job, and this process with it.
 int RunProgram(const std::vector<Command>& commands, const std::vector<std::string>& words);
 
-// The same in parts, for a program that does more than one command: one command in a job that was joined, and
+// The same in parts, for a program that runs more than one command: one command in a joined job, and
 // the job around any work.
 void RunCommand(const std::vector<Command>& commands, const std::vector<std::string>& words, Job& job);
 int RunAsProgram(const std::function<void(Job&)>& work);

@@ -1,4 +1,4 @@
-// The speed that a disk has without any format: the measure that checkpoints are held against.
+// The raw speed of a disk: the reference that checkpoints are compared with.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,13 @@
 
 namespace trireme {
 
-// Seconds to write so many bytes one after the other and sync them.
+// Seconds to write this many bytes sequentially and sync them.
 double SecondsToWrite(const std::filesystem::path& file, uint64_t bytes);
-// Seconds to read a file from its begin to its end; ForgetFile first to read it from the disk.
+// Seconds to read a file sequentially; call ForgetFile first to read it from the disk.
 double SecondsToRead(const std::filesystem::path& file);
-// Seconds to copy so many bytes in memory, the best of three.
+// Seconds to copy this many bytes in memory, the best of three.
 double SecondsToCopy(uint64_t bytes);
-// Asks the system to drop what it keeps of a file in memory; it may not.
+// Asks the system to drop a file from the page cache; it may decline.
 void ForgetFile(const std::filesystem::path& file);
 
 }  // namespace trireme

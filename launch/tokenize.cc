@@ -1,5 +1,5 @@
-// `trireme tokenize RUN.yaml --out PREFIX`: the run's training texts as a Megatron .bin and .idx, a document
-// each.
+// `trireme tokenize RUN.yaml --out PREFIX`: the run's training texts as a Megatron .bin and .idx, one
+// document per text.
 #include <filesystem>
 #include <iostream>
 
@@ -19,7 +19,7 @@ void RefuseToOverwrite(const std::string& prefix) {
   for (const char* ending : {".bin", ".idx"}) {
     if (PathExists(prefix + ending)) {
       throw InputError("--out ", prefix, ": ", prefix, ending,
-                       " is there already; remove it or write another name");
+                       " already exists; remove it or choose another name");
     }
   }
 }
@@ -28,7 +28,7 @@ void Tokenize(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
   if (config.stage() != STAGE_PT) {
     throw InputError(
-        "stage: a .bin has no place for what is not learnt; write stage: pt to tokenise whole texts");
+        "stage: a .bin cannot hold a loss mask; set stage: pt to tokenize whole texts");
   }
   if (config.data().train().empty()) throw InputError("data.train is empty; name at least one file");
   if (job.rank() != 0) return;
@@ -54,10 +54,10 @@ void Tokenize(const Arguments& arguments, Job& job) {
 
 Command TokenizeCommand() {
   return {.name = "tokenize",
-          .summary = "The texts of data.train as a Megatron .bin and .idx, with the tokenizer of model.path.",
+          .summary = "Writes the texts of data.train as a Megatron .bin and .idx, with model.path's tokenizer.",
           .options = {{.name = "out",
                        .value_name = "PREFIX",
-                       .help = "writes PREFIX.bin and PREFIX.idx",
+                       .help = "write PREFIX.bin and PREFIX.idx",
                        .required = true}},
           .positionals = {{.name = kRunFile, .help = "the run's configuration"}},
           .takes_config = true,

@@ -1,4 +1,4 @@
-// `trireme tokenizer --text FILE --vocabulary N --to DIR`: a tokenizer for a model that starts from nothing.
+// `trireme tokenizer --text FILE --vocabulary N --to DIR`: a tokenizer for a model trained from scratch.
 #include <iostream>
 
 #include "core/cli/command.h"
@@ -21,16 +21,16 @@ void Train(const Arguments& arguments, Job& job) {
 Command TokenizerCommand() {
   return {.name = "tokenizer",
           .summary =
-              "Trains a tokenizer on texts: byte-level BPE with a chat template, for a model that starts "
-              "from nothing.",
+              "Trains a tokenizer on texts: byte-level BPE with a chat template, for a model trained "
+              "from scratch.",
           .options = {{.name = "text",
                        .value_name = "FILE",
-                       .help = "a text to train on; more of them with more --text",
+                       .help = "a text file to train on; may be repeated",
                        .required = true,
                        .repeatable = true},
                       {.name = "vocabulary",
                        .value_name = "N",
-                       .help = "at most so many tokens, special ones included",
+                       .help = "largest number of tokens, including special ones",
                        .required = true},
                       {.name = "to",
                        .value_name = "DIR",

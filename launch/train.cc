@@ -1,4 +1,4 @@
-// `trireme train`: trains as RUN.yaml says, or with --dry-run checks it and shows the plan.
+// `trireme train`: trains according to RUN.yaml, or with --dry-run checks it and shows the plan.
 #include <iostream>
 
 #include "checkpoint/whole_file.h"
@@ -20,7 +20,7 @@ void Run(const Config& config, Job& job) {
 #ifdef TRIREME_TORCH_VERSION
   RunTraining(plan.config, plan.graph, plan.run, job);
 #else
-  throw InputError("this trireme was built without torch and only plans; add --dry-run");
+  throw InputError("this trireme was built without torch and can only plan; add --dry-run");
 #endif
 }
 
@@ -28,7 +28,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   constexpr int64_t kMostRanks = 1 << 20;
   const int64_t world = arguments.integer("world", job.world(), 1);
   if (world > kMostRanks) {
-    throw InputError("--world ", world, " is more than a plan is made for; wanted at most ", kMostRanks);
+    throw InputError("--world ", world, " is too large for a plan; wanted at most ", kMostRanks);
   }
   const std::string svg = arguments.value("svg");
   if (job.rank() == 0 && arguments.has("svg")) RefuseToOverwrite("--svg", svg);
@@ -48,7 +48,7 @@ void Train(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments);
   if (arguments.has("dry-run")) return DryRun(config, arguments, job);
   for (const char* option : {"world", "svg"}) {
-    if (arguments.has(option)) throw InputError("--", option, " is for a plan only; add --dry-run");
+    if (arguments.has(option)) throw InputError("--", option, " requires --dry-run");
   }
   Run(config, job);
 }
@@ -58,10 +58,10 @@ void Train(const Arguments& arguments, Job& job) {
 Command TrainCommand() {
   return {
       .name = "train",
-      .summary = "Trains as RUN.yaml says. With --dry-run it checks everything and shows the plan instead.",
+      .summary = "Trains according to RUN.yaml. With --dry-run, checks everything and shows the plan.",
       .options =
           {{.name = "dry-run",
-            .help = "check all that can be checked without a device, the data included (what is tokenised is "
+            .help = "check everything that needs no device, including the data (tokenized data is "
                     "kept in data.cache for the run), print the plan (groups, stages, schedule, memory per "
                     "rank, steps), and stop"},
            {.name = "world",

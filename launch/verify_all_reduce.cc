@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// Odd and larger than any block of the implementation's pipeline for small messages.
+// Odd, and larger than any block of the implementation's small-message pipeline.
 constexpr size_t kCount = 40'001;
 constexpr DType kTypes[] = {DType::kFp32,  DType::kBf16,  DType::kFp16,
                             DType::kInt32, DType::kInt64, DType::kInt8};

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kRows = 4, kLength = 24;
 
-// Only the last token of each row is trained: its loss is one number of the log-softmax of the logits.
+// Only the last token of each row is trained: its loss is one entry of the logits' log-softmax.
 std::vector<double> TokenLosses(const std::filesystem::path& directory, Job& job) {
   Config config = ParseConfig("", "defaults", {"device=cpu", "tuning.kind=full"});
   config.mutable_model()->set_path(directory.string());
@@ -57,7 +57,7 @@ double LossDifference(const std::filesystem::path& a, const std::filesystem::pat
 }
 #else
 void RefuseUnverifiable(const std::filesystem::path&) {
-  throw InputError("--verify runs the model, and this trireme was built without torch; leave it out");
+  throw InputError("--verify runs the model, but this trireme was built without torch; leave it out");
 }
 
 double LossDifference(const std::filesystem::path&, const std::filesystem::path&, Job&) { return 0; }

@@ -15,7 +15,7 @@
 namespace net {
 namespace {
 
-constexpr int kAcceptsAtOnce = 512;  // so that a flood does not keep the caller from its other work
+constexpr int kAcceptsAtOnce = 512;  // so that a flood does not starve the caller's other work
 
 [[noreturn]] void Fail(const char* what) {
   throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
@@ -76,7 +76,7 @@ void Door::AcceptWaiting(std::vector<Fd>* admitted) {
     } else if ((errno == EMFILE || errno == ENFILE) && !strangers_.empty()) {
       DropOldest(admitted);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-      // Nothing of ours to give up: who knocks waits until the timer opens the door again.
+      // No descriptor of ours can be freed: new connections wait until the timer re-enables the listener.
       epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_, nullptr);
       listens_ = false;
       return;
@@ -107,14 +107,14 @@ void Door::Advance(std::vector<Fd>* admitted) {
       ++stranger;
       continue;
     }
-    // An admitted socket is no longer the door's to watch; a closed one leaves the set by itself.
+    // An admitted socket is no longer watched here; a closed one leaves the set automatically.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, stranger->socket.get(), nullptr);
     if (state == Handshake::State::kProven) admitted->push_back(std::move(stranger->socket));
     stranger = strangers_.erase(stranger);
   }
 }
 
-// What the oldest has said meanwhile counts: under a flood the job's own ranks must not be the ones to go.
+// What the oldest has sent meanwhile still counts: under a flood the job's own ranks must not be dropped.
 void Door::DropOldest(std::vector<Fd>* admitted) {
   Stranger& oldest = strangers_.front();
   const bool proven = oldest.handshake.Advance() == Handshake::State::kProven;

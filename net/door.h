@@ -1,6 +1,7 @@
-// Door: lets in whoever proves the secret, on a listening socket that strangers may find as well. It talks with
-// all of them side by side and never waits for one; it holds only so many strangers, each only so long and with
-// only a handshake's bytes, and when more come the oldest goes. On Unix sockets other users stay outside at once.
+// Door: admits peers that prove the secret, on a listening socket that strangers may reach as well. It talks
+// to all of them concurrently and never blocks on one; it holds a limited number of strangers, each for a
+// limited time and only a handshake's bytes, and beyond that number drops the oldest. On Unix sockets other
+// users are rejected at once.
 #pragma once
 
 #include <chrono>
@@ -13,18 +14,19 @@
 namespace net {
 
 struct DoorLimits {
-  size_t strangers = 64;   // well below any limit on open files, also where a process has several doors
+  size_t strangers = 64;   // well below any limit on open files, even with several doors per process
   double patience_s = 10;  // for the whole handshake
 };
 
 class Door {
  public:
-  // The listener stays open and the caller's for as long as the door stands; the door makes it non-blocking.
+  // The listener belongs to the caller and stays open as long as the door exists; the door makes it
+  // non-blocking.
   Door(int listener, Key key, DoorLimits limits = {});
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
 
-  // Readable when there is something to do for Admit: for poll beside other descriptors.
+  // Readable when Admit has work to do; for poll together with other descriptors.
   int descriptor() const { return epoll_.get(); }
   // Those that have proven the secret since the last call.
   std::vector<Fd> Admit();
@@ -52,7 +54,7 @@ class Door {
   const DoorLimits limits_;
   Fd epoll_;
   Fd timer_;
-  bool listens_ = true;  // false for a moment where the process has no descriptor left
+  bool listens_ = true;  // false while the process is out of descriptors
   bool timer_runs_ = false;
   std::list<Stranger> strangers_;  // oldest first
 };

@@ -1,4 +1,4 @@
-// Fd: a file descriptor that closes itself. Knows nothing of what it describes.
+// Fd: a file descriptor that closes itself. Does not know what it refers to.
 #pragma once
 
 #include <unistd.h>

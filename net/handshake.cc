@@ -24,7 +24,7 @@ Handshake::Handshake(int socket, Side side, const Key& key)
   Send(kGreeting + own_number_);
 }
 
-// A few bytes on a fresh connection always fit; where they do not, the other side plays games.
+// A few bytes always fit on a fresh connection; if not, the other side misbehaves.
 void Handshake::Send(const std::string& bytes) {
   ssize_t sent = -1;
   do {
@@ -60,7 +60,7 @@ Handshake::State Handshake::Advance() {
 }
 
 void Handshake::ReadGreeting() {
-  // Byte by byte where it must be: another language may have said all it has to say in fewer bytes.
+  // Checked byte by byte: a peer with another protocol may have sent all it has in fewer bytes.
   const bool whole = Take(kGreeting.size() + kNumberBytes);
   const size_t head = std::min(received_.size(), kGreeting.size());
   if (received_.compare(0, head, kGreeting, 0, head) != 0) {

@@ -22,7 +22,7 @@ std::string Listed(const std::vector<Interface>& interfaces) {
   return text.empty() ? "none" : text;
 }
 
-// HCCL_SOCKET_IFNAME, taken apart.
+// HCCL_SOCKET_IFNAME, parsed.
 class NameFilter {
  public:
   explicit NameFilter(std::string pattern) {
@@ -88,7 +88,7 @@ std::string ChooseAddress(const InterfaceWish& wish, const std::vector<Interface
                                   [&](const Interface& each) { return each.address == wish.address; });
     if (ours) return wish.address;
     throw NoInterface("HCCL_IF_IP is '" + wish.address +
-                      "', which is no IPv4 address of this host; it has: " + Listed(interfaces));
+                      "', which is not an IPv4 address of this host; it has: " + Listed(interfaces));
   }
   const bool filtered = !wish.names.empty();
   const bool loopback_first = wish.one_host && !filtered;
@@ -99,7 +99,7 @@ std::string ChooseAddress(const InterfaceWish& wish, const std::vector<Interface
     if (best == nullptr || Preference(each, loopback_first) < Preference(*best, loopback_first)) best = &each;
   }
   if (best != nullptr) return best->address;
-  throw NoInterface("no network interface fits HCCL_SOCKET_IFNAME='" + wish.names +
+  throw NoInterface("no network interface matches HCCL_SOCKET_IFNAME='" + wish.names +
                     "'; this host has: " + Listed(interfaces));
 }
 

@@ -15,7 +15,7 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kScaleSuffix = "_scale_inv";  // of fp8 blocks
-// Experts in one tensor, and what the first of them is called where they lie one by one.
+// Fused experts, and the name of the first expert's tensor in files that store them separately.
 constexpr std::pair<std::string_view, std::string_view> kFused[] = {
     {".experts.gate_up_proj", ".experts.0.gate_proj.weight"},
     {".experts.gate_up_proj", ".experts.0.up_proj.weight"},
@@ -39,7 +39,7 @@ std::set<std::string> NamesOf(const LayerGraph& graph) {
   return names;
 }
 
-// Tensors that go with one of the known: scales of fp8 blocks, experts in one tensor.
+// Tensors that belong to a known one: scales of fp8 blocks, fused experts.
 bool IsPartOf(const std::string& name, const std::set<std::string>& known) {
   const auto without = [&](std::string_view end) { return name.substr(0, name.size() - end.size()); };
   if (name.ends_with(kScaleSuffix)) return known.contains(without(kScaleSuffix));
@@ -48,7 +48,7 @@ bool IsPartOf(const std::string& name, const std::set<std::string>& known) {
   });
 }
 
-// Whether all experts of the layer lie in one tensor; `first` is the name of expert 0's.
+// Whether all experts of the layer are fused in one tensor; `first` is the name of expert 0's.
 bool HasFused(const HfDirectory& directory, const std::string& first) {
   return std::ranges::any_of(kFused, [&](const auto& pair) {
     return first.ends_with(pair.second) &&
@@ -72,7 +72,7 @@ bool IsUnused(const std::string& name, const LayerGraph& graph) {
 void RefuseUnknownTensors(const HfDirectory& directory, const LayerGraph& graph) {
   const std::set<std::string> known = NamesOf(graph);
   for (const std::string& name : directory.Names()) {
-    // Some files repeat a tied head, and old ones keep the rotary frequencies: both follow from the rest.
+    // Some files repeat a tied head, and old ones store the rotary frequencies: both are redundant.
     const bool repeated = HasTiedHead(graph) && name == "lm_head.weight";
     if (IsUnused(name, graph) || IsPartOf(name, known)) continue;
     if (repeated || name.ends_with(".rotary_emb.inv_freq") || known.contains(name)) continue;
@@ -110,7 +110,7 @@ void RefuseUnknownKeys(const StoreReader& reader, const KnownKeys& keys) {
   for (const checkpoint::Tensor& tensor : reader.manifest().tensors()) {
     if (known.contains(tensor.key())) continue;
     const auto nearest = Nearest(tensor.key(), std::vector<std::string>(known.begin(), known.end()));
-    throw InputError(reader.path().string(), ": has the tensor '", tensor.key(), "', which this run does not know",
+    throw InputError(reader.path().string(), ": tensor '", tensor.key(), "' does not belong to this run",
                      nearest ? Concat("; nearest: '", *nearest, "'") : "");
   }
 }

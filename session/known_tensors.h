@@ -1,5 +1,5 @@
-// Which tensors the files of a model have, by its graph: a name that no layer knows and a layer whose tensor is
-// missing are refused. By names alone; shapes and values are for those who read them. No torch.
+// Which tensors a model's files must have, by its graph: a name that no layer uses and a layer whose tensor
+// is missing are input errors. Checks names only; shapes and values are checked on reading. No torch.
 #pragma once
 
 #include <set>
@@ -11,14 +11,14 @@
 
 namespace trireme {
 
-// Whether the tensor is for further tokens that the graph does not predict.
+// Whether the tensor belongs to an MTP layer that the graph does not have.
 bool IsUnused(const std::string& name, const LayerGraph& graph);
 
-// Refuses tensors of the directory that no layer of the graph takes.
+// Rejects tensors of the directory that no layer of the graph uses.
 void RefuseUnknownTensors(const HfDirectory& directory, const LayerGraph& graph);
-// Refuses a directory that lacks a tensor of the graph. Experts may lie in one tensor.
+// Rejects a directory that lacks a tensor of the graph. Experts may be fused in one tensor.
 void RefuseMissingTensors(const HfDirectory& directory, const LayerGraph& graph);
-// Of an adapter's checkpoint: refuses pairs and weights of modules that the graph does not have.
+// For an adapter's checkpoint: rejects pairs and weights of modules that the graph does not have.
 void RefuseUnknownModules(const HfDirectory& adapter, const LayerGraph& graph);
 
 // What a run's checkpoint holds.

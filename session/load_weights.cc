@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-// As it lies in the mapped file.
+// The tensor in the mapped file, not copied.
 at::Tensor FileTensor(const TensorView& view) {
   return at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape,
                        at::TensorOptions(ToTorch(view.dtype)));
@@ -41,8 +41,8 @@ at::Tensor Dequantised(const TensorView& view, const TensorView& scales, const s
   return FileTensor(view).to(at::kFloat) * factor;
 }
 
-// Experts that the directory keeps in one tensor, [experts, out, in] or with the last two swapped, instead of
-// one by one as the parameter names them.
+// Experts that the directory stores fused, [experts, out, in] or with the last two swapped, instead of
+// separately as the parameter names them.
 std::vector<HfTensor> AsStored(const Weights::Entry& entry, const TensorSource& directory) {
   static const std::regex one_by_one(R"((.*\.experts)\.0\.(gate|up|down)_proj\.weight)");
   std::smatch match;
@@ -62,7 +62,7 @@ void CopySlice(const TensorSource& directory, const SliceCopy& copy, const at::T
   const TensorView& view = directory.Find(source.name);
   const std::string where = directory.FileOf(source.name).string() + ": tensor '" + source.name + "'";
   if (view.shape != source.shape) {
-    throw InputError(where, " is ", ShapeText(view.shape), "; the config wants ", ShapeText(source.shape));
+    throw InputError(where, " is ", ShapeText(view.shape), "; the config requires ", ShapeText(source.shape));
   }
   const at::Tensor whole = view.dtype == DType::kFp8E4M3
                                ? Dequantised(view, directory.Find(source.name + kScaleSuffix), where)
@@ -71,7 +71,7 @@ void CopySlice(const TensorSource& directory, const SliceCopy& copy, const at::T
   if (!slice.isfinite().all().item<bool>()) {
     throw InputError(where, " has values that are not finite; the file is damaged or the model diverged");
   }
-  // The local tensor may lie anywhere in a larger buffer, and as_strided counts from that one's begin.
+  // The local tensor may be anywhere in a larger buffer, and as_strided counts from the start of that.
   local.as_strided(copy.extent, copy.local_strides, local.storage_offset() + copy.local_offset).copy_(slice);
 }
 
@@ -102,8 +102,8 @@ void LoadWeights(const TensorSource& directory, const std::vector<Weights::Entry
 void RefuseExtraTensors(const HfDirectory& directory, const LayerGraph& graph) {
   if (HoldsAdapter(directory)) {
     throw InputError(directory.path().string(),
-                     ": is an adapter's checkpoint, not a model's; write the base model as "
-                     "model.path and this as tuning.adapters");
+                     ": is an adapter's checkpoint, not a model's; set model.path to the base "
+                     "model and tuning.adapters to this");
   }
   RefuseUnknownTensors(directory, graph);
 }
@@ -125,7 +125,7 @@ void WarnOfUnequalCopies(const HfDirectory& directory, const LayerGraph& graph) 
       for (const std::string& copy : copies) {
         if (!directory.Has(copy) || digest(copy) == digest(name)) continue;
         TRIREME_LOG(WARNING) << directory.FileOf(copy).string() << ": '" << copy << "' differs from '" << name
-                             << "', which is used in its place and written under both names";
+                             << "', which is used instead and written under both names";
       }
     }
   }

@@ -1,5 +1,5 @@
-// Hugging Face weights into a rank's own: only the slices it holds are read. Strict: what is missing, too
-// much, wrongly shaped or not finite is named before the first step.
+// Loads Hugging Face weights into a rank's weights: only the slices it holds are read. Strict: what is
+// missing, surplus, wrongly shaped or not finite is reported before the first step.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,27 @@
 
 namespace trireme {
 
-// Fills the values of `entries`, which have their memory.
+// Fills the values of `entries`, whose memory is allocated.
 void LoadWeights(const TensorSource& directory, const std::vector<Weights::Entry*>& entries, int rank);
 
-// Refuses tensors of the directory that no layer of the graph takes.
+// Rejects tensors of the directory that no layer of the graph uses.
 void RefuseExtraTensors(const HfDirectory& directory, const LayerGraph& graph);
 
-// Tensors of the directory for further tokens that the graph has no use for.
+// Tensors of the directory's MTP layers that the graph does not use.
 int64_t CountUnused(const HfDirectory& directory, const LayerGraph& graph);
 
-// Says so where copies of a weight, such as multi-token prediction's embedding, are not equal to it.
+// Warns if copies of a weight, such as multi-token prediction's embedding, differ from it.
 void WarnOfUnequalCopies(const HfDirectory& directory, const LayerGraph& graph);
 
-// Where the first values of a rank's parameters come from.
+// Where the initial weights of a rank come from.
 struct ValueSources {
-  std::string directory = {};             // a Hugging Face directory or a checkpoint; empty: all are drawn
-  uint64_t seed = 0;                      // of what is drawn
-  const TensorSource* adapter = nullptr;  // of what the graph's adapter trains; nullptr: pairs are drawn
+  std::string directory = {};             // a Hugging Face directory or a checkpoint; empty: all are random
+  uint64_t seed = 0;                      // of the random weights
+  const TensorSource* adapter = nullptr;  // of the adapter's trained weights; nullptr: random pairs
 };
 
-// All of a rank's buckets, once after they were made, one at a time: under zero 3 only one is whole.
+// Fills all of a rank's buckets, once after they were allocated, one at a time: under zero 3 only one is
+// gathered.
 void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, int rank,
                  const ValueSources& sources);
 

@@ -8,7 +8,7 @@ namespace trireme {
 
 LayerGraph ReadGraph(const Config& config) {
   if (config.model().path().empty()) {
-    throw InputError("model.path is empty; write the directory of a Hugging Face model");
+    throw InputError("model.path is empty; set it to the directory of a Hugging Face model");
   }
   LayerGraph graph = BuildGraph(HfConfig::Read(config.model().path()));
   ApplyMultiToken(graph, config);

@@ -1,5 +1,5 @@
-// From a configuration to the layer graph that is run: the model's config.json, multi-token prediction, tuning. Reads
-// no weights; no torch.
+// From a configuration to the layer graph to run: the model's config.json, multi-token prediction, tuning.
+// Reads no weights; no torch.
 #pragma once
 
 #include "core/config.pb.h"
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Refuses an empty model.path, and what the model or the tuning cannot be.
+// An empty model.path and an impossible model or tuning are input errors.
 LayerGraph ReadGraph(const Config& config);
 
 }  // namespace trireme

@@ -22,7 +22,7 @@ at::Tensor RandomBox(const Box& box, const Shape& global_shape, const RandomStre
   const int64_t row = box.extent.back(), rows = box.elements() / row;
   at::parallel_for(0, rows, /*grain_size=*/16, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      int64_t place = box.offset.back(), rest = r;  // global place of the row's first element
+      int64_t place = box.offset.back(), rest = r;  // global position of the row's first element
       for (size_t d = box.extent.size() - 1; d-- > 0; rest /= box.extent[d]) {
         place += (box.offset[d] + rest % box.extent[d]) * strides[d];
       }

@@ -1,5 +1,5 @@
-// First values of parameters where there are no weights: drawn by the parameter's name and the element's
-// global place, so that every layout starts from the same model.
+// Initial weights where none are loaded: drawn by the parameter's name and the element's
+// global position, so that every layout starts from the same model.
 #pragma once
 
 #include <cstdint>

@@ -11,26 +11,27 @@ namespace {
 void CheckExperts(const ParallelConfig& parallel, const LayerGraph& graph) {
   if (parallel.expert() * parallel.expert_tensor() == 1 || HasExperts(graph)) return;
   throw InputError("parallel.expert = ", parallel.expert(), ", expert_tensor = ", parallel.expert_tensor(),
-                   ": ", graph.family, " has no experts to share; write 1 for both");
+                   ": ", graph.family, " has no experts to split; set both to 1");
 }
 
 void CheckRouters(const Config& config) {
   const ExpertsConfig& experts = config.experts();
   if (experts.capacity() == 0) {
     throw InputError(
-        "experts.capacity = 0 leaves no token to any expert; write more than 0, such as 1.25, or ",
+        "experts.capacity = 0 leaves no token for any expert; set it above 0, such as 1.25, or ",
         "overflow: keep for experts without a limit");
   }
   if (experts.balance() == BALANCE_POOLED && experts.balance_coefficient() > 0 &&
       config.parallel().pipeline() > 1) {
-    throw InputError("experts.balance pooled joins the counts of all layers, which parallel.pipeline = ",
-                     config.parallel().pipeline(), " spreads; write parallel.pipeline 1, or another balance");
+    throw InputError("experts.balance pooled sums the counts of all layers, which parallel.pipeline = ",
+                     config.parallel().pipeline(),
+                     " splits over stages; set parallel.pipeline to 1, or choose another balance");
   }
   if (experts.balance() == BALANCE_POOLED && experts.balance_coefficient() > 0 &&
       config.multi_token_prediction().depths() > 0) {
     throw InputError(
-        "experts.balance pooled is transformers' loss, which knows no multi_token_prediction.depths = ",
-        config.multi_token_prediction().depths(), "; write depths 0, or another balance");
+        "experts.balance pooled is transformers' loss, which has no multi_token_prediction.depths = ",
+        config.multi_token_prediction().depths(), "; set depths to 0, or choose another balance");
   }
 }
 
@@ -40,7 +41,7 @@ int UlyssesOf(const ParallelConfig& parallel) {
   if (parallel.context_method() == CONTEXT_ULYSSES) return context;
   if (context % inner == 0) return inner;
   throw InputError("parallel.ulysses = ", inner, " does not divide parallel.context = ", context,
-                   ", as context_method hybrid wants; choose a divisor of ", context);
+                   ", as context_method hybrid requires; choose a divisor of ", context);
 }
 
 void CheckHeads(const LayerGraph& graph, int tensor, int ulysses) {
@@ -54,7 +55,7 @@ void CheckHeads(const LayerGraph& graph, int tensor, int ulysses) {
   }
 }
 
-// Every parameter is declared once, so that sizes which the layout cannot split are refused at the door.
+// Declares every parameter once, so that sizes which the layout cannot split are rejected up front.
 void CheckSplits(const LayerGraph& graph, const Config& config, const Grids& grids) {
   const TensorSplit split = SplitOf(config.parallel());
   for (const Layer& layer : graph.layers) {

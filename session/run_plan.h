@@ -1,5 +1,5 @@
-// RunPlan: all that a configuration, a model and a number of ranks decide before any device is touched:
-// grids, groups, stages, schedule. Plain values; refuses, with numbers, what does not fit. No torch.
+// RunPlan: everything that a configuration, a model and a number of ranks determine before any device is
+// touched: grids, groups, stages, schedule. Plain values; rejects, with numbers, what does not fit. No torch.
 #pragma once
 
 #include <cstdint>
@@ -19,31 +19,31 @@ namespace trireme {
 ParallelSizes SizesOf(const ParallelConfig& parallel);
 TensorSplit SplitOf(const ParallelConfig& parallel);
 
-// Without a model: expert groups are there where the layout names experts.
+// Without a model: expert groups exist if the layout has expert axes.
 GroupPlan GroupsOf(const Config& config, const Grids& grids);
 GroupPlan GroupsOf(const Config& config, const Grids& grids, bool experts);
 
 CommOptions CommOptionsOf(const Config& config);
 
-// What forward and backward compute in; refuses what they cannot.
+// Data type of forward and backward; rejects unsupported ones.
 DType DTypeOf(const ModelConfig& model);
 
 struct RunPlan {
   Grids grids;
   GroupPlan groups;
   StagePlacement placement;
-  std::vector<StageLayers> stages;  // what each stage of the pipeline holds
+  std::vector<StageLayers> stages;  // the layers of each pipeline stage
   std::string schedule;
   int virtual_stages = 1;
   int zero = 1;
   int ulysses = 1;           // of the context ranks; the rest is a ring
   int64_t row_multiple = 1;  // rows are padded to a multiple of this many tokens
 
-  // The table of a step with that many micro batches a rank.
+  // The schedule of a step with that many micro batches per rank.
   Schedule ScheduleFor(int micro_batches) const;
-  // The same of an evaluation.
+  // The same for an evaluation.
   Schedule ForwardScheduleFor(int micro_batches) const;
-  // Micro batches a rank for that many rows over all data-parallel ranks.
+  // Micro batches per rank for that many rows over all data-parallel ranks.
   int MicroBatches(int64_t rows, int micro_batch) const;
 };
 

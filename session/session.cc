@@ -39,7 +39,7 @@ Session::Session(const Config& config, PlannedModel model, Job& job, std::shared
   how.device = tensors().torch();
   how.ulysses = plan_.ulysses;
   how.trained = options.trained;
-  // Without gradients and states there is nothing to share out but values.
+  // Without gradients and optimizer states there is nothing to shard but weights.
   if (!options.trained && how.zero < 3) how.zero = 0;
   model_ = std::make_unique<Model>(
       graph_, ModelLayout{plan_.grids, job_.rank(), plan_.placement, plan_.stages}, groups(), how);
@@ -102,7 +102,7 @@ void Session::RunForward(PassBatch& batch) {
   ExecutorFor(batch.size(), /*backward=*/false).Run();
 }
 
-// The head's ranks have the sums, each tensor-parallel one the same: the first of them speaks for its tokens.
+// The head's ranks have the sums, identical on each tensor-parallel rank: the first of them contributes.
 NamedSums Session::ReduceSums(const PassResult& result, const std::vector<std::string>& names, const NamedSums& extra) {
   return result.ReduceSums(names, /*speaks=*/Coordinate("tp") == 0, extra, world(), tensors().torch());
 }

@@ -1,6 +1,7 @@
-// Session: a model that is put together from a configuration and a job: graph, plan, groups, weights, and the passes
-// through it. Opened once; trainer, evaluator and generator borrow it, so that a process holds its weights once. Knows
-// neither data nor optimizer. A process has one at a time, for the device is its own; OpenFrozen adds to it.
+// Session: a model assembled from a configuration and a job: graph, plan, groups, weights, and the passes
+// through it. Opened once; trainer, evaluator and generator borrow it, so that a process holds its weights
+// once. Knows neither data nor optimizer. A process has one at a time, since it owns the device; OpenFrozen
+// adds a second model.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,12 @@ namespace trireme {
 class Trace;
 
 struct SessionOptions {
-  bool trained = true;                 // false: values alone, without gradients
+  bool trained = true;                 // false: weights only, without gradients
   std::optional<DType> dtype = {};     // of the computation; by default the configuration's
   Trace* trace = nullptr;
 };
 
-// What a caller has planned already.
+// What a caller has already planned.
 struct PlannedModel {
   LayerGraph graph;
   RunPlan plan;
@@ -36,15 +37,15 @@ PlannedModel PlanModel(const Config& config, int world);
 
 class Session {
  public:
-  // Collective. Weights have their memory and no values yet. `job` outlives it.
+  // Collective. Weights are allocated but not initialised. `job` outlives it.
   static std::unique_ptr<Session> Open(const Config& config, Job& job, const SessionOptions& options = {});
   Session(const Config& config, PlannedModel model, Job& job, const SessionOptions& options);
-  // A second model on the devices and groups of another session, as a frozen reference is: its graph, without tuning,
-  // under the same layout. Collective.
+  // A second model on the devices and groups of another session, as a frozen reference is: its graph, without
+  // tuning, under the same layout. Collective.
   std::unique_ptr<Session> OpenFrozen(const std::string& directory) const;
 
-  // Initial weights, once, before the first pass: those of config.model.path with the adapter that config.tuning names,
-  // or with model.init random drawn from run.seed. Collective.
+  // Initial weights, once, before the first pass: those of config.model.path with the adapter named in
+  // config.tuning, or with model.init random drawn from run.seed. Collective.
   void TakeWeights();
   // The same with these files of an adapter; nullptr: none, its pairs are drawn.
   void TakeWeights(const TensorSource* adapter);
@@ -52,14 +53,14 @@ class Session {
   void LoadWeights(const std::string& directory, const TensorSource* adapter = nullptr);
   void DrawWeights(uint64_t seed, const TensorSource* adapter = nullptr);
 
-  // All micro batches of a batch through the pipeline; collective over it. What comes of them is the batch's result, on
+  // All micro batches of a batch through the pipeline; collective over it. The result is in the batch, on
   // the head's ranks.
   void RunForwardBackward(PassBatch& batch);
   void RunForward(PassBatch& batch);  // nothing is saved
-  // One micro batch, stage after stage, for generation.
+  // One micro batch, stage by stage, for generation.
   void Infer(PassBatch& batch) { model_->Infer(batch, groups().Get("pp")); }
 
-  // The sums of `names` in a result, over all ranks, and `extra` with them. Collective.
+  // The sums of `names` in a result, over all ranks, together with `extra`. Collective.
   NamedSums ReduceSums(const PassResult& result, const std::vector<std::string>& names, const NamedSums& extra = {});
 
   const Config& config() const { return config_; }

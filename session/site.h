@@ -1,5 +1,5 @@
-// Site: where a rank of a run works: its device, what its tensors are computed on, its groups. Also sets
-// what holds for the whole process. Knows no model.
+// Site: where a rank runs: its device, where its tensors are computed, its groups. Also applies
+// process-wide settings. Knows no model.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace trireme {
 
 class Trace;
 
-// What can be planned but does not run in this program (a device that it was not built for) is refused before
-// any work, never ignored.
+// Configurations that can be planned but not run by this program (a device it was not built for) are rejected
+// before any work, never ignored.
 void RefuseUnsupported(const Config& config);
 
 struct Site {

@@ -49,7 +49,7 @@ void RefuseWrongKeys(const TuningConfig& tuning) {
   }
 }
 
-// The word at a place of a name with dots; negative: from its end.
+// The component at a position of a dotted name; negative: from its end.
 std::string Word(const std::string& name, int place) {
   std::vector<std::string> words(1);
   for (const char letter : name) {
@@ -113,11 +113,11 @@ void ApplyMultiToken(LayerGraph& graph, const Config& config) {
   if (wanted.depths() > most) {
     throw InputError(
         key, ": this ", graph.family, " model has ", most,
-        " layers for further tokens (num_nextn_predict_layers in its config.json); write at most ", most);
+        " MTP layers (num_nextn_predict_layers in its config.json); set it to at most ", most);
   }
   if (wanted.depths() > 0 && config.tuning().kind() == TUNING_LORA) {
     throw InputError(
-        key, " with tuning.kind lora: an adapter's files have no place for these layers; write 0, or ",
+        key, " with tuning.kind lora: adapter files cannot hold MTP layers; set it to 0, or ",
         "tuning.kind full or freeze");
   }
   PredictFurther(graph, wanted.depths(), wanted.loss_weight());

@@ -104,7 +104,7 @@ std::string WantedItemText(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_ENUM:
       return Concat("one of ", Join(SpellingsOf(*field.enum_type())));
     default:
-      return "text";
+      return "a string";
   }
 }
 

@@ -168,8 +168,8 @@ def judge_refusals(folder):
     llama = folder / "llama"
     tiny_models.write_model(tiny_models.config_of("llama"), llama)
     for path, settings, why in (
-            (model, ["multi_token_prediction.depths=3"], "model has 2 layers for further tokens"),
-            (llama, ["multi_token_prediction.depths=1"], "model has 0 layers for further tokens"),
+            (model, ["multi_token_prediction.depths=3"], "model has 2 MTP layers"),
+            (llama, ["multi_token_prediction.depths=1"], "model has 0 MTP layers"),
             (model, ["multi_token_prediction.depths=1", "tuning.kind=lora"], "with tuning.kind lora"),
             (model, ["multi_token_prediction.depths=1", "experts.balance=pooled", "experts.balance_coefficient=1"],
              "experts.balance pooled"),

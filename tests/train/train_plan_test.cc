@@ -110,7 +110,8 @@ TEST_F(TrainPlanTest, ShowsStagesOfAVAndUnevenBatches) {
        "3 0 1 0-1 22.0 % layers.4, head",
        "4 micro batches of 1 on each of 2 data-parallel ranks, 1 of 8 places stay empty",
        "as many as run.epochs = 2 makes of the data",
-       // Pairs of rank 8 in 5 layers: (64 + 64) + 2 · (64 + 32) + (64 + 64) of attention, 3 · (64 + 96) of the mlp.
+       // Pairs of rank 8 in 5 layers: (64 + 64) + 2 · (64 + 32) + (64 + 64) of attention, 3 · (64 + 96) of
+       // the mlp.
        "model: qwen3, 195680 parameters, 5 decoder layers trained: 37120 of them"});
 }
 
@@ -157,14 +158,14 @@ TEST_F(TrainPlanTest, RefusesLayouts) {
   ExpectRefused("parallel.stage_layers = [5] lists 1 stages; parallel.pipeline and virtual_stages make 2", 2,
                 {"parallel.pipeline=2", "parallel.stage_layers=[5]"});
   ExpectRefused(
-      "parallel.ulysses = 2 does not divide parallel.context = 3, as context_method hybrid wants; choose a "
+      "parallel.ulysses = 2 does not divide parallel.context = 3, as context_method hybrid requires; choose a "
       "divisor of 3",
       3, {"parallel.context=3", "parallel.context_method=hybrid"});
-  ExpectRefused("parallel.expert = 2, expert_tensor = 1: qwen3 has no experts to share; write 1 for both", 2,
+  ExpectRefused("parallel.expert = 2, expert_tensor = 1: qwen3 has no experts to split; set both to 1", 2,
                 {"parallel.expert=2"});
-  ExpectRefused("experts.capacity = 0 leaves no token to any expert; write more than 0", 1,
+  ExpectRefused("experts.capacity = 0 leaves no token for any expert; set it above 0", 1,
                 {"experts.capacity=0", "experts.overflow=drop"});
-  ExpectRefused("experts.balance pooled joins the counts of all layers, which parallel.pipeline = 2 spreads",
+  ExpectRefused("experts.balance pooled sums the counts of all layers, which parallel.pipeline = 2 splits",
                 2, {"parallel.pipeline=2", "experts.balance=pooled", "experts.balance_coefficient=0.1"});
 }
 
@@ -204,7 +205,7 @@ TEST_F(TrainPlanTest, RefusesFilesThatAreNotThere) {
   ExpectRefused("data.train: " + none + " is not there", 1, {"data.train=[" + there + ", " + none + "]"});
   ExpectRefused("data.valid: " + none + " is not there", 1, {"data.valid=[" + none + "]"});
   ExpectRefused("run.resume: " + none + " is not there", 1, {"run.resume=" + none});
-  ExpectRefused("model.path is empty; write the directory of a Hugging Face model", 1, {"model.path=\"\""});
+  ExpectRefused("model.path is empty; set it to the directory of a Hugging Face model", 1, {"model.path=\"\""});
   ExpectRefused(none + "/config.json: cannot be read: No such file or directory", 1, {"model.path=" + none});
   ExpectRefused(folder_ + "/model: has no weights; wanted model.safetensors", 1, {"model.init=weights"});
 }

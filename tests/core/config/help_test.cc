@@ -56,7 +56,7 @@ TEST(ConfigHelpTest, ShowsTypeRangeAndDefault) {
       help.find("  parallel.schedule  (one of 1f1b, interleaved, zero_bubble, dualpipev; default 1f1b)\n"),
       std::string::npos);
   EXPECT_NE(help.find("  optimizer.eps  (a number of 0 or more; default 1.0e-08)\n"), std::string::npos);
-  EXPECT_NE(help.find("  model.path  (text; default \"\")\n"), std::string::npos);
+  EXPECT_NE(help.find("  model.path  (a string; default \"\")\n"), std::string::npos);
 }
 
 TEST(ConfigHelpTest, LinesAreShort) {
