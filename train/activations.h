@@ -1,4 +1,4 @@
-// What the forward pass of one micro batch leaves behind for the backward pass, layer by layer, in bytes:
+// What the forward pass of one micro batch saves for the backward pass, layer by layer, in bytes:
 // sums over the layer's blocks (parallel/graph/layer_block.h), which know their sizes. docs/training.md shows
 // the formula.
 #pragma once
@@ -11,14 +11,15 @@
 
 namespace trireme {
 
-// From the layer's forward pass to its weight gradient. Experts count as if all got as many tokens.
+// Held from the layer's forward pass to its weight gradient. Assumes that all experts get equally many
+// tokens.
 int64_t SavedActivationBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape);
 
 // What its backward pass recomputes, on top of that.
 int64_t RecomputedActivationBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape);
 
-// The largest piece of the logits that is there at a time, of the head only: 2^23 of them or one token's, in
-// fp32, and where the computation is narrower once more in its own type.
+// The largest chunk of logits alive at a time, in the head only: 2^23 of them or one token's, in
+// fp32, plus a copy in the computation's type if that is narrower.
 int64_t LogitsBytes(const Layer& layer, const ActivationShape& shape);
 
 }  // namespace trireme

@@ -16,11 +16,11 @@ namespace {
 // More than a row has tokens, or documents.
 constexpr int64_t kMostPositions = int64_t{1} << 32;
 
-// All tokens of the rows, before context ranks take their shares.
+// All tokens of the rows, before they are split over context-parallel ranks.
 struct WholeRows {
   int64_t rows, length;
   at::Tensor tokens, labels, positions, real, sequence;  // [rows · length]
-  at::Tensor weights;                                    // undefined: there are none
+  at::Tensor weights;                                    // undefined: none
   std::vector<Document> documents;
   std::vector<int64_t> samples;  // of each document
   AnswerFacts answers;
@@ -33,11 +33,11 @@ struct WholeRows {
     sequence = at::full({rows * length}, -1, at::kLong);
   }
 
-  // Samples of all rows of the step are told apart by their row's number in it.
+  // Samples of different rows of the step are distinguished by the row's index in it.
   void Fill(int64_t index, int64_t row_of_step, const Row& row) {
     const int64_t begin = index * length, end = begin + static_cast<int64_t>(row.input_ids.size());
     std::copy(row.input_ids.begin(), row.input_ids.end(), tokens.data_ptr<int64_t>() + begin);
-    // The label of a place is the token after it.
+    // The label of a position is the token after it.
     std::copy(row.labels.begin() + 1, row.labels.end(), labels.data_ptr<int64_t>() + begin);
     real.narrow(0, begin, end - begin).fill_(true);
     if (row.starts.empty()) AddDocument(begin, end);
@@ -79,8 +79,8 @@ struct WholeRows {
     documents.push_back({begin, end});
   }
 
-  // The same positions with what stands `depth` further on in their documents. At the end of a document nothing
-  // does; what is computed there reaches no other position, for attention looks back only.
+  // The same positions with the tokens `depth` later in their documents. At the end of a document there are
+  // none; what is computed there reaches no other position, since attention is causal.
   WholeRows Shifted(int64_t depth) const {
     WholeRows shifted(rows, length);
     shifted.positions = positions;
@@ -116,13 +116,13 @@ struct WholeRows {
   }
 };
 
-// Row of the step and position in it, whatever the rows beside it and their padding.
+// Row of the step and position in it, independent of neighbouring rows and padding.
 at::Tensor Identities(const PassInput& batch, int64_t first_row, int64_t length) {
   const at::Tensor mine = at::tensor(batch.context->LocalTokens(), at::kLong);
   return (at::floor_divide(mine, length) + first_row) * kMostPositions + at::remainder(mine, length);
 }
 
-// Which of the chosen rows a rank takes in each of its micro batches; in the last ones there may be none.
+// Which of the chosen rows each of a rank's micro batches contains; the last ones may be empty.
 std::vector<std::span<const int64_t>> Shares(std::span<const int64_t> chosen, const BatchShape& shape) {
   const auto total = static_cast<int64_t>(chosen.size());
   const int64_t a_round = int64_t{shape.micro_batch} * shape.data_size;
@@ -134,7 +134,7 @@ std::vector<std::span<const int64_t>> Shares(std::span<const int64_t> chosen, co
   return shares;
 }
 
-// first_row: the number of the first one among those of the step.
+// first_row: the index of the first row within the step.
 PassInput MakePassInput(std::span<const Row> rows, int64_t first_row, const BatchShape& shape) {
   int64_t length = 1;
   for (const Row& row : rows) length = std::max<int64_t>(length, static_cast<int64_t>(row.input_ids.size()));

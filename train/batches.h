@@ -1,6 +1,6 @@
-// Rows into micro batches: shared out over the data-parallel ranks, padded, tokens and labels shifted, and
-// each row over the context-parallel ranks. Every rank reads its own rows alone, and gets as many micro
-// batches as the others; where rows run out, empty ones.
+// Rows into micro batches: split over the data-parallel ranks, padded, labels shifted, and
+// each row over the context-parallel ranks. Every rank reads only its own rows and gets as many micro
+// batches as the others, empty ones if rows run out.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +23,26 @@ struct BatchShape {
   int64_t mtp_depths = 0;
 };
 
-// Of this rank in a session's layout, without multi-token prediction.
+// The shape for this rank in a session's layout, without multi-token prediction.
 BatchShape ShapeOf(const Session& session);
 
-// Those of the `chosen` rows that the data-parallel rank reads, in the order of its micro batches.
+// The `chosen` rows that this data-parallel rank reads, in the order of its micro batches.
 std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape);
 
-// Of the `chosen` rows micro batch i of rank r takes those from (i · data_size + r) · micro_batch on.
+// Of the `chosen` rows micro batch i of rank r contains those starting at (i · data_size + r) · micro_batch.
 std::vector<PassInput> MakePassInputs(const RowSource& rows, std::span<const int64_t> chosen,
                                       const BatchShape& shape);
-// The same for all of some rows in memory.
+// The same for all of the given rows in memory.
 std::vector<PassInput> MakePassInputs(const std::vector<Row>& rows, const BatchShape& shape);
 
-// The row of the step and the position in it that one of PassInput::identities stands for.
+// The row of the step and the position in it that an entry of PassInput::identities encodes.
 int64_t RowOf(int64_t identity);
 int64_t PositionOf(int64_t identity);
 
-// Of all chosen rows, those of other ranks as well; nothing of multi-token prediction.
+// Over all chosen rows, including those of other ranks; without multi-token prediction.
 BatchTotals TotalsOf(const RowSource& rows, std::span<const int64_t> chosen);
 
-// Of these micro batches the labels that are trained and the tokens that are there at each depth of multi-token
+// The trained labels and the tokens of these micro batches at each depth of multi-token
 // prediction: [depths, 2] int32, to be summed over all ranks.
 at::Tensor CountMtp(const std::vector<PassInput>& inputs, const BatchShape& shape);
 // From that sum, in host memory.

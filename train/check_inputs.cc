@@ -15,9 +15,9 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostShown = 5;  // broken records of a file
+constexpr size_t kMostShown = 5;  // broken records per file
 
-// The files of records that data.train and data.valid name; indexed data has its tokens already.
+// The files of records that data.train and data.valid name; indexed data is already tokenized.
 std::vector<std::filesystem::path> RecordFiles(const Config& config, Problems& problems) {
   std::vector<std::filesystem::path> files;
   const auto add = [&](const std::string& entry, const std::string& key) {
@@ -47,17 +47,17 @@ RecordWants WantsOfFile(const std::filesystem::path& path, const SampleOptions& 
 void CheckTemplateFile(const DataConfig& data) {
   if (data.template_().empty() || PathExists(data.template_())) return;
   throw InputError("data.template: ", data.template_(),
-                   " is not there; name a file with a Jinja chat template, or ",
-                   "leave it out to take the one of the model's tokenizer");
+                   " does not exist; name a file with a Jinja chat template, or ",
+                   "leave it out to use the tokenizer's own");
 }
 
-// Every rank looks: only whether it is there. Reading it takes a second, and is for the one that tokenises.
+// Every rank only checks that it exists. Reading takes a second and is left to the rank that tokenizes.
 void RefuseWithoutTokenizer(const std::string& model) {
   if (!PathExists(std::filesystem::path(model) / "tokenizer.json"))
     const Tokenizer refused(model);
 }
 
-// The broken records of a file that cannot be prepared, or else why it cannot.
+// Reports the broken records of a file that cannot be prepared, or else why it cannot.
 void NameBroken(const Preparer& preparer, const std::filesystem::path& path, const Error& error,
                 Problems& problems) {
   if (error.kind() != ErrorKind::kInput) throw Error(error);

@@ -1,5 +1,5 @@
-// What a run reads beside the model, checked before anything is started: data files, tokenizer, chat
-// template, every record. Finds all that is wrong, not only the first. No torch.
+// Checks what a run reads besides the model before anything starts: data files, tokenizer, chat
+// template, every record. Reports all problems, not only the first. No torch.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace trireme {
 
-// That the files which data.train, data.valid and data.template name are there, and the tokenizer and the
-// chat template that their records want. Quick: looks at the first record of each file that can be read.
+// Checks that the files named in data.train, data.valid and data.template exist, and the tokenizer and the
+// chat template that their records need. Quick: reads only the first readable record of each file.
 void CheckDataTools(const Config& config, Problems& problems);
 
-// Reads and tokenises all data as the run would, into its cache. An input error names every broken record, up
-// to a few of each file. Nothing where data.train is empty: a plan may be made without data.
+// Reads and tokenizes all data as the run would, into its cache. An input error names every broken record, up
+// to a few per file. Does nothing if data.train is empty: a plan needs no data.
 void CheckData(const Config& config, int64_t vocabulary);
 
 }  // namespace trireme

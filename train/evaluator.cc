@@ -17,7 +17,7 @@ EvaluationSums Evaluate(Session& session, const RowSource& rows) {
   for (int64_t first = 0; first < rows.size(); first += global_batch) {
     std::vector<int64_t> chosen(std::min(global_batch, rows.size() - first));
     std::iota(chosen.begin(), chosen.end(), first);
-    // With a total of one the loss is a plain sum.
+    // With a normaliser of one the loss is a plain sum.
     BatchTotals totals = TotalsOf(rows, chosen);
     sums.tokens += totals.trained;
     totals.trained = 1;

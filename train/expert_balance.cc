@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-enum Number { kTokens, kDropped, kEntropy, kBalanceLoss, kZLoss, kNumbers };  // behind a layer's experts
+enum Number { kTokens, kDropped, kEntropy, kBalanceLoss, kZLoss, kNumbers };  // after a layer's experts
 
 struct Colour {
   int red, green, blue;
@@ -27,10 +27,10 @@ Colour ColourOf(double share) {
 
 struct Busy {
   int rank = 0;
-  double share = 0;  // of the mean of ranks with experts
+  double share = 0;  // relative to the mean over ranks with experts
 };
 
-// Least and most loaded; ranks without experts have 0, the others one more than they received.
+// Least and most loaded; ranks without experts have 0, the others received + 1.
 std::pair<Busy, Busy> Extremes(std::span<const float> ranks) {
   double sum = 0;
   int count = 0, least = -1, most = -1;
@@ -145,8 +145,8 @@ std::string ExpertBalance::HeatMap() const {
       << "\" height=\"" << kTop + kRow * static_cast<double>(layers_.size()) + 16
       << "\" font-family=\"sans-serif\" font-size=\"11\">\n"
       << "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      << "<text x=\"12\" y=\"20\" font-size=\"14\">Tokens of each expert</text>\n"
-      << "<text x=\"12\" y=\"38\">a row for each layer, a cell for each expert; white: an even share, red: "
+      << "<text x=\"12\" y=\"20\" font-size=\"14\">Tokens per expert</text>\n"
+      << "<text x=\"12\" y=\"38\">one row per layer, one cell per expert; white: an even share, red: "
          "up to "
          "four times as many, blue: down to a quarter</text>\n";
   double y = kTop;

@@ -1,6 +1,6 @@
-// ExpertBalance: how evenly routers used their experts: what every expert of every layer got, how sure
-// routers were, what was dropped, and which rank had most to do. Counts over all ranks; the object for
-// log.jsonl, and a heat map. No tensor.
+// ExpertBalance: how evenly routers used their experts: how many tokens every expert of every layer got, how
+// confident routers were, what was dropped, and which rank had the most work. Counts over all ranks; the
+// object for log.jsonl, and a heat map. No tensor.
 #pragma once
 
 #include <cstdint>
@@ -38,17 +38,17 @@ class ExpertBalance {
 
   bool empty() const { return layers_.empty(); }
   void Add(const std::string& layer, const LayerBalance& sums);
-  // Rows a layer that a rank's experts received.
+  // Rows per layer that a rank's experts received.
   void SetReceived(int rank, double rows);
-  // All numbers in one row, to be summed over ranks and put back.
+  // All numbers in one vector, to be summed over ranks and restored.
   const std::vector<float>& flat() const { return flat_; }
   void SetFlat(std::span<const float> sums) { flat_.assign(sums.begin(), sums.end()); }
-  // Another step's numbers on top.
+  // Adds another step's numbers.
   void Join(const ExpertBalance& step);
 
   std::vector<float> RowsOf(const std::string& layer) const;  // [experts]
-  double drop_rate() const;                                   // of all choices
-  double entropy() const;                                     // mean of all tokens and layers, in nats
+  double drop_rate() const;                                   // as a fraction of all choices
+  double entropy() const;                                     // mean over all tokens and layers, in nats
   double balance_loss() const;                                // sum over layers
   double z_loss() const;
   Json ToJson() const;
@@ -60,7 +60,7 @@ class ExpertBalance {
   double SumOf(int number) const;
 
   std::vector<ExpertLayer> layers_;
-  std::vector<size_t> begins_;  // of each layer's numbers
+  std::vector<size_t> begins_;  // offsets of each layer's numbers
   size_t ranks_begin_ = 0;
   std::vector<float> flat_;
 };

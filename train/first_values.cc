@@ -35,7 +35,7 @@ void TakeFirstValues(const LayerGraph& graph, const RunStart& start, Trainer& tr
   }
   LoadStates(reader, trainer, job);
   if (job.rank() == 0) {
-    TRIREME_LOG(INFO) << "resumes from " << start.checkpoint->string() << ", step " << start.step;
+    TRIREME_LOG(INFO) << "resuming from " << start.checkpoint->string() << ", step " << start.step;
   }
 }
 
@@ -44,8 +44,8 @@ void SayWhatIsLeftOut(const Config& config, const LayerGraph& graph) {
   const int64_t count = CountUnused(HfDirectory(config.model().path()), graph);
   if (count == 0) return;
   TRIREME_LOG(WARNING) << config.model().path() << ": its " << count << " tensors of " << Join(graph.unused)
-                       << " are not trained, and what this run writes is without them; "
-                       << "multi_token_prediction.depths puts them to use";
+                       << " are not trained and will be missing from this run's output; "
+                       << "set multi_token_prediction.depths to use them";
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// The values that a run begins with: those of a checkpoint that it resumes from, of a model's files, or drawn
-// ones; beside the last two those of an adapter.
+// The initial weights of a run: from a checkpoint that it resumes from, from a model's files, or random;
+// in the last two cases with those of an adapter.
 #pragma once
 
 #include "checkpoint/manifest.h"
@@ -12,8 +12,8 @@
 
 namespace trireme {
 
-// Refuses, before any memory is taken, a checkpoint that this run cannot resume from. data: what the run's
-// own checkpoints would say of its data, for one to resume from must say the same.
+// Rejects, before any memory is allocated, a checkpoint that this run cannot resume from. data: what the
+// run's own checkpoints would record about its data; a checkpoint to resume from must match it.
 void CheckFirstValues(const Config& config, const LayerGraph& graph, const RunStart& start,
                       const checkpoint::DataPosition& data);
 
@@ -21,8 +21,8 @@ void CheckFirstValues(const Config& config, const LayerGraph& graph, const RunSt
 void TakeFirstValues(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job,
                      PreferencePass* preference = nullptr);
 
-// Names what the model's files have for further tokens and the run does not use, in the log. An adapter
-// leaves its base whole.
+// Logs a warning about MTP layers in the model's files that the run does not use. An adapter
+// leaves its base complete.
 void SayWhatIsLeftOut(const Config& config, const LayerGraph& graph);
 
 }  // namespace trireme

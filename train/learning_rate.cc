@@ -10,7 +10,7 @@ namespace trireme {
 void CheckLearningRate(const OptimizerConfig& config) {
   if (config.min_lr() <= config.lr()) return;
   throw InputError("optimizer.min_lr = ", config.min_lr(), " is above optimizer.lr = ", config.lr(),
-                   "; min_lr is what the rate falls to: lower it");
+                   "; the rate decays to min_lr: lower it");
 }
 
 double LearningRate(const OptimizerConfig& config, int64_t step, int64_t total_steps) {

@@ -1,5 +1,5 @@
-// The learning rate of each step: warm-up, then the way down. A function of the step alone, so that a resumed
-// run goes on where it stopped.
+// The learning rate of each step: warm-up, then decay. A function of the step alone, so that a resumed
+// run continues where it stopped.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace trireme {
 
-// Refuses a rate that would rise at the end.
+// Rejects a rate that would rise at the end.
 void CheckLearningRate(const OptimizerConfig& config);
 
-// Steps count from 1. Over the first w = round(warmup · total_steps) steps the rate rises in a straight
-// line: step s has lr · s / w. Behind them it falls, as half a cosine wave or in a straight line, or it
-// stays: step s has gone (s - w - 1) of the total_steps - w parts of the way to min_lr. So the step after the
-// last would have min_lr, and the last one is not wasted where that is 0. These are the rates of Hugging
-// Face's schedules and of Megatron's, but for the warm-up: their first step of it has 0, and each further one
-// what ours has a step earlier. With reach_min_lr the last step of the warm-up, or the first of all, is the
-// one to fall from, and the last of all has min_lr.
+// Steps count from 1. Over the first w = round(warmup · total_steps) steps the rate rises
+// linearly: step s has lr · s / w. After them it decays, as half a cosine wave or linearly, or it
+// stays constant: step s has decayed by (s - w - 1) / (total_steps - w) of the way to min_lr. So the step
+// after the last would have min_lr, and the last one is not wasted if that is 0. These are the rates of
+// Hugging Face's schedules and of Megatron's, except for the warm-up: their first step has rate 0, and each
+// later one what ours has a step earlier. With reach_min_lr the decay starts at the last step of the warm-up,
+// or at the first step, and the last step has min_lr.
 double LearningRate(const OptimizerConfig& config, int64_t step, int64_t total_steps);
 
 }  // namespace trireme

@@ -47,7 +47,7 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// One run: what its steps share.
+// One run: the state that its steps share.
 class Run {
  public:
   Run(const RunInputs& inputs, OutputLock& lock, Job& job)
@@ -108,7 +108,7 @@ class Run {
 
   bool stopped() const { return done_ < total_steps_; }
 
-  // Behind everything else.
+  // After everything else.
   void Report() {
     if (!report_) return;
     report_->Finish(config_, {.step = done_,
@@ -117,13 +117,13 @@ class Run {
                                .trained = done_ > start_at_.step});
   }
 
-  // The last checkpoint as a Hugging Face directory, or an adapter's.
+  // The last checkpoint as a Hugging Face directory, or a PEFT adapter.
   void WriteFinal() {
     WriteHeatMap();
     if (job_.rank() == 0) SayWhatIsLeftOut(config_, graph_);
     const int64_t last = std::max(total_steps_, start_at_.step);
     std::filesystem::path newest = CheckpointPath(directory_, last);
-    if (last == start_at_.step) newest = *start_at_.checkpoint;  // nothing was left to do
+    if (last == start_at_.step) newest = *start_at_.checkpoint;  // nothing was left to train
     ExportHuggingFace(HfDirectory(newest), directory_ / "final", {.replace = start_at_.same_run},
                       {.rank = job_.rank(), .size = job_.world(), .barrier = [this] { job_.Barrier(); }});
   }
@@ -168,7 +168,7 @@ class Run {
     return logged;
   }
 
-  // Of a step that comes; they are read meanwhile.
+  // Starts to prefetch the rows of a coming step.
   void ReadRowsOf(int64_t step) {
     next_rows_ = order_.RowsOf(step);
     rows_.Start(trainer_.OwnRows(next_rows_));
@@ -184,7 +184,7 @@ class Run {
     return rows;
   }
 
-  // What happens every so many steps (0: never) and behind the last one.
+  // What happens every N steps (0: never) and after the last one.
   bool IsDue(int64_t every, int64_t step) const {
     return every > 0 && (step % every == 0 || step == total_steps_);
   }
@@ -220,7 +220,7 @@ class Run {
     return trainer_.FinishGradients();
   }
 
-  // What routers did in this step, for the log; biases follow where the step was made. Collective.
+  // What routers did in this step, for the log; biases are updated if the step was. Collective.
   Json Balance(bool updated) {
     const ExpertBalance step = trainer_.TakeBalance();
     if (step.empty()) return {};
@@ -235,13 +235,13 @@ class Run {
     WriteWholeFile(directory_ / "experts.svg", balance_.HeatMap());
   }
 
-  // Empty where the numbers are sound. All ranks see the same.
+  // Empty if the numbers are finite. The same on all ranks.
   std::string WhyNoUpdate(int64_t step, double loss, const GradientReport& report) const {
     if (report.finite && std::isfinite(loss)) return {};
     const std::string why = report.finite ? Concat("the loss is ", loss) : "gradient of " + report.culprit;
     if (config_.run().on_nonfinite() == ON_NONFINITE_SKIP) return why;
     throw RuntimeError("step ", step, ": not finite: ", why,
-                       "; nothing was updated. Look at the data of this step, lower optimizer.lr, or set "
+                       "; nothing was updated. Check the data of this step, lower optimizer.lr, or set "
                        "run.on_nonfinite to skip");
   }
 
@@ -253,7 +253,7 @@ class Run {
   const DataSets data_;
   ReadAhead rows_;  // of data_.train
   RowOrder order_;
-  std::vector<int64_t> next_rows_;  // of the step that comes
+  std::vector<int64_t> next_rows_;  // of the coming step
   const int64_t total_steps_;
   const RunStart start_at_;
   int64_t done_;  // steps
@@ -284,7 +284,7 @@ std::string DeviceText(const Config& config) {
 // On rank 0, under the output's lock. The others write nothing there before the first save's barrier.
 void RemoveWhatAKilledRunLeft(const std::filesystem::path& output) {
   for (const std::filesystem::path& part : RemoveStaleParts(output)) {
-    TRIREME_LOG(INFO) << "removed " << part.string() << ", which a run that was killed had not finished";
+    TRIREME_LOG(INFO) << "removed " << part.string() << ", left unfinished by a killed run";
   }
 }
 

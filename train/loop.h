@@ -1,5 +1,5 @@
-// The training loop: rows in their order, a step, a look at the numbers, the update, the log, until all steps
-// are done. How a step is computed is the trainer's business.
+// The training loop: rows in sampling order, forward and backward, a check of the numbers, the update, the
+// log, until all steps are done. How a step is computed is up to the trainer.
 #pragma once
 
 #include "core/comm/job.h"
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Collective over the job. Refuses what it cannot do before the first device is touched.
+// Collective over the job. Rejects what it cannot do before any device is touched.
 void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job);
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ int64_t Sum(const std::vector<int64_t>& values) {
   return std::accumulate(values.begin(), values.end(), int64_t{0});
 }
 
-// The layer at work and its neighbour, which is being gathered or still being reduced.
+// The current layer and its neighbour, which is being gathered or still being reduced.
 int64_t TwoLargest(std::vector<int64_t> values) {
   std::sort(values.begin(), values.end(), std::greater<>());
   if (values.size() > 2) values.resize(2);
@@ -79,7 +79,7 @@ class Planner {
     return in_.stages.at(in_.placement.StageAt(pipeline_rank, chunk));
   }
 
-  // Those with parameters here: also the embedding, as a copy, where another rank uses it again.
+  // Layers with parameters here: also a copy of the embedding if another rank reuses it.
   std::vector<size_t> LayersOn(int pipeline_rank) const {
     std::vector<size_t> layers;
     for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {
@@ -92,12 +92,12 @@ class Planner {
     return layers;
   }
 
-  // Of one grid's parameters, which `data` ranks have alike.
+  // For one grid's parameters, which `data` ranks replicate.
   void AddStates(const std::vector<int64_t>& of_layer, int64_t data, bool trained,
                  const std::vector<size_t>& layers, RankMemory& memory) const {
     std::vector<int64_t> elements;
     for (size_t layer : layers) elements.push_back(of_layer[layer]);
-    const int zero = data > 1 ? parallel_.zero() : 0;  // alone, a rank's share is everything
+    const int zero = data > 1 ? parallel_.zero() : 0;  // with a single rank its share is everything
     const int64_t all = Sum(elements), share = zero >= 1 ? DivideUp(all, data) : all;
     const int64_t passing = std::min(TwoLargest(elements), all);
     const bool offload = in_.config.memory().offload_optimizer();
@@ -108,7 +108,7 @@ class Planner {
     const bool separate_masters = offload || (narrow && fp32_masters);
     memory.values += shape_.element_bytes * (zero == 3 ? share + passing : all);
     if (!trained) return;
-    // A reduction cannot write into what it reads: the share's sum has memory of its own.
+    // A reduction cannot write into what it reads: the share's sum has its own memory.
     memory.gradients += kFp32Bytes * (zero == 0 ? all : share + (zero == 1 ? all : passing));
     const int64_t states = static_cast<int64_t>(OptimizerStates(in_.config.optimizer().name()).size());
     const int64_t masters = separate_masters ? master_bytes * share : 0, moments = states * moment_bytes * share;
@@ -117,7 +117,7 @@ class Planner {
     memory.host += offload ? masters + moments : 0;
   }
 
-  // Plays the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient.
+  // Simulates the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient.
   int64_t PeakActivations(int pipeline_rank) const {
     std::vector<int64_t> kept(in_.placement.chunks, 0);
     int64_t remade = 0;

@@ -1,5 +1,5 @@
-// MemoryPlan: the device memory that training takes on every rank, part by part, before anything runs. What
-// lives through a step; the temporaries of single operators come on top.
+// MemoryPlan: the device memory that training needs on every rank, part by part, before anything runs. What
+// persists within a step; temporaries of single operators are not included.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct RankMemory {  // bytes
   int64_t masters = 0;        // fp32 copies of the values, where those are narrower
   int64_t moments = 0;        // the optimizer's states beside the masters, fp32
   int64_t activations = 0;    // of all micro batches that are alive at once
-  int64_t logits = 0;         // the piece of them that is there at a time
+  int64_t logits = 0;         // the chunk of them that is alive at a time
   int64_t communicators = 0;  // HCCL's buffers
   int64_t host = 0;           // offloaded masters and moments: not on the device
   bool operator==(const RankMemory&) const = default;
@@ -36,13 +36,13 @@ struct MemoryInputs {
   const GroupPlan& groups;
   const StagePlacement& placement;
   const std::vector<StageLayers>& stages;
-  const Timeline& timeline;  // of a step's schedule: how many micro batches are alive
+  const Timeline& timeline;  // of a step's schedule: how many micro batches are in flight
 };
 
-// One entry a rank. Refuses parameters that the layout cannot split, with the numbers.
+// One entry per rank. Parameters that the layout cannot split are input errors with the numbers.
 std::vector<RankMemory> PlanMemory(const MemoryInputs& inputs);
 
-// A table in MiB, one line for all ranks that need the same.
+// A table in MiB, one line for all ranks with equal needs.
 std::string ToText(const std::vector<RankMemory>& ranks);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
-// Open file description locks: freed with the process, seen by every host of NFS, Lustre and the like. Two
-// bytes of one file: the first is the run's, held alone by rank 0; the second is shared by all ranks, so that
-// a new run also waits for ranks whose rank 0 died before them.
+// Open file description locks: released with the process, seen by every host on NFS, Lustre and similar file
+// systems. Two bytes of one file: the first is the run's, held exclusively by rank 0; the second is shared by
+// all ranks, so that a new run also waits for ranks whose rank 0 died before them.
 #include "train/output_lock.h"
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ namespace {
 constexpr const char* kLockFile = ".lock";
 constexpr off_t kRunByte = 0, kRanksByte = 1;
 constexpr auto kRetry = std::chrono::milliseconds(100);
-constexpr int kRetries = 100;  // while a launcher ends ranks, or a file server is slow to show a name
+constexpr int kRetries = 100;  // while a launcher ends ranks, or a file server is slow to propagate a name
 
 enum class Taken { kYes, kByAnother, kNoLocks };
 
@@ -51,7 +51,7 @@ Taken TryLock(int fd, short type, off_t byte) {
       case EOPNOTSUPP:
         return Taken::kNoLocks;
       default:
-        throw RuntimeError("the lock of run.output cannot be taken: ", std::strerror(errno));
+        throw RuntimeError("the lock of run.output cannot be acquired: ", std::strerror(errno));
     }
   }
   return Taken::kYes;
@@ -62,7 +62,7 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "a host without a name";
 }
 
-// Who holds it, for the one who finds it taken.
+// Who holds it, for a run that finds it taken.
 std::string HolderText() {
   const std::time_t now = std::time(nullptr);
   std::tm utc = {};
@@ -85,7 +85,7 @@ bool IsNamed(int fd, const std::filesystem::path& file) {
          open_one.st_dev == named.st_dev;
 }
 
-// The directory and those above it; `made` gets those that were missing, the outermost first.
+// The directory and those above it; `made` receives those that were missing, outermost first.
 void MakeDirectories(const std::filesystem::path& output, std::vector<std::filesystem::path>& made) {
   std::error_code error;
   for (std::filesystem::path at = output; !at.empty() && !std::filesystem::exists(at, error);
@@ -93,10 +93,10 @@ void MakeDirectories(const std::filesystem::path& output, std::vector<std::files
     if (at.has_filename()) made.insert(made.begin(), at);
   }
   std::filesystem::create_directories(output, error);
-  if (error) throw InputError("run.output ", output.string(), " cannot be made: ", error.message());
+  if (error) throw InputError("run.output ", output.string(), " cannot be created: ", error.message());
 }
 
-// Whether other hosts see the locks, too; warns where not.
+// Whether other hosts see the locks, too; warns if not.
 bool OtherHostsSeeLocks(int fd, const std::filesystem::path& output) {
   struct stat status = {};
   if (fstat(fd, &status) != 0) return false;
@@ -104,7 +104,7 @@ bool OtherHostsSeeLocks(int fd, const std::filesystem::path& output) {
   const std::string mounts{std::istreambuf_iterator<char>(file), {}};
   if (!LocksAreLocal(mounts, Concat(major(status.st_dev), ":", minor(status.st_dev)))) return true;
   TRIREME_LOG(WARNING) << "run.output " << output.string()
-                       << ": locks of its file system are seen by this host alone; see to it that no other "
+                       << ": locks on its file system are visible to this host only; make sure that no other "
                           "host starts a run there";
   return false;
 }
@@ -120,7 +120,7 @@ OutputLock::OutputLock(const std::filesystem::path& output, Job& job)
 
 OutputLock::~OutputLock() {
   if (holds_run_ && !(begun_ && std::uncaught_exceptions() > 0)) {
-    unlink(file_.c_str());  // while it is held: who opened it before will find that it has no name
+    unlink(file_.c_str());  // while it is held: whoever opened it before will find it unlinked
     for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) rmdir(folder->c_str());
   }
   if (fd_ >= 0) close(fd_);
@@ -128,7 +128,7 @@ OutputLock::~OutputLock() {
 
 void OutputLock::TakeForRun() {
   Taken taken = Taken::kByAnother;
-  do {  // anew where the run before has just taken its file, or its directory, away
+  do {  // retry if the previous run has just removed its file or its directory
     if (fd_ >= 0) close(fd_);
     MakeDirectories(output_, made_);
     fd_ = open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -139,13 +139,13 @@ void OutputLock::TakeForRun() {
     taken = TryLock(fd_, F_WRLCK, kRunByte);
     if (taken == Taken::kByAnother) {
       throw InputError("run.output ", output_.string(), " is in use by another run", ReadHolder(fd_),
-                       "; wait for its end, or choose another directory");
+                       "; wait until it ends, or choose another directory");
     }
   } while (fd_ < 0 || !IsNamed(fd_, file_));
   holds_run_ = true;
   if (taken == Taken::kNoLocks) {
     TRIREME_LOG(WARNING) << "run.output " << output_.string()
-                         << ": its file system has no locks; see to it that no other run is started there";
+                         << ": its file system has no locks; make sure that no other run is started there";
     return;
   }
   for (int tries = 0; TryLock(fd_, F_WRLCK, kRanksByte) == Taken::kByAnother; ++tries) {
@@ -158,13 +158,13 @@ void OutputLock::TakeForRun() {
   TryLock(fd_, F_RDLCK, kRanksByte);
   excludes_all_ = OtherHostsSeeLocks(fd_, output_);
   const std::string holder = HolderText();
-  if (ftruncate(fd_, 0) == 0) (void)!pwrite(fd_, holder.data(), holder.size(), 0);  // only for people
+  if (ftruncate(fd_, 0) == 0) (void)!pwrite(fd_, holder.data(), holder.size(), 0);  // informational only
 }
 
 void OutputLock::TakeForRank(const Job& job) {
   for (int tries = 0; (fd_ = open(file_.c_str(), O_RDWR | O_CLOEXEC)) < 0; ++tries) {
     if (tries == kRetries) {
-      throw InputError("run.output ", output_.string(), " is not what rank 0 has there: rank ", job.rank(),
+      throw InputError("run.output ", output_.string(), " is not the directory of rank 0: rank ", job.rank(),
                        " on ", HostName(), " finds no ", file_.string(),
                        "; name a directory that all hosts share");
     }

@@ -33,8 +33,8 @@ void PrintMemory(const PreambleInputs& in, std::ostream& out) {
   out << std::setprecision(2) << "memory planned: " << static_cast<double>(most->device()) / kGibibyte
       << " GiB per rank";
   if (ranks.size() > 1) out << " at most, on rank " << most - ranks.begin();
-  if (most->host > 0) out << ", and " << static_cast<double>(most->host) / kGibibyte << " GiB of the host";
-  out << "; temporaries come on top\n";
+  if (most->host > 0) out << ", and " << static_cast<double>(most->host) / kGibibyte << " GiB of host memory";
+  out << "; temporaries not included\n";
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ std::string PreambleText(const PreambleInputs& in) {
   out << "model: " << in.graph.family << ", " << Counted(all, "parameter") << ", " << trained << " trained ("
       << 100.0 * static_cast<double>(trained) / static_cast<double>(all) << " %)\n"
       << ToText(in.extent, in.config);
-  if (in.done_steps > 0) out << "  " << in.done_steps << " of them done before this start\n";
+  if (in.done_steps > 0) out << "  " << in.done_steps << " of them already done\n";
   out << "device: " << in.device << ", " << Counted(in.job.world(), "rank") << " on "
       << Counted(in.job.hosts(), "host") << "\n";
   PrintMemory(in, out);

@@ -1,5 +1,5 @@
-// The words before the first step: what is trained, on what, for how long, where, and the memory that is
-// planned. No torch.
+// The summary before the first step: what is trained, on what, for how long, where, and the planned
+// memory. No torch.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// Parameters of the whole model, or those of them that are trained.
+// Parameters of the whole model, or only the trained ones.
 int64_t CountParameters(const LayerGraph& graph, bool trained_only);
 
 struct PreambleInputs {
@@ -21,7 +21,7 @@ struct PreambleInputs {
   const RunPlan& plan;
   const DataExtent& extent;
   const Job& job;
-  std::string device;      // that tensors are computed on
+  std::string device;      // on which tensors are computed
   int64_t done_steps = 0;  // before this start
 };
 std::string PreambleText(const PreambleInputs& inputs);

@@ -18,9 +18,9 @@
 namespace trireme {
 namespace {
 
-constexpr char kKeepTuning[] = "; keep the tuning, or start anew: another run.output, and run.resume: auto";
+constexpr char kKeepTuning[] = "; keep the tuning, or start over: another run.output, and run.resume: auto";
 
-// Where the values are fp32 they are the masters, too, and stand only once.
+// fp32 weights are also the master weights and are stored only once.
 const checkpoint::Tensor& FindState(const StoreReader& reader, const std::string& state,
                                     const std::string& name) {
   const checkpoint::Tensor* found = reader.FindOrNull(state + "/" + name);
@@ -32,7 +32,7 @@ const checkpoint::Tensor& FindState(const StoreReader& reader, const std::string
 void ReadShare(StoreReader& reader, const ShareState& state) {
   const bool on_host = state.share.device().is_cpu();
   const at::Tensor host =
-      on_host ? state.share : state.share.to(at::kCPU);  // what lies between the parameters stays as it is
+      on_host ? state.share : state.share.to(at::kCPU);  // padding between parameters stays as it is
   const DType dtype = FromTorch(host.scalar_type());
   for (const FlatPart& part : state.bucket->parts()) {
     const Shard shard = state.bucket->ShardOf(part, state.state, dtype, host.data_ptr());
@@ -44,7 +44,7 @@ void ReadShare(StoreReader& reader, const ShareState& state) {
   if (!on_host) at::Tensor(state.share).copy_(host);
 }
 
-// One that trained the same parameters in the same way.
+// Checks that it trained the same parameters in the same way.
 void CheckSameTuning(const StoreReader& reader, const LayerGraph& graph) {
   const std::string where = reader.path().string(), text = reader.manifest().adapter_config();
   if (text.empty() == graph.adapter.has_value()) {
@@ -70,7 +70,7 @@ void CheckSameTuning(const StoreReader& reader, const LayerGraph& graph) {
   }
 }
 
-// The optimizer's states are those of the parameters that are trained, and of no others.
+// The optimizer's states must be exactly those of the trained parameters.
 void CheckSameStates(const StoreReader& reader, const std::set<std::string>& trained) {
   std::set<std::string> saved;
   for (const checkpoint::Tensor& tensor : reader.manifest().tensors()) {
@@ -96,17 +96,17 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph, const st
   if (!manifest.has_progress()) {
     throw InputError(
         reader.path().string(),
-        ": has weights only, nothing to resume from; write it as model.path and run.resume: auto");
+        ": has weights only, nothing to resume from; set model.path to it and run.resume: auto");
   }
   if (manifest.family() != graph.family) {
     throw InputError(reader.path().string(), ": is of a ", manifest.family(), " model; model.path is a ",
-                     graph.family, "; write the model.path of that run");
+                     graph.family, "; use the model.path of that run");
   }
   CheckSameTuning(reader, graph);
   std::set<std::string> trained, weights;
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) {
-      if (graph.adapter && !parameter.trained) continue;  // the base's, which stays where it is
+      if (graph.adapter && !parameter.trained) continue;  // the base model's, which is not in the checkpoint
       for (const HfTensor& tensor : parameter.hf) {
         if (parameter.trained) trained.insert(tensor.name);
         weights.insert(tensor.name);
@@ -114,7 +114,7 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph, const st
         const checkpoint::Tensor* found = reader.FindOrNull("weights/" + tensor.name);
         if (found != nullptr && ShapeOf(*found) == tensor.shape) continue;
         throw InputError(reader.path().string(), ": is of another model: tensor '", tensor.name, "' is ",
-                         found == nullptr ? "missing" : ShapeText(ShapeOf(*found)), "; model.path wants ",
+                         found == nullptr ? "missing" : ShapeText(ShapeOf(*found)), "; model.path has ",
                          ShapeText(tensor.shape));
       }
     }

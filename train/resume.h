@@ -1,5 +1,5 @@
-// A checkpoint's states into a run's optimizer, from whatever layout they were written to whatever layout
-// reads them. Which checkpoint that is, and what else a run takes from it, is the loop's business.
+// Loads a checkpoint's states into a run's optimizer, from whatever layout wrote them into whatever layout
+// reads them. Which checkpoint that is, and what else a run uses from it, is up to the loop.
 #pragma once
 
 #include "checkpoint/store_reader.h"
@@ -13,11 +13,11 @@ namespace trireme {
 // with states that `optimizer` does not have.
 void CheckResumable(const StoreReader& checkpoint, const LayerGraph& graph, const std::string& optimizer);
 
-// Memory for what LoadStates reads, in a fresh trainer; values that are not trained are read here.
+// Allocates what LoadStates reads, in a fresh trainer; untrained weights are read here.
 void PrepareStates(const StoreReader& checkpoint, Trainer& trainer, Job& job);
 
-// Collective, after PrepareStates: masters, moments, and the values that follow from them; every byte of the
-// checkpoint is held against its digest by one of the ranks.
+// Collective, after PrepareStates: master weights, moments, and the weights derived from them; every byte of
+// the checkpoint is verified against its digest by one of the ranks.
 void LoadStates(StoreReader& checkpoint, Trainer& trainer, Job& job);
 
 }  // namespace trireme

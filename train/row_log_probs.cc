@@ -11,13 +11,13 @@
 namespace trireme {
 namespace {
 
-// What this rank's micro batches have, at its row and label: [rows, longest].
+// Writes the results of this rank's micro batches to their row and label: [rows, longest].
 void Place(const PassInput& input, const at::Tensor& log_probs, const at::Tensor& table) {
   const at::Tensor values = log_probs.to(at::kCPU), labels = input.labels.to(at::kCPU);
   const int64_t* identity = input.identities.data_ptr<int64_t>();
   for (int64_t i = 0; i < values.numel(); ++i) {
     if (labels[i].item<int64_t>() == kNotTrained) continue;
-    // A label stands after the token that predicts it.
+    // A label is one position after the token that predicts it.
     table[RowOf(identity[i])][PositionOf(identity[i]) + 1].copy_(values[i]);
   }
 }
@@ -42,7 +42,7 @@ RowLogProbs PassForLogProbs(Trainer& trainer, const std::vector<Row>& rows) {
     if (log_probs.defined()) Place(batch.input(i), log_probs, table);
   }
   table = table.to(session.tensors().torch());
-  AllReduce(table, session.world());  // every label has one rank that speaks for it
+  AllReduce(table, session.world());  // exactly one rank contributes each label
   table = table.to(at::kCPU);
   for (size_t r = 0; r < rows.size(); ++r) {
     std::vector<double>& row = found.rows.emplace_back(rows[r].labels.size(), std::numeric_limits<double>::quiet_NaN());

@@ -1,4 +1,4 @@
-// RowOrder: which rows of a dataset each optimizer step takes. Epoch by epoch, in file order or shuffled from
+// RowOrder: which rows of a dataset each optimizer step uses. Epoch by epoch, in file order or shuffled from
 // the seed; the same on every rank and under every layout. Holds no row.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace trireme {
 
 struct RowOrderOptions {
   int64_t rows = 0;   // of the dataset
-  int64_t batch = 1;  // rows an optimizer step; the last step of an epoch takes what is left
+  int64_t batch = 1;  // rows per optimizer step; the last step of an epoch uses what is left
   bool shuffle = true;
   uint64_t seed = 0;
 };
@@ -21,7 +21,7 @@ class RowOrder {
   int64_t steps_per_epoch() const { return (options_.rows + options_.batch - 1) / options_.batch; }
   // Rows of a step, counted from 1.
   std::vector<int64_t> RowsOf(int64_t step);
-  // Passes over the data when that step is done, for example 1.5.
+  // Epochs completed after that step, for example 1.5.
   double EpochAt(int64_t step) const;
 
  private:

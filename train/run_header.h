@@ -1,5 +1,5 @@
-// What a run's checkpoints say of it beside the tensors: whose they are, under which layout they were
-// written, and how far the run was. No torch.
+// What a run's checkpoints record besides the tensors: which model, under which layout they were
+// written, and the run's progress. No torch.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ checkpoint::Manifest HeaderOf(const Config& config, const LayerGraph& graph, con
 struct RunPosition {
   int64_t step = 0;
   int64_t updates = 0;
-  int64_t rows = 0;  // of the data, after what was left out
+  int64_t rows = 0;  // of the data, without what was skipped
   std::optional<double> validation_loss{};
 };
 checkpoint::Progress ProgressOf(const Config& config, const RunPosition& position);

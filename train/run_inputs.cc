@@ -45,8 +45,8 @@ void SayWhatBegins(const RunInputs& inputs, const std::string& device, const Job
   if (!inputs.start.same_run) return;
   const std::vector<KeyDifference> differences = DifferencesFromRecord(inputs.start.output, inputs.config);
   if (differences.empty()) return;
-  TRIREME_LOG(WARNING) << "resumes with other settings than the start before: " << ToText(differences)
-                       << "; the earlier run.yaml is kept beside the new one";
+  TRIREME_LOG(WARNING) << "resuming with other settings than the previous start: " << ToText(differences)
+                       << "; the earlier run.yaml is kept next to the new one";
 }
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// What a run is made of, known before any device is touched, and what rank 0 says of it. No torch.
+// The inputs of a run, known before any device is touched, and what rank 0 prints about them. No torch.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct RunInputs {
 // Collective, with the output directory locked. The references outlive what it returns.
 RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job);
 
-// Where all is done already: that nothing was trained, and what lies there.
+// For a run that is already complete: prints that nothing was trained, and what the output contains.
 void SayComplete(const RunInputs& inputs, const Job& job);
 
-// Before the first step: model, data, steps, device, memory, and what this start does otherwise than the one
+// Before the first step: model, data, steps, device, memory, and how this start differs from the one
 // before.
 void SayWhatBegins(const RunInputs& inputs, const std::string& device, const Job& job);
 

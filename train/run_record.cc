@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kRecord = "run.yaml";
 
-// Keys, or sections with their dot, that change how a run is computed or what is told of it, but not what is
+// Keys, or sections with their dot, that change how a run is computed or reported, but not what is
 // learnt.
 constexpr std::string_view kOfNoEffect[] = {
     "device",       "parallel.",      "memory.",        "comm.",          "ops.",     "data.cache",
@@ -41,7 +41,7 @@ std::vector<KeyDifference> DifferencesFromRecord(const std::filesystem::path& ou
   try {
     return DifferingKeys(LoadConfig((output / kRecord).string()), config);
   } catch (const Error&) {
-    return {};  // of a version with other keys
+    return {};  // written by a version with other keys
   }
 }
 
@@ -53,11 +53,11 @@ bool IsComplete(const Config& config, const RunStart& start, int64_t total_steps
   if (start.step == total_steps && differences.empty()) return Exists(start.output / "final");
   const std::string at = start.step == total_steps
                              ? Concat(": the run is complete at step ", start.step)
-                             : Concat(": is at step ", start.step, ", and this start asks for ", total_steps, " in all");
+                             : Concat(": is at step ", start.step, ", but this start requests only ", total_steps);
   throw InputError(start.checkpoint->string(), at,
                    differences.empty() ? "" : Concat("; settings differ: ", ToText(differences)),
                    "; nothing was trained or changed. Choose another run.output, or set run.steps above ",
-                   start.step, " to train on from there");
+                   start.step, " to continue training");
 }
 
 void WriteRecord(const std::filesystem::path& output, const Config& config) {

@@ -1,5 +1,5 @@
-// The record of a run: run.yaml, the settings of the start that trains, and run-1.yaml, run-2.yaml …, those
-// of the starts before, the oldest first. What a run did is never told otherwise by a later start. No torch.
+// The record of a run: run.yaml, the settings of the current start, and run-1.yaml, run-2.yaml …, those
+// of earlier starts, oldest first. A later start never rewrites the record of an earlier one. No torch.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace trireme {
 
-// What is otherwise than in the run.yaml that is there; nothing where there is none, or one that cannot be
-// read any more.
+// Differences from the existing run.yaml; empty if there is none, or one that can no longer be
+// read.
 std::vector<KeyDifference> DifferencesFromRecord(const std::filesystem::path& output, const Config& config);
 
-// Whether all `total_steps` are done and final/ is there: nothing is left to do. Refuses, naming the keys,
-// settings under which the run would have become another, and fewer steps than are done.
+// Whether all `total_steps` are done and final/ exists: nothing is left to do. Rejects, naming the keys,
+// settings that would have made it a different run, and fewer steps than are done.
 bool IsComplete(const Config& config, const RunStart& start, int64_t total_steps);
 
-// run.yaml for a start that trains; the one that is there is kept under the next number.
+// run.yaml for a start that trains; an existing one is kept under the next number.
 void WriteRecord(const std::filesystem::path& output, const Config& config);
 
 }  // namespace trireme

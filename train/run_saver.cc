@@ -18,9 +18,9 @@
 namespace trireme {
 namespace {
 
-constexpr char kWeights[] = "weights";  // the other states have no copies in files
+constexpr char kWeights[] = "weights";  // the other states have no file copies
 
-// Large pieces go past the caches, which is faster than copy_ for what is this large.
+// Large copies bypass the caches, which is faster than copy_ at this size.
 void CopyOnAllCores(void* target, const void* source, size_t bytes) {
   constexpr int64_t kPiece = 8 << 20;
   const auto size = static_cast<int64_t>(bytes), pieces = (size + kPiece - 1) / kPiece;
@@ -40,9 +40,9 @@ void RunSaver::Save(const checkpoint::Progress& progress) {
   background_.Wait();
   const std::filesystem::path directory = CheckpointPath(options_.output, progress.step());
   if (job_.rank() == 0) {
-    // Made anew it would hold this checkpoint alone, and nobody would see that the run's log is gone.
+    // If recreated, it would hold only this checkpoint, and no one would notice that the run's log is gone.
     if (!IsDirectory(options_.output)) {
-      throw RuntimeError("run.output ", options_.output.string(), " was removed or moved while the run writes it; ",
+      throw RuntimeError("run.output ", options_.output.string(), " was removed or moved during the run; ",
                          "the checkpoint of step ", progress.step(), " was not saved");
     }
     BeginAside(directory);
@@ -63,7 +63,7 @@ void RunSaver::Finish() {
   job_.Barrier();
 }
 
-// The values, and of the states all but the masters where those are the values.
+// Copies the weights and all states, except the master weights if those are the weights.
 void RunSaver::Copy() {
   size_t index = 0;
   ShardedOptimizer& optimizer = trainer_.optimizer();

@@ -1,6 +1,6 @@
-// RunSaver: checkpoints of a run while it trains. A save stops the run only for a copy of this rank's share
-// to host memory; the rest happens on a thread of its own. What a checkpoint looks like on the disk is
-// checkpoint/'s business, when one is due the loop's.
+// RunSaver: saves checkpoints while a run trains. A save stalls the run only for a copy of this rank's share
+// to host memory; the rest happens on a background thread. The format on disk is defined in
+// checkpoint/; when to save is up to the loop.
 #pragma once
 
 #include <filesystem>
@@ -16,9 +16,9 @@ namespace trireme {
 
 struct RunSaverOptions {
   std::filesystem::path output;  // of the run
-  std::filesystem::path model;   // whose config and tokenizer files go along
+  std::filesystem::path model;   // whose config and tokenizer files are copied along
   int keep = 0;                  // newest checkpoints; 0: all
-  bool trained_only = false;     // what is not trained is elsewhere, as the base of an adapter
+  bool trained_only = false;     // untrained weights are stored elsewhere, as the base of an adapter
   checkpoint::Manifest header;   // what all checkpoints of the run have in common
 };
 
@@ -27,9 +27,9 @@ class RunSaver {
   // `trainer` and `job` outlive it.
   RunSaver(Trainer& trainer, Job& job, RunSaverOptions options);
 
-  // Collective. Waits for the save before, copies, and returns while the writing goes on.
+  // Collective. Waits for the previous save, copies, and returns while writing continues.
   void Save(const checkpoint::Progress& progress);
-  // Throws where the save under way has failed.
+  // Throws if the save in progress has failed.
   void ThrowIfFailed() { background_.ThrowIfFailed(); }
   // Collective. Every save is complete when it returns.
   void Finish();
@@ -43,8 +43,8 @@ class RunSaver {
   Trainer& trainer_;
   Job& job_;
   const RunSaverOptions options_;
-  std::vector<at::Tensor> host_;      // copies of shares; the memory serves every save
-  std::vector<PieceToWrite> pieces_;  // of host_ that this rank writes
+  std::vector<at::Tensor> host_;      // copies of shares; reused by every save
+  std::vector<PieceToWrite> pieces_;  // parts of host_ that this rank writes
   Background background_;             // last: its thread reads the others
 };
 

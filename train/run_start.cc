@@ -37,21 +37,21 @@ void RefuseFile(const std::filesystem::path& output, const std::string& file,
                    why);
 }
 
-// Whether this very run began there and was cut off before its first checkpoint. One that has come to its end
-// is not begun anew, even where its checkpoints are gone.
+// Whether this same run started there and was interrupted before its first checkpoint. A completed run
+// is not restarted, even if its checkpoints are gone.
 bool WasBegun(const Config& config) {
   const std::filesystem::path output = config.run().output(), written = output / "run.yaml";
   return !Exists(output / "final") && Exists(written) && ReadTextFile(written.string()) == ToYaml(config);
 }
 
-// What is there would be resumed from, but for the settings.
+// Why the existing run cannot be resumed: its settings.
 std::string WhyAnother(const Config& config) {
   const std::filesystem::path output = config.run().output();
-  if (config.run().resume() == "never") return "; run.resume: never starts in one without a run";
+  if (config.run().resume() == "never") return "; run.resume: never needs one without a run";
   if (Exists(output / "final")) return "";
   const std::vector<KeyDifference> differences = DifferencesFromRecord(output, config);
   if (differences.empty()) return "";
-  return Concat(", or keep the settings of the run that was begun there: ", ToText(differences));
+  return Concat(", or keep the settings of the run that was started there: ", ToText(differences));
 }
 
 RunStart FindStart(const Config& config, std::vector<std::string>* passed_over) {
@@ -68,7 +68,7 @@ RunStart FindStart(const Config& config, std::vector<std::string>* passed_over) 
   } else {
     if (!IsCheckpoint(resume)) {
       throw InputError("run.resume: ", resume,
-                       " is no checkpoint; write auto, never or a run's checkpoint-N");
+                       " is not a checkpoint; set auto, never or a run's checkpoint-N");
     }
     start.checkpoint = resume;
   }
@@ -77,7 +77,7 @@ RunStart FindStart(const Config& config, std::vector<std::string>* passed_over) 
   return start;
 }
 
-// A checkpoint of a LoRA run has the adapter alone.
+// A LoRA run's checkpoint contains only the adapter.
 std::string StartAnew(const Config& config, const std::filesystem::path& checkpoint) {
   const bool adapter = config.tuning().kind() == TUNING_LORA;
   const bool drawn = !adapter && config.model().init() == MODEL_INIT_RANDOM;
@@ -118,9 +118,9 @@ RunStart PrepareRun(const Config& config, Job& job) {
       if (found.step > start.step || !start.checkpoint) damaged.push_back(found);
     }
   }
-  job.Barrier();  // all have looked
+  job.Barrier();  // all ranks have checked
   if (job.rank() == 0) {
-    for (const std::string& why : passed_over) TRIREME_LOG(WARNING) << "passed over: " << why;
+    for (const std::string& why : passed_over) TRIREME_LOG(WARNING) << "skipped: " << why;
     for (const RunCheckpoint& one : damaged) {
       RenameAndSync(one.path, one.path.string() + ".damaged");
     }
@@ -134,7 +134,7 @@ void CheckSameData(const checkpoint::DataPosition& saved, const checkpoint::Data
   const auto want = [&](const char* what, auto was, auto is) {
     if (was == is) return;
     throw InputError(checkpoint.string(), ": was trained with ", what, " ", was, ", this run has ", is,
-                     "; its position in the data is lost. Keep it, or start anew from its weights: ",
+                     "; its position in the data would be lost. Keep it, or start over from its weights: ",
                      StartAnew(config, checkpoint));
   };
   want("run.global_batch", saved.global_batch(), now.global_batch());
@@ -149,7 +149,7 @@ void CutLog(const std::filesystem::path& log, int64_t step) {
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
     const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    // The last line of a run that was killed may be cut short.
+    // The last line of a run that was killed may be truncated.
     if (object.is_object() && object.value("step", int64_t{0}) <= step) kept += line + "\n";
   }
   WriteWholeFile(log, kept);

@@ -1,4 +1,4 @@
-// The checks, in the order in which a user can answer them: layout, files, model, schedule, stages, memory.
+// The checks, in the order in which a user can fix them: layout, files, model, schedule, stages, memory.
 #include "train/train_plan.h"
 
 #include <algorithm>
@@ -20,13 +20,13 @@
 namespace trireme {
 namespace {
 
-constexpr int kMostDrawn = 16;  // micro batches: more do not fit a screen, and show nothing new
+constexpr int kMostDrawn = 16;  // micro batches: more do not fit on a screen, and show nothing new
 
 void CheckThere(const std::string& key, const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    throw InputError(key, ": ", path, " is not there; write the path of ",
-                     key == "run.resume" ? "a run's checkpoint-N, auto or never" : "a file that is");
+    throw InputError(key, ": ", path, " does not exist; give the path of ",
+                     key == "run.resume" ? "a run's checkpoint-N, auto or never" : "an existing file");
   }
 }
 
@@ -76,14 +76,14 @@ int MicroBatches(const RunConfig& run, const RunPlan& plan) {
   const int count = plan.MicroBatches(run.global_batch(), run.micro_batch());
   if (count <= kMost) return count;
   throw InputError("run.global_batch = ", run.global_batch(), " makes ", count,
-                   " micro batches a step; wanted at most ", kMost, "; lower it or raise run.micro_batch");
+                   " micro batches per step; wanted at most ", kMost, "; lower it or raise run.micro_batch");
 }
 
 }  // namespace
 
 TrainPlan MakeTrainPlan(const Config& config, int world) {
   Problems problems;
-  // A layout that does not fit is the first thing to say.
+  // A layout that does not fit is reported first.
   problems.Try([&] { MakeGrids(world, SizesOf(config.parallel())); });
   problems.Try([&] { CheckLearningRate(config.optimizer()); });
   problems.Try([&] { CheckTokens(config); });

@@ -1,5 +1,5 @@
-// TrainPlan: what `trireme train` would do, worked out without a device: model, grids, groups, stages,
-// schedule, memory. Refuses what cannot work, before anything starts; prints for people.
+// TrainPlan: what `trireme train` would do, computed without a device: model, grids, groups, stages,
+// schedule, memory. Rejects what cannot work before anything starts; human-readable.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@
 namespace trireme {
 
 struct TrainPlan {
-  Config config;  // as it is run: with an adapter's own rank, alpha and targets
+  Config config;  // as resolved: with a loaded adapter's rank, alpha and targets
   LayerGraph graph;
   RunPlan run;
-  int micro_batches = 1;  // a step, on each data-parallel rank
-  Timeline timeline;      // of a step, as if all stages took as long
+  int micro_batches = 1;  // per step, on each data-parallel rank
+  Timeline timeline;      // of a step, as if all stages took equally long
   int drawn_micro_batches = 1;
-  Timeline drawn;  // of so many: what a drawing shows
+  Timeline drawn;  // of the micro batches that a drawing shows
   std::vector<RankMemory> memory;
 };
 

@@ -1,4 +1,4 @@
-// The plan as people read it.
+// The plan as human-readable text.
 #include <algorithm>
 #include <iomanip>
 #include <sstream>
@@ -46,7 +46,7 @@ void PrintStages(const TrainPlan& plan, std::ostream& out) {
 }
 
 void PrintSchedule(const TrainPlan& plan, std::ostream& out) {
-  out << "schedule, a column as long as the shortest action";
+  out << "schedule, one column per shortest action";
   if (plan.drawn_micro_batches < plan.micro_batches) {
     out << ", drawn for " << plan.drawn_micro_batches << " of the " << plan.micro_batches
         << " micro batches of a step";
@@ -56,7 +56,7 @@ void PrintSchedule(const TrainPlan& plan, std::ostream& out) {
   for (const RankTimeline& rank : plan.timeline.ranks) idle += rank.bubble_fraction;
   out << "bubble of a step with " << MicroBatchesText(plan.micro_batches) << ": "
       << 100 * idle / static_cast<double>(plan.timeline.ranks.size())
-      << " % of the time, were all stages as long\n";
+      << " % of the time, if all stages took equally long\n";
 }
 
 void PrintLength(const TrainPlan& plan, std::ostream& out) {
@@ -64,20 +64,20 @@ void PrintLength(const TrainPlan& plan, std::ostream& out) {
   const int64_t length = plan.config.data().max_length(), tokens = run.global_batch() * length;
   const int64_t places = int64_t{plan.micro_batches} * run.micro_batch() * plan.run.grids.dense.Size("dp");
   out << "a step: " << run.global_batch() << " sequences of at most " << length << " tokens, " << tokens
-      << " in all; " << std::scientific << ModelFlops(plan.graph, run.global_batch(), length) << std::fixed
+      << " in total; " << std::scientific << ModelFlops(plan.graph, run.global_batch(), length) << std::fixed
       << " operations\n  " << MicroBatchesText(plan.micro_batches) << " of " << run.micro_batch()
       << " on each of " << Counted(plan.run.grids.dense.Size("dp"), "data-parallel rank");
   if (places > run.global_batch()) {
-    out << ", " << places - run.global_batch() << " of " << places << " places stay empty";
+    out << ", " << places - run.global_batch() << " of " << places << " slots stay empty";
   }
   out << "\n";
-  if (!plan.config.data().train().empty()) return;  // the data itself says it
+  if (!plan.config.data().train().empty()) return;  // reported with the data
   out << "steps: ";
   if (run.steps() > 0) {
     out << run.steps() << ", at most " << std::scientific
         << static_cast<double>(run.steps()) * static_cast<double>(tokens) << std::fixed << " tokens\n";
   } else {
-    out << "as many as run.epochs = " << run.epochs() << " makes of the data\n";
+    out << "as many as run.epochs = " << run.epochs() << " takes\n";
   }
 }
 
@@ -89,16 +89,16 @@ std::string ToText(const TrainPlan& plan) {
   out << "model: " << plan.graph.family << ", " << CountParameters(plan.graph, false) << " parameters, "
       << DecodersIn(plan.graph) << " decoder layers";
   if (const int depths = plan.config.multi_token_prediction().depths(); depths > 0) {
-    out << ", " << depths << " for further tokens";
+    out << ", " << depths << " MTP layers";
   }
   out << "\n";
   if (plan.config.tuning().kind() != TUNING_FULL) {
     out << "trained: " << CountParameters(plan.graph, true) << " of them\n";
   }
-  out << ToText(plan.run.grids) << "groups, in the order of their creation:\n" << plan.run.groups.ToText();
+  out << ToText(plan.run.grids) << "groups, in order of creation:\n" << plan.run.groups.ToText();
   PrintStages(plan, out);
   PrintSchedule(plan, out);
-  out << "memory a rank, in MiB, without the temporaries of single operators";
+  out << "memory per rank, in MiB, without the temporaries of single operators";
   out << ":\n" << ToText(plan.memory);
   PrintLength(plan, out);
   return out.str();

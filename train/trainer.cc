@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-constexpr char kStop[] = "stop";  // not a sum of the objective's: how many ranks were asked to
+constexpr char kStop[] = "stop";  // not one of the objective's sums: how many ranks were asked to stop
 
 OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) {
   const OptimizerConfig& optimizer = config.optimizer();
@@ -52,7 +52,7 @@ Trainer::Trainer(Session& session, const std::string& objective)
       session.job(), OptimizerOf(session.config(), session.tensors()));
 }
 
-// A seed for each update: others are dropped than before, and again in the same way where a run is repeated.
+// One seed per update: masks change between updates, and repeat when a run is repeated.
 std::optional<uint64_t> Trainer::DropoutSeed() const {
   const Config& config = session_.config();
   if (IsPreference(config.stage()) && config.preference().disable_dropout()) return std::nullopt;
@@ -102,7 +102,7 @@ std::vector<double> Trainer::mtp_losses() const {
   return losses;
 }
 
-// Of a row's ranks one speaks for each part of it: on the first stage, of the tensor-parallel ranks the
+// One of a row's ranks contributes each part of it: on the first stage, of the tensor-parallel ranks the
 // first.
 std::vector<BatchTotals> Trainer::ReduceMtp(const std::vector<PassInput>& inputs, const BatchShape& shape) {
   if (shape.mtp_depths == 0) return {};
@@ -112,8 +112,8 @@ std::vector<BatchTotals> Trainer::ReduceMtp(const std::vector<PassInput>& inputs
   return MtpTotals(counts.to(at::kCPU));
 }
 
-// One row for each layer: what each expert got, then tokens, dropped, entropy, and the two losses; behind
-// them for each rank the rows it received a layer, plus one where it has experts at all.
+// One row for each layer: tokens per expert, then tokens, dropped, entropy, and the two losses; after
+// them for each rank the rows it received per layer, plus one if it has experts at all.
 ExpertBalance Trainer::TakeBalance() {
   const std::vector<ExpertLayer> layers = ExpertLayers(session_.graph());
   if (layers.empty()) return {};

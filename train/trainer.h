@@ -1,5 +1,5 @@
-// Trainer: an objective and an optimizer for a session's model; one optimizer step at a time. Which rows, how often,
-// and what is logged is others' business.
+// Trainer: an objective and an optimizer for a session's model; one optimizer step at a time. Which rows, how
+// often, and what is logged is decided elsewhere.
 #pragma once
 
 #include <memory>
@@ -22,27 +22,27 @@ class Trainer {
   // `session` outlives it, and has gradients. objective: one of parallel/objectives/objectives.h; empty: the stage's.
   explicit Trainer(Session& session, const std::string& objective = "");
 
-  // Forward and backward over the rows of a global batch, of which each rank reads its own; the objective's loss, by
-  // its own normaliser over the whole batch, the same on every rank.
+  // Forward and backward over the rows of a global batch, of which each rank reads its own; the objective's
+  // loss, by its own normaliser over the whole batch, the same on every rank.
   double Pass(const RowSource& rows, std::span<const int64_t> chosen);
   double Pass(const std::vector<Row>& rows);
-  // The same over micro batches that the caller makes and looks at afterwards.
+  // The same over micro batches that the caller builds and inspects afterwards.
   double Pass(PassBatch& batch);
   PassOptions OptionsOf(const BatchTotals& totals) const;
-  // Of the last pass, over all ranks: what the objective reports, by name.
+  // Of the last pass, over all ranks: the sums that the objective reports, by name.
   const NamedSums& sums() const { return sums_; }
   // Whether some rank was asked to stop (core/base/stop_signals.h) before the last pass was done: the same
-  // answer on every rank, which the sums bring along.
+  // answer on every rank, reduced along with the sums.
   bool stop_agreed() const;
   // Of the last pass: the mean loss of each depth of multi-token prediction, over the whole batch.
   std::vector<double> mtp_losses() const;
-  // Those of the rows that Pass reads on this rank.
+  // The chosen rows that Pass reads on this rank.
   std::vector<int64_t> OwnRows(std::span<const int64_t> chosen) const;
-  // Gradients are whole in their shares after it.
+  // Afterwards the gradients in each rank's shard are complete.
   GradientReport FinishGradients() { return optimizer_->FinishGradients(); }
   ShardedOptimizer& optimizer() { return *optimizer_; }
 
-  // What routers did since the last call, over all ranks; collective. Empty where the model has no experts.
+  // What routers did since the last call, over all ranks; collective. Empty if the model has no experts.
   ExpertBalance TakeBalance();
   // Moves the correction biases by `speed` towards experts that got less than the mean. The same on all
   // ranks.
@@ -57,7 +57,7 @@ class Trainer {
   double other_wait_seconds() const;
 
  private:
-  // Collective, where the model predicts further tokens: how many there are of them, over all ranks.
+  // Collective, if the model has MTP layers: the totals of each depth, over all ranks.
   std::vector<BatchTotals> ReduceMtp(const std::vector<PassInput>& inputs, const BatchShape& shape);
   std::optional<uint64_t> DropoutSeed() const;
 

@@ -15,7 +15,7 @@ at::Tensor InBox(at::Tensor whole, const Box& box) {
   return whole;
 }
 
-// What this rank owns of the shard, at its place in the whole parameter.
+// Copies what this rank owns of the shard to its position in the full parameter.
 void CopyOwned(const Shard& shard, const at::Tensor& whole) {
   for (const ShardBox& box : shard.boxes) {
     if (box.replica != 0) continue;
@@ -46,7 +46,7 @@ std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph,
       const auto found = mine.find("gradient/" + parameter.declaration.name);
       if (found != mine.end()) CopyOwned(*found->second, whole);
       whole = whole.to(device);
-      AllReduce(whole, world);  // every element has one owner: the sum puts the parts together
+      AllReduce(whole, world);  // every element has one owner: the sum assembles the parts
       whole = whole.cpu();
       if (world.rank() != 0) continue;
       for (const HfTensor& tensor : parameter.hf) {

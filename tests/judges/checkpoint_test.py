@@ -172,7 +172,7 @@ def judge_refusals(folder, model, other, stored, rows, output):
             ["train", write_run(folder, wide, rows, folder / "again")], [f"run.resume={last}"])
     train = ["train", write_run(folder, model, rows, folder / "again")]
     refused("weights only", [str(stored), "weights only"], train, [f"run.resume={stored}"])
-    refused("no checkpoint", [str(model), "is no checkpoint"], train, [f"run.resume={model}"])
+    refused("no checkpoint", [str(model), "is not a checkpoint"], train, [f"run.resume={model}"])
     refused("another batch", ["run.global_batch 4", "this run has 8"], train,
             [f"run.resume={last}", "run.global_batch=8"])
     refused("an output with a newer one", ["checkpoint-4, newer than step 2"], train,

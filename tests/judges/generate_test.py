@@ -262,7 +262,7 @@ def refusals(writer, folder):
              ([*rows, "--max-new-tokens", "0"], ["--max-new-tokens 0", "at least 1"]),
              ([*rows, "--stop", ""], ["--stop", "empty"]),
              ([*rows, "--adapters", "a"], ["adapter_config.json"]),
-             ([*rows, "--set", "parallel.context=2"], ["parallel.context = 2", "write 1"]),
+             ([*rows, "--set", "parallel.context=2"], ["parallel.context = 2", "set it to 1"]),
              ([*rows, "--model", bare], ["given twice"])]
     for words, wanted in cases:
         refused(writer.run(*words), wanted)

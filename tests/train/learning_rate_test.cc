@@ -112,7 +112,7 @@ TEST(LearningRate, RefusesARateThatWouldRise) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
     EXPECT_EQ(
         std::string(error.what()),
-        "optimizer.min_lr = 0.2 is above optimizer.lr = 0.1; min_lr is what the rate falls to: lower it");
+        "optimizer.min_lr = 0.2 is above optimizer.lr = 0.1; the rate decays to min_lr: lower it");
   }
 }
 

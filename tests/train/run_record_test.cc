@@ -19,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kNothing =
-    "nothing was trained or changed. Choose another run.output, or set run.steps above 20 to train on from "
-    "there";
+    "nothing was trained or changed. Choose another run.output, or set run.steps above 20 to continue "
+    "training";
 
 class RunRecordTest : public testing::Test {
  protected:
@@ -79,7 +79,7 @@ TEST_F(RunRecordTest, RefusalsNameWhatDiffers) {
                 kNothing);
   EXPECT_EQ(Refusal(ConfigOf({"run.steps=10"}), At(20), 10),
             checkpoint +
-                ": is at step 20, and this start asks for 10 in all; settings differ: run.steps was 20, now 10; " +
+                ": is at step 20, but this start requests only 10; settings differ: run.steps was 20, now 10; " +
                 kNothing);
 }
 

@@ -98,7 +98,7 @@ TEST_F(TrainPlanTest, ShowsModelGroupsStagesScheduleAndLength) {
                " 2 2 0 2 39.0 % layers.2-3 3 3 0 3 22.0 % layers.4, head schedule",
                "rank 3 |. . . F0 B0 - F1 B1 -", "bubble of a step with 6 micro batches: 33.3 % of the time",
                // 6 · 32 · 3 · 335872
-               "a step: 6 sequences of at most 32 tokens, 192 in all; 1.9e+08 operations",
+               "a step: 6 sequences of at most 32 tokens, 192 in total; 1.9e+08 operations",
                "6 micro batches of 1 on each of 1 data-parallel rank steps: 100, at most 1.9e+04 tokens"});
 }
 
@@ -108,8 +108,8 @@ TEST_F(TrainPlanTest, ShowsStagesOfAVAndUnevenBatches) {
                "run.global_batch=7", "run.steps=0", "run.epochs=2", "tuning.kind=lora"}),
       {" 0 0 0 0-1 39.0 % embedding, layers.0-1 1 1 0 2-3 19.5 % layers.2 2 1 1 2-3 19.5 % layers.3 "
        "3 0 1 0-1 22.0 % layers.4, head",
-       "4 micro batches of 1 on each of 2 data-parallel ranks, 1 of 8 places stay empty",
-       "as many as run.epochs = 2 makes of the data",
+       "4 micro batches of 1 on each of 2 data-parallel ranks, 1 of 8 slots stay empty",
+       "as many as run.epochs = 2 takes",
        // Pairs of rank 8 in 5 layers: (64 + 64) + 2 · (64 + 32) + (64 + 64) of attention, 3 · (64 + 96) of
        // the mlp.
        "model: qwen3, 195680 parameters, 5 decoder layers trained: 37120 of them"});
@@ -190,7 +190,7 @@ TEST_F(TrainPlanTest, RefusesSchedules) {
 TEST_F(TrainPlanTest, RefusesValues) {
   ExpectRefused("optimizer.min_lr = 1 is above optimizer.lr = 0.5", 1,
                 {"optimizer.lr=0.5", "optimizer.min_lr=1"});
-  ExpectRefused("run.global_batch = 2000000000 makes 2000000000 micro batches a step; wanted at most 1048576",
+  ExpectRefused("run.global_batch = 2000000000 makes 2000000000 micro batches per step; wanted at most 1048576",
                 1, {"run.global_batch=2000000000"});
   ExpectRefused(
       "run.micro_batch = 2000000000 x data.max_length = 2 = 4000000000 tokens at once; wanted at most "

@@ -1,5 +1,5 @@
-// CSV as RFC 4180 has it: quoted fields may hold separators, line ends and doubled quotes. The first line
-// names the columns. Every value is a text.
+// CSV as in RFC 4180: quoted fields may contain separators, line ends and doubled quotes. The first line
+// names the columns. Every value is a string.
 #pragma once
 
 #include <string>

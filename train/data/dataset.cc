@@ -33,7 +33,7 @@ class Opener {
         place_(place),
         preparer_(config.data(), config.stage(), config.model().path(), place.works) {}
 
-  // All of a list's entries together, each limited in length; of indexed data that part of data.split.
+  // All entries of a list together, each limited in length; for indexed data the given part of data.split.
   Rows OpenList(const google::protobuf::RepeatedPtrField<std::string>& entries, const std::string& key,
                 int part = 0) {
     part_ = part;
@@ -99,7 +99,7 @@ class Opener {
     const std::shared_ptr<const RowStore> store = preparer_.Prepare(path);
     if (store->highest_id() >= place_.vocabulary) {
       throw InputError(path.string(), ": has the token ", store->highest_id(), "; the model's vocabulary of ",
-                       place_.vocabulary, " ends before it. Does the tokenizer belong to the model?");
+                       place_.vocabulary, " is smaller. Does the tokenizer belong to the model?");
     }
     const DataConfig& data = config_.data();
     Rows rows = TakenOf(store, config_);
@@ -111,7 +111,7 @@ class Opener {
       return rows;
     }
     throw InputError(path.string(), ": of its ", store->size() + store->skipped(),
-                     " samples none can be learnt from; data.max_length = ", data.max_length(),
+                     " samples none can be trained on; data.max_length = ", data.max_length(),
                      ", the shortest has ", Shortest(*store), " tokens");
   }
 
@@ -136,15 +136,15 @@ bool NamesValid(const DataConfig& data) {
   return !data.valid().empty() || data.valid_ratio() > 0 || (data.split_size() > 1 && data.split(1) > 0);
 }
 
-// Evaluations want data, and data to evaluate on wants evaluations.
+// Evaluation needs data, and validation data needs evaluation.
 void CheckEvaluation(const Config& config, bool reports) {
   const int every = config.run().eval_every();
   if (every > 0 && !NamesValid(config.data())) {
     throw InputError("run.eval_every = ", every,
-                     " has nothing to evaluate on; write data.valid or data.valid_ratio, or eval_every: 0");
+                     " has nothing to evaluate on; set data.valid or data.valid_ratio, or eval_every: 0");
   }
   if (every == 0 && NamesValid(config.data()) && reports) {
-    TRIREME_LOG(WARNING) << "data to evaluate on is not used; write run.eval_every";
+    TRIREME_LOG(WARNING) << "the validation data is not used; set run.eval_every";
   }
 }
 
@@ -156,7 +156,7 @@ DataSets OpenDataSets(const Config& config, const DataPlace& place) {
   if (!data.valid().empty() + (data.valid_ratio() > 0) + (data.split_size() > 0) > 1) {
     throw InputError("data.valid names ", data.valid_size(), " files, data.valid_ratio is ",
                      data.valid_ratio(), " and data.split has ", data.split_size(),
-                     " parts; write one of the three");
+                     " parts; set only one of the three");
   }
   CheckEvaluation(config, place.reports);
   Opener opener(config, place);
@@ -188,7 +188,7 @@ std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowS
   std::vector<std::string> lines;
   if (store.skipped() > 0) {
     lines.push_back(Concat(path.string(), ": ", store.skipped(), " of ", store.size() + store.skipped(),
-                           " records left out for their errors (data.on_error: skip)"));
+                           " records skipped for their errors (data.on_error: skip)"));
   }
   int64_t over = 0, longest = 0, nothing = 0;
   for (int64_t i = 0; i < store.size(); ++i) {
@@ -206,7 +206,7 @@ std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowS
                            " tokens; data.over_length: ", SpellingOf(*policy)));
   }
   if (nothing > 0)
-    lines.push_back(Concat(path.string(), ": ", nothing, " samples have nothing to learn and are left out"));
+    lines.push_back(Concat(path.string(), ": ", nothing, " samples have nothing to train on; skipped"));
   return lines;
 }
 

@@ -1,5 +1,5 @@
-// The data of a run: what data.train and data.valid name, prepared, drawn, weighed, limited in length and
-// packed, as rows that any rank finds by index. Which row is trained when is row_order.h's business.
+// The data of a run: the sources in data.train and data.valid, prepared, sampled, weighted, limited in length
+// and packed, as rows that any rank can read by index. Which row is trained when is decided in row_order.h.
 #pragma once
 
 #include <filesystem>
@@ -15,17 +15,17 @@ namespace trireme {
 
 struct DataSets {
   Rows train;
-  Rows valid;  // null where the run has none
-  int64_t samples = 0;  // to train on, before they were packed
+  Rows valid;  // null if the run has none
+  int64_t samples = 0;  // to train on, before packing
 };
 
 struct DataPlace {
   int64_t vocabulary = 0;  // of the model: no id may be beyond it
-  bool works = true;       // whether this process tokenises; one a host does
-  bool reports = true;     // whether it says what was left out
+  bool works = true;       // whether this process tokenizes; one per host does
+  bool reports = true;     // whether it reports what was skipped
 };
 
-// Not collective. Refuses, before any training, what cannot be read and data with nothing to learn.
+// Not collective. Unreadable data and data with nothing to train on are input errors before any training.
 DataSets OpenDataSets(const Config& config, const DataPlace& place);
 
 // Of a row, in tokens: data.max_length, or that of both sides of a pair.

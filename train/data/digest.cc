@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Both halves of a 128-bit product, folded: every bit of the factors reaches every bit of the result.
+// Both halves of a 128-bit product, folded: every bit of the operands affects every bit of the result.
 uint64_t Fold(uint64_t x, uint64_t y) {
   const unsigned __int128 product = static_cast<unsigned __int128>(x) * y;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);

@@ -1,4 +1,4 @@
-// Digest: 128 bits that tell contents apart, for names in a cache. Not for cryptography.
+// Digest: 128 bits that identify contents, for names in a cache. Not for cryptography.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace trireme {
 
 class Digest {
  public:
-  // The length counts too, so that "ab" and "c" differ from "a" and "bc".
+  // The length is included, so that "ab" and "c" differ from "a" and "bc".
   Digest& Add(std::string_view bytes);
   Digest& Add(std::span<const std::byte> bytes) {
     return Add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// A stretch of another source's row.
+// A range of another source's row.
 struct Piece {
   int64_t row = 0;
   int64_t begin = 0, end = 0;

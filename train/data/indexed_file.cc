@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kMagic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
 constexpr size_t kHeader = 34;
-// Bytes of each kind of number by its code; 0: no whole number.
+// Bytes of each element type by its code; 0: not an integer.
 constexpr std::array<size_t, 9> kWidths = {0, 1, 1, 2, 4, 8, 0, 0, 2};
 constexpr uint8_t kInt32 = 4, kUint16 = 8;
 
@@ -30,29 +30,29 @@ IndexedFile::IndexedFile(const std::filesystem::path& prefix)
   const std::string name = prefix.string() + ".idx";
   const std::span<const std::byte> bytes = index_.bytes();
   if (bytes.size() < kHeader || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
-    throw InputError(name, ": is no index of Megatron's; wanted a file that begins with MMIDIDX");
+    throw InputError(name, ": is not a Megatron index; wanted a file that begins with MMIDIDX");
   }
   const auto version = Load<uint64_t>(bytes.data() + 9);
   if (version != 1) throw InputError(name, ": has version ", version, "; wanted 1");
   kind_ = Load<uint8_t>(bytes.data() + 17);
   width_ = kind_ < static_cast<int>(kWidths.size()) ? kWidths[kind_] : 0;
   if (width_ == 0)
-    throw InputError(name, ": has numbers of kind ", kind_, "; wanted whole ones: 1 to 5, or 8");
+    throw InputError(name, ": has element type ", kind_, "; wanted an integer type: 1 to 5, or 8");
   const auto sequences = Load<uint64_t>(bytes.data() + 18), bounds = Load<uint64_t>(bytes.data() + 26);
   const bool fits = sequences <= bytes.size() / 12 && bounds <= bytes.size() / 8 && bounds >= 1;
   if (!fits || kHeader + 12 * sequences + 8 * bounds > bytes.size()) {
-    throw InputError(name, ": says that it has ", sequences, " sequences and ", bounds,
-                     " bounds, but has only ", bytes.size(), " bytes; is it whole?");
+    throw InputError(name, ": declares ", sequences, " sequences and ", bounds,
+                     " bounds, but has only ", bytes.size(), " bytes; is it truncated?");
   }
   sequences_ = static_cast<int64_t>(sequences);
   documents_ = static_cast<int64_t>(bounds) - 1;
   for (int64_t i = 0; i < sequences_; ++i) {
     const auto begin = Load<int64_t>(bytes.data() + kHeader + 4 * sequences + 8 * i);
-    int64_t end = 0;  // a damaged begin may overflow it
+    int64_t end = 0;  // a damaged offset may overflow it
     const bool sums = !__builtin_add_overflow(begin, SequenceLength(i) * static_cast<int64_t>(width_), &end);
     if (sums && begin >= 0 && begin <= end && end <= static_cast<int64_t>(tokens_.bytes().size())) continue;
     throw InputError(prefix.string(), ".bin: has ", tokens_.bytes().size(), " bytes; sequence ", i,
-                     " ends at ", end, ". Do both files belong together, and are they whole?");
+                     " ends at ", end, ". Do both files belong together, and are they complete?");
   }
   for (int64_t i = 0; i <= documents_; ++i) {
     const int64_t least = i > 0 ? FirstSequence(i - 1) : 0;
@@ -133,7 +133,7 @@ void IndexedWriter::Commit() {
   index_.Write(lengths_.data(), lengths_.size() * sizeof(int32_t));
   index_.Write(begins_.data(), begins_.size() * sizeof(int64_t));
   for (uint64_t document = 0; document < bounds; ++document) index_.Write(&document, sizeof document);
-  tokens_.Commit();  // an index is there only where its tokens are
+  tokens_.Commit();  // an index exists only if its tokens do
   index_.Commit();
 }
 

@@ -1,8 +1,8 @@
-// Megatron's indexed data, read and written: PREFIX.bin has the tokens of all sequences and nothing else,
-// PREFIX.idx says where each begins and which sequences make a document. Little-endian, and its tables are
-// not aligned. Knows nothing of samples: that is indexed_rows.h.
+// Reads and writes Megatron's indexed data: PREFIX.bin has the tokens of all sequences and nothing else,
+// PREFIX.idx stores where each begins and which sequences form a document. Little-endian, and its tables are
+// not aligned. Knows nothing of samples; those are in indexed_rows.h.
 //
-// PREFIX.idx: "MMIDIDX\0\0", version (uint64) 1, kind of number (uint8), sequences N and bounds D (uint64
+// PREFIX.idx: "MMIDIDX\0\0", version (uint64) 1, element type (uint8), sequences N and bounds D (uint64
 // each), then int32[N] tokens of each sequence, int64[N] its first byte in PREFIX.bin, int64[D] the first
 // sequence of each document and, last, N.
 #pragma once
@@ -19,15 +19,15 @@ namespace trireme {
 
 class IndexedFile {
  public:
-  // Refuses files that are no such pair, end too early, or hold no whole numbers.
+  // Rejects files that are not such a pair, are truncated, or do not hold integers.
   explicit IndexedFile(const std::filesystem::path& prefix);
 
   int64_t sequences() const { return sequences_; }
   int64_t documents() const { return documents_; }
   int64_t SequenceLength(int64_t sequence) const;
-  int64_t FirstSequence(int64_t document) const;  // `documents()` gives sequences()
+  int64_t FirstSequence(int64_t document) const;  // for `documents()` returns sequences()
   int64_t DocumentLength(int64_t document) const;
-  // Tokens [begin, begin + count) of a document, to the end of `out`.
+  // Tokens [begin, begin + count) of a document, appended to `out`.
   void Append(int64_t document, int64_t begin, int64_t count, std::vector<int64_t>& out) const;
 
  private:
@@ -43,8 +43,8 @@ class IndexedFile {
 
 class IndexedWriter {
  public:
-  // Tokens take two bytes where the vocabulary has fewer than 65500, otherwise four, as Megatron's tools do
-  // it.
+  // Tokens take two bytes if the vocabulary has fewer than 65500, otherwise four, as in Megatron's
+  // tools.
   IndexedWriter(const std::filesystem::path& prefix, int64_t vocabulary);
   // A document of one sequence.
   void Add(std::span<const int64_t> ids);

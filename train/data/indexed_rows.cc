@@ -60,10 +60,10 @@ class IndexedRows : public RowSource {
     const int64_t highest = *highest_at;
     if (options_.vocabulary == 0 || highest < options_.vocabulary) return;
     throw InputError(name_, ": has the token ", highest, "; the model's vocabulary of ", options_.vocabulary,
-                     " ends before it. Was it tokenised for another model?");
+                     " is smaller. Was it tokenized for another model?");
   }
 
-  // Which of the ordered documents the token of that place belongs to; empty documents have none.
+  // Which of the ordered documents the token at that position belongs to; empty documents have none.
   size_t DocumentAt(int64_t place) const {
     return static_cast<size_t>(std::upper_bound(begins_.begin(), begins_.end(), place) - begins_.begin()) - 1;
   }
@@ -89,7 +89,7 @@ class IndexedRows : public RowSource {
 DocumentRange PartOfDocuments(int64_t documents, const std::vector<int>& split, int part) {
   if (split.empty()) return part == 0 ? DocumentRange{0, documents} : DocumentRange{0, 0};
   const double sum = std::accumulate(split.begin(), split.end(), 0.0);
-  if (!(sum > 0)) throw InputError("data.split adds up to 0; write parts such as [969, 30, 1]");
+  if (!(sum > 0)) throw InputError("data.split adds up to 0; set parts such as [969, 30, 1]");
   const auto border = [&](int parts) {
     const double share =
         std::accumulate(split.begin(), split.begin() + std::min<int>(parts, static_cast<int>(split.size())),
@@ -102,7 +102,7 @@ DocumentRange PartOfDocuments(int64_t documents, const std::vector<int>& split, 
 
 Rows OpenIndexedRows(const std::filesystem::path& prefix, const IndexedOptions& options) {
   if (options.length < 2)
-    throw InputError("data.max_length = ", options.length, " leaves nothing to foretell; wanted at least 2");
+    throw InputError("data.max_length = ", options.length, " leaves nothing to predict; wanted at least 2");
   return std::make_shared<IndexedRows>(prefix, options);
 }
 

@@ -24,7 +24,7 @@ const Json* FirstOf(const Json& message, const char* one, const char* other) {
   return nullptr;
 }
 
-// A call that stands as a message of its own: its content is JSON of a name and arguments.
+// A tool call in a separate message: its content is JSON with a name and arguments.
 Json CallOf(const Json& content) {
   Json call = ParseIfText(content, "a tool call");
   if (!call.is_object() || !call.contains("name")) {
@@ -34,7 +34,7 @@ Json CallOf(const Json& content) {
   return {{"type", "function"}, {"function", std::move(call)}};
 }
 
-// The texts of a content's parts together; parts of other kinds are refused.
+// The text parts of a content joined; other kinds of parts are input errors.
 Json TextOf(const Json& content, size_t message) {
   if (content.is_null()) return "";
   if (!content.is_array()) return content;
@@ -47,8 +47,8 @@ Json TextOf(const Json& content, size_t message) {
     } else if (type == "text" && said != part.end() && said->is_string()) {
       text += said->get_ref<const std::string&>();
     } else {
-      throw InputError("message ", message, " has a part that is no text: ", part.dump().substr(0, 60),
-                       "; images, audio and video are not read so far");
+      throw InputError("message ", message, " has a part that is not text: ", part.dump().substr(0, 60),
+                       "; images, audio and video are not supported yet");
     }
   }
   return text;
@@ -61,12 +61,12 @@ void AddMessage(Json& messages, const Json& message, const std::string& role, co
     messages.back()["tool_calls"].push_back(CallOf(content));
     return;
   }
-  // Some templates tell calls apart by a content that is null.
+  // Some templates recognise calls by a null content.
   const bool only_calls = content.is_null() && message.contains("tool_calls");
   const Json text = only_calls ? content : TextOf(content, messages.size() + 1);
   if (!text.is_string() && !only_calls) {
     throw InputError("message ", messages.size() + 1, " has the content ", content.dump().substr(0, 60),
-                     "; wanted a text");
+                     "; wanted a string");
   }
   RefuseMedia(message);
   Json normal = {{"role", role}, {"content", text}};
@@ -92,8 +92,8 @@ void RefuseMedia(const Json& object) {
     const auto found = object.find(key);
     if (found == object.end() || found->is_null() || found->empty() || *found == "" || *found == "[]")
       continue;
-    throw InputError("has '", key, "', which would be lost: images, audio and video are not read so far; ",
-                     "take such records out, set data.on_error to skip, or train without by data.columns: [",
+    throw InputError("has '", key, "', which would be lost: images, audio and video are not supported yet; ",
+                     "remove such records, set data.on_error to skip, or drop the key with data.columns: [",
                      key, "=unused]");
   }
 }
@@ -103,7 +103,7 @@ Json ParseIfText(const Json& value, const std::string& key) {
   Json parsed = TryParseJson(value.get_ref<const std::string&>());
   if (parsed.is_discarded()) {
     throw InputError("'", key,
-                     "' is a text that is no JSON: ", value.get_ref<const std::string&>().substr(0, 60));
+                     "' is a string that is not JSON: ", value.get_ref<const std::string&>().substr(0, 60));
   }
   return parsed;
 }

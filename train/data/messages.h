@@ -1,5 +1,5 @@
-// Messages in the one form that chat templates read: role and content, tools called as OpenAI's interface has
-// it. Takes ShareGPT's names and pairs, and the roles of ms-swift and LLaMA-Factory.
+// Messages in the form that chat templates read: role and content, tool calls as in OpenAI's
+// API. Accepts ShareGPT's names and pairs, and the roles of ms-swift and LLaMA-Factory.
 #pragma once
 
 #include <string>
@@ -8,14 +8,15 @@
 
 namespace trireme {
 
-// `list`: the messages as they stand in a record. Refuses what is no message, with its place in the list.
+// `list`: the messages of a record. Anything that is not a message is an input error with its position in the
+// list.
 Json NormalMessages(const Json& list);
 
-// Refuses a record or a message that brings images, audio or video: their placeholders would be trained as
+// Rejects a record or a message with images, audio or video: their placeholders would be trained on as
 // text.
 void RefuseMedia(const Json& object);
 
-// Columns of tables hold JSON as text: such a text is parsed, anything else is given back.
+// Table columns hold JSON as strings: such a string is parsed, anything else is returned unchanged.
 Json ParseIfText(const Json& value, const std::string& key);
 
 }  // namespace trireme

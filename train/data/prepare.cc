@@ -36,7 +36,7 @@ constexpr int64_t kBlock = 1024;               // records that are read, tokenis
 // Rows of stores up to this size are checked at the start, where a damaged one can still be made anew: 0.1 to 0.2 s
 // per GiB that is in memory. Larger ones are checked row by row as they are trained on.
 constexpr size_t kCheckedAtStart = size_t{1} << 30;
-constexpr int64_t kMostShown = 5;  // records whose errors are shown where they are skipped
+constexpr int64_t kMostShown = 5;  // skipped records whose errors are shown
 
 fs::path CacheOf(const DataConfig& data) {
   if (!data.cache().empty()) return data.cache();
@@ -45,17 +45,17 @@ fs::path CacheOf(const DataConfig& data) {
   if (cache != nullptr && *cache != 0) return fs::path(cache) / "trireme" / "data";
   if (home != nullptr && *home != 0) return fs::path(home) / ".cache" / "trireme" / "data";
   throw InputError(
-      "neither HOME nor XDG_CACHE_HOME is set; name a directory for tokenised data in data.cache");
+      "neither HOME nor XDG_CACHE_HOME is set; set data.cache to a directory for tokenized data");
 }
 
-// The user's cache may lie in a home that nobody can write, as on many clusters.
+// The user's cache may be in a read-only home directory, as on many clusters.
 void MakeCache(const fs::path& cache) {
   std::error_code error;
   fs::create_directories(cache, error);
   if (!error && access(cache.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
   if (!error) return;
-  throw InputError("tokenised data cannot be kept in ", cache.string(), ": ", error.message(),
-                   "; name a directory that can be written in data.cache");
+  throw InputError("tokenized data cannot be cached in ", cache.string(), ": ", error.message(),
+                   "; set data.cache to a writable directory");
 }
 
 std::map<std::string, std::string> ColumnsOf(const DataConfig& data) {
@@ -70,8 +70,8 @@ std::map<std::string, std::string> ColumnsOf(const DataConfig& data) {
   return columns;
 }
 
-// Held while a process works on a file of the cache, so that two jobs do not do the same work; freed with the
-// process.
+// Held while a process works on a file of the cache, so that two jobs do not duplicate the work; released
+// with the process.
 class FileLock {
  public:
   explicit FileLock(const fs::path& path) : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
@@ -87,7 +87,7 @@ class FileLock {
   const int fd_;
 };
 
-// As DigestOf and Work name stores; whatever else a damaged link says is nothing to open.
+// The form in which DigestOf and Work name stores; anything else in a damaged link is not opened.
 bool IsStoreName(const std::string& name) {
   return name.size() == 32 + 5 && name.ends_with(".rows") &&
          name.find_first_not_of("0123456789abcdef") == 32;
@@ -105,13 +105,13 @@ LossOn LossOf(const DataConfig& data) {
   return LossOn::kAnswers;
 }
 
-// Empty where none is named.
+// Empty if none is set.
 std::string TemplateText(const DataConfig& data) {
   if (data.template_().empty()) return {};
   if (PathExists(data.template_())) return ReadTextFile(data.template_());
   throw InputError("data.template: ", data.template_(),
-                   " is not there; name a file with a Jinja chat template, or ",
-                   "leave it out to take the one of the model's tokenizer");
+                   " does not exist; name a file with a Jinja chat template, or ",
+                   "leave it out to use the tokenizer's own");
 }
 
 // The rows of a record: one, or of a pair its two sides.
@@ -140,7 +140,7 @@ Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const Sam
         block.rows[i] = RowsOf(std::move(value), options, with);
       } catch (const Error& error) {
         throw Error(error.kind(), Concat(records.Where(record), ": ", error.what()));
-      } catch (const Json::exception& error) {  // a value of another type than every format has there
+      } catch (const Json::exception& error) {  // a value of a type that no format has there
         throw InputError(records.Where(record), ": ", error.what());
       }
     } catch (const Error& error) {
@@ -182,7 +182,7 @@ std::string Preparer::OptionsText() const {
   return text;
 }
 
-// Named after what can be known without reading the file: its path, size and time, and the options.
+// Named after what is known without reading the file: its path, size and time, and the options.
 fs::path Preparer::LinkOf(const fs::path& path) const {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0)
@@ -209,7 +209,7 @@ std::shared_ptr<const RowStore> Preparer::OpenLinked(const fs::path& link) const
   return OpenStore(cache_ / name);
 }
 
-// Nothing where it is damaged: the working process has removed it then, and the others wait until it made it anew.
+// Nothing if it is damaged: the working process has then removed it, and the others wait until it is rebuilt.
 std::shared_ptr<const RowStore> Preparer::OpenStore(const fs::path& path) const {
   try {
     auto store = std::make_shared<RowStore>(path);
@@ -224,7 +224,7 @@ std::shared_ptr<const RowStore> Preparer::OpenStore(const fs::path& path) const 
 
 void Preparer::Discard(const fs::path& store, const std::string& why) const {
   if (!works_) return;
-  TRIREME_LOG(WARNING) << why << "; the cache is damaged and is made anew";
+  TRIREME_LOG(WARNING) << why << "; the cache is damaged and is rebuilt";
   std::error_code ignored;
   fs::remove(store, ignored);
 }
@@ -239,7 +239,7 @@ std::shared_ptr<const RowStore> Preparer::Prepare(const fs::path& path) const {
     store = OpenLinked(link);
     return store ? store : Work(path, link);
   }
-  // Where the working process fails it ends the whole job, this wait included.
+  // If the working process fails, it ends the whole job, including this wait.
   while (!store) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     store = OpenLinked(link);
@@ -259,8 +259,8 @@ std::string Preparer::DigestOf(const fs::path& path) const {
   return digest.Hex();
 }
 
-// The first record that can be read says whether a tokenizer and a template are needed. Where these are
-// missing that is no fault of the records, and nothing to skip.
+// The first readable record tells whether a tokenizer and a template are needed. If these are
+// missing, that is not the records' fault, and nothing is skipped.
 void Preparer::OpenTools(const RecordFile& records) const {
   for (int64_t i = 0; i < records.size(); ++i) {
     RecordWants wants;
@@ -310,7 +310,7 @@ std::vector<std::string> Preparer::FindBroken(const fs::path& path, size_t most)
 void Preparer::TokeniseFile(const RecordFile& records, const fs::path& store) const {
   const bool skip = data_.on_error() == ON_DATA_ERROR_SKIP;
   RowStoreWriter writer(store);
-  Progress progress("tokenising " + records.Where(0).substr(0, records.Where(0).rfind(':')), records.size());
+  Progress progress("tokenizing " + records.Where(0).substr(0, records.Where(0).rfind(':')), records.size());
   int64_t skipped = 0;
   for (int64_t begin = 0; begin < records.size(); begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, records.size());

@@ -1,7 +1,7 @@
-// Preparing a file of records: tokenised once, kept in a cache under a digest of all that decides the result,
-// and mapped from there by every process. One process a host works, the others wait for its file; no
-// communication. A cache that is damaged is named and made anew: tables are checked when it is opened, rows of a
-// store of at most kCheckedAtStart bytes too, and every row again when it is read.
+// Preparing a file of records: tokenized once, cached under a digest of everything that determines the
+// result, and mapped from there by every process. One process per host does the work, the others wait for its
+// file; no communication. A damaged cache is reported and rebuilt: tables are checked when it is opened, rows
+// of a store of at most kCheckedAtStart bytes too, and every row again when it is read.
 #pragma once
 
 #include <filesystem>
@@ -25,15 +25,15 @@ RecordWants WantsOf(Json record, const SampleOptions& options, Stage stage);
 
 class Preparer {
  public:
-  // `model`: the directory with the tokenizer. `works`: whether this process tokenises; otherwise it waits
-  // until another one did. `data` outlives it.
+  // `model`: the directory with the tokenizer. `works`: whether this process tokenizes; otherwise it waits
+  // until another one has. `data` outlives it.
   Preparer(const DataConfig& data, Stage stage, const std::string& model, bool works);
 
   std::shared_ptr<const RowStore> Prepare(const std::filesystem::path& path) const;
-  // What is wrong with the file's records, each with its place: the first `most` of them, and how many there
-  // are beyond. Empty where the run would take the file, also where data.on_error leaves broken ones out.
+  // What is wrong with the file's records, each with its location: the first `most` of them, and how many
+  // there are beyond. Empty if the run would accept the file, also if data.on_error skips broken ones.
   std::vector<std::string> FindBroken(const std::filesystem::path& path, size_t most) const;
-  // What a single file's records are read with, for those who want to look at them.
+  // The options with which records are read, for inspection.
   const SampleOptions& sample_options() const { return sample_options_; }
   const SampleTokenizer& tokenizer() const { return tokenizer_; }
 

@@ -20,7 +20,7 @@ std::chrono::milliseconds FirstPause(bool terminal) {
 
 std::chrono::milliseconds Pause(bool terminal) { return std::chrono::milliseconds(terminal ? 200 : 10'000); }
 
-// Under mpirun a rank's stderr never is a terminal; the launch scripts say what it ends on.
+// Under mpirun a rank's stderr is never a terminal; the launch scripts set what it ends on.
 bool EndsOnTerminal() {
   const char* told = std::getenv("TRIREME_STDERR_TERMINAL");
   return isatty(STDERR_FILENO) == 1 || (told != nullptr && std::string_view(told) == "1");

@@ -1,5 +1,5 @@
-// Progress: how far a long piece of work before the training is, on stderr: a bar on a terminal, otherwise a
-// line now and then. Says nothing where the work is quick.
+// Progress: progress of long work before training, on stderr: a bar on a terminal, otherwise a
+// line now and then. Silent if the work is quick.
 #pragma once
 
 #include <chrono>

@@ -11,7 +11,7 @@
 #include "core/base/nearest.h"
 #include "train/data/csv.h"
 
-// A new format is a file with its function and a line here: the ending of such files, function.
+// A new format is a file with its function and a line here: the file extension, the function.
 // clang-format off
 #define TRIREME_RECORD_FORMATS(FORMAT) \
   FORMAT(".jsonl", OpenJsonLines)      \
@@ -77,7 +77,7 @@ class JsonLines : public RecordFile {
     if (IsNestedTooDeeply(line)) {
       throw InputError(Where(record), ": is nested too deeply; at most ", kDeepestJson, " levels are read");
     }
-    throw InputError(Where(record), ": is no JSON object: ", line.substr(0, 60),
+    throw InputError(Where(record), ": is not a JSON object: ", line.substr(0, 60),
                      "; repair the line, or set data.on_error to skip");
   }
 
@@ -104,7 +104,7 @@ class RecordList : public RecordFile {
   std::string Where(int64_t record) const override { return Concat(path_, ": record ", record + 1); }
   Json Read(int64_t record) const override {
     if (records_[record].is_object()) return records_[record];
-    throw InputError(Where(record), ": is no JSON object: ", records_[record].dump().substr(0, 60));
+    throw InputError(Where(record), ": is not a JSON object: ", records_[record].dump().substr(0, 60));
   }
 
  private:
@@ -129,7 +129,7 @@ const Format* FormatOf(const std::filesystem::path& path) {
 
 }  // namespace
 
-// A list of objects, or objects line by line under the same ending.
+// A list of objects, or one object per line with the same extension.
 std::unique_ptr<RecordFile> OpenJson(const std::filesystem::path& path) {
   const std::string text = ReadTextFile(path.string());
   const size_t first = text.find_first_not_of(" \t\r\n");
@@ -162,7 +162,7 @@ std::unique_ptr<RecordFile> OpenRecords(const std::filesystem::path& path) {
   const Format* format = FormatOf(path);
   if (format != nullptr) return format->open(path);
   const bool columns = path.extension() == ".parquet" || path.extension() == ".arrow";
-  throw InputError(path.string(), ": files ending in '", path.extension().string(), "' are not read; wanted ",
+  throw InputError(path.string(), ": files ending in '", path.extension().string(), "' are unsupported; wanted ",
                    RecordEndings(), " or a Megatron .bin with its .idx",
                    columns ? "; datasets.load_dataset(…).to_json(\"a.jsonl\") writes one" : "");
 }

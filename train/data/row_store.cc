@@ -36,7 +36,7 @@ uint32_t DigestOf(Footer footer, const std::byte* tables, size_t bytes) {
   return Crc32c(&footer, sizeof footer, Crc32c(tables, bytes));
 }
 
-// Of the file that the footer speaks of; nothing where its numbers are impossible.
+// The file size that the footer implies; nothing if its numbers are impossible.
 std::optional<uint64_t> BytesOf(const Footer& footer) {
   constexpr int64_t kMost = int64_t{1} << 50;
   if (footer.rows < 0 || footer.rows > kMost || footer.tokens < 0 || footer.tokens > kMost) return std::nullopt;
@@ -86,7 +86,7 @@ RowStore::RowStore(const std::filesystem::path& path) : file_(path) {
   if (size >= sizeof footer) std::memcpy(&footer, file_.bytes().data() + size - sizeof footer, sizeof footer);
   const bool known = size >= sizeof footer && std::memcmp(footer.magic, kMagic, sizeof kMagic) == 0;
   if (!known || BytesOf(footer) != size) {
-    throw InputError(path.string(), ": is no whole file of tokenised rows");
+    throw InputError(path.string(), ": is not a complete file of tokenized rows");
   }
   rows_ = footer.rows;
   skipped_ = footer.skipped;
@@ -99,7 +99,7 @@ RowStore::RowStore(const std::filesystem::path& path) : file_(path) {
   CheckTables(tables);
 }
 
-// A digest vouches for what was written; that rows stay inside the file is seen for itself.
+// The digest only covers what was written; that rows stay inside the file is checked separately.
 void RowStore::CheckTables(const std::byte* tables) const {
   uint64_t last = 0;
   bool rises = Load<uint64_t>(tables) == 0;
@@ -109,7 +109,7 @@ void RowStore::CheckTables(const std::byte* tables) const {
     last = next;
   }
   if (rises && last == tables_ / 8) return;
-  throw InputError(file_.path().string(), ": the table of its rows leaves the file");
+  throw InputError(file_.path().string(), ": the table of its rows points outside the file");
 }
 
 uint64_t RowStore::FirstToken(int64_t row) const {
@@ -150,8 +150,8 @@ Row RowStore::Read(int64_t row) const {
   if (!IsWhole(row)) {
     std::error_code ignored;
     std::filesystem::remove(file_.path(), ignored);
-    throw RuntimeError(file_.path().string(), ": row ", row, " does not match its digest: this cache of tokenised ",
-                       "data is damaged and was removed; start again and it is made anew. Is the disk sound?");
+    throw RuntimeError(file_.path().string(), ": row ", row, " does not match its digest: the tokenized data ",
+                       "is damaged and was removed from the cache; restart to rebuild it. Is the disk healthy?");
   }
   const auto length = static_cast<size_t>(Length(row));
   const int32_t* ids = Tokens(row);

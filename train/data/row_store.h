@@ -1,5 +1,5 @@
-// RowStore: tokenised rows in one file that is mapped, so that every process of a host shares its pages and
-// touches only the rows it reads. Written once, whole or not at all. Knows nothing of what the tokens mean.
+// RowStore: tokenized rows in one memory-mapped file, so that every process of a host shares its pages and
+// touches only the rows it reads. Written once, atomically. Does not interpret the tokens.
 //
 // The file: for each row its ids, then its labels, as int32; then the tables: the rows' first tokens (uint64, one
 // more than rows), the rows' trained tokens (uint32), the rows' digests (CRC-32C, uint32), the rows' values (fp32: what
@@ -29,7 +29,7 @@ class RowStoreWriter {
  public:
   explicit RowStoreWriter(const std::filesystem::path& path) : file_(path) {}
   void Add(const StoredRow& row);
-  // `skipped`: records that were left out for their errors.
+  // `skipped`: records skipped for their errors.
   void Commit(int64_t skipped);
 
  private:
@@ -43,7 +43,7 @@ class RowStoreWriter {
 
 class RowStore : public RowSource {
  public:
-  // An input error where the tables are damaged or the file is none.
+  // Throws an input error if the tables are damaged or the file is not a store.
   explicit RowStore(const std::filesystem::path& path);
   int64_t size() const override { return rows_; }
   int64_t Length(int64_t row) const override;

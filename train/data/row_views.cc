@@ -15,7 +15,7 @@ struct Place {
   int64_t row = 0;
 };
 
-// Rows at places of other sources.
+// Rows at positions of other sources.
 class PlacedRows : public RowSource {
  public:
   PlacedRows(std::vector<Rows> parts, std::vector<Place> places)

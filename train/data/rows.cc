@@ -35,7 +35,7 @@ void CheckRow(const Row& row, int64_t vocabulary, const std::string& where) {
   CheckIds(row.input_ids, vocabulary, where);
   if (row.input_ids.size() != row.labels.size()) {
     throw InputError(where, ": ", row.input_ids.size(), " input_ids and ", row.labels.size(),
-                     " labels; wanted as many");
+                     " labels; wanted equally many");
   }
   for (size_t i = 0; i < row.input_ids.size(); ++i) {
     const int64_t label = row.labels[i];
@@ -52,7 +52,7 @@ void CheckStarts(const Row& row, const std::string& where) {
     const int64_t least = i == 0 ? 0 : row.starts[i - 1] + 1, most = i == 0 ? 0 : tokens - 1;
     if (row.starts[i] >= least && row.starts[i] <= most) continue;
     throw InputError(where, ": starts[", i, "] = ", row.starts[i],
-                     "; wanted 0 first, then rising places of the row's ", tokens, " tokens");
+                     "; wanted 0 first, then ascending positions of the row's ", tokens, " tokens");
   }
 }
 
@@ -90,7 +90,7 @@ void CheckAllWeighted(const std::vector<Row>& rows, const std::string& path) {
   throw InputError(path, ": ", weighted, " of ", rows.size(), " rows have weights; wanted all or none");
 }
 
-// Calls take(object, where) for every line that is not blank; a file without any is refused.
+// Calls take(object, where) for every non-blank line; a file without any is an input error.
 template <typename Take>
 void ForEachObject(const std::string& path, const Take& take) {
   std::istringstream file(ReadTextFile(path));
@@ -103,7 +103,7 @@ void ForEachObject(const std::string& path, const Take& take) {
     if (IsNestedTooDeeply(line)) {
       throw InputError(where, ": is nested too deeply; at most ", kDeepestJson, " levels are read");
     }
-    if (!object.is_object()) throw InputError(where, ": is no JSON object: ", line.substr(0, 60));
+    if (!object.is_object()) throw InputError(where, ": is not a JSON object: ", line.substr(0, 60));
     take(object, where);
     found = true;
   }

@@ -1,4 +1,4 @@
-// Rows of token ids with labels, and where they come from: anything that has a number of rows and gives one
+// Rows of token ids with labels, and where they come from: anything that has a number of rows and returns one
 // by its index. Labels are not shifted, -100 is not trained, as in Hugging Face. No tensors.
 #pragma once
 
@@ -14,13 +14,13 @@ struct Row {
   std::vector<int64_t> input_ids;
   std::vector<int64_t> labels;
   // Where each document of a packed row begins, the first at 0; empty: the row is one document. Documents do
-  // not see each other, and no label is learnt across a border.
+  // not attend to each other, and no label is trained across a boundary.
   std::vector<int64_t> starts = {};
   // By label, for objectives that weigh each token: what its log-probability counts, there or in its
   // answer's; empty: the data has none.
   std::vector<float> weights = {};
-  // Of each document: the row's sample that it belongs to, from 0 on (both sides of a pair, all of a group); empty:
-  // each is one of its own.
+  // Per document: the sample of the row that it belongs to, from 0 (both sides of a pair, all of a group);
+  // empty: each is a separate sample.
   std::vector<int64_t> samples = {};
   // Of each document: what the data says of it as an answer (its label, its pair's margin); empty: it is none.
   std::vector<float> values = {};
@@ -34,7 +34,7 @@ class RowSource {
   virtual ~RowSource() = default;
   virtual int64_t size() const = 0;
   virtual int64_t Length(int64_t row) const = 0;
-  // Tokens that are predicted: labels behind the first place of their document that are not -100.
+  // Predicted tokens: labels after the first position of their document that are not -100.
   virtual int64_t Trained(int64_t row) const = 0;
   virtual Row Read(int64_t row) const = 0;
 };
@@ -52,11 +52,12 @@ class RowList : public RowSource {
   std::vector<Row> rows_;
 };
 
-// One {"input_ids": […], "labels": […]} per line, with "starts", "weights" and "samples" where it has them. Refuses,
-// with file and line, what is no row, an empty one, an id outside [0, vocabulary), and weights on some rows only.
+// One {"input_ids": […], "labels": […]} per line, with optional "starts", "weights" and "samples". Rejects,
+// with file and line, what is not a row, an empty one, an id outside [0, vocabulary), and weights on some
+// rows only.
 std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary);
 
-// One {"input_ids": […]} a line, whatever else stands there; refused as above.
+// One {"input_ids": […]} per line, other keys are ignored; rejected as above.
 std::vector<std::vector<int64_t>> ReadPrompts(const std::string& path, int64_t vocabulary);
 
 int64_t TrainedTokens(const Row& row);

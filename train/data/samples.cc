@@ -14,7 +14,7 @@ StoredRow ReadTokens(const Json& record) {
   row.labels = Has(record, "labels") ? IdsAt(record, "labels") : row.ids;
   if (row.ids.empty()) throw InputError("the row is empty");
   if (row.ids.size() != row.labels.size()) {
-    throw InputError(row.ids.size(), " input_ids and ", row.labels.size(), " labels; wanted as many");
+    throw InputError(row.ids.size(), " input_ids and ", row.labels.size(), " labels; wanted equally many");
   }
   return row;
 }
@@ -46,7 +46,7 @@ Sample ReadSample(Json record, const SampleOptions& options) {
   }
   if (Has(record, "text")) return PlainText{TextAt(record, "text")};
   throw InputError(
-      "is of no known format: its keys are ", KeysOf(record),
+      "has no known format: its keys are ", KeysOf(record),
       "; wanted messages, conversations, query and response, instruction and output, text, or input_ids; "
       "data.columns renames keys");
 }

@@ -23,11 +23,11 @@ struct PlainText {
 using Sample = std::variant<Conversation, PlainText, StoredRow>;
 
 struct SampleOptions {
-  std::map<std::string, std::string> columns;  // their name of a column to ours
-  std::string system;                          // for conversations that bring none
+  std::map<std::string, std::string> columns;  // from the file's column name to ours
+  std::string system;                          // for conversations without one
 };
 
-// An input error that says which keys were found and which were wanted; it does not name the place.
+// Throws an input error with the keys found and the keys wanted; it does not name the location.
 Sample ReadSample(Json record, const SampleOptions& options);
 
 }  // namespace trireme

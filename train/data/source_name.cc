@@ -20,7 +20,7 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, ignored) || IndexedPrefix(path).has_value();
 }
 
-// The paths that a shell would make of it, sorted; none where it is no pattern, or matches nothing.
+// The paths that a shell would expand it to, sorted; none if it is not a pattern or matches nothing.
 std::vector<fs::path> Matches(const std::string& pattern) {
   if (pattern.find_first_of("*?[") == std::string::npos) return {};
   glob_t found{};
@@ -53,7 +53,7 @@ T ParseNumber(const std::string& digits, const std::string& key, const std::stri
 
 SourceName ParseSourceName(const std::string& text, const std::string& key) {
   SourceName name{.path = text, .count = {}, .weight = {}};
-  if (text.empty()) throw InputError(key, " has an empty entry; write the path of a file or a directory");
+  if (text.empty()) throw InputError(key, " has an empty entry; set it to the path of a file or a directory");
   if (!IsThere(text)) {
     const size_t mark = text.find_last_of("#@");
     if (mark != std::string::npos && IsThere(text.substr(0, mark))) {
@@ -67,12 +67,12 @@ SourceName ParseSourceName(const std::string& text, const std::string& key) {
   if (IsThere(name.path)) return name;
   if (text.find("**") != std::string::npos) {
     throw InputError(key, ": ", text,
-                     ": ** is not known; name the directory, and all files below it are taken");
+                     ": ** is not supported; name the directory to use all files below it");
   }
   const bool pattern = text.find_first_of("*?[") != std::string::npos;
   throw InputError(key, ": ", text,
-                   pattern ? " matches no file; write a pattern that does"
-                           : " is not there; write the path of a file that is");
+                   pattern ? " matches no file; check the pattern"
+                           : " does not exist; check the path");
 }
 
 std::optional<fs::path> IndexedPrefix(const fs::path& path) {
@@ -92,7 +92,7 @@ std::vector<fs::path> DataBelow(const fs::path& directory) {
   std::error_code error;
   for (fs::recursive_directory_iterator entry(directory, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::error_code unreadable;  // a broken link below is no data
+    std::error_code unreadable;  // a broken link is not data
     if (entry->is_regular_file(unreadable) && HoldsData(entry->path())) files.push_back(entry->path());
   }
   if (error) throw InputError(directory.string(), ": cannot be read: ", error.message());
@@ -100,7 +100,7 @@ std::vector<fs::path> DataBelow(const fs::path& directory) {
   return files;
 }
 
-// A match that holds no data (a README, an empty directory) is passed over; one must hold some.
+// A match that holds no data (a README, an empty directory) is skipped; at least one must hold some.
 std::vector<fs::path> FilesOfPattern(const fs::path& pattern, const std::string& key) {
   std::vector<fs::path> files;
   for (const fs::path& path : Matches(pattern.string())) {

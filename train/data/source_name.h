@@ -1,4 +1,4 @@
-// An entry of data.train: a path or a pattern with perhaps a number of samples or a weight after it. Opens
+// An entry of data.train: a path or a glob, optionally followed by a number of samples or a weight. Opens
 // nothing.
 #pragma once
 
@@ -16,14 +16,14 @@ struct SourceName {
   std::optional<double> weight;  // NAME@0.3
 };
 
-// A path that is there as it was written is never taken apart. `key` names the entry in errors.
+// A path that exists as written is never split. `key` names the entry in errors.
 SourceName ParseSourceName(const std::string& text, const std::string& key);
 
-// Whether it is Megatron's pair of files: PATH.idx, PATH.bin, or PATH with both beside it. The prefix, or
-// nothing.
+// Whether it is Megatron's pair of files, given as PATH.idx, PATH.bin, or their common PATH. Returns the
+// prefix, or nothing.
 std::optional<std::filesystem::path> IndexedPrefix(const std::filesystem::path& path);
 
-// A file itself, or all files with records or indexed data below a directory or among a pattern's matches
+// The file itself, or all files with records or indexed data below a directory or among a glob's matches
 // (data/*.jsonl), sorted by name.
 std::vector<std::filesystem::path> FilesOf(const std::filesystem::path& path, const std::string& key);
 

@@ -35,7 +35,7 @@ std::string NameOf(const Json& tool) {
   return function.is_object() ? function.value("name", "") : "";
 }
 
-// What a template leaves out would be lost without a word: messages of a role it does not know, tools.
+// What a template does not render would be lost silently: messages of an unknown role, tools.
 void RefuseLost(const Conversation& sample, const ChatTokens& tokens) {
   if (!tokens.lost.empty()) throw InputError(LostText(sample.messages, tokens.lost));
   if (!sample.tools.is_array()) return;
@@ -43,14 +43,14 @@ void RefuseLost(const Conversation& sample, const ChatTokens& tokens) {
     const std::string name = NameOf(tool);
     if (tokens.text.find(name) != std::string::npos) continue;
     throw InputError("has the tool ", name,
-                     ", which the chat template does not render; name one that does in ",
-                     "data.template, or leave the tools out with data.columns: [tools=unused]");
+                     ", which the chat template does not render; set ",
+                     "data.template to one that does, or drop the tools with data.columns: [tools=unused]");
   }
 }
 
 StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with) {
   const Json& messages = sample.messages;
-  if (!HasAnswer(messages)) throw InputError("has no assistant turn, so there is nothing to learn");
+  if (!HasAnswer(messages)) throw InputError("has no assistant turn, so there is nothing to train on");
   const bool lone_text = messages.size() == 1 && messages[0]["content"].is_string();
   if (with.options().stage == STAGE_PT && lone_text)
     return OfText(messages[0]["content"].get<std::string>(), with);
@@ -79,7 +79,7 @@ StoredRow Tokenise(const Sample& sample, const SampleTokenizer& with) {
   if (const auto* conversation = std::get_if<Conversation>(&sample))
     return OfConversation(*conversation, with);
   if (with.options().stage == STAGE_PT) return OfText(std::get<PlainText>(sample).text, with);
-  throw InputError("is plain text, which has no assistant turn; write stage: pt to learn all of it");
+  throw InputError("is plain text, which has no assistant turn; set stage: pt to train on all of it");
 }
 
 }  // namespace trireme

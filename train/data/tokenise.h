@@ -1,4 +1,4 @@
-// A sample as a row of tokens with labels: what is learnt of it, by stage and options.
+// A sample as a row of tokens with labels: which tokens are trained on, by stage and options.
 #pragma once
 
 #include <mutex>
@@ -35,8 +35,8 @@ class SampleTokenizer {
   mutable std::optional<ChatTemplate> chat_;
 };
 
-// pt: text with the token that ends it, every token learnt. sft: a conversation as its template renders it.
-// Tokens are taken as they are. An input error says what is missing; it does not name the place.
+// pt: text with its end token, every token trained on. sft: a conversation as its template renders it.
+// Tokens are used as they are. An input error states what is missing; it does not name the location.
 StoredRow Tokenise(const Sample& sample, const SampleTokenizer& with);
 
 }  // namespace trireme

@@ -26,7 +26,7 @@ void Answer::AddText(const std::string& fresh) {
   text_ += fresh;
   size_t end = std::string::npos;
   for (const std::string& stop : rules_.stops) {
-    const size_t from = old - std::min(old, stop.size() - 1);  // it may have begun in what was there
+    const size_t from = old - std::min(old, stop.size() - 1);  // it may have begun in earlier text
     end = std::min(end, text_.find(stop, from));
   }
   if (end == std::string::npos) return;
@@ -34,7 +34,7 @@ void Answer::AddText(const std::string& fresh) {
   reason_ = "stop";
 }
 
-// All but the longest end of the text that a stop word begins with.
+// Everything except the longest suffix of the text that is a prefix of a stop string.
 size_t Answer::Certain() const {
   if (ended()) return text_.size();
   size_t held = 0;

@@ -1,5 +1,5 @@
-// Answer: what a model has written for one prompt so far, as tokens and as text, and when it ends: at an end
-// token, at a stop word, at the limit. Knows no model; no torch.
+// Answer: what a model has generated for one prompt so far, as tokens and as text, and when it ends: at an
+// end token, at a stop string, at the limit. Knows no model; no torch.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@ namespace trireme {
 
 struct AnswerRules {
   std::set<int64_t> ends;          // tokens that end an answer
-  std::vector<std::string> stops;  // words that end it; they are no part of its text; none is empty
+  std::vector<std::string> stops;  // stop strings, not part of its text; none is empty
 };
 
 class Answer {
  public:
   // Of at most `most` tokens. `rules` and `tokenizer` outlive it. Without a tokenizer there is no text, and
-  // stop words are not looked for.
+  // stop strings are not checked.
   Answer(const AnswerRules& rules, int64_t most, const Tokenizer* tokenizer);
 
-  // The next token; whether the answer goes on.
+  // Adds the next token; returns whether the answer continues.
   bool Take(int64_t token);
 
-  const std::vector<int64_t>& ids() const { return ids_; }  // all that were taken, the end token among them
+  const std::vector<int64_t>& ids() const { return ids_; }  // all tokens, including the end token
   bool ended() const { return !reason_.empty(); }
-  // "stop" at an end token or a stop word, "length" at the limit.
+  // "stop" at an end token or a stop string, "length" at the limit.
   const std::string& reason() const { return reason_; }
-  // So far. While it goes on, the last of it may turn out to be the begin of a stop word.
+  // The text so far. While it continues, its end may turn out to be the start of a stop string.
   const std::string& text() const { return text_; }
-  // What is certain and was not given before: for printing as it comes.
+  // Text that is final and was not returned before, for streaming.
   std::string NewText();
 
  private:
@@ -44,7 +44,7 @@ class Answer {
   std::optional<StreamDecoder> decoder_;
   std::vector<int64_t> ids_;
   std::string text_, reason_;
-  size_t given_ = 0;  // bytes of the text
+  size_t given_ = 0;  // bytes of the text already returned
 };
 
 }  // namespace trireme

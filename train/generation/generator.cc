@@ -17,11 +17,11 @@ namespace {
 using Tokens = std::vector<int64_t>;
 
 struct RowState {
-  size_t prompt = 0;  // which of all
+  size_t prompt = 0;  // index among all prompts
   int replica = 0;    // the data-parallel rank that decodes it
   int64_t slot = 0;   // its row in that rank's batch
   int64_t past = 0;   // tokens in the cache
-  Tokens next = {};   // tokens that pass the model next
+  Tokens next = {};   // tokens to feed to the model next
   bool alive = true;
 };
 
@@ -35,7 +35,7 @@ int64_t CommonLength(const Tokens& a, const Tokens& b) {
   return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
 }
 
-// One pass over the living rows: each row's next tokens, padded at their end.
+// One pass over the active rows: each row's next tokens, right-padded.
 struct Pass {
   PassInput batch;
   at::Tensor wanted;  // [slots] the last token of each row
@@ -79,7 +79,7 @@ struct Pass {
 void RefuseUngeneratable(const Config& config) {
   if (config.parallel().context() == 1) return;
   throw InputError("parallel.context = ", config.parallel().context(),
-                   ": generation does not split a sequence over ranks; write 1, or share the model by "
+                   ": generation does not split a sequence over ranks; set it to 1, or split the model with "
                    "parallel.tensor and parallel.pipeline");
 }
 
@@ -90,14 +90,14 @@ class Generator::Parts {
         tensor_(session.groups().Get("tp")),
         replica_(session.Coordinate("dp")),
         replicas_(session.plan().grids.dense.Size("dp")),
-        // Sequence parallelism and experts share tokens out over these ranks.
+        // Sequence parallelism and experts split tokens over these ranks.
         row_multiple_(HasExperts(session.graph()) || session.config().parallel().sequence() ? tensor_.size() : 1),
-        // Values that other data-parallel ranks hold, or experts, are there only where all work at once.
+        // Weights held by other data-parallel ranks, and experts, require that all ranks run together.
         together_(HasExperts(session.graph()) || session.config().parallel().zero() == 3) {}
 
   const GenerationTimes& times() const { return times_; }
 
-  // The rows from `first` on, as many as all replicas take at once.
+  // The rows from `first` on, as many as all replicas decode at once.
   void Round(const std::vector<Tokens>& prompts, size_t first, const GenerationOptions& options,
              const TakeToken& take) {
     std::vector<RowState> rows = Deal(prompts.size(), first, options.batch);
@@ -141,7 +141,7 @@ class Generator::Parts {
     }
     for (RowState& row : rows) {
       const Tokens& prompt = prompts[row.prompt];
-      // The last token passes in any case: its logits are wanted.
+      // The last token is always fed: its logits are needed.
       if (Mine(row))
         row.past = std::min<int64_t>(CommonLength(held_[row.slot], prompt), std::ssize(prompt) - 1);
       row.next.assign(prompt.begin() + row.past, prompt.end());
@@ -154,7 +154,7 @@ class Generator::Parts {
     if (Mine(row)) held_[row.slot].insert(held_[row.slot].end(), row.next.begin(), row.next.end());
   }
 
-  // The next token of every living row, the same on every rank; 0 for others.
+  // The next token of every active row, the same on every rank; 0 for others.
   Tokens Step(const std::vector<RowState>& rows, const Sampling& sampling) {
     std::vector<const RowState*> mine;
     for (const RowState& row : rows) {
@@ -182,7 +182,7 @@ class Generator::Parts {
     return batch.result().outputs[0].logits;
   }
 
-  // One rank of each replica draws; the sum over all ranks hands it to them.
+  // One rank of each replica samples; the sum over all ranks distributes the result.
   void Sample(const std::vector<RowState>& rows, const at::Tensor& logits, const Sampling& sampling,
               int64_t* chosen) const {
     const at::Tensor on_host = logits.to(at::kFloat).to(at::kCPU).contiguous();
@@ -209,7 +209,7 @@ class Generator::Parts {
   const int64_t row_multiple_;
   const bool together_;
   KeyValueCache cache_;
-  std::vector<Tokens> held_;  // [slots] tokens whose keys and values the cache has
+  std::vector<Tokens> held_;  // [slots] tokens whose keys and values are cached
   GenerationTimes times_;
 };
 

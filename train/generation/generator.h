@@ -1,6 +1,6 @@
-// Generator: a session's model as one that writes: a key-value cache, token after token for many rows at once, under
-// any layout but context parallel. Borrows the weights as they are, so that a run may sample from the model it trains.
-// Which tokens end a row, and what becomes of them, is the caller's. No torch in this header.
+// Generator: generates with a session's model: a KV cache, token by token for many rows at once, under
+// any layout but context parallel. Borrows the weights as they are, so that a run may sample from the model
+// it trains. Which tokens end a row, and what happens to them, is up to the caller. No torch in this header.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ namespace trireme {
 
 class Session;
 
-// Gets each new token of each row, on every rank, in the same order; returns whether the row goes on.
+// Receives each new token of each row, on every rank, in the same order; returns whether the row continues.
 using TakeToken = std::function<bool(size_t row, int64_t token)>;
 
-struct GenerationTimes {                      // of the passes, on this rank
-  int64_t prompt_tokens = 0, new_tokens = 0;  // new: without each row's first, which the prompt's pass gives
+struct GenerationTimes {                      // of this rank's passes
+  int64_t prompt_tokens = 0, new_tokens = 0;  // new: without each row's first, which comes from prefill
   double prompt_seconds = 0, new_seconds = 0;
 };
 
 struct GenerationOptions {
   Sampling sampling = {};
   int64_t batch = 8;        // rows that a data-parallel rank decodes together
-  bool keep_cache = false;  // of a row that begins as in the last call, only the rest passes the model
+  bool keep_cache = false;  // for a row that starts as in the last call, only the rest is fed to the model
 };
 
-// Refuses a configuration that generation does not run under.
+// Rejects a configuration that generation does not support.
 void RefuseUngeneratable(const Config& config);
 
 class Generator {
@@ -39,7 +39,7 @@ class Generator {
   explicit Generator(Session& session);
   ~Generator();
 
-  // Collective. Rows of at least one token; data-parallel ranks share them out.
+  // Collective. Rows of at least one token; data-parallel ranks split them.
   void Run(const std::vector<std::vector<int64_t>>& prompts, const GenerationOptions& options,
            const TakeToken& take);
 

@@ -119,7 +119,7 @@ void CheckPrompt(const Tokens& prompt, std::optional<int64_t> positions, const s
   if (prompt.empty()) throw InputError(where, ": has no tokens; wanted at least one");
   if (positions && static_cast<int64_t>(prompt.size()) >= *positions) {
     throw InputError(where, ": has ", prompt.size(),
-                     " tokens, which leave no room to write; the model takes ", *positions,
+                     " tokens, which leaves no room to generate; the model supports ", *positions,
                      " (max_position_embeddings)");
   }
 }

@@ -1,5 +1,5 @@
-// AppendedFile: a file that a run writes on until its end, and that must still be there then. A file that was
-// removed, or whose directory was moved, takes further bytes without a word: here the next write notices it.
+// AppendedFile: a file that a run appends to until its end, and that must still exist then. A file that was
+// removed, or whose directory was moved, accepts further bytes silently: here the next write notices it.
 #pragma once
 
 #include <filesystem>
@@ -9,14 +9,14 @@ namespace trireme {
 
 class AppendedFile {
  public:
-  explicit AppendedFile(const std::filesystem::path& path);  // an input error where it cannot be written
+  explicit AppendedFile(const std::filesystem::path& path);  // an input error if it cannot be written
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
 
-  // In the file when this returns.
+  // Flushed to the file on return.
   void Append(std::string_view text);
-  // Throws where the path no longer leads to the file that is written.
+  // Throws if the path no longer refers to the open file.
   void CheckIsThere() const;
 
  private:

@@ -20,7 +20,7 @@ int64_t MicrosecondsNow() {
       .count();
 }
 
-// TensorBoard reads the files of a folder in the order of their names.
+// TensorBoard reads the files of a directory in name order.
 std::filesystem::path FreshName(const std::filesystem::path& directory) {
   CreateFolder(directory);
   const int64_t now = MicrosecondsNow();
@@ -30,7 +30,7 @@ std::filesystem::path FreshName(const std::filesystem::path& directory) {
   return directory / name;
 }
 
-// A checksum of data that holds checksums is masked, so that it is none of them.
+// TFRecord masks checksums, because a CRC of data that contains CRCs is weak.
 uint32_t MaskedCrc(const void* data, size_t bytes) {
   constexpr uint32_t kMask = 0xa282ead8;
   return std::rotr(Crc32c(data, bytes), 15) + kMask;

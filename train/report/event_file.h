@@ -1,5 +1,5 @@
-// EventFile: the curves of a run for TensorBoard, in a file of their own for each start of the run. Records
-// are framed as TFRecord frames them. Written through at once: TensorBoard may look while the run goes on.
+// EventFile: the curves of a run for TensorBoard, one file per start of the run. Records
+// are framed as TFRecord. Flushed immediately: TensorBoard may read while the run is going on.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace trireme {
 
 class EventFile : public Reporter {
  public:
-  // A new file in `directory`, which is made where it is missing. Of earlier files only the steps before
+  // A new file in `directory`, which is created if missing. From earlier files only the steps before
   // `first_step` count from now on.
   EventFile(const std::filesystem::path& directory, int64_t first_step);
   void Write(const LoggedStep& step) override;

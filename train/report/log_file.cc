@@ -13,7 +13,7 @@ namespace {
 std::filesystem::path PathOf(const std::filesystem::path& directory, bool go_on) {
   const std::filesystem::path path = directory / "log.jsonl";
   if (!go_on && PathExists(path)) {
-    throw InputError(path.string(), " is there already, from an earlier run; choose another run.output");
+    throw InputError(path.string(), " already exists, from an earlier run; choose another run.output");
   }
   return path;
 }

@@ -1,4 +1,4 @@
-// LogFile: log.jsonl of a run, one object a logged step.
+// LogFile: log.jsonl of a run, one object per logged step.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace trireme {
 
 class LogFile : public Reporter {
  public:
-  // DIRECTORY/log.jsonl: a new file, or one that is gone on with.
+  // DIRECTORY/log.jsonl: a new file, or one to continue.
   LogFile(const std::filesystem::path& directory, bool go_on);
   void Write(const LoggedStep& step) override;
   // Throws where the log is no longer where it was.

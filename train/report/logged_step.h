@@ -1,4 +1,4 @@
-// What is known of a step when it is done, for all who report on it. Plain values.
+// What is known about a finished step, for all reporters. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ using Metrics = std::map<std::string, double>;
 // What the model makes of data that it is not trained on.
 struct Evaluation {
   double loss = 0;      // mean over all trained tokens
-  double accuracy = 0;  // share of them that is predicted
+  double accuracy = 0;  // fraction of them predicted correctly
   double seconds = 0;
   Metrics metrics = {};
 };
@@ -25,14 +25,14 @@ struct Evaluation {
 struct LoggedStep {
   int64_t step = 0;
   int64_t total_steps = 0;
-  double loss = 0;  // of the step; where it is written, the mean over the steps since the line before
+  double loss = 0;  // of the step; in the log, the mean over the steps since the previous line
   double grad_norm = 0;
   double learning_rate = 0;
   int64_t tokens = 0;            // trained in this step
-  double tokens_per_second = 0;  // trained or not, padding not counted
+  double tokens_per_second = 0;  // trained or not, excluding padding
   double step_seconds = 0;
-  double data_seconds = 0;  // of these, waited until the rows were read
-  double mfu = 0;  // above 1: what it is measured against was measured too low
+  double data_seconds = 0;  // of these, spent waiting for rows
+  double mfu = 0;  // above 1: the reference peak was measured too low
   double memory_gib = 0;
   double epoch = 0;
   double elapsed_seconds = 0;

@@ -1,4 +1,4 @@
-// Written for light and dark pages alike: it brings its own white ground.
+// Written for light and dark pages alike: it has its own white background.
 #include "train/report/loss_chart.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using Point = LogCurves::Point;
 
 constexpr double kWidth = 800, kHeight = 460;
 constexpr double kLeft = 70, kRight = 24, kTop = 48, kBottom = 52;
-constexpr size_t kMostPoints = 1000;  // of a line: more are narrower than a pixel
+constexpr size_t kMostPoints = 1000;  // per line: more would be narrower than a pixel
 constexpr const char *kPale = "#9ecae1", *kDark = "#08519c", *kDots = "#e6550d";
 
 struct Range {
@@ -44,7 +44,7 @@ Range RangeOf(const std::vector<Point>& a, const std::vector<Point>& b, double (
   return range;
 }
 
-// Neighbours put together where there are too many.
+// Merges neighbours if there are too many points.
 std::vector<Point> Thinned(const std::vector<Point>& points) {
   const size_t group = (points.size() + kMostPoints - 1) / kMostPoints;
   if (group <= 1) return points;
@@ -58,7 +58,7 @@ std::vector<Point> Thinned(const std::vector<Point>& points) {
   return thin;
 }
 
-// An exponential mean over about a twentieth of the points, unbiased at its start.
+// An exponential moving average over about a twentieth of the points, unbiased at its start.
 std::vector<Point> Smoothed(const std::vector<Point>& points) {
   const double keep = 1 - 1 / std::max(2.0, static_cast<double>(points.size()) / 20);
   std::vector<Point> smooth;

@@ -15,8 +15,8 @@ namespace trireme {
 class MeanLoss {
  public:
   void Add(const LoggedStep& step);
-  // Puts the means in the place of the line's own losses, and begins anew. Steps whose loss is not finite are
-  // left out of them; where all were, the line keeps its own.
+  // Replaces the line's losses with the means, and restarts. Steps whose loss is not finite are
+  // excluded; if all were, the line keeps its own loss.
   void Take(LoggedStep& line);
 
  private:

@@ -16,9 +16,9 @@ class RunReport {
  public:
   explicit RunReport(const ReportOptions& options);
 
-  // Every step; `logged`: it is due in the log. A step that was evaluated always is.
+  // Called for every step; `logged`: it is due in the log. An evaluated step always is.
   void Step(const LoggedStep& step, bool logged);
-  // When everything is written.
+  // Called when everything is written.
   void Finish(const Config& config, const RunEnd& end);
 
  private:

@@ -23,7 +23,7 @@ int ColumnsOf(int terminal) {
   return columns > 0 ? columns : ScreenOptions().columns;
 }
 
-// A share above one says that the machine was slower when its peak was measured than it is now: no fact.
+// A value above one means that the machine was slower when its peak was measured than it is now.
 std::string MfuText(double mfu) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(1) << "mfu ";
@@ -54,7 +54,7 @@ std::string Line(const LoggedStep& step) {
        << step.tokens_per_second << " tokens/s" << std::setprecision(2) << "  " << step.step_seconds
        << " s  " << MfuText(step.mfu) << "  " << std::setprecision(2) << step.memory_gib << " GiB  left "
        << ClockText(step.remaining_seconds());
-  if (!step.skipped.empty()) line << "  update left out: " << step.skipped;
+  if (!step.skipped.empty()) line << "  update skipped: " << step.skipped;
   return line.str();
 }
 
@@ -68,7 +68,7 @@ std::string EvaluationLine(const LoggedStep& step) {
   return line.str();
 }
 
-// The numbers come first: the bar takes what they leave of the line.
+// The numbers come first: the bar gets the rest of the line.
 std::string Bar(const LoggedStep& step, int columns) {
   constexpr int kWidest = 30, kNarrowest = 5;
   std::ostringstream text;

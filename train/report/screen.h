@@ -1,5 +1,5 @@
-// Screen: what people see of a run while it goes on. On a terminal one line that is drawn anew, everywhere
-// else a plain line a logged step.
+// Screen: what people see of a running run. On a terminal one line that is redrawn, everywhere
+// else a plain line per logged step.
 #pragma once
 
 #include <chrono>
@@ -11,12 +11,12 @@
 namespace trireme {
 
 struct ScreenOptions {
-  bool bar = false;  // a line that is drawn anew; otherwise plain lines
+  bool bar = false;  // a line that is redrawn; otherwise plain lines
   int columns = 80;  // of the terminal
 };
 
-// What fits this process's stdout. Under mpirun every rank's stdout looks like a terminal, so that only who
-// started mpirun knows: TRIREME_TERMINAL=1 says it is one, COLUMNS how wide.
+// Options for this process's stdout. Under mpirun every rank's stdout looks like a terminal, so that only
+// whoever started mpirun knows: TRIREME_TERMINAL=1 means it is one, COLUMNS is its width.
 ScreenOptions ScreenOf(bool under_mpi);
 
 class Screen {
@@ -24,11 +24,11 @@ class Screen {
   // `out` outlives it.
   Screen(std::ostream& out, const ScreenOptions& options) : out_(out), options_(options) {}
 
-  // Every step; `logged`: it is one of those that stand in the log.
+  // Called for every step; `logged`: it is written to the log.
   void Show(const LoggedStep& step, bool logged);
-  // A line of its own, which stays.
+  // Prints a permanent line.
   void Say(const std::string& text);
-  // What is drawn stays as it is; the next text begins a line.
+  // Keeps what is drawn; the next text starts a new line.
   void Finish();
 
  private:
@@ -37,7 +37,7 @@ class Screen {
 
   std::ostream& out_;
   const ScreenOptions options_;
-  bool drawn_ = false;  // the cursor stands behind the bar
+  bool drawn_ = false;  // the cursor is after the bar
   Clock::time_point drawn_at_ = {};
 };
 

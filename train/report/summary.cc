@@ -33,7 +33,7 @@ void PrintLosses(const LogCurves& curves, const std::filesystem::path& output, s
   out << "\n";
 }
 
-// Whether it is an adapter with all experts of a layer in one tensor (checkpoint/adapter_fusion.h), which
+// Whether it is an adapter with all experts of a layer fused (checkpoint/adapter_fusion.h), which
 // PEFT reads with transformers 5 only.
 bool HasFusedExperts(const std::filesystem::path& final) {
   const std::filesystem::path file = final / kAdapterConfigFile;
@@ -49,7 +49,7 @@ bool Exists(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-// Whether conversations can be rendered for this model as `generate` does it.
+// Whether `generate` can render conversations for this model.
 bool HasChatTemplate(const Config& config) {
   const std::filesystem::path model = config.model().path();
   if (!config.data().template_().empty() || Exists(model / "chat_template.jinja")) return true;
@@ -58,8 +58,8 @@ bool HasChatTemplate(const Config& config) {
   return tokenizer.is_object() && tokenizer.contains("chat_template");
 }
 
-// How to let the model write as it was trained to: conversations by their template, text as it is. Nothing
-// where it has no tokenizer, for rows of token ids need none.
+// The command to generate with the model as it was trained: chat with its template, or plain text. Empty
+// if it has no tokenizer, as with rows of token ids.
 std::string GenerateWords(const Config& config, const std::string& model_words) {
   if (!Exists(std::filesystem::path(config.model().path()) / "tokenizer.json")) return "";
   if (config.stage() != STAGE_SFT || !HasChatTemplate(config)) return model_words + " --prompt 'Hello'";
@@ -71,7 +71,7 @@ std::string GenerateWords(const Config& config, const std::string& model_words) 
   return words;
 }
 
-// What can be done with the model that came out.
+// Commands to use the resulting model.
 void PrintNext(const Config& config, const std::filesystem::path& output, const std::string& program,
                std::ostream& out) {
   const std::string final = ShellWord((output / "final").string());
@@ -117,7 +117,7 @@ std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves&
   if (HasFusedExperts(output / "final")) {
     out << "  " << program << " convert --from " << ShellWord(CheckpointPath(output, end.step).string())
         << " --to " << ShellWord((output / "adapter-transformers-4").string())
-        << " --experts-apart  # for transformers 4, where PEFT would leave the experts out\n";
+        << " --experts-apart  # for transformers 4, where PEFT would ignore the experts\n";
   }
   return out.str();
 }

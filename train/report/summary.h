@@ -1,4 +1,4 @@
-// The words at the end of a run: what came out, where it lies, and commands to type next, all of which work.
+// The summary at the end of a run: the result, where it is, and commands to run next, all of which work.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 namespace trireme {
 
 struct RunEnd {
-  int64_t step = 0;         // the last one that was made
-  int64_t total_steps = 0;  // more than `step` where the run was asked to stop
+  int64_t step = 0;         // the last completed step
+  int64_t total_steps = 0;  // more than `step` if the run was asked to stop
   double seconds = 0;       // of this start
-  bool trained = true;      // otherwise all was done before this start
+  bool trained = true;      // otherwise everything was already done before this start
 
   bool stopped() const { return step < total_steps; }
 };
 
-// `program`: how it was started, for the commands to type.
+// `program`: how it was started, for the suggested commands.
 std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves& curves,
                        const std::string& program);
 

@@ -1,5 +1,5 @@
-// Work over many items on all cores this process may use. What one item throws is thrown to the caller: that
-// of the first item, whichever thread came first, so that errors are the same in every run.
+// Work over many items on all cores this process may use. An item's exception is rethrown to the caller: that
+// of the first failing item, whichever thread finished first, so that errors are the same in every run.
 #pragma once
 
 #include <cstddef>

@@ -23,7 +23,7 @@ std::string TemplateOfConfig(const Json& config, const std::string& path) {
   throw InputError(path, ": chat_template has no entry named default");
 }
 
-// Empty where the directory has none.
+// Empty if the directory has none.
 std::string TemplateOfDirectory(const std::filesystem::path& folder) {
   if (PathExists(folder / "chat_template.jinja")) {
     return ReadTextFile((folder / "chat_template.jinja").string());
@@ -43,7 +43,7 @@ ChatTemplate::ChatTemplate(const std::string& source, const Json& special_tokens
   const std::string variables = special_tokens.dump();
   ThrowLibraryError(
       trireme_template_open(source.data(), source.size(), variables.data(), variables.size(), &handle_),
-      name + ": is no chat template: ");
+      name + ": is not a chat template: ");
   LearnTurn();
 }
 
@@ -51,8 +51,8 @@ std::string ChatTemplate::SourceOf(const std::string& directory) {
   std::string source = TemplateOfDirectory(directory);
   if (!source.empty()) return source;
   throw InputError(directory,
-                   ": its tokenizer has no chat template; add a chat_template.jinja there, or name a file in "
-                   "data.template");
+                   ": its tokenizer has no chat template; add a chat_template.jinja there, or set "
+                   "data.template to a file");
 }
 
 ChatTemplate ChatTemplate::Of(const Tokenizer& tokenizer) {
@@ -89,8 +89,8 @@ std::string ChatTemplate::Render(const Json& messages, const RenderOptions& opti
   return TakeText(raw);
 }
 
-// From three small conversations: what stands before an answer both where one is asked for and where one is
-// given, and what stands behind it. Templates that refuse them leave both empty.
+// From three small conversations: what precedes an answer both when one is requested and when one is
+// given, and what follows it. Templates that reject these conversations leave both empty.
 void ChatTemplate::LearnTurn() {
   const std::string answer = "an answer to learn from";
   const Json question = Json::array({{{"role", "user"}, {"content", "a question"}}});
@@ -111,7 +111,7 @@ void ChatTemplate::LearnTurn() {
 
 std::vector<AssistantTurn> ChatTemplate::MarkedTurns(const Json& messages,
                                                      const RenderOptions& options) const {
-  // Noncharacters: no text that is meant to be read holds them.
+  // Noncharacters: they do not occur in real text.
   const std::string begin = "\xEF\xB7\x90", end = "\xEF\xB7\x91";
   RenderOptions marked = options;
   marked.variables["generation_marks"] = {begin, end};
@@ -160,10 +160,10 @@ std::string LostText(const Json& messages, const std::vector<size_t>& lost) {
   const std::string role = message.value("role", "");
   return Concat(
       "message ", lost.front() + 1, " of ", messages.size(), ", of the role ", role,
-      ", is not in what the chat template renders: ",
+      ", is not in the text that the chat template renders: ",
       message.value("content", Json()).dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60),
-      role == "developer" ? "; write the role system, or name a template that knows developer"
-                          : "; name a template that renders it in data.template, or leave it out");
+      role == "developer" ? "; use the role system, or a template that supports developer"
+                          : "; set data.template to a template that renders it, or remove the message");
 }
 
 }  // namespace trireme

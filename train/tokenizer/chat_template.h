@@ -1,5 +1,5 @@
-// ChatTemplate: a conversation as the text that a model was made to read, as Hugging Face's
-// apply_chat_template renders it, and where in that text the assistant's turns stand. Knows no tokens.
+// ChatTemplate: a conversation as the text that a model expects, as Hugging Face's
+// apply_chat_template renders it, and where in that text the assistant's turns are. Knows no tokens.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ struct TriremeTemplate;
 namespace trireme {
 
 struct RenderOptions {
-  bool add_generation_prompt = false;  // end where the assistant begins to write
+  bool add_generation_prompt = false;  // end with the opening of the assistant's turn
   Json tools = nullptr;                // a list of functions, or null
-  Json variables = Json::object();     // whatever else the template takes, such as enable_thinking
+  Json variables = Json::object();     // other template variables, such as enable_thinking
 };
 
-// What the assistant wrote: all behind the words that open its turn, with what ends the turn.
+// What the assistant wrote: everything after the opening of its turn, including the end of the turn.
 struct AssistantTurn {
   size_t message = 0;         // its index in the conversation
   size_t begin = 0, end = 0;  // bytes of the text
@@ -31,15 +31,15 @@ struct RenderedChat {
   std::vector<size_t> lost = {};     // messages whose content is not in the text
 };
 
-// What to say of a conversation whose messages are not all in its text; empty where none is lost.
+// The error for a conversation whose messages are not all in its text; empty if none is lost.
 std::string LostText(const Json& messages, const std::vector<size_t>& lost);
 
 class ChatTemplate {
  public:
   // `name` stands for the template in errors.
   ChatTemplate(const std::string& source, const Json& special_tokens, const std::string& name);
-  // The text of a directory's template: chat_template.jinja, or that of tokenizer_config.json. Refuses a
-  // directory that has none.
+  // The text of a directory's template: chat_template.jinja, or that of tokenizer_config.json. A directory
+  // without one is an input error.
   static std::string SourceOf(const std::string& directory);
   // The template of a tokenizer's directory.
   static ChatTemplate Of(const Tokenizer& tokenizer);
@@ -50,11 +50,11 @@ class ChatTemplate {
 
   std::string Render(const Json& messages, const RenderOptions& options = {}) const;
   RenderedChat RenderTurns(const Json& messages, const RenderOptions& options = {}) const;
-  // As Render; an input error where the content of a message is not in the text.
+  // As Render; an input error if the content of a message is not in the text.
   std::string RenderAll(const Json& messages, const RenderOptions& options = {}) const;
 
   const std::string& source() const { return source_; }
-  // The words that end an assistant's turn; empty where the template hides them.
+  // The text that ends an assistant's turn; empty if the template hides it.
   const std::string& ending() const { return ending_; }
 
  private:
@@ -64,9 +64,9 @@ class ChatTemplate {
   std::string source_;
   std::string name_;
   TriremeTemplate* handle_ = nullptr;
-  bool marks_generation_ = false;  // the template itself says what the assistant writes
-  std::string opening_;            // the words that open a turn of the assistant
-  std::string ending_;             // the words that end it
+  bool marks_generation_ = false;  // the template itself marks what the assistant writes
+  std::string opening_;            // the text that opens an assistant's turn
+  std::string ending_;             // the text that ends it
 };
 
 }  // namespace trireme

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Whether each message is learnt where it is an assistant's.
+// Whether each message is trained on if it is an assistant's.
 std::vector<uint8_t> LearntMessages(LossOn loss_on, const Json& messages) {
   std::vector<uint8_t> learnt(messages.size(), 1);
   if (loss_on == LossOn::kLastRound) {

@@ -1,5 +1,5 @@
-// A conversation as tokens, and which of them are learnt: every turn of the assistant with what ends it, as
-// the options and the messages' own `loss` say. A token that lies across the border of a turn counts as the
+// A conversation as tokens, and which of them are trained on: every assistant turn including its end, as
+// set by the options and the messages' own `loss`. A token across the boundary of a turn counts as the
 // turn's.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace trireme {
 
 enum class LossOn {
   kAnswers,    // every turn of the assistant
-  kLastRound,  // the turns behind the last message of a user or tool
+  kLastRound,  // the turns after the last user or tool message
   kAll,        // every token
 };
 
@@ -22,10 +22,10 @@ struct ChatTokens {
   std::string text;
   std::vector<int32_t> ids;
   std::vector<int32_t>
-      message_of;  // whose turn a token is, as the index of the assistant's message; -1: of none
+      message_of;  // the assistant message whose turn a token belongs to, by index; -1: none
   std::vector<size_t> lost = {};  // messages whose content is not in the text
 
-  // 1 where a token is learnt; a message's "loss": true or false goes before `loss_on`.
+  // 1 if a token is trained on; a message's "loss": true or false overrides `loss_on`.
   std::vector<uint8_t> Mask(LossOn loss_on, const Json& messages) const;
 };
 

@@ -1,4 +1,4 @@
-// For this folder only: the C interface's errors as exceptions, its texts as strings.
+// For this folder only: the C interface's errors as exceptions, its buffers as strings.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// Nothing where `error` is null.
+// Does nothing if `error` is null.
 inline void ThrowLibraryError(char* error, const std::string& what) {
   if (error == nullptr) return;
   const std::string why = error;

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kHalf = "\xEF\xBF\xBD";  // U+FFFD: what a decoder makes of an incomplete character
+constexpr std::string_view kHalf = "\xEF\xBF\xBD";  // U+FFFD: decoded from an incomplete character
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// StreamDecoder: tokens in one by one, text out as soon as it is certain. Never gives half a character, and
-// all that it gave, joined, is what decoding all tokens at once gives.
+// StreamDecoder: tokens in one by one, text out as soon as it is final. Never returns a partial character,
+// and everything returned, joined, equals decoding all tokens at once.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ class StreamDecoder {
   explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = true)
       : tokenizer_(tokenizer), skip_special_(skip_special) {}
 
-  // The text that this token completes; empty where more tokens are needed.
+  // The text that this token completes; empty if more tokens are needed.
   std::string Add(int32_t id);
-  // What is left at the end, with U+FFFD for a character that never became whole.
+  // What is left at the end, with U+FFFD for a character that stayed incomplete.
   std::string Finish();
 
  private:
@@ -25,11 +25,11 @@ class StreamDecoder {
 
   const Tokenizer& tokenizer_;
   const bool skip_special_;
-  // Of all tokens only the last few are decoded again: new ones, behind a few old ones that are there because
+  // Only the last few tokens are decoded again: new ones, after a few old ones that are kept because
   // a decoder may treat the first token of a text differently.
   std::vector<int32_t> ids_;
-  size_t old_ = 0;    // ids_ whose text was given whole
-  size_t given_ = 0;  // bytes of the text of ids_ that were given
+  size_t old_ = 0;    // ids_ whose text was fully returned
+  size_t given_ = 0;  // bytes of the text of ids_ already returned
 };
 
 }  // namespace trireme

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// A special token stands as a text, or as an object with its content; null says that there is none.
+// A special token is a string, or an object with its content; null means none.
 void TakeSpecialTokens(const std::filesystem::path& path, Json& tokens) {
   if (!PathExists(path)) return;
   const Json config = ReadJsonFile(path.string());
@@ -35,7 +35,8 @@ Tokenizer::Tokenizer(const std::string& directory) : directory_(directory) {
                      ": has no tokenizer.json; wanted the directory of a model with its tokenizer");
   }
   const std::string json = ReadTextFile(path);
-  ThrowLibraryError(trireme_tokenizer_open(json.data(), json.size(), &handle_), path + " is no tokenizer: ");
+  ThrowLibraryError(trireme_tokenizer_open(json.data(), json.size(), &handle_),
+                    path + " is not a tokenizer: ");
   TakeSpecialTokens(folder / "tokenizer_config.json", special_tokens_);
   TakeSpecialTokens(folder / "special_tokens_map.json", special_tokens_);
 }
@@ -53,7 +54,7 @@ Encoded Tokenizer::Encode(std::string_view text, const EncodeOptions& options) c
   TriremeEncoding raw{};
   ThrowLibraryError(
       trireme_tokenizer_encode(handle_, text.data(), text.size(), options.add_special, options.spans, &raw),
-      Concat("text '", text.substr(0, 40), "' cannot be tokenised: "));
+      Concat("text '", text.substr(0, 40), "' cannot be tokenized: "));
   Encoded encoded;
   encoded.ids.assign(raw.ids, raw.ids + raw.count);
   if (options.spans) {

@@ -22,17 +22,17 @@ struct TokenSpan {
 
 struct Encoded {
   std::vector<int32_t> ids;
-  std::vector<TokenSpan> spans;  // of each id, where asked for
+  std::vector<TokenSpan> spans;  // of each id, if requested
 };
 
 struct EncodeOptions {
-  bool add_special = false;  // what the tokenizer puts around every text, such as bos
+  bool add_special = false;  // add the tokenizer's special tokens, such as bos
   bool spans = false;
 };
 
 class Tokenizer {
  public:
-  // Reads tokenizer.json and, where they are, tokenizer_config.json and special_tokens_map.json.
+  // Reads tokenizer.json and, if present, tokenizer_config.json and special_tokens_map.json.
   explicit Tokenizer(const std::string& directory);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
@@ -44,7 +44,7 @@ class Tokenizer {
 
   std::optional<int32_t> IdOf(std::string_view token) const;
   int64_t vocabulary() const;  // one more than the highest id
-  // What ends a text; nothing where the directory does not say.
+  // The end-of-text token; nothing if the directory does not define one.
   std::optional<int32_t> end_of_text() const;
   // bos_token, eos_token, … as templates see them.
   const Json& special_tokens() const { return special_tokens_; }

@@ -1,6 +1,6 @@
-/* The C interface between the C++ side and src/lib.rs, the only place where both meet. Every function that
- * returns a text returns null where all went well, and otherwise why not; trireme_error_free takes it back.
- * Texts are UTF-8 with their size, not ended by a zero byte. All but open and close may be called from many
+/* The C interface between the C++ side and src/lib.rs, the only place where the two meet. A function that
+ * returns char* returns null on success, otherwise an error message to be freed with trireme_error_free.
+ * Texts are UTF-8 with their size, not null-terminated. All but open and close may be called from many
  * threads at once. */
 #pragma once
 
@@ -22,7 +22,7 @@ typedef struct {
 
 typedef struct {
   uint32_t* ids;
-  uint32_t* offsets; /* begin and end of each token in the text, in bytes; null where not asked for */
+  uint32_t* offsets; /* begin and end of each token in the text, in bytes; null if not requested */
   size_t count;
 } TriremeEncoding;
 
@@ -32,7 +32,7 @@ void trireme_encoding_free(TriremeEncoding* encoding);
 
 /* json: the text of a tokenizer.json. */
 char* trireme_tokenizer_open(const char* json, size_t size, TriremeTokenizer** out);
-/* A byte-level BPE out of texts, one line a sample; special: a JSON list of tokens. The text of a
+/* Trains a byte-level BPE on texts, one sample per line; special: a JSON list of tokens. Returns the text of a
  * tokenizer.json. */
 char* trireme_tokenizer_train(const char* texts, size_t size, size_t vocabulary, const char* special,
                               size_t special_size, TriremeText* out);
@@ -41,7 +41,7 @@ char* trireme_tokenizer_encode(const TriremeTokenizer* tokenizer, const char* te
                                bool add_special, bool with_offsets, TriremeEncoding* out);
 char* trireme_tokenizer_decode(const TriremeTokenizer* tokenizer, const uint32_t* ids, size_t count,
                                bool skip_special, TriremeText* out);
-/* -1 where the vocabulary lacks the token. */
+/* -1 if the vocabulary lacks the token. */
 int64_t trireme_tokenizer_id(const TriremeTokenizer* tokenizer, const char* token, size_t size);
 /* One more than the highest id. */
 int64_t trireme_tokenizer_vocabulary(const TriremeTokenizer* tokenizer);

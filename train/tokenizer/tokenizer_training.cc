@@ -22,14 +22,15 @@ constexpr char kChatTemplate[] =
 
 void Write(const std::filesystem::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
-  if (!(file << text << std::flush)) throw RuntimeError(path.string(), " cannot be written; is there room?");
+  if (!(file << text << std::flush))
+    throw RuntimeError(path.string(), " cannot be written; is the disk full?");
 }
 
 void RefuseToOverwrite(const std::filesystem::path& directory) {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
     const std::filesystem::path path = directory / name;
     if (PathExists(path)) {
-      throw InputError(path.string(), " is there already; remove it or write another directory");
+      throw InputError(path.string(), " already exists; remove it or choose another directory");
     }
   }
 }
@@ -41,7 +42,7 @@ void TrainTokenizer(const std::vector<std::string>& texts, int64_t vocabulary,
   const int64_t least = kBytes + static_cast<int64_t>(kSpecial.size());
   if (vocabulary < least) {
     throw InputError("a vocabulary of ", vocabulary, " has no room for ", kBytes, " bytes and ",
-                     kSpecial.size(), " special tokens; write at least ", least);
+                     kSpecial.size(), " special tokens; wanted at least ", least);
   }
   RefuseToOverwrite(directory);
   std::string all;

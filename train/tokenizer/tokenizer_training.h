@@ -1,5 +1,5 @@
-// A tokenizer out of texts, as a directory's files: tokenizer.json, tokenizer_config.json and a chat
-// template. For models that start from nothing; a model with weights has its own.
+// Trains a tokenizer on texts and writes its files: tokenizer.json, tokenizer_config.json and a chat
+// template. For models trained from scratch; a model with weights has its own.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// Byte-level BPE of at most `vocabulary` tokens, special ones included; chats in ChatML. Files that are there
-// already are refused.
+// Byte-level BPE of at most `vocabulary` tokens, special ones included; chats in ChatML. Existing files
+// are an input error.
 void TrainTokenizer(const std::vector<std::string>& texts, int64_t vocabulary,
                     const std::filesystem::path& directory);
 

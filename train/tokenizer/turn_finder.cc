@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Bytes of white space, as Python's str.strip counts it, that a text ends with.
+// Bytes of trailing white space in a text, as Python's str.strip defines it.
 size_t TrailingSpace(std::string_view text) {
   static constexpr std::string_view kWide[] = {"\xC2\x85",     "\xC2\xA0",     "\xE1\x9A\x80", "\xE2\x80\x80",
                                                "\xE2\x80\x81", "\xE2\x80\x82", "\xE2\x80\x83", "\xE2\x80\x84",
@@ -32,13 +32,13 @@ size_t TrailingSpace(std::string_view text) {
   return size - text.size();
 }
 
-// A mark is PRIVATE number PRIVATE, with a character of the private use area that the text does not hold.
+// A mark is PRIVATE number PRIVATE, with a private use character that does not occur in the text.
 std::string UnusedCharacter(const std::string& text) {
   for (int low = 0x80; low < 0xC0; ++low) {
     std::string candidate = {static_cast<char>(0xEE), static_cast<char>(0x80), static_cast<char>(low)};
     if (text.find(candidate) == std::string::npos) return candidate;
   }
-  throw InputError("a conversation holds all of U+E000 to U+E03F; wanted one of them to mark its turns with");
+  throw InputError("a conversation contains all of U+E000 to U+E03F; one must be unused to mark its turns");
 }
 
 std::string* LastText(Json& content) {
@@ -52,7 +52,7 @@ std::string* LastText(Json& content) {
   return nullptr;
 }
 
-// What the message says, without white space around it.
+// The message's content without surrounding white space.
 std::string SaidText(Json message) {
   const std::string* said = message.contains("content") ? LastText(message["content"]) : nullptr;
   if (said == nullptr) return {};
@@ -65,8 +65,8 @@ bool HasCalls(const Json& message) {
   return calls != message.end() && calls->is_array() && !calls->empty();
 }
 
-// Puts the mark behind the message's content, or into its last call where it says nothing. Gives the white
-// space that the mark replaced: a template may or may not have dropped it; nothing where no mark was put.
+// Appends the mark to the message's content, or to its last call if it has no content. Returns the white
+// space that the mark replaced: a template may or may not have dropped it; nothing if no mark was added.
 std::optional<std::string> MarkMessage(Json& message, const std::string& mark) {
   std::string* text = message.contains("content") ? LastText(message["content"]) : nullptr;
   if (HasCalls(message) && (text == nullptr || text->empty())) {
@@ -76,7 +76,7 @@ std::optional<std::string> MarkMessage(Json& message, const std::string& mark) {
     *call["name"].get_ptr<std::string*>() += mark;
     return std::string();
   }
-  // What a tool said in a user's name is told apart by how it ends.
+  // A tool result in a user message is recognised by its ending, so it stays unmarked.
   if (text == nullptr || text->starts_with("<tool_response>")) return std::nullopt;
   const size_t space = TrailingSpace(*text);
   std::string dropped = text->substr(text->size() - space);
@@ -97,7 +97,7 @@ class Aligner {
     marked_ = search.render(marked, search.generation_prompt);
   }
 
-  // The marks in the order of the text; nothing where the marked text differs in more than marks and white
+  // The marks in the order of the text; nothing if the marked text differs in more than marks and white
   // space.
   std::optional<std::vector<Mark>> Run() {
     std::vector<Mark> marks;
@@ -119,8 +119,8 @@ class Aligner {
     return marks;
   }
 
-  // Messages whose mark is not in the rendered text; those that have none are looked for as they are. A
-  // message that says nothing and calls nothing has nothing to lose.
+  // Messages whose mark is not in the rendered text; those without one are searched for verbatim. A
+  // message without content and calls has nothing to lose.
   std::vector<size_t> Lost() const {
     std::vector<size_t> lost;
     for (size_t i = 0; i < dropped_.size(); ++i) {
@@ -136,7 +136,7 @@ class Aligner {
  private:
   std::string MarkOf(size_t message) const { return sign_ + std::to_string(message) + sign_; }
 
-  // `piece` stands in the text at `place`, perhaps behind a part of `slack`: a template may strip either end
+  // `piece` is in the text at `place`, perhaps after a part of `slack`: a template may strip either end
   // of it.
   bool Step(std::string_view piece, std::string_view slack, size_t& place) const {
     const std::string_view text = search_.text;
@@ -162,7 +162,7 @@ size_t TurnBegin(const TurnSearch& search, size_t after, const Mark& mark) {
       return opening + search.opening.size();
     }
   }
-  // No opening words: what the message says begins the turn.
+  // No opening text: the message's content starts the turn.
   const Json& content = search.messages[mark.message].value("content", Json());
   if (!content.is_string()) return mark.place;
   const std::string& said = content.get_ref<const std::string&>();
@@ -179,15 +179,15 @@ size_t TurnEnd(const TurnSearch& search, const Mark& mark, size_t before) {
     if (found != std::string::npos && found + ending.size() <= before) return found + ending.size();
     if (TrailingSpace(ending) == 0) break;
   }
-  // A turn without its end, such as a call that some templates leave open: the conversation up to here shows
-  // it.
+  // A turn without its end, such as a call that some templates leave open: rendering the conversation up to
+  // here shows it.
   Json first = search.messages;
   first.erase(first.begin() + static_cast<std::ptrdiff_t>(mark.message) + 1, first.end());
   const std::string text = search.render(first, false);
   return search.text.starts_with(text) && text.size() >= mark.place ? text.size() : mark.place;
 }
 
-// Where marks cannot be followed: the conversation up to each turn, with and without it.
+// If marks cannot be used: renders the conversation up to each turn, with and without it.
 std::vector<AssistantTurn> TurnsByPrefix(const TurnSearch& search) {
   std::vector<AssistantTurn> turns;
   Json first = Json::array();
@@ -199,7 +199,7 @@ std::vector<AssistantTurn> TurnsByPrefix(const TurnSearch& search) {
     const std::string with = search.render(first, false);
     if (!with.starts_with(before) || !search.text.starts_with(with)) {
       throw InputError("the chat template does not show where message ", i,
-                       " of the conversation stands; mark answers in it with {% generation %}");
+                       " of the conversation is; mark answers in it with {% generation %}");
     }
     turns.push_back({i, before.size(), with.size()});
   }

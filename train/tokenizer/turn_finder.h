@@ -1,5 +1,5 @@
-// FindTurns: where the assistant's turns stand in a rendered conversation, for any template: the conversation
-// is rendered once more with a mark behind each message's content, and the marks show the places. Renders
+// FindTurns: where the assistant's turns are in a rendered conversation, for any template: the conversation
+// is rendered again with a mark after each message's content, and the marks show the positions. Renders
 // nothing itself.
 #pragma once
 
@@ -14,10 +14,10 @@ namespace trireme {
 struct TurnSearch {
   const Json& messages;
   const std::string& text;     // the conversation, rendered
-  const std::string& opening;  // the words that open an assistant's turn; perhaps empty
-  const std::string& ending;   // the words that end it; perhaps empty
+  const std::string& opening;  // the text that opens an assistant's turn; may be empty
+  const std::string& ending;   // the text that ends it; may be empty
   bool generation_prompt = false;
-  // Renders a conversation, with or without the words that ask for an answer.
+  // Renders a conversation, with or without the generation prompt.
   std::function<std::string(const Json&, bool)> render;
 };
 
@@ -26,10 +26,10 @@ struct FoundTurns {
   std::vector<size_t> lost;  // messages whose content the template did not render
 };
 
-// An input error where a template hides where its answers are.
+// Throws an input error if a template hides where its answers are.
 FoundTurns FindTurns(const TurnSearch& search);
 
-// Messages whose content the template did not render, such as those of a role it does not know. Renders once.
+// Messages whose content the template did not render, such as those of an unknown role. Renders once.
 std::vector<size_t> FindLost(const TurnSearch& search);
 
 }  // namespace trireme

@@ -127,7 +127,7 @@ TEST_F(Dataset, TakesDirectoriesCountsAndWeights) {
   EXPECT_EQ(Refused(Named("many#0")),
             "data.train: many#0 ends in '0'; wanted a number of samples, such as #500");
   EXPECT_EQ(Refused(Named("many@x")), "data.train: many@x ends in 'x'; wanted a weight, such as @0.3");
-  EXPECT_EQ(Refused(Named("none")), "data.train: none is not there; write the path of a file that is");
+  EXPECT_EQ(Refused(Named("none")), "data.train: none does not exist; check the path");
 }
 
 TEST_F(Dataset, PacksAndSetsAside) {
@@ -147,21 +147,21 @@ TEST_F(Dataset, PacksAndSetsAside) {
 TEST_F(Dataset, RefusesBadInputWithItsPlace) {
   Write("broken.jsonl", std::string(kTwo) + "{\"query\": \n");
   EXPECT_EQ(Refused(Named("broken.jsonl")),
-            "broken.jsonl:3: is no JSON object: {\"query\": ; repair the line, or set data.on_error to skip");
+            "broken.jsonl:3: is not a JSON object: {\"query\": ; repair the line, or set data.on_error to skip");
   Write("mute.jsonl", std::string(kTwo) + "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}\n");
   EXPECT_EQ(Refused(Named("mute.jsonl")),
-            "mute.jsonl:3: has no assistant turn, so there is nothing to learn");
+            "mute.jsonl:3: has no assistant turn, so there is nothing to train on");
   Write("text.jsonl", "{\"text\": \"t\"}\n");
   EXPECT_EQ(Refused(Named("text.jsonl")),
-            "text.jsonl:1: is plain text, which has no assistant turn; write stage: pt to learn all of it");
+            "text.jsonl:1: is plain text, which has no assistant turn; set stage: pt to train on all of it");
   Write("empty.jsonl", "\n\n");
   EXPECT_EQ(Refused(Named("empty.jsonl")), "empty.jsonl: has no rows");
   Write("a.jsonl", kTwo);
   EXPECT_EQ(
       Refused(Named("a.jsonl") + ", max_length: 10"),
-      "a.jsonl: of its 2 samples none can be learnt from; data.max_length = 10, the shortest has 24 tokens");
+      "a.jsonl: of its 2 samples none can be trained on; data.max_length = 10, the shortest has 24 tokens");
   EXPECT_EQ(Refused(Named("a.jsonl") + ", template: " + (folder_ / "no.jinja").string()).substr(0, 40),
-            "data.template: no.jinja is not there; na");
+            "data.template: no.jinja does not exist; na");
   Write("bad.jinja", "{{ raise_exception('no roles here') }}");
   EXPECT_EQ(Refused(Named("a.jsonl") + ", template: " + (folder_ / "bad.jinja").string()),
             "a.jsonl:1: bad.jinja: line 1: no roles here");
@@ -169,7 +169,7 @@ TEST_F(Dataset, RefusesBadInputWithItsPlace) {
             "data.columns has 'question'; wanted theirs=ours, such as question=query");
   EXPECT_EQ(
       Refused(Named("a.jsonl") + ", valid: [b], valid_ratio: 0.5"),
-      "data.valid names 1 files, data.valid_ratio is 0.5 and data.split has 0 parts; write one of the three");
+      "data.valid names 1 files, data.valid_ratio is 0.5 and data.split has 0 parts; set only one of the three");
   EXPECT_EQ(Refused("train: []"), "data.train is empty; name at least one file");
 }
 
@@ -183,8 +183,8 @@ TEST_F(Dataset, RefusesWhatATemplateWouldLoseWithItsPlace) {
             "{\"messages\": [{\"role\": \"developer\", \"content\": \"be brief\"}, {\"role\": \"user\", "
             "\"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}]}\n");
   EXPECT_EQ(Refused(Named("a.jsonl") + with),
-            "a.jsonl:3: message 1 of 3, of the role developer, is not in what the chat template renders: "
-            "\"be brief\"; write the role system, or name a template that knows developer");
+            "a.jsonl:3: message 1 of 3, of the role developer, is not in the text that the chat template renders: "
+            "\"be brief\"; use the role system, or a template that supports developer");
   EXPECT_EQ(Refused(Named("a.jsonl")), "accepted") << "this template writes every role";
   Write("t.jsonl",
         "{\"query\": \"q\", \"response\": \"a\", \"tools\": [{\"function\": {\"name\": \"find\"}}]}\n");
@@ -200,9 +200,9 @@ TEST_F(Dataset, TakesPatterns) {
   EXPECT_EQ(Open(Run(Named("a?.jsonl"))).train->size(), 4);
   EXPECT_EQ(Open(Run(Named("*"))).train->size(), 6);
   EXPECT_EQ(Open(Run(Named("[ab]*.jsonl#3"))).train->size(), 3);
-  EXPECT_EQ(Refused(Named("c*.jsonl")), "data.train: c*.jsonl matches no file; write a pattern that does");
+  EXPECT_EQ(Refused(Named("c*.jsonl")), "data.train: c*.jsonl matches no file; check the pattern");
   EXPECT_EQ(Refused(Named("**/x.jsonl")),
-            "data.train: **/x.jsonl: ** is not known; name the directory, and all files below it are taken");
+            "data.train: **/x.jsonl: ** is not supported; name the directory to use all files below it");
   EXPECT_EQ(Refused(Named("*.md")),
             "data.train: *.md matches no data; wanted .jsonl, .json, .csv, .tsv, .txt or .idx files");
 }
@@ -233,7 +233,7 @@ TEST_F(Dataset, RefusesAMissingTokenizerEvenWhereRecordsMayBeSkipped) {
 TEST_F(Dataset, RefusesTokensBeyondTheVocabulary) {
   Write("a.jsonl", kTwo);
   EXPECT_EQ(RefusalOf([&] { OpenDataSets(Run(Named("a.jsonl")), {.vocabulary = 200}); }),
-            "a.jsonl: has the token 258; the model's vocabulary of 200 ends before it. Does the tokenizer "
+            "a.jsonl: has the token 258; the model's vocabulary of 200 is smaller. Does the tokenizer "
             "belong to the model?");
 }
 
@@ -281,7 +281,7 @@ TEST_F(Dataset, ADamagedCacheIsMadeAnew) {
     }
   }
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find(".rows: row 0 does not match its digest; the cache is damaged and is made anew"),
+  EXPECT_NE(said.find(".rows: row 0 does not match its digest; the cache is damaged and is rebuilt"),
             std::string::npos);
 }
 
@@ -330,9 +330,9 @@ TEST_F(Dataset, RefusesDeepAndImpossibleJson) {
             "deep.jsonl:1: is nested too deeply; at most 100 levels are read");
   const std::string text = std::string(100000, '[') + std::string(100000, ']');
   Write("text.jsonl", "{\"messages\": \"" + text + "\"}\n");
-  EXPECT_EQ(Refused(Named("text.jsonl")).find("text.jsonl:1: 'messages' is a text that is no JSON: [[["), 0u);
+  EXPECT_EQ(Refused(Named("text.jsonl")).find("text.jsonl:1: 'messages' is a string that is not JSON: [[["), 0u);
   Write("large.jsonl", "{\"query\": 1e999, \"response\": \"a\"}\n");
-  EXPECT_EQ(Refused(Named("large.jsonl")).find("large.jsonl:1: is no JSON object: "), 0u);
+  EXPECT_EQ(Refused(Named("large.jsonl")).find("large.jsonl:1: is not a JSON object: "), 0u);
 }
 
 TEST(Digest, TellsContentsApart) {

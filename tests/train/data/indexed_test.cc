@@ -95,28 +95,28 @@ TEST_F(Indexed, RefusesWhatIsBroken) {
   const auto refused = [&] { return RefusalOf([&] { IndexedFile(folder_ / "d"); }); };
   WriteDocuments({3, 4});
   Damage("d.idx", 0, 'X');
-  EXPECT_EQ(refused(), "d.idx: is no index of Megatron's; wanted a file that begins with MMIDIDX");
+  EXPECT_EQ(refused(), "d.idx: is not a Megatron index; wanted a file that begins with MMIDIDX");
   WriteDocuments({3, 4});
   Damage("d.idx", 9, 2);
   EXPECT_EQ(refused(), "d.idx: has version 2; wanted 1");
   WriteDocuments({3, 4});
   Damage("d.idx", 17, 7);
-  EXPECT_EQ(refused(), "d.idx: has numbers of kind 7; wanted whole ones: 1 to 5, or 8");
+  EXPECT_EQ(refused(), "d.idx: has element type 7; wanted an integer type: 1 to 5, or 8");
   WriteDocuments({3, 4});
   std::filesystem::resize_file(folder_ / "d.idx", 60);
   EXPECT_EQ(refused(),
-            "d.idx: says that it has 2 sequences and 3 bounds, but has only 60 bytes; is it whole?");
+            "d.idx: declares 2 sequences and 3 bounds, but has only 60 bytes; is it truncated?");
   WriteDocuments({3, 4});
   std::filesystem::resize_file(folder_ / "d.bin", 12);
   EXPECT_EQ(refused(),
-            "d.bin: has 12 bytes; sequence 1 ends at 14. Do both files belong together, and are they whole?");
+            "d.bin: has 12 bytes; sequence 1 ends at 14. Do both files belong together, and are they complete?");
   WriteDocuments({3, 4});
   Damage("d.idx", 34 + 12 * 2 + 8, 9);
   EXPECT_EQ(refused(), "d.idx: document 1 begins at sequence 9; wanted 0 to 2");
   WriteDocuments({3, 4});
   EXPECT_EQ(
       RefusalOf([&] { OpenIndexedRows(folder_ / "d", {.length = 2, .shuffle = false, .vocabulary = 1}); }),
-      "d.bin: has the token 1; the model's vocabulary of 1 ends before it. Was it tokenised for another "
+      "d.bin: has the token 1; the model's vocabulary of 1 is smaller. Was it tokenized for another "
       "model?");
   EXPECT_EQ(RefusalOf([&] { OpenIndexedRows(folder_ / "d", {.length = 9}); }),
             "d.bin: its part of 2 documents has 7 tokens, which fill no row of data.max_length = 9");

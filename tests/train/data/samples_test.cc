@@ -75,19 +75,19 @@ TEST_F(Samples, TextAndTokens) {
 }
 
 TEST_F(Samples, SaysWhatIsWrong) {
-  EXPECT_EQ(Refused(R"({"a": 1, "b": 2})").substr(0, 44), "is of no known format: its keys are a, b; wa");
-  EXPECT_EQ(Refused(R"({"query": "q", "x": 1})"), "has a question and no answer: its keys are query, x");
+  EXPECT_EQ(Refused(R"({"a": 1, "b": 2})").substr(0, 44), "has no known format: its keys are a, b; want");
+  EXPECT_EQ(Refused(R"({"query": "q", "x": 1})"), "has a question but no answer: its keys are query, x");
   EXPECT_EQ(Refused(R"({"question": "q", "prompt": "p", "answer": "a"})"),
-            "has both 'prompt' and 'question'; say which is 'query' with data.columns: [question=query]");
+            "has both 'prompt' and 'question'; choose which one is 'query' with data.columns: [question=query]");
   EXPECT_EQ(Refused(R"({"messages": []})"), "its messages are []; wanted a list with at least one");
   EXPECT_EQ(Refused(R"({"messages": [{"role": "pirate", "content": "x"}]})"),
             "has a message of the role \"pirate\"; wanted system, user, assistant or tool");
   EXPECT_EQ(Refused(R"({"messages": [{"role": "user", "content": 7}]})"),
-            "message 1 has the content 7; wanted a text");
+            "message 1 has the content 7; wanted a string");
   EXPECT_EQ(Refused(R"({"messages": [{"role": "user"}]})"),
             "has the message {\"role\":\"user\"}; wanted a role and a content");
   EXPECT_EQ(Refused(R"({"input_ids": [1, -1]})"), "input_ids has -1; wanted a token's id");
-  EXPECT_EQ(Refused(R"({"input_ids": [1], "labels": [1, 2]})"), "1 input_ids and 2 labels; wanted as many");
+  EXPECT_EQ(Refused(R"({"input_ids": [1], "labels": [1, 2]})"), "1 input_ids and 2 labels; wanted equally many");
 }
 
 TEST_F(Samples, ContentsThatAreNullOrInParts) {
@@ -108,7 +108,7 @@ TEST_F(Samples, RefusesImagesInsteadOfTrainingTheirPlaceholders) {
   EXPECT_EQ(Refused(R"({"messages": [{"role": "user", "content":
     [{"type": "text", "text": "what?"}, {"type": "image_url", "image_url": {"url": "a.png"}}]}]})")
                 .substr(0, 41),
-            "message 1 has a part that is no text: {\"t");
+            "message 1 has a part that is not text: {\"");
   EXPECT_EQ(Plain(MessagesOf(R"({"query": "q", "response": "a", "images": [], "audio": null, "image": ""})")),
             "u:q a:a ");
   EXPECT_EQ(Plain(MessagesOf(R"({"query": "q", "response": "a", "image": "x"})",
@@ -134,13 +134,13 @@ TEST_F(Samples, RecordsOfEveryKindOfFile) {
 
 TEST_F(Samples, SaysWhereAFileIsBroken) {
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.jsonl", "{}\n\n{\"a\": \n"))->Read(1); }),
-            "a.jsonl:3: is no JSON object: {\"a\": ; repair the line, or set data.on_error to skip");
+            "a.jsonl:3: is not a JSON object: {\"a\": ; repair the line, or set data.on_error to skip");
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.csv", "x,y\n1,2\n\"1\n2\"\n")); }),
             "a.csv:3: has 1 fields; the first line names 2");
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("b.csv", "x,y\n1,\"2\n")); }),
             "b.csv:2: a quoted field is not closed");
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.parquet", "PAR1")); }),
-            "a.parquet: files ending in '.parquet' are not read; wanted .jsonl, .ndjson, .json, .csv, .tsv, "
+            "a.parquet: files ending in '.parquet' are unsupported; wanted .jsonl, .ndjson, .json, .csv, .tsv, "
             ".txt or a "
             "Megatron .bin with its "
             ".idx; datasets.load_dataset(…).to_json(\"a.jsonl\") writes one");

@@ -25,7 +25,7 @@ TEST(AppendedFile, GoesOnWithWhatIsThere) {
 TEST(AppendedFile, NoticesThatItsFileIsGone) {
   const Scratch scratch;
   const fs::path output = scratch.path() / "run", log = output / "log.jsonl";
-  const std::string gone = log.string() + " was removed, moved or replaced while the run writes it";
+  const std::string gone = log.string() + " was removed, moved or replaced during the run";
   const auto taken = [&](const auto& take) {
     fs::create_directories(output);
     LogFile file(output, /*go_on=*/true);

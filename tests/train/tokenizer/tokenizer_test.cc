@@ -70,7 +70,7 @@ TEST(Tokenizer, RefusesTextThatIsNoUtf8AndFilesThatAreNoTokenizer) {
     ChatTemplate("{% if %}", Json::object(), "a.jinja");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find("a.jinja: is no chat template: line 1: "), 0u) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("a.jinja: is not a chat template: line 1: "), 0u) << error.what();
   }
 }
 
@@ -183,8 +183,8 @@ TEST(ChatTemplate, RenderAllRefusesWhatWouldBeLost) {
     FAIL() << "nothing was refused";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "test: message 1 of 2, of the role developer, is not in what the chat template renders: "
-                 "\"be brief\"; write the role system, or name a template that knows developer");
+                 "test: message 1 of 2, of the role developer, is not in the text that the chat template renders: "
+                 "\"be brief\"; use the role system, or a template that supports developer");
   }
 }
 

@@ -1,6 +1,6 @@
-//! The C interface of tokenizer_c.h. Every function that can fail returns null, or a text that says why, which
-//! trireme_text_free takes back; a panic is such a text too. No logic of its own: template.rs renders, the
-//! `tokenizers` crate does the rest, limits.rs keeps a template from taking the process with it.
+//! The C interface of tokenizer_c.h. Every function that can fail returns null, or an error message to be freed
+//! with trireme_error_free; a panic becomes such a message, too. No logic here: template.rs renders, the
+//! `tokenizers` crate does the rest, limits.rs keeps a template from crashing the process.
 mod limits;
 mod python;
 mod template;
@@ -11,7 +11,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use template::Template;
 use tokenizers::Tokenizer;
 
-/// Token ids of a text and, where asked for, the bytes [begin, end) of the text behind each.
+/// Token ids of a text and, if requested, the byte range [begin, end) of each in the text.
 #[repr(C)]
 pub struct Encoding {
     ids: *mut u32,
@@ -30,7 +30,7 @@ fn text_of<'a>(data: *const c_char, size: usize) -> Result<&'a str, String> {
         return Ok("");
     }
     let bytes = unsafe { std::slice::from_raw_parts(data as *const u8, size) };
-    std::str::from_utf8(bytes).map_err(|error| format!("is not UTF-8 behind byte {}", error.valid_up_to()))
+    std::str::from_utf8(bytes).map_err(|error| format!("is not UTF-8 after byte {}", error.valid_up_to()))
 }
 
 fn into_raw<T>(values: Vec<T>) -> *mut T {
@@ -82,7 +82,7 @@ pub extern "C" fn trireme_encoding_free(encoding: *mut Encoding) {
 pub extern "C" fn trireme_tokenizer_open(json: *const c_char, size: usize, out: *mut *mut Tokenizer) -> *mut c_char {
     guarded(|| {
         let mut tokenizer = Tokenizer::from_bytes(text_of(json, size)?).map_err(|error| error.to_string())?;
-        // A file may carry the padding and truncation of whoever saved it; lengths are decided by the caller.
+        // A file may contain the padding and truncation settings with which it was saved; lengths are decided by the caller.
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
         unsafe { out.write(Box::into_raw(Box::new(tokenizer))) };
@@ -90,7 +90,7 @@ pub extern "C" fn trireme_tokenizer_open(json: *const c_char, size: usize, out: 
     })
 }
 
-/// texts: one line a sample; special: a JSON list of tokens.
+/// texts: one sample per line; special: a JSON list of tokens.
 #[no_mangle]
 pub extern "C" fn trireme_tokenizer_train(
     texts: *const c_char,
@@ -159,7 +159,7 @@ pub extern "C" fn trireme_tokenizer_decode(
     })
 }
 
-/// -1 where the vocabulary lacks it.
+/// -1 if the vocabulary lacks it.
 #[no_mangle]
 pub extern "C" fn trireme_tokenizer_id(tokenizer: *const Tokenizer, token: *const c_char, size: usize) -> i64 {
     let Ok(token) = text_of(token, size) else { return -1 };

@@ -1,7 +1,7 @@
-//! Work on a text that anybody may have written, such as a chat template, within limits: of its stack, its memory and
-//! its time. It runs on the caller's thread, on a stack of its own. Every allocation looks at the limits; where one is
-//! left, the work is left, too: the caller goes on, and that stack stays as it is for good. Nothing can be unwound from
-//! inside an allocation or a deep recursion; what stays behind is bounded by the limits. Knows nothing of templates.
+//! Runs work on untrusted text, such as a chat template, within limits on its stack, its memory and
+//! its time. It runs on the caller's thread, on a separate stack. Every allocation checks the limits; if one is
+//! exceeded, the work is abandoned: the caller continues, and that stack is leaked. Nothing can be unwound from
+//! inside an allocation or a deep recursion; what is leaked is bounded by the limits. Knows nothing of templates.
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -22,9 +22,9 @@ enum Limit {
     Time,
 }
 
-/// Of the stack, for what allocates nothing on its way further down.
+/// Stack reserve for recursion that does not allocate.
 const RESERVE_BYTES: usize = 1 << 20;
-/// Allocations between two looks at the clock.
+/// Allocations between two checks of the clock.
 const UNTIMED: u32 = 256;
 
 struct Watch {
@@ -39,14 +39,14 @@ struct Watch {
 
 thread_local! {
     static WATCH: Cell<*const Watch> = const { Cell::new(null()) };
-    /// What the next context calls, for makecontext hands over no pointers.
+    /// What the next context calls, since makecontext passes no pointers.
     static ENTRY: Cell<(fn(*mut ()), *mut ())> = const { Cell::new((|_| (), null_mut())) };
-    /// The last stack that was used: most work wants one of the same size.
+    /// The last stack that was used: most work needs one of the same size.
     static STACK: RefCell<Option<Stack>> = const { RefCell::new(None) };
 }
 
 impl Watch {
-    /// Called inside allocations: allocates nothing, and does not return where a limit is left.
+    /// Called inside allocations: allocates nothing, and does not return if a limit is exceeded.
     fn check(&self, bytes: isize) {
         let here = &self as *const _ as usize;
         self.memory_left.set(self.memory_left.get() - bytes);
@@ -64,7 +64,7 @@ impl Watch {
         self.left.set(Some(limit));
         WATCH.set(null());
         unsafe { libc::swapcontext(self.work.get(), self.caller.get()) };
-        std::process::abort(); // nobody comes back to it
+        std::process::abort(); // never resumed
     }
 }
 
@@ -99,7 +99,7 @@ unsafe impl GlobalAlloc for Watched {
 #[global_allocator]
 static ALLOCATOR: Watched = Watched;
 
-/// Memory that is taken page by page as it is used, with a page below it that nobody may touch.
+/// Memory that is committed page by page as it is used, with a guard page below it.
 struct Stack {
     base: *mut libc::c_void,
     bytes: usize,
@@ -121,7 +121,7 @@ impl Stack {
         Ok(Stack { base, bytes })
     }
 
-    /// A large one goes back at once.
+    /// A large one is freed at once.
     fn keep(self) {
         const LARGEST_KEPT: usize = 32 << 20;
         if self.bytes <= LARGEST_KEPT {
@@ -155,7 +155,7 @@ fn run<T, W: FnOnce() -> T>(job: *mut ()) {
     job.result = Some(catch_unwind(AssertUnwindSafe(work)));
 }
 
-/// The first function on the other stack. It has nothing to drop when it leaves that.
+/// The first function on the other stack. It has nothing to drop when it leaves that stack.
 extern "C" fn enter() {
     let (run, job) = ENTRY.get();
     let watch = WATCH.get();
@@ -165,7 +165,7 @@ extern "C" fn enter() {
     std::process::abort();
 }
 
-/// The result of `work`, or which limit it left; a panic of its goes on here.
+/// The result of `work`, or which limit it exceeded; its panic is resumed here.
 pub fn within<T, W: FnOnce() -> T>(limits: &Limits, work: W) -> Result<T, String> {
     let stack = Stack::of(limits.stack_bytes)?;
     let job = Box::into_raw(Box::new(Job { work: Some(work), result: None }));
@@ -188,12 +188,12 @@ pub fn within<T, W: FnOnce() -> T>(limits: &Limits, work: W) -> Result<T, String
         WATCH.set(watch);
         libc::swapcontext((*watch).caller.get(), context);
         if let Some(limit) = (*watch).left.get() {
-            std::mem::forget(stack); // with what stands on it, which speaks of the job and the watch
+            std::mem::forget(stack); // with its contents, which refer to the job and the watch
             return Err(text_of(limit, limits));
         }
         stack.keep();
         drop(Box::from_raw(watch));
-        match Box::from_raw(job).result.expect("work that came to its end has left its result") {
+        match Box::from_raw(job).result.expect("finished work has stored its result") {
             Ok(result) => Ok(result),
             Err(panic) => resume_unwind(panic),
         }

@@ -1,5 +1,5 @@
-//! What templates written for Python expect of Python: its JSON text, its white space, its clock. Nothing here
-//! knows of chats.
+//! What templates written for Python expect from Python: its JSON format, its white space, its clock. Nothing here
+//! knows about chats.
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 use serde_json::Value as Json;
@@ -9,7 +9,7 @@ pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
-/// strip, lstrip and rstrip without an argument; all else is the companion crate's.
+/// strip, lstrip and rstrip without an argument; everything else comes from the companion crate.
 pub fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     if let (Some(text), true) = (value.as_str(), args.is_empty() || args[0].is_none()) {
         match name {
@@ -130,14 +130,14 @@ fn write_string(out: &mut String, text: &str, ascii: bool) {
     out.push('"');
 }
 
-/// repr(float): the shortest digits, an exponent below 1e-4 and from 1e16 on.
+/// repr(float): the shortest digits, an exponent below 1e-4 and at or above 1e16.
 pub fn float_text(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() { "NaN".into() } else if value > 0.0 { "Infinity".into() } else { "-Infinity".into() };
     }
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').expect("{:e} writes an exponent");
-    let exponent: i32 = exponent.parse().expect("{:e} writes a number behind the e");
+    let exponent: i32 = exponent.parse().expect("{:e} writes a number after the e");
     if (-4..16).contains(&exponent) {
         let plain = format!("{value}");
         return if plain.contains('.') { plain } else { plain + ".0" };

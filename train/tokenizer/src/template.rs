@@ -9,23 +9,23 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 const NAME: &str = "chat template";
-/// The longest of the known models have 30 KB.
+/// The longest templates of known models have 30 KB.
 const LONGEST_SOURCE: usize = 128 << 10;
-/// Instructions of one rendering. A conversation of ten thousand messages takes a few millions.
+/// Instructions per rendering. A conversation of ten thousand messages takes a few million.
 const MOST_STEPS: u64 = 50_000_000;
-/// The parser descends once per operator, so a long source may be deep; the stack is taken only where it is used.
+/// The parser descends once per operator, so a long source may be deep; the stack is committed only as it is used.
 const COMPILE: Limits = Limits { stack_bytes: 256 << 20, memory_bytes: 512 << 20, time: Duration::from_secs(60) };
 const RENDER: Limits = Limits { stack_bytes: 16 << 20, memory_bytes: 512 << 20, time: Duration::from_secs(60) };
 
 pub struct Template {
     environment: Environment<'static>,
     variables: Value,
-    /// Why it is not rendered any more: each time that it leaves its limits costs memory that does not come back.
+    /// Why it is no longer rendered: each time it exceeds its limits leaks memory.
     refused: OnceLock<String>,
 }
 
 impl Template {
-    /// `variables`: a JSON object of what every rendering sees, such as bos_token.
+    /// `variables`: a JSON object visible to every rendering, such as bos_token.
     pub fn new(source: &str, variables: &str) -> Result<Self, String> {
         if source.len() > LONGEST_SOURCE {
             return Err(format!("has {} bytes; at most {LONGEST_SOURCE} are read", source.len()));
@@ -62,7 +62,7 @@ impl Template {
         Ok(Template { environment, variables: Value::from(Serde(variables)), refused: OnceLock::new() })
     }
 
-    /// `context`: a JSON object with messages, add_generation_prompt, tools and whatever else the template takes.
+    /// `context`: a JSON object with messages, add_generation_prompt, tools and other template variables.
     pub fn render(&self, context: &str) -> Result<String, String> {
         if let Some(why) = self.refused.get() {
             return Err(why.clone());
@@ -82,7 +82,7 @@ fn raise_exception(message: String) -> Result<Value, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, message))
 }
 
-/// generation_marks[place] where the context has them: they stand around what the template says the model writes.
+/// generation_marks[place] if the context has them: they surround what the template marks as written by the model.
 fn generation_mark(state: &State, place: usize) -> Result<Value, Error> {
     let marks = state.lookup("generation_marks").unwrap_or_default();
     if marks.is_undefined() {
@@ -91,8 +91,8 @@ fn generation_mark(state: &State, place: usize) -> Result<Value, Error> {
     marks.get_item_by_index(place)
 }
 
-/// {% generation %} is a tag of Hugging Face's own. A filter over nothing, with the same white space around it, writes
-/// the mark in its place; a call block would hide some variables of the template from what stands inside.
+/// {% generation %} is a Hugging Face extension. A filter over nothing, with the same white space around it, writes
+/// the mark in its place; a call block would hide some variables of the template from its body.
 fn with_generation_marks(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -116,7 +116,7 @@ fn with_generation_marks(source: &str) -> String {
 fn one_line(error: &Error) -> String {
     let place = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
     let why = match error.kind() {
-        ErrorKind::OutOfFuel => format!("takes more than {MOST_STEPS} steps; does a loop not end?"),
+        ErrorKind::OutOfFuel => format!("takes more than {MOST_STEPS} steps; is there an endless loop?"),
         kind => error.detail().map(str::to_string).unwrap_or_else(|| kind.to_string()),
     };
     format!("{place}{why}").replace('\n', " ")

@@ -1,5 +1,5 @@
-//! A byte-level BPE tokenizer out of texts, of the kind that GPT-2 and Qwen use: every text has tokens, and decoding
-//! gives it back.
+//! Trains a byte-level BPE tokenizer as used by GPT-2 and Qwen: every text can be encoded, and decoding
+//! restores it.
 use tokenizers::models::bpe::{BpeTrainer, BPE};
 use tokenizers::models::TrainerWrapper;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
