@@ -1,6 +1,6 @@
 # cuda::runtime, CUDA's runtime (headers and libcudart), and cuda::torch, a torch wheel's CUDA side over it. Both are
-# targets only where they are found: beside the torch wheel (pip's nvidia packages), or in a toolkit at CUDA_HOME or
-# /usr/local/cuda. Of the same major version as torch's, for both live in one process. Nothing here needs nvcc or a GPU.
+# targets only if they are found: beside the torch wheel (pip's nvidia packages), or in a toolkit at CUDA_HOME or
+# /usr/local/cuda. Must have the same major version as torch's, since both are in one process. Nothing here needs nvcc or a GPU.
 set(CUDA_HOME "$ENV{CUDA_HOME}" CACHE PATH "a CUDA toolkit; empty: the packages beside torch, then /usr/local/cuda")
 set(cuda_wanted "")
 if(TRIREME_TORCH)
@@ -15,14 +15,14 @@ set(cuda_missing "torch in ${torch_dir} has no CUDA")
 if(cuda_wanted AND EXISTS "${torch_dir}/lib/libc10_cuda.so")
   set(cuda_missing "")
   find_path(CUDA_RUNTIME_INCLUDE cuda_runtime_api.h PATHS ${places} PATH_SUFFIXES include NO_DEFAULT_PATH)
-  # A part of the runtime's headers comes with the compiler's package.
+  # Some of the runtime's headers are in the compiler's package.
   find_path(CUDA_CRT_INCLUDE crt/host_defines.h PATHS ${places} "${packages}/nvidia/cuda_nvcc" PATH_SUFFIXES include
             NO_DEFAULT_PATH)
   find_file(CUDA_RUNTIME_LIBRARY libcudart.so.${cuda_wanted} PATHS ${places} PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
   find_path(NCCL_INCLUDE nccl.h PATHS "${packages}/nvidia/nccl" "${packages}/nvidia/cu${cuda_wanted}" /usr
             PATH_SUFFIXES include NO_DEFAULT_PATH)
   if(NOT CUDA_RUNTIME_INCLUDE OR NOT CUDA_CRT_INCLUDE OR NOT CUDA_RUNTIME_LIBRARY)
-    set(cuda_missing "CUDA ${cuda_wanted}'s cuda_runtime_api.h, crt/host_defines.h or libcudart.so.${cuda_wanted} is in none of ${places}")
+    set(cuda_missing "CUDA ${cuda_wanted}'s cuda_runtime_api.h, crt/host_defines.h or libcudart.so.${cuda_wanted} was not found in ${places}")
   endif()
 endif()
 if(cuda_missing)
@@ -39,8 +39,8 @@ target_link_libraries(cuda_runtime INTERFACE "${CUDA_RUNTIME_LIBRARY}")
 
 add_library(cuda_torch INTERFACE)
 add_library(cuda::torch ALIAS cuda_torch)
-# Kept by the linker though nothing names it: loading libtorch_cuda is what gives ATen its CUDA operators.
+# Linked although nothing references it: loading libtorch_cuda registers ATen's CUDA operators.
 target_link_libraries(cuda_torch INTERFACE cuda::runtime "-Wl,--no-as-needed" "${torch_dir}/lib/libtorch_cuda.so"
   "${torch_dir}/lib/libc10_cuda.so" "-Wl,--as-needed")
-# On machines that only compile, what libtorch_cuda itself needs is not there.
+# Machines that only compile lack libtorch_cuda's own dependencies.
 target_link_options(cuda_torch INTERFACE "-Wl,--unresolved-symbols=ignore-in-shared-libs")

@@ -1,11 +1,11 @@
-# Libtorch::cpu from a torch wheel: libtorch_cpu and libc10 only. The wheel's own package file is not used, for
-# that of the CUDA build stops where there is no CUDA tool kit.
+# Libtorch::cpu from a torch wheel: libtorch_cpu and libc10 only. The wheel's own package file is not used, because
+# that of the CUDA build fails without a CUDA toolkit.
 set(TORCH_WANTED 2.7.1)
 if(TRIREME_CANN STREQUAL "cuda")
-  list(APPEND TORCH_WANTED 2.11.0)  # torch_npu, which holds the others to one version, is not in play
+  list(APPEND TORCH_WANTED 2.11.0)  # torch_npu, which pins the others to one version, is not involved
 endif()
 set(TRIREME_TORCH_DIR "" CACHE PATH "the 'torch' folder of a wheel; empty: the one in .venv, for TRIREME_CANN=cuda in .venv-cuda")
-option(TRIREME_TORCH_ANY_VERSION "accept another torch than ${TORCH_WANTED}" OFF)
+option(TRIREME_TORCH_ANY_VERSION "accept a torch other than ${TORCH_WANTED}" OFF)
 set(torch_dir "${TRIREME_TORCH_DIR}")
 if(NOT torch_dir AND TRIREME_CANN STREQUAL "cuda")
   file(GLOB torch_dir "${PROJECT_SOURCE_DIR}/.venv-cuda/lib/python3*/site-packages/torch")
@@ -25,7 +25,7 @@ endif()
 add_library(libtorch_cpu INTERFACE)
 add_library(Libtorch::cpu ALIAS libtorch_cpu)
 if(EXISTS "${torch_dir}/include/google/protobuf")
-  # Newer wheels carry an old Protobuf's headers: behind the system's own.
+  # Newer wheels contain old Protobuf headers: search them after the system's.
   target_compile_options(libtorch_cpu INTERFACE "SHELL:-idirafter ${torch_dir}/include"
     "SHELL:-idirafter ${torch_dir}/include/torch/csrc/api/include")
 else()

@@ -1,4 +1,4 @@
-# RE2 as Debian packages it: a header and a library, with no CMake file of its own. Gives the target Re2::Re2.
+# RE2 as Debian packages it: a header and a library, without a CMake file. Defines the target Re2::Re2.
 find_path(Re2_INCLUDE_DIR re2/re2.h)
 find_library(Re2_LIBRARY re2)
 include(FindPackageHandleStandardArgs)

@@ -1,4 +1,4 @@
-# All third-party libraries, in one place. A missing one stops here with the command that installs it.
+# All third-party libraries, in one place. A missing one is an error with the command that installs it.
 macro(trireme_need package)
   find_package(${package} ${ARGN} QUIET)
   if(NOT ${package}_FOUND)

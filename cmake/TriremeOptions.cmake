@@ -1,4 +1,4 @@
-# Language, warnings, sanitizers, ccache, and the choice of who provides ACL and HCCL: Huawei's CANN, the twin, or CUDA.
+# Language, warnings, sanitizers, ccache, and the choice of provider for ACL and HCCL: Huawei's CANN, the twin, or CUDA.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -18,7 +18,7 @@ if(DEFINED ENV{TRIREME_CANN})
 endif()
 set(TRIREME_CANN ${cann_default} CACHE STRING "twin (runs anywhere), ascend (Huawei's CANN at ASCEND_HOME_PATH) or cuda (NVIDIA GPUs)")
 if(NOT TRIREME_CANN MATCHES "^(twin|ascend|cuda)$")
-  message(FATAL_ERROR "TRIREME_CANN is '${TRIREME_CANN}'; write twin, ascend or cuda")
+  message(FATAL_ERROR "TRIREME_CANN is '${TRIREME_CANN}'; set twin, ascend or cuda")
 endif()
 option(TRIREME_TORCH "Build what needs libtorch; off in sanitizer builds, which cover the torch-free parts" ON)
 set(TRIREME_SANITIZER "" CACHE STRING "address, thread, or empty")

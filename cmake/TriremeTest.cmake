@@ -1,9 +1,9 @@
 # One function for every test:
 #   trireme_test(mesh_test LABEL plan SOURCES mesh_test.cc LIBS trireme_plan)      one process, GoogleTest's main
-#   trireme_test(matrix_test LABEL twin RANKS 1 2 4 SOURCES … LIBS …)              its own main, under mpirun, once a size
+#   trireme_test(matrix_test LABEL twin RANKS 1 2 4 SOURCES … LIBS …)              its own main, under mpirun, once per size
 # Labels: plan (no torch), tensor (one process, torch), spmd (mpirun), twin (the twin's own), docs, setup.
 # A test's name in ctest is its label, a dot, its name, and under mpirun a dot and the number of ranks.
-# SANITIZED: the address and thread sanitizer builds run it too.
+# SANITIZED: also run in the address and thread sanitizer builds.
 set(TRIREME_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --bind-to none
     --mca mpi_yield_when_idle 1 --quiet)
 add_custom_target(sanitized_tests)
@@ -45,7 +45,7 @@ function(trireme_test name)
   endif()
   set_tests_properties(${cases} PROPERTIES LABELS "${labels}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${environment}")
   if(T_RANKS OR T_SERIAL)
-    # Ranks fill the machine: two launches at once only slow each other down.
+    # Ranks use all cores: two launches at once only slow each other down.
     set_tests_properties(${cases} PROPERTIES RUN_SERIAL ON)
   endif()
 endfunction()

@@ -1,6 +1,6 @@
 # trireme_use_torch(target): link libtorch and share one precompiled header of it, which cuts a file with torch
 # headers from about 18 s to about 5 s. The header is compiled once, in the target trireme_torch_pch.
-# at::parallel_for is a template in torch's headers, which uses threads only where OpenMP is on.
+# at::parallel_for is a template in torch's headers, which uses threads only if OpenMP is enabled.
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 
 function(trireme_use_torch target)
@@ -8,7 +8,7 @@ function(trireme_use_torch target)
   target_precompile_headers(${target} REUSE_FROM trireme_torch_pch)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
-    # CMake compiles programs with -fPIE, libraries with -fPIC; the header serves only the one it was made with.
+    # CMake compiles programs with -fPIE, libraries with -fPIC; a precompiled header works only with the mode it was built in.
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${target} PRIVATE -fPIC)
   endif()

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# scripts/run.sh RUN.yaml [arguments of `trireme train`]: trains on this host, with as many ranks as it has devices, or
+# scripts/run.sh RUN.yaml [arguments of `trireme train`]: trains on this host, with one rank per device, or
 # NPROC_PER_NODE. ASCEND_RT_VISIBLE_DEVICES chooses devices. Ctrl-C or SIGTERM: the run saves and stops.
 set -euo pipefail
 . "$(dirname "$0")/lib/launch.sh"
-[ $# -gt 0 ] || die "write scripts/run.sh RUN.yaml"
+[ $# -gt 0 ] || die "usage: scripts/run.sh RUN.yaml"
 ranks=$(ranks_a_host)
 program=$(find_program)
 mpirun_options "$ranks"

@@ -1,29 +1,29 @@
 #!/usr/bin/env bash
-# Trains on several nodes, which all have this repository, built, at the same path. Two ways:
+# Trains on several nodes, which all have this repository, built, at the same path. Two modes:
 #   scripts/run_multinode.sh --hostfile HOSTS RUN.yaml     once, on the first node; mpirun reaches the others by ssh
 #   NNODES=2 NODE_RANK=0 MASTER_ADDR=IP TRIREME_TOKEN=WORD scripts/run_multinode.sh RUN.yaml
 #                                                          on every node, with its NODE_RANK, as for torchrun; no ssh
-# MASTER_PORT (29500) must be free on node 0. NPROC_PER_NODE: ranks a node, by default its devices. Ctrl-C or SIGTERM on
+# MASTER_PORT (29500) must be free on node 0. NPROC_PER_NODE: ranks per node, by default its devices. Ctrl-C or SIGTERM on
 # any node: the run saves and stops.
 set -euo pipefail
 . "$(dirname "$0")/lib/launch.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 
 number() { # NAME: its value is a whole number
-  [[ ${!1:-} =~ ^[0-9]+$ ]] || die "$1 is '${!1:-}'; write a whole number"
+  [[ ${!1:-} =~ ^[0-9]+$ ]] || die "$1 is '${!1:-}'; set a whole number"
 }
 
 hosts=
 if [ "${1:-}" = --hostfile ]; then
   hosts=${2:-}
-  [ -f "$hosts" ] || die "--hostfile: '$hosts' is no file; write one host a line"
+  [ -f "$hosts" ] || die "--hostfile: '$hosts' is not a file; wanted one host per line"
   shift 2
 fi
-[ $# -gt 0 ] || die "write scripts/run_multinode.sh [--hostfile HOSTS] RUN.yaml"
+[ $# -gt 0 ] || die "usage: scripts/run_multinode.sh [--hostfile HOSTS] RUN.yaml"
 ranks=$(ranks_a_host)
 program=$(find_program)
 mpirun_options "$ranks"
-if [ -n "${HCCL_SOCKET_IFNAME:-}" ]; then  # MPI takes the network that HCCL takes
+if [ -n "${HCCL_SOCKET_IFNAME:-}" ]; then  # MPI uses the same network as HCCL
   network=${HCCL_SOCKET_IFNAME#=}
   [[ $network == ^* ]] && key=exclude || key=include
   network=${network#^}
@@ -33,21 +33,21 @@ fi
 if [ -n "$hosts" ]; then
   nodes=$(grep -cvE '^[[:space:]]*(#|$)' "$hosts") || die "--hostfile $hosts names no host"
   twice=$(awk '!/^[[:space:]]*(#|$)/ && seen[$1]++ {print $1; exit}' "$hosts")
-  [ -z "$twice" ] || die "--hostfile $hosts names $twice twice; write each host once, NPROC_PER_NODE says how many ranks it gets"
+  [ -z "$twice" ] || die "--hostfile $hosts names $twice twice; list each host once, NPROC_PER_NODE sets its ranks"
   PLAN=("$program" train "$@" --set 'data.train=[]' --dry-run --world $((nodes * ranks)))
   run_and_pass_signals "${MPIRUN[@]}" --hostfile "$hosts" -n $((nodes * ranks)) "$program" train "$@"
   exit
 fi
 [ -n "${NNODES:-}" ] ||
-  die "write --hostfile HOSTS, or set NNODES, NODE_RANK, MASTER_ADDR and TRIREME_TOKEN on every node"
+  die "use --hostfile HOSTS, or set NNODES, NODE_RANK, MASTER_ADDR and TRIREME_TOKEN on every node"
 number NNODES
 number NODE_RANK
 MASTER_PORT=${MASTER_PORT:-29500}
 number MASTER_PORT
-[ "$NODE_RANK" -lt "$NNODES" ] || die "NODE_RANK is $NODE_RANK; with NNODES = $NNODES write 0 to $((NNODES - 1))"
-[ -n "${MASTER_ADDR:-}" ] || die "MASTER_ADDR is not set; write the address of node 0"
+[ "$NODE_RANK" -lt "$NNODES" ] || die "NODE_RANK is $NODE_RANK; with NNODES = $NNODES set 0 to $((NNODES - 1))"
+[ -n "${MASTER_ADDR:-}" ] || die "MASTER_ADDR is not set; set the address of node 0"
 [ -n "${TRIREME_TOKEN:-}" ] ||
-  die "TRIREME_TOKEN is not set; choose a secret and set the same on every node: who knows it can start programs there"
+  die "TRIREME_TOKEN is not set; choose a secret and set it on every node: anyone who knows it can start programs there"
 agent=("$here/lib/start_agent")
 common=(--address "$MASTER_ADDR" --port "$MASTER_PORT" --nodes "$NNODES" --node "$NODE_RANK" --ranks "$ranks")
 if [ "$NODE_RANK" = 0 ]; then

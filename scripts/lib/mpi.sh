@@ -1,4 +1,4 @@
-# For scripts to source: one way to start ranks. `trireme_mpirun N COMMAND…` runs N ranks on this machine.
+# For scripts to source: a single way to start ranks. `trireme_mpirun N COMMAND…` runs N ranks on this machine.
 # Not for several hosts.
 trireme_mpirun() {
   local ranks=$1
@@ -10,10 +10,10 @@ trireme_mpirun() {
   local options=(--allow-run-as-root --oversubscribe) explain
   explain=$(dirname "${BASH_SOURCE[0]}")/explain_mpirun
   if [ "$ranks" -gt "$(nproc)" ]; then
-    # More ranks than cores: a rank that waits must let the others run.
+    # More ranks than cores: a waiting rank must yield to the others.
     options+=(--bind-to none --mca mpi_yield_when_idle 1)
   elif [ "$ranks" = 1 ]; then
-    options+=(--bind-to none)  # mpirun would pin a lone rank, and all its threads, to one core
+    options+=(--bind-to none)  # mpirun would pin a single rank, and all its threads, to one core
   fi
   (
     set -o pipefail  # mpirun's status is what counts
