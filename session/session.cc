@@ -54,8 +54,8 @@ std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory) const
   config.mutable_multi_token_prediction()->Clear();
   PlannedModel model = PlanModel(config, job_.world());
   if (HasExperts(model.graph) != HasExperts(graph_)) {
-    throw InputError(directory, ": a ", model.graph.family, " model beside a ", graph_.family,
-                     " one: only one of them has experts; write a reference of the same architecture");
+    throw InputError(directory, ": a ", model.graph.family, " reference for a ", graph_.family,
+                     " model: only one of them has experts; use a reference of the same architecture");
   }
   return std::unique_ptr<Session>(
       new Session(config, std::move(model), job_, site_, {.trained = false, .dtype = dtype_, .trace = trace_}));

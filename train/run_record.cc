@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kRecord = "run.yaml";
 
 // Keys, or sections with their dot, that change how a run is computed or reported, but not what is
-// learnt.
+// trained.
 constexpr std::string_view kOfNoEffect[] = {
     "device",       "parallel.",      "memory.",        "comm.",          "ops.",     "data.cache",
     "run.output",   "run.log_every",  "run.save_every", "run.eval_every", "run.keep", "run.resume",

@@ -130,7 +130,7 @@ bool IsCause(const Stall& stall, const std::vector<RankState>& states) {
 }
 
 // Ranks meet over MPI while one of them does slow work: writing a checkpoint, reading data. As long as all
-// missing ranks answer and wait for nobody, they are working, and the limit is longer.
+// missing ranks answer and wait for no one, they are working, and the limit is longer.
 bool IsAtWork(const Stall& stall, const std::vector<RankState>& states, double limit_s) {
   constexpr double kPatience = 5;  // times the limit
   if (stall.group->name != kMpiGroup || stall.missing.empty()) return false;
