@@ -76,7 +76,7 @@ std::optional<std::string> MarkMessage(Json& message, const std::string& mark) {
     *call["name"].get_ptr<std::string*>() += mark;
     return std::string();
   }
-  // A tool result in a user message is recognised by its ending, so it stays unmarked.
+  // Templates recognise a tool result in a user message by its ending, so it gets no mark.
   if (text == nullptr || text->starts_with("<tool_response>")) return std::nullopt;
   const size_t space = TrailingSpace(*text);
   std::string dropped = text->substr(text->size() - space);
