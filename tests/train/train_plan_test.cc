@@ -202,9 +202,9 @@ TEST_F(TrainPlanTest, RefusesFilesThatAreNotThere) {
   const std::string there = folder_ + "/there.jsonl", none = folder_ + "/none";
   EXPECT_EQ(Refusal(1, {"data.train=[" + there + "]", "data.valid=[" + there + "]", "run.resume=never"}),
             "accepted");
-  ExpectRefused("data.train: " + none + " is not there", 1, {"data.train=[" + there + ", " + none + "]"});
-  ExpectRefused("data.valid: " + none + " is not there", 1, {"data.valid=[" + none + "]"});
-  ExpectRefused("run.resume: " + none + " is not there", 1, {"run.resume=" + none});
+  ExpectRefused("data.train: " + none + " does not exist", 1, {"data.train=[" + there + ", " + none + "]"});
+  ExpectRefused("data.valid: " + none + " does not exist", 1, {"data.valid=[" + none + "]"});
+  ExpectRefused("run.resume: " + none + " does not exist", 1, {"run.resume=" + none});
   ExpectRefused("model.path is empty; set it to the directory of a Hugging Face model", 1, {"model.path=\"\""});
   ExpectRefused(none + "/config.json: cannot be read: No such file or directory", 1, {"model.path=" + none});
   ExpectRefused(folder_ + "/model: has no weights; wanted model.safetensors", 1, {"model.init=weights"});

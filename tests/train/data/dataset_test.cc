@@ -160,7 +160,7 @@ TEST_F(Dataset, RefusesBadInputWithItsPlace) {
   EXPECT_EQ(
       Refused(Named("a.jsonl") + ", max_length: 10"),
       "a.jsonl: of its 2 samples none can be trained on; data.max_length = 10, the shortest has 24 tokens");
-  EXPECT_EQ(Refused(Named("a.jsonl") + ", template: " + (folder_ / "no.jinja").string()).substr(0, 40),
+  EXPECT_EQ(Refused(Named("a.jsonl") + ", template: " + (folder_ / "no.jinja").string()).substr(0, 42),
             "data.template: no.jinja does not exist; na");
   Write("bad.jinja", "{{ raise_exception('no roles here') }}");
   EXPECT_EQ(Refused(Named("a.jsonl") + ", template: " + (folder_ / "bad.jinja").string()),
