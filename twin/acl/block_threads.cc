@@ -1,4 +1,4 @@
-// The reused threads.
+// The thread pool.
 #include "twin/acl/block_threads.h"
 
 #include <pthread.h>
@@ -9,13 +9,13 @@
 namespace twin {
 
 BlockThreads& BlockThreads::Get() {
-  static auto* threads = new BlockThreads;  // its threads outlive main
+  static auto* threads = new BlockThreads;  // never destroyed: its threads outlive main
   return *threads;
 }
 
 void BlockThreads::Run(std::function<void()> work) {
   std::unique_lock lock(mutex_);
-  // Every waiting piece has an idle thread that is on its way to it.
+  // Every queued piece of work has an idle thread on its way to it.
   if (idle_ <= waiting_.size()) std::thread([this] { Loop(); }).detach();
   waiting_.push_back(std::move(work));
   lock.unlock();

@@ -1,5 +1,5 @@
-// Threads for the blocks of kernels: kept and reused, as many as were ever needed at once. Knows nothing of
-// streams.
+// Thread pool for kernel blocks: threads are reused, and the pool grows to the largest number needed at once.
+// Knows nothing of streams.
 #pragma once
 
 #include <condition_variable>
@@ -14,8 +14,8 @@ class BlockThreads {
  public:
   static BlockThreads& Get();
 
-  // Runs `work` on a thread of its own: an idle one, else a new one. Throws std::system_error where there is
-  // none.
+  // Runs `work` on its own thread: an idle one, otherwise a new one. Throws std::system_error if no thread
+  // can be created.
   void Run(std::function<void()> work);
 
  private:

@@ -1,6 +1,6 @@
 // Callbacks on a thread of the program (aclrtSubscribeReport, aclrtLaunchCallback, aclrtProcessReport) and
-// host functions on a thread of the runtime (aclrtLaunchHostFunc). A stream may use one of the two ways, not
-// both.
+// host functions on a thread of the runtime (aclrtLaunchHostFunc). A stream may use one mechanism or the
+// other, not both.
 #include <pthread.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@
 namespace twin {
 namespace {
 
-// One call for the program's thread. For ACL_CALLBACK_BLOCK the stream waits for `state`.
+// One callback for the program's thread. With ACL_CALLBACK_BLOCK the stream waits for `state`.
 struct Report {
   enum State { kWaiting, kDone, kDropped };
   aclrtCallback function;
@@ -33,7 +33,7 @@ struct Report {
   }
 };
 
-// Who processes which stream's reports, and the reports that wait.
+// Which thread processes which stream's reports, and the pending reports.
 class ReportDesk {
  public:
   static ReportDesk& Get() {
@@ -76,13 +76,13 @@ class ReportDesk {
     changed_.notify_all();
   }
 
-  // ACL_ERROR_RT_THREAD_SUBSCRIBE where the thread processes no stream, ACL_ERROR_RT_REPORT_TIMEOUT where
-  // nothing came.
+  // ACL_ERROR_RT_THREAD_SUBSCRIBE if the thread processes no stream, ACL_ERROR_RT_REPORT_TIMEOUT if no report
+  // arrived.
   aclError Take(uint64_t thread, int32_t timeout_ms, std::shared_ptr<Report>* report) {
     std::unique_lock lock(mutex_);
     const auto came = [&] { return !waiting_[thread].empty(); };
-    // A thread may begin to process before it is subscribed, so that counts as waiting too; but one whose
-    // last stream was taken away is told at once.
+    // A thread may start processing before it is subscribed, so that counts as waiting too; a thread whose
+    // last stream has been unsubscribed is told at once.
     const bool was_subscribed = streams_of_.count(thread) == 1;
     const auto ended = [&] { return came() || (was_subscribed && streams_of_.count(thread) == 0); };
     if (timeout_ms < 0) {
@@ -132,11 +132,11 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
   if (found->launched_host_function) {
     return Fail(
         ACL_ERROR_RT_STREAM_SUBSCRIBE, __func__,
-        Text("stream ", found->id(), " uses aclrtLaunchHostFunc; the two ways must not mix on one stream"));
+        Text("stream ", found->id(), " uses aclrtLaunchHostFunc; a stream cannot use both mechanisms"));
   }
   if (ReportDesk::Get().Subscribe(threadId, found->id())) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, __func__,
-              Text("stream ", found->id(), " is subscribed already"));
+              Text("stream ", found->id(), " is already subscribed"));
 }
 
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
@@ -144,15 +144,14 @@ aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
   if (ReportDesk::Get().Unsubscribe(threadId, found->id())) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, __func__,
-              Text("stream ", found->id(), " is not subscribed for thread ", threadId));
+              Text("stream ", found->id(), " is not subscribed to thread ", threadId));
 }
 
 aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType,
                              aclrtStream stream) {
   if (fn == nullptr) return FailNull(__func__, "fn");
   if (blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK) {
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__,
-                Text("there is no block type ", static_cast<int>(blockType)));
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown block type ", static_cast<int>(blockType)));
   }
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
@@ -176,24 +175,24 @@ aclError aclrtProcessReport(int32_t timeout) {
   std::shared_ptr<Report> report;
   const aclError taken = ReportDesk::Get().Take(pthread_self(), timeout, &report);
   if (taken == ACL_ERROR_RT_THREAD_SUBSCRIBE) {
-    return Fail(taken, __func__, "no stream is subscribed for this thread; call aclrtSubscribeReport first");
+    return Fail(taken, __func__, "no stream is subscribed to this thread; call aclrtSubscribeReport first");
   }
-  if (taken != ACL_SUCCESS) return Fail(taken, __func__, Text("no report came within ", timeout, " ms"));
+  if (taken != ACL_SUCCESS) return Fail(taken, __func__, Text("no report arrived within ", timeout, " ms"));
   report->function(report->argument);
   report->Finish(Report::kDone);
   return ACL_SUCCESS;
 }
 
-// Runs on the stream's worker, which has no context: a host function cannot call back into ACL, as on a
-// device.
+// Runs on the stream's worker, which has no context: as on a device, a host function cannot call back into
+// ACL.
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args) {
   if (fn == nullptr) return FailNull(__func__, "fn");
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
   if (ReportDesk::Get().Subscribed(found->id())) {
-    return Fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, __func__,
-                Text("stream ", found->id(),
-                     " is subscribed for callbacks; the two ways must not mix on one stream"));
+    return Fail(
+        ACL_ERROR_RT_STREAM_SUBSCRIBE, __func__,
+        Text("stream ", found->id(), " is subscribed for callbacks; a stream cannot use both mechanisms"));
   }
   found->launched_host_function = true;
   return found->Enqueue(

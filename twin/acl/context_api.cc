@@ -1,4 +1,4 @@
-// Contexts: the program's own, the current one of a thread, and options kept with them.
+// Contexts: created by the program, current on a thread, and the options stored with them.
 #include <atomic>
 
 #include "acl/acl.h"
@@ -18,15 +18,15 @@ aclError FindContext(const char* function, aclrtContext handle, std::shared_ptr<
   *context = Runtime::Get().contexts.Find(handle);
   if (*context != nullptr) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_CONTEXT_NULL, function,
-              Text(handle, " is no living context; it was destroyed, or its device was reset"));
+              Text(handle, " is not a live context; it was destroyed or its device was reset"));
 }
 
 aclError CheckOption(const char* function, aclSysParamOpt option) {
   if (option == ACL_OPT_DETERMINISTIC || option == ACL_OPT_ENABLE_DEBUG_KERNEL) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_INVALID_PARAM, function, Text("there is no option ", static_cast<int>(option)));
+  return Fail(ACL_ERROR_INVALID_PARAM, function, Text("unknown option ", static_cast<int>(option)));
 }
 
-// aclrtSetSysParamOpt's values, one for each option of aclSysParamOpt.
+// Values of aclrtSetSysParamOpt, one per option of aclSysParamOpt.
 std::atomic<int64_t> process_options[2];
 
 }  // namespace
@@ -36,7 +36,7 @@ aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   TWIN_TRY(twin::RequireInit(__func__));
   if (Runtime::Get().device(deviceId) == nullptr) {
     return Fail(ACL_ERROR_RT_INVALID_DEVICEID, __func__,
-                Text("there is no device ", deviceId, "; wanted 0 to ", Runtime::Get().device_count() - 1));
+                Text("no device ", deviceId, "; wanted 0 to ", Runtime::Get().device_count() - 1));
   }
   const std::shared_ptr<Context> made = Runtime::Get().NewContext(deviceId, false);
   twin::SetCurrent(made);
@@ -50,7 +50,7 @@ aclError aclrtDestroyContext(aclrtContext context) {
   if (found->is_default) {
     return Fail(
         ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, __func__,
-        Text("this is the default context of device ", found->device, "; only aclrtResetDevice ends it"));
+        Text("this is the default context of device ", found->device, "; only aclrtResetDevice destroys it"));
   }
   Runtime::Get().DropContext(found);
   return ACL_SUCCESS;

@@ -1,8 +1,8 @@
-// Copies and sets, synchronous and on a stream. Each checks where its addresses lie against the kind it was
+// Copies and sets, synchronous and on a stream. Each checks that its addresses match the memcpy kind it was
 // given.
 //
-// A copy on a stream that involves pageable host memory is not asynchronous: it runs in its turn on the
-// stream, and the call returns when it is done, as on a device that must stage such memory.
+// A stream copy that involves pageable host memory is not asynchronous: it runs in stream order, and the call
+// returns when it is done, as on a device that must stage such memory.
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -23,7 +23,7 @@ using twin::Text;
 
 namespace {
 
-// `rows` pieces of `width` bytes, `…_pitch` apart.
+// `rows` rows of `width` bytes, `…_pitch` bytes apart.
 struct Copy {
   void* dst;
   size_t dst_pitch;
@@ -37,7 +37,7 @@ struct Copy {
 
   void Run() const {
     for (size_t row = 0; row < rows; ++row) {
-      // Overlapping is the program's error, but not one that should differ from run to run.
+      // Overlap is the program's error, but the result should not differ from run to run.
       std::memmove(static_cast<std::byte*>(dst) + row * dst_pitch,
                    static_cast<const std::byte*>(src) + row * src_pitch, width);
     }
@@ -49,7 +49,7 @@ aclError RequireSide(const char* function, const char* side, const Location& fou
       wants_device ? found.on_device() : found.place == Place::kHost || found.place == Place::kPinnedHost;
   if (right) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_PARAM_INVALID, function,
-              Text(side, " is ", found.text(), "; this kind of copy wants ", wants_device ? "device" : "host",
+              Text(side, " is ", found.text(), "; this kind of copy needs ", wants_device ? "device" : "host",
                    " memory there"));
 }
 
@@ -60,15 +60,15 @@ aclError RequirePeers(const char* function, int one, int other) {
     return device->peers.count(to) == 1;
   };
   if (one == other || reaches(one, other) || reaches(other, one)) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_RT_PARAM_INVALID, function,
-              Text("the copy is between devices ", one, " and ", other,
-                   "; call aclrtDeviceEnablePeerAccess for them first"));
+  return Fail(
+      ACL_ERROR_RT_PARAM_INVALID, function,
+      Text("the copy is between devices ", one, " and ", other, "; call aclrtDeviceEnablePeerAccess first"));
 }
 
-// Checks both sides. `pageable` tells whether host memory that is not pinned takes part.
+// Checks both sides. `pageable` tells whether unpinned host memory is involved.
 aclError CheckPlaces(const char* function, const Copy& copy, aclrtMemcpyKind kind, bool* pageable) {
   if (kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_DEVICE_TO_DEVICE) {
-    return Fail(ACL_ERROR_INVALID_PARAM, function, Text("there is no kind ", static_cast<int>(kind)));
+    return Fail(ACL_ERROR_INVALID_PARAM, function, Text("unknown kind ", static_cast<int>(kind)));
   }
   const Location dst = twin::Locate(copy.dst, copy.dst_bytes());
   const Location src = twin::Locate(copy.src, copy.src_bytes());
@@ -85,7 +85,7 @@ aclError CheckLine(const char* function, const void* dst, size_t dest_max, const
   if (src == nullptr) return FailNull(function, "src");
   if (count <= dest_max) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_PARAM_INVALID, function,
-              Text("count is ", count, ", destMax only ", dest_max, "; wanted count <= destMax"));
+              Text("count is ", count, " but destMax is ", dest_max, "; wanted count <= destMax"));
 }
 
 aclError CheckMatrix(const char* function, const Copy& copy) {
@@ -127,7 +127,7 @@ aclError CheckSet(const char* function, void* pointer, size_t max_count, size_t 
   if (pointer == nullptr) return FailNull(function, "devPtr");
   if (count > max_count) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, function,
-                Text("count is ", count, ", maxCount only ", max_count, "; wanted count <= maxCount"));
+                Text("count is ", count, " but maxCount is ", max_count, "; wanted count <= maxCount"));
   }
   const Location location = twin::Locate(pointer, count);
   if (location.place != Place::kDeviceNotAllocated) return ACL_SUCCESS;

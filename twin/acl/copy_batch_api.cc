@@ -1,4 +1,4 @@
-// Batches of copies: each with where its two sides are said to be, synchronous or on a stream.
+// Batches of copies, each with attributes that declare where its two sides are; synchronous or on a stream.
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -23,7 +23,7 @@ struct Piece {
   size_t bytes;
 };
 
-// The caller's arrays, as both functions take them.
+// The caller's arrays, common to both functions.
 struct Batch {
   const char* function;
   void** dsts;
@@ -47,14 +47,14 @@ aclError CheckShape(const Batch& batch) {
   if (batch.count == 0 || batch.attr_count == 0 || batch.attr_count > batch.count ||
       batch.attr_begins[0] != 0) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, batch.function,
-                Text(batch.count, " copies with ", batch.attr_count,
+                Text(batch.count, " copies and ", batch.attr_count,
                      " attributes; wanted at least one of each, no more attributes than copies, the first "
-                     "for copy 0"));
+                     "attribute index being 0"));
   }
   for (size_t i = 1; i < batch.attr_count; ++i) {
     if (batch.attr_begins[i] > batch.attr_begins[i - 1] && batch.attr_begins[i] < batch.count) continue;
     return Fail(ACL_ERROR_RT_PARAM_INVALID, batch.function,
-                Text("attrsIndexes[", i, "] is ", batch.attr_begins[i], "; wanted rising numbers below ",
+                Text("attrsIndexes[", i, "] is ", batch.attr_begins[i], "; wanted increasing numbers below ",
                      batch.count));
   }
   return ACL_SUCCESS;
@@ -76,7 +76,7 @@ aclError CheckPiece(const Batch& batch, size_t index, const aclrtMemcpyBatchAttr
     return FailNull(batch.function, "dst or src");
   if (batch.sizes[index] > batch.dest_max[index]) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, batch.function,
-                Text("size is ", batch.sizes[index], ", destMax only ", batch.dest_max[index]));
+                Text("size is ", batch.sizes[index], " but destMax is ", batch.dest_max[index]));
   }
   const Location dst = twin::Locate(batch.dsts[index], batch.sizes[index]);
   const Location src = twin::Locate(batch.srcs[index], batch.sizes[index]);
@@ -90,7 +90,7 @@ aclError CheckPiece(const Batch& batch, size_t index, const aclrtMemcpyBatchAttr
   return ACL_SUCCESS;
 }
 
-// Checks all before any is copied; *batch.fail_index names the one that is wrong.
+// Checks all copies before any is made; *batch.fail_index is the index of the invalid one.
 aclError Gather(const Batch& batch, std::vector<Piece>* pieces, bool* pageable) {
   TWIN_TRY(CheckShape(batch));
   size_t attr = 0;

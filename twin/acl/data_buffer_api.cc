@@ -36,7 +36,7 @@ size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) {
   return dataBuffer == nullptr ? 0 : dataBuffer->bytes;
 }
 
-// Types of less than a byte count as one; those without a fixed size as none.
+// Types smaller than a byte count as one byte, types without a fixed size as zero.
 size_t aclDataTypeSize(aclDataType dataType) {
   switch (dataType) {
     case ACL_INT8:

@@ -1,4 +1,4 @@
-// Devices: choosing, counting, resetting, synchronising and aborting one.
+// Devices: select, count, reset, synchronise, abort.
 #include <unistd.h>
 
 #include "acl/acl.h"
@@ -23,7 +23,7 @@ aclError RequireDevice(const char* function, int32_t id, Device** device) {
     return Fail(ACL_ERROR_RT_NO_DEVICE, function, problem);
   }
   return Fail(ACL_ERROR_RT_INVALID_DEVICEID, function,
-              Text("there is no device ", id, "; wanted 0 to ", Runtime::Get().device_count() - 1));
+              Text("no device ", id, "; wanted 0 to ", Runtime::Get().device_count() - 1));
 }
 
 aclError SynchronizeAll(const char* function, Signal::Clock::time_point deadline) {
@@ -49,9 +49,9 @@ aclError aclrtSetDevice(int32_t deviceId) {
   return ACL_SUCCESS;
 }
 
-// As ACL says: one call undoes any number of aclrtSetDevice, on all threads. The device's memory is freed,
-// the default context and its streams end by force; contexts of the program's own making must be destroyed
-// before.
+// As ACL documents: one call undoes any number of aclrtSetDevice, on all threads. It frees the device's
+// memory and destroys the default context and its streams by force; the program must destroy the contexts it
+// created itself beforehand.
 aclError aclrtResetDevice(int32_t deviceId) {
   Device* device = nullptr;
   TWIN_TRY(RequireDevice(__func__, deviceId, &device));
@@ -114,7 +114,7 @@ aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
   for (const auto& stream : Runtime::Get().StreamsOf(deviceId)) all_ended &= stream->Abort(deadline);
   if (all_ended) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, __func__,
-              Text("a task of device ", deviceId, " did not end within ", timeout, " ms"));
+              Text("a task of device ", deviceId, " did not finish within ", timeout, " ms"));
 }
 
 aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
@@ -123,7 +123,8 @@ aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int3
   TWIN_TRY(RequireDevice(__func__, deviceId, &device));
   TWIN_TRY(RequireDevice(__func__, peerDeviceId, &device));
   if (deviceId == peerDeviceId) {
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text("both are device ", deviceId, "; wanted two"));
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
+                Text("both devices are ", deviceId, "; wanted two different ones"));
   }
   *canAccessPeer = 1;
   return ACL_SUCCESS;
@@ -138,7 +139,7 @@ aclError ChangePeer(const char* function, int32_t peer, bool enable) {
   TWIN_TRY(RequireDevice(function, peer, &device));
   if (peer == context->device) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, function,
-                Text("device ", peer, " is this thread's own; wanted another"));
+                Text("device ", peer, " is this thread's current device; wanted another"));
   }
   Device* own = Runtime::Get().device(context->device);
   std::lock_guard lock(own->mutex);
@@ -186,5 +187,5 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
       break;
   }
   return Fail(ACL_ERROR_INVALID_PARAM, __func__,
-              Text("there is no device property ", static_cast<int>(deviceInfo)));
+              Text("unknown device property ", static_cast<int>(deviceInfo)));
 }

@@ -1,4 +1,4 @@
-// The memory file of a device and its accounting.
+// The memory file of a device and its usage accounting.
 #include "twin/acl/device_memory.h"
 
 #include <fcntl.h>
@@ -24,8 +24,8 @@ size_t PageBytes() {
 size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 size_t RoundDown(size_t value, size_t to) { return value / to * to; }
 
-// A device maps scattered pages to adjacent addresses; the file cannot. Twice the capacity in (sparse)
-// addresses keeps that from showing as memory that is free but cannot be had.
+// A device maps scattered pages to contiguous addresses; the file cannot. Twice the capacity in (sparse)
+// addresses hides this fragmentation: memory that is free can be allocated.
 size_t ArenaBytes(size_t capacity) { return RoundUp(2 * capacity + (size_t{64} << 20), size_t{2} << 20); }
 
 }  // namespace
@@ -37,8 +37,8 @@ void DeviceMemory::MakeArena() {
   const size_t bytes = ArenaBytes(capacity_);
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {  // ftruncate would end the process
-    problem_ = Text("it has up to ", bytes, " bytes, and the limit on file sizes is ", limit.rlim_cur,
-                    "; write ulimit -f unlimited, or lower TWIN_DEVICE_MEMORY_GB");
+    problem_ = Text("it needs up to ", bytes, " bytes, but the file size limit is ", limit.rlim_cur,
+                    "; run ulimit -f unlimited, or lower TWIN_DEVICE_MEMORY_GB");
     return;
   }
   const int fd = memfd_create(("twin-device-" + std::to_string(device_)).c_str(), MFD_CLOEXEC);
@@ -55,7 +55,7 @@ void DeviceMemory::MakeArena() {
     close(fd);
     return;
   }
-  madvise(base, bytes, MADV_HUGEPAGE);  // a wish: refused where the kernel has none for shared memory
+  madvise(base, bytes, MADV_HUGEPAGE);  // best effort: not every kernel has huge pages for shared memory
   madvise(base, bytes, MADV_DONTDUMP);
   arena_ = {fd, static_cast<std::byte*>(base), bytes};
   base_ = arena_.base;
@@ -84,7 +84,7 @@ aclError DeviceMemory::Allocate(const char* function, size_t charged, size_t ali
   const Arena file = arena();
   if (file.base == nullptr) {
     return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, function,
-                Text("the memory file of device ", device_, " could not be made: ", problem_));
+                Text("the memory file of device ", device_, " could not be created: ", problem_));
   }
   TWIN_TRY(Charge(function, charged));
   std::unique_lock lock(mutex_);
@@ -93,7 +93,7 @@ aclError DeviceMemory::Allocate(const char* function, size_t charged, size_t ali
     lock.unlock();
     Release(charged);
     return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, function,
-                Text("device ", device_, " has no ", charged, " bytes in one piece, although ",
+                Text("device ", device_, " has no contiguous ", charged, " bytes, although ",
                      capacity_ - used(), " are free"));
   }
   charged_[*offset] = charged;
@@ -109,10 +109,10 @@ aclError DeviceMemory::Free(const char* function, void* pointer) {
     lock.unlock();
     return Fail(ACL_ERROR_RT_PARAM_INVALID, function,
                 Text(pointer, allocation ? " is inside an allocation, not its start"
-                                         : " is not allocated; was it freed before?"));
+                                         : " is not allocated; was it already freed?"));
   }
   const OffsetAllocator::Range joined = *allocator_.Free(offset);
-  // A page at either end goes back only once nothing else lives on it.
+  // A page at either end is released only once no other allocation uses it.
   const size_t page = PageBytes();
   ReturnPages(RoundUp(std::max(joined.begin, RoundDown(allocation->begin, page)), page),
               RoundDown(std::min(joined.end, RoundUp(allocation->end, page)), page));

@@ -1,6 +1,6 @@
-// The memory of one device: one memory file that another process can map, an allocator over it, and the count
-// of what is used against the capacity. Pages come with the first touch and go back to the system when freed.
-// Two processes that use one device do not see each other's use.
+// The memory of one device: a memory file that another process can map, an allocator over it, and the usage
+// counted against the capacity. Pages are populated on first touch and returned to the system when freed. Two
+// processes on one device do not see each other's usage.
 #pragma once
 
 #include <atomic>
@@ -18,27 +18,27 @@ class DeviceMemory {
  public:
   DeviceMemory(int device, size_t capacity);
 
-  // Counts `charged` bytes and hands out at least as many. ACL_ERROR_RT_MEMORY_ALLOCATION where they do not
+  // Charges `charged` bytes and allocates at least as many. ACL_ERROR_RT_MEMORY_ALLOCATION if they do not
   // fit.
   aclError Allocate(const char* function, size_t charged, size_t alignment, void** pointer);
 
-  // ACL_ERROR_RT_PARAM_INVALID for what Allocate did not return or has been freed.
+  // ACL_ERROR_RT_PARAM_INVALID for a pointer that Allocate did not return or that was already freed.
   aclError Free(const char* function, void* pointer);
 
-  // Counts without handing out.
+  // Charges without allocating.
   aclError Charge(const char* function, size_t bytes);
   void Release(size_t bytes);
 
-  // Frees all and gives every page back. Counts made by Charge stay.
+  // Frees everything and returns every page. Bytes charged by Charge stay charged.
   void FreeAll();
 
-  // Made at the first call; the same ever after.
+  // Created by the first call; the same from then on.
   Arena arena();
 
   // Whether the address lies in the memory file's mapping, allocated or not.
   bool Owns(const void* pointer) const;
 
-  // SIZE_MAX where [pointer, pointer + bytes) is not wholly inside one allocation.
+  // SIZE_MAX if [pointer, pointer + bytes) is not entirely inside one allocation.
   size_t OffsetOf(const void* pointer, size_t bytes) const;
 
   size_t capacity() const { return capacity_; }
@@ -56,9 +56,9 @@ class DeviceMemory {
   std::atomic<std::byte*> base_{nullptr};
   std::atomic<size_t> used_{0};
 
-  mutable std::mutex mutex_;  // the rest
+  mutable std::mutex mutex_;  // guards the rest
   OffsetAllocator allocator_;
-  std::map<size_t, size_t> charged_;  // offset -> bytes counted
+  std::map<size_t, size_t> charged_;  // offset -> bytes charged
 };
 
 }  // namespace twin

@@ -1,5 +1,5 @@
-// The recent error words and the last error code, one set a thread, and the words of threads that are not the
-// program's own, which any thread may collect.
+// Recent error messages and the last error code, per thread, and the messages of the runtime's own threads,
+// which any thread may collect.
 #include "twin/acl/error.h"
 
 #include <deque>
@@ -13,7 +13,7 @@
 namespace twin {
 namespace {
 
-// Enough to see what went before a failure; a program that never asks must not grow.
+// Enough to see what led up to a failure; bounded, since a program may never ask.
 constexpr size_t kKeptMessages = 16;
 
 class Messages {
@@ -39,13 +39,13 @@ class Messages {
 
 struct ThreadErrors {
   Messages messages;
-  std::string handed_out;  // what aclGetRecentErrMsg points at until its next call
+  std::string handed_out;  // what aclGetRecentErrMsg returned, valid until its next call
   aclError last = ACL_SUCCESS;
 };
 
 ThreadErrors& Mine() { return PerThread<ThreadErrors>(); }
 
-// Everybody's messages with their author, so that a thread that reads its own does not take away another's.
+// Every thread's messages with their thread, so that a thread reading its own does not consume another's.
 class ProcessErrors {
  public:
   void Add(const std::string& message) {
@@ -73,7 +73,7 @@ class ProcessErrors {
 };
 
 ProcessErrors& Everyones() {
-  static auto* errors = new ProcessErrors;  // outlives threads that still run at exit
+  static auto* errors = new ProcessErrors;  // never destroyed: threads may still run at exit
   return *errors;
 }
 
@@ -105,7 +105,8 @@ aclError FailUnsupported(const char* function, const char* why) {
 using twin::Everyones;
 using twin::Mine;
 
-// Own words first; a thread that has none is told what others last reported. Reading takes the words away.
+// The thread's own messages first; a thread without any gets what others last reported. Reading consumes
+// them.
 const char* aclGetRecentErrMsg() {
   twin::ThreadErrors& mine = Mine();
   mine.handed_out = mine.messages.Take();

@@ -1,5 +1,5 @@
-// Error reports of the twin's ACL: every refusal passes through Fail, which keeps the code for
-// aclrtGetLastError and the words for aclGetRecentErrMsg. Decides nothing about which code is right.
+// Error reporting of the twin's ACL: every error goes through Fail, which stores the code for
+// aclrtGetLastError and the message for aclGetRecentErrMsg. Does not decide which code is right.
 #pragma once
 
 #include <sstream>
@@ -7,7 +7,7 @@
 
 #include "acl/acl.h"
 
-// Returns from the function where `call` gives anything but ACL_SUCCESS.
+// Returns from the enclosing function if `call` returns anything but ACL_SUCCESS.
 #define TWIN_TRY(call)                                                           \
   do {                                                                           \
     if (const aclError twin_try_error = (call); twin_try_error != ACL_SUCCESS) { \
@@ -24,13 +24,13 @@ std::string Text(const Parts&... parts) {
   return out.str();
 }
 
-// Reports "function: text" with the code to the calling thread and returns the code.
+// Reports "function: text" with the code for the calling thread and returns the code.
 aclError Fail(aclError code, const char* function, const std::string& text);
 
-// The calling thread's words so far, taken away from it: a stream's worker hands them to who synchronises.
+// Takes the calling thread's messages so far: a stream's worker passes them to the thread that synchronises.
 std::string TakeThreadErrors();
 
-// Refusals that many functions share.
+// Errors that many functions share.
 aclError FailNull(const char* function, const char* argument);
 aclError FailUnsupported(const char* function, const char* why);
 

@@ -1,4 +1,4 @@
-// The numbers of an event's records.
+// Record numbers of an event.
 #include "twin/acl/event.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void Event::Complete(uint64_t record, aclError error) {
     time_ = Clock::now();
   }
   error_ = error;
-  // Two streams may pass their records in either order; the number never goes back.
+  // Two streams may reach their records in either order; the number never decreases.
   uint64_t before = completed_.load();
   while (before < record && !completed_.compare_exchange_weak(before, record)) {
   }

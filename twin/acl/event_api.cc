@@ -1,4 +1,4 @@
-// Events as ACL's functions see them: which maker's events may be used in which call, and with which flags.
+// ACL's event functions: which calls accept events of which creation function, and with which flags.
 #include <chrono>
 
 #include "acl/acl.h"
@@ -25,36 +25,37 @@ aclError CreateEvent(const char* function, aclrtEvent* event, EventKind kind, ui
   std::shared_ptr<Context> context;
   TWIN_TRY(twin::RequireContext(function, &context));
   if (kind != EventKind::kPlain && (flags == 0 || (flags & ~kKnown) != 0)) {
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, function,
-                Text("flag is ", flags,
-                     "; wanted some of SYNC 1, CAPTURE_STREAM_PROGRESS 2, TIME_LINE 8, EXTERNAL 32"));
+    return Fail(
+        ACL_ERROR_RT_PARAM_INVALID, function,
+        Text("flag is ", flags,
+             "; wanted a combination of SYNC 1, CAPTURE_STREAM_PROGRESS 2, TIME_LINE 8, EXTERNAL 32"));
   }
   *event = Runtime::Get().events.Add(std::make_shared<Event>(kind, flags, context->device));
   return ACL_SUCCESS;
 }
 
-// aclrtResetEvent, aclrtQueryEvent and aclrtQueryEventWaitStatus are not for events that may be recorded
+// aclrtResetEvent, aclrtQueryEvent and aclrtQueryEventWaitStatus do not accept events that may be re-recorded
 // freely.
 aclError RefuseEx(const char* function, const Event& event) {
   if (event.kind != EventKind::kEx) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, function,
-              "the event was made by aclrtCreateEventExWithFlag, which this call does not take; "
+              "the event was created by aclrtCreateEventExWithFlag, which this call does not accept; "
               "use aclrtQueryEventStatus, or record it again without a reset");
 }
 
 aclError RequireSyncFlag(const char* function, const Event& event) {
   if (event.kind != EventKind::kWithFlag || (event.flags & ACL_EVENT_SYNC) != 0) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_PARAM_INVALID, function,
-              Text("the event was made by aclrtCreateEventWithFlag with flag ", event.flags,
-                   "; this call wants ACL_EVENT_SYNC among the flags"));
+              Text("the event was created by aclrtCreateEventWithFlag with flag ", event.flags,
+                   "; this call needs the flag ACL_EVENT_SYNC"));
 }
 
-// Before the first record an Ex event counts as complete, any other as not.
+// Before its first record, an Ex event counts as complete; any other does not.
 bool Complete(const Event& event) {
   return event.kind == EventKind::kEx && !event.recorded() ? true : event.complete();
 }
 
-// The task of aclrtStreamWaitEvent: a failure of the recording stream becomes one of the waiting stream.
+// The task of aclrtStreamWaitEvent: a failure of the recording stream propagates to the waiting stream.
 aclError WaitOnStream(Event& event, uint64_t record) {
   const char* const function = "aclrtStreamWaitEvent";
   const auto limit = std::chrono::seconds(twin::op_wait_timeout_s.load());
@@ -65,20 +66,20 @@ aclError WaitOnStream(Event& event, uint64_t record) {
   }
   const aclError other = event.error();
   if (other == ACL_SUCCESS || twin::TaskAborted()) return ACL_SUCCESS;
-  return Fail(other, function, "the stream that recorded the event had failed");
+  return Fail(other, function, "the stream that recorded the event has failed");
 }
 
 aclError RequireTime(const char* function, const char* which, const Event& event) {
   if (event.kind != EventKind::kPlain && (event.flags & ACL_EVENT_TIME_LINE) == 0) {
     return Fail(
         ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, function,
-        Text("the ", which, " event has flag ", event.flags, "; wanted ACL_EVENT_TIME_LINE among the flags"));
+        Text("the ", which, " event has flag ", event.flags, "; wanted the flag ACL_EVENT_TIME_LINE"));
   }
   if (event.recorded() && event.complete()) return ACL_SUCCESS;
   return Fail(
       ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, function,
       Text("the ", which, " event has ",
-           event.recorded() ? "not been passed by its stream yet; synchronise first" : "not been recorded"));
+           event.recorded() ? "not been reached by its stream yet; synchronise first" : "not been recorded"));
 }
 
 }  // namespace
@@ -93,7 +94,7 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
   return CreateEvent(__func__, event, EventKind::kEx, flag);
 }
 
-// Queued records and waits keep the event itself alive.
+// Queued records and waits hold a reference to the event.
 aclError aclrtDestroyEvent(aclrtEvent event) {
   std::shared_ptr<Event> found;
   TWIN_TRY(twin::RequireEvent(__func__, event, &found));
@@ -107,9 +108,9 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   std::shared_ptr<Stream> on;
   TWIN_TRY(twin::RequireStream(__func__, stream, &on));
   if (on->device() != found->device) {
-    return Fail(
-        ACL_ERROR_RT_STREAM_CONTEXT, __func__,
-        Text("the event was made on device ", found->device, ", the stream is of device ", on->device()));
+    return Fail(ACL_ERROR_RT_STREAM_CONTEXT, __func__,
+                Text("the event was created on device ", found->device, " but the stream belongs to device ",
+                     on->device()));
   }
   const uint64_t record = found->NextRecord();
   const aclError queued = on->Enqueue(
@@ -118,7 +119,7 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
         return ACL_SUCCESS;
       },
       __func__, WhenDropped::kRun);
-  if (queued != ACL_SUCCESS) found->Complete(record, queued);  // nobody shall wait for it
+  if (queued != ACL_SUCCESS) found->Complete(record, queued);  // nobody must wait for it
   return queued;
 }
 
@@ -148,8 +149,8 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
   TWIN_TRY(RefuseEx(__func__, *found));
   if (found->kind == EventKind::kPlain) {
     return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, __func__,
-                "the event was made by aclrtCreateEvent, which must not be reset; "
-                "make it by aclrtCreateEventWithFlag with ACL_EVENT_SYNC");
+                "an event created by aclrtCreateEvent cannot be reset; "
+                "create it with aclrtCreateEventWithFlag and ACL_EVENT_SYNC");
   }
   TWIN_TRY(RequireSyncFlag(__func__, *found));
   std::shared_ptr<Stream> on;
@@ -195,12 +196,12 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
   if (!found->recorded()) {
     if (found->kind == EventKind::kEx) return ACL_SUCCESS;
     return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
-                "the event has not been recorded; this wait would not end");
+                "the event has not been recorded; this wait would never end");
   }
   found->Wait(found->RecordToWaitFor(), [] { return false; });
   const aclError other = found->error();
   return other == ACL_SUCCESS ? ACL_SUCCESS
-                              : Fail(other, __func__, "the stream that recorded the event had failed");
+                              : Fail(other, __func__, "the stream that recorded the event has failed");
 }
 
 aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {
@@ -213,8 +214,9 @@ aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endE
   TWIN_TRY(RequireTime(__func__, "end", *end));
   const std::chrono::duration<float, std::milli> elapsed = end->time() - start->time();
   if (elapsed.count() < 0) {
-    return Fail(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, __func__,
-                Text("the end was passed ", -elapsed.count(), " ms before the start; swap the two"));
+    return Fail(
+        ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, __func__,
+        Text("the end event was reached ", -elapsed.count(), " ms before the start event; swap the two"));
   }
   *ms = elapsed.count();
   return ACL_SUCCESS;

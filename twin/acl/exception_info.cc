@@ -1,4 +1,4 @@
-// The program's function for failed tasks, and the readers of what it is given.
+// The program's exception callback, and the accessors for its argument.
 #include "twin/acl/exception_info.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What aclrtSetExceptionInfoCallback's function is told about a task that failed.
+// What the callback of aclrtSetExceptionInfoCallback receives about a failed task.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct ExceptionInfo {
   uint32_t code = 0;
 };
 
-// Calls the program's function, if it has set one, on the calling thread.
+// Calls the program's callback, if one is set, on the calling thread.
 void NotifyException(ExceptionInfo info);
 
 }  // namespace twin

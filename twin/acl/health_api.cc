@@ -1,5 +1,5 @@
-// Overflow, saturation, utilisation, cache and error-correction calls: what the host has no hardware for
-// answers truthfully (no overflow was seen), or says that it is not supported.
+// Overflow, saturation, utilisation, cache and ECC calls. Where the host lacks the hardware, they answer
+// truthfully (no overflow was seen) or report that the call is not supported.
 #include <cstring>
 
 #include "acl/acl.h"
@@ -17,7 +17,7 @@ namespace {
 
 aclError RequireDevice(const char* function, int32_t id) {
   if (Runtime::Get().device(id) != nullptr) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_RT_INVALID_DEVICEID, function, Text("there is no device ", id));
+  return Fail(ACL_ERROR_RT_INVALID_DEVICEID, function, Text("no device ", id));
 }
 
 aclError RequireDeviceMemory(const char* function, const void* pointer, size_t bytes) {
@@ -32,11 +32,11 @@ aclError RequireDeviceMemory(const char* function, const void* pointer, size_t b
 
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
   if (mode < ACL_RT_OVERFLOW_MODE_SATURATION || mode >= ACL_RT_OVERFLOW_MODE_UNDEF) {
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("there is no mode ", static_cast<int>(mode)));
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown mode ", static_cast<int>(mode)));
   }
   if (mode == ACL_RT_OVERFLOW_MODE_INFNAN) return ACL_SUCCESS;
   return twin::FailUnsupported(__func__,
-                               "arithmetic on the host gives infinities and NaN, it does not saturate");
+                               "arithmetic on the host yields infinities and NaN and does not saturate");
 }
 
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
@@ -55,7 +55,7 @@ aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t* flag) {
   return ACL_SUCCESS;
 }
 
-// Overflows are not traced on the host: the status is always clear.
+// The host does not track overflow: the status is always clear.
 aclError aclrtGetOverflowStatus(void* outputAddr, size_t outputSize, aclrtStream stream) {
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
@@ -86,10 +86,10 @@ aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* u
   return ACL_SUCCESS;
 }
 
-// A prefetch into a cache the host does not have: in its turn on the stream, without effect.
+// Prefetches into a cache that the host does not have: queued in stream order, without effect.
 aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream) {
   if (cmoType != ACL_RT_CMO_TYPE_PREFETCH) {
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("there is no type ", static_cast<int>(cmoType)));
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown type ", static_cast<int>(cmoType)));
   }
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
@@ -104,8 +104,8 @@ aclError aclrtMemInvalidate(void* devPtr, size_t size) { return RequireDeviceMem
 aclError aclrtSetTsDevice(aclrtTsId tsId) {
   if (tsId == ACL_TS_ID_AICORE) return ACL_SUCCESS;
   if (tsId == ACL_TS_ID_AIVECTOR)
-    return twin::FailUnsupported(__func__, "there is one task scheduler a device");
-  return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("there is no task scheduler ", static_cast<int>(tsId)));
+    return twin::FailUnsupported(__func__, "each device has one task scheduler");
+  return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown task scheduler ", static_cast<int>(tsId)));
 }
 
 aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize,
@@ -113,7 +113,7 @@ aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, 
   if (memUceInfoArray == nullptr) return FailNull(__func__, "memUceInfoArray");
   if (retSize == nullptr) return FailNull(__func__, "retSize");
   if (arraySize == 0)
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__, "arraySize is 0; wanted room for an entry");
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, "arraySize is 0; wanted room for one entry");
   TWIN_TRY(RequireDevice(__func__, deviceId));
   *retSize = 0;
   return ACL_SUCCESS;

@@ -1,4 +1,4 @@
-// aclInit, aclFinalize, versions, the name of the chip. Once a process, as in ACL.
+// aclInit, aclFinalize, versions, the SoC name. Once per process, as in ACL.
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -21,7 +21,8 @@ aclError aclInit(const char* configPath) {
                 Text("the configuration file '", configPath, "' cannot be read"));
   }
   if (runtime.initialized.exchange(true)) {
-    return Fail(ACL_ERROR_REPEAT_INITIALIZE, __func__, "called a second time; a process may call it once");
+    return Fail(ACL_ERROR_REPEAT_INITIALIZE, __func__,
+                "called a second time; a process may call it only once");
   }
   return ACL_SUCCESS;
 }
@@ -51,7 +52,7 @@ const char* aclrtGetSocName() { return twin::kSocName; }
 aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* version) {
   if (version == nullptr) return FailNull(__func__, "version");
   if (name < ACL_PKG_NAME_CANN || name > ACL_PKG_NAME_DRIVER) {
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("there is no package ", static_cast<int>(name)));
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown package ", static_cast<int>(name)));
   }
   std::memset(version, 0, sizeof *version);
   const auto set = [](auto& field, std::string_view text) {
@@ -66,5 +67,6 @@ aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* ve
   return ACL_SUCCESS;
 }
 
-// Marks this library as the twin for programs that ask by name (dlsym): CANN's own has no such function.
+// Marks this library as the twin for programs that look the symbol up (dlsym): CANN's library does not have
+// it.
 extern "C" ACL_FUNC_VISIBILITY const char* TwinVersion() { return "0.1.0"; }

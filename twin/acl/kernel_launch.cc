@@ -1,5 +1,5 @@
-// Kernel launch: the blocks of a launch are drawn in order by a few threads, and by more where blocks wait
-// for each other.
+// Kernel launch: a few threads run the blocks of a launch in order; more threads join where blocks wait for
+// each other.
 #include <sched.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint32_t kMostBlocks = 65535;
 
-// An odd number where streams are addresses; its other bits count threads.
+// An odd number, unlike stream addresses; its other bits count threads.
 bool IsCallersThreads(const void* stream) {
   return reinterpret_cast<uintptr_t>(stream) % 2 == 1 && reinterpret_cast<uintptr_t>(stream) < 65536;
 }
@@ -34,7 +34,7 @@ uint32_t Cores() {
   return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? static_cast<uint32_t>(CPU_COUNT(&allowed)) : 1;
 }
 
-// Names given to a stream must live as long as it; a program's kernels are few.
+// A name passed to a stream must outlive it; a program has few kernels.
 const char* KeepName(const char* name) {
   static auto* mutex = new std::mutex;
   static auto* names = new std::set<std::string>;
@@ -49,8 +49,8 @@ class Launch : public std::enable_shared_from_this<Launch> {
     if (args_bytes > 0) std::memcpy(args_.data(), args, args_bytes);
   }
 
-  // On the stream's worker, or on the thread of a program that asked for that: returns when all blocks have
-  // ended.
+  // On the stream's worker, or on the calling thread where the program asked for that: returns when all
+  // blocks have finished.
   aclError Run(uint32_t threads) {
     stream_ = Stream::Current();
     const uint32_t helpers = std::min(blocks_, threads) - 1;
@@ -67,7 +67,7 @@ class Launch : public std::enable_shared_from_this<Launch> {
     try {
       BlockThreads::Get().Run([self = shared_from_this()] { self->DrawBlocks(); });
     } catch (const std::exception& exception) {
-      KeepFailure(Text("no thread for a further block: ", exception.what()));
+      KeepFailure(Text("no thread for another block: ", exception.what()));
     }
   }
 
@@ -112,7 +112,7 @@ class Launch : public std::enable_shared_from_this<Launch> {
   std::atomic<uint32_t> drawn_{0};
   std::atomic<uint32_t> ended_{0};
   std::atomic<bool> failed_{false};
-  std::mutex mutex_;  // failure_
+  std::mutex mutex_;  // guards failure_
   std::string failure_;
   Signal done_;
 };
@@ -161,11 +161,10 @@ int twinLaunchFailed(void) {
   return launch != nullptr && launch->failed() ? 1 : 0;
 }
 
-// Kernel binaries hold code for a device; the host has no use for them.
+// Kernel binaries contain device code, which the host cannot run.
 namespace {
 
-constexpr const char* kNoBinaries =
-    "kernels reach a stream through their aclrtlaunch_ function, not as a binary";
+constexpr const char* kNoBinaries = "kernels are launched by their aclrtlaunch_ function, not from a binary";
 
 }  // namespace
 

@@ -1,3 +1,3 @@
-// Names that programs for CANN, or the torch_npu wheel, link beside libascendcl. All functions are there: who
-// looks one up in such a library finds it in the one that it links.
+// Library names that programs for CANN, or the torch_npu wheel, link beside libascendcl. A symbol looked up
+// in such a library resolves to the one in libascendcl, which it links.
 extern "C" __attribute__((visibility("default"))) const char twin_library_name[] = "see libascendcl";

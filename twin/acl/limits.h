@@ -1,4 +1,4 @@
-// Limits a program sets for the whole process, and how many cores it may use.
+// Process-wide limits that a program sets, and how many cores it may use.
 #pragma once
 
 #include <atomic>
@@ -6,7 +6,7 @@
 
 namespace twin {
 
-// How long a stream waits for an event before it fails; 0: as long as it takes.
+// How long a stream waits for an event before it fails; 0: no limit.
 inline std::atomic<uint32_t> op_wait_timeout_s{0};
 
 struct CoreLimits {

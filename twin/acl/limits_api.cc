@@ -1,5 +1,5 @@
-// Time limits, core limits of devices, streams and threads, core groups. The twin keeps and checks what a
-// program sets; kernels on the host do not run faster or slower for it.
+// Time limits, core limits of devices, streams and threads, core groups. The twin stores and checks what a
+// program sets; kernels on the host run at the same speed regardless.
 #include "twin/acl/limits.h"
 
 #include <cstring>
@@ -20,7 +20,7 @@ namespace {
 
 aclError RequireKind(const char* function, aclrtDevResModelType type) {
   if (type == ACL_RT_DEV_RES_CUBE_CORE || type == ACL_RT_DEV_RES_VECTOR_CORE) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_INVALID_PARAM, function, Text("there is no kind of core ", static_cast<int>(type)));
+  return Fail(ACL_ERROR_INVALID_PARAM, function, Text("unknown core type ", static_cast<int>(type)));
 }
 
 uint32_t& Pick(CoreLimits& limits, aclrtDevResModelType type) {
@@ -37,7 +37,7 @@ aclError RequireValue(const char* function, aclrtDevResModelType type, uint32_t 
 aclError RequireDevice(const char* function, int32_t id, Device** device) {
   *device = Runtime::Get().device(id);
   if (*device != nullptr) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_RT_INVALID_DEVICEID, function, Text("there is no device ", id));
+  return Fail(ACL_ERROR_RT_INVALID_DEVICEID, function, Text("no device ", id));
 }
 
 CoreLimits DeviceLimits(int id) {
@@ -46,7 +46,7 @@ CoreLimits DeviceLimits(int id) {
   return device->core_limits;
 }
 
-// Limits of streams that have some of their own, by stream id; ids are never used twice.
+// Limits of streams that have their own, by stream id; ids are never reused.
 struct StreamLimits {
   std::mutex mutex;
   std::map<int32_t, CoreLimits> by_id;
@@ -64,7 +64,7 @@ CoreLimits LimitsOf(const Stream& stream) {
   return found == all.by_id.end() ? DeviceLimits(stream.device()) : found->second;
 }
 
-// The stream whose limits the thread uses, empty for the device's.
+// The stream whose limits the thread uses; empty: the device's.
 std::weak_ptr<Stream>& ThreadStream() {
   thread_local std::weak_ptr<Stream> stream;
   return stream;
@@ -85,7 +85,7 @@ aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
   return ACL_SUCCESS;
 }
 
-// A host thread cannot be stopped from outside, so a kernel that runs long is not ended; the value is only
+// A host thread cannot be stopped from outside, so a long-running kernel is not terminated; the value is only
 // accepted.
 aclError aclrtSetOpExecuteTimeOut(uint32_t) { return ACL_SUCCESS; }
 
@@ -170,11 +170,11 @@ aclError aclrtGetResInCurrentThread(aclrtDevResModelType type, uint32_t* value) 
   return ACL_SUCCESS;
 }
 
-// Core groups: the device is one group, number 0.
+// Core groups: each device has one group, number 0.
 
 aclError aclrtSetGroup(int32_t groupId) {
   if (groupId == 0) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_RT_GROUP_NOT_CREATE, __func__, Text("there is no group ", groupId, "; wanted 0"));
+  return Fail(ACL_ERROR_RT_GROUP_NOT_CREATE, __func__, Text("no group ", groupId, "; wanted 0"));
 }
 
 aclError aclrtGetGroupCount(uint32_t* count) {

@@ -1,5 +1,5 @@
-// The log of programs, dump configuration, and the properties of this CANN. Nothing is dumped: there are no
-// operators of a model whose values could be.
+// Application logs, dump configuration, and attributes of this CANN release. Nothing is dumped: there are no
+// model operators with values to dump.
 #include <array>
 #include <atomic>
 #include <cstdarg>
@@ -86,5 +86,5 @@ aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value) {
     case ACL_CANN_ATTR_UNDEFINED:
       break;
   }
-  return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("there is no attribute ", static_cast<int>(cannAttr)));
+  return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown attribute ", static_cast<int>(cannAttr)));
 }

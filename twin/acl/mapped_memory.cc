@@ -1,4 +1,4 @@
-// ACL's virtual memory calls: reserve addresses, take physical memory, map one to the other. The physical
+// ACL's virtual memory calls: reserve addresses, allocate physical memory, map one to the other. Physical
 // memory is a range of the device's memory file, so mapped memory can be shared with another process too.
 #include "twin/acl/mapped_memory.h"
 
@@ -18,7 +18,7 @@
 namespace twin {
 namespace {
 
-// What ACL calls the recommended granularity; sizes must be multiples of it.
+// ACL's "recommended" granularity; sizes must be multiples of it.
 constexpr size_t kGranularity = size_t{2} << 20;
 
 struct Physical {
@@ -36,7 +36,7 @@ struct Mapping {
 struct Tables {
   std::mutex mutex;
   std::map<uintptr_t, size_t> reserved;  // begin -> bytes
-  std::map<uintptr_t, Mapping> mapped;   // begin -> what
+  std::map<uintptr_t, Mapping> mapped;   // begin -> mapping
   Registry<Physical> handles{0x5350'0000'0000};
 };
 
@@ -80,7 +80,7 @@ MappedPlace FindMapped(const void* pointer, size_t bytes) {
   if (!Reserved(all, address, 0)) return {};
   MappedPlace place{.reserved = true};
   auto mapping = AtOrBefore(all.mapped, address);
-  size_t expected = SIZE_MAX;  // where the next piece begins in the file if the range is one piece there
+  size_t expected = SIZE_MAX;  // where the next piece starts in the file if the range is contiguous there
   for (size_t left = bytes; mapping != all.mapped.end(); ++mapping) {
     const auto& [begin, what] = *mapping;
     if (address < begin || address - begin >= what.bytes) break;
@@ -144,7 +144,7 @@ aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, vo
     return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, "expectPtr is set; wanted null");
   if (flags > 1)
     return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text("flags is ", flags, "; wanted 0 or 1"));
-  // Some more, so that a granule's boundary lies within; the rest is given back.
+  // Reserve extra so that an aligned address lies within; the remainder is released.
   const size_t more = size + twin::kGranularity;
   void* got = mmap(nullptr, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) {
@@ -191,8 +191,7 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrt
   }
   const int id = static_cast<int>(prop->location.id);
   twin::Device* device = twin::Runtime::Get().device(id);
-  if (device == nullptr)
-    return Fail(ACL_ERROR_RT_INVALID_DEVICEID, __func__, Text("there is no device ", id));
+  if (device == nullptr) return Fail(ACL_ERROR_RT_INVALID_DEVICEID, __func__, Text("no device ", id));
   void* pointer = nullptr;
   TWIN_TRY(device->memory.Allocate(__func__, size, twin::kGranularity, &pointer));
   const size_t offset = device->memory.OffsetOf(pointer, size);
@@ -206,7 +205,7 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
   const auto physical = all.handles.Find(handle);
   if (physical == nullptr) {
     return Fail(ACL_ERROR_RT_INVALID_HANDLE, __func__,
-                Text(handle, " is no living handle of physical memory"));
+                Text(handle, " is not a live handle of physical memory"));
   }
   if (physical->mapped) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, "the memory is still mapped; call aclrtUnmapMem first");
@@ -225,7 +224,7 @@ aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle
   const auto physical = all.handles.Find(handle);
   if (physical == nullptr) {
     return Fail(ACL_ERROR_RT_INVALID_HANDLE, __func__,
-                Text(handle, " is no living handle of physical memory"));
+                Text(handle, " is not a live handle of physical memory"));
   }
   if (size != physical->bytes) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
@@ -237,7 +236,7 @@ aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle
                 Text(virPtr, " with ", size, " bytes is not an aligned part of a reserved range"));
   }
   if (physical->mapped || twin::Overlaps(all, begin, size)) {
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, "the handle or a part of the range is mapped already");
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, "the handle or part of the range is already mapped");
   }
   const int fd = twin::Runtime::Get().device(physical->device)->memory.arena().fd;
   if (mmap(virPtr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,

@@ -1,4 +1,4 @@
-// Allocation: device memory from the current device, pinned host memory, and what is free.
+// Allocation: device memory from the current device, pinned host memory, and free-memory queries.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ using twin::Text;
 namespace {
 
 constexpr size_t kUnit = 32;
-constexpr size_t kPageSized = size_t{1} << 20;  // from here on an allocation begins on a page of its own
+constexpr size_t kPageSized = size_t{1} << 20;  // larger allocations start on their own page
 
 size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
@@ -34,13 +34,13 @@ aclError Allocate(const char* function, void** pointer, size_t size, aclrtMemMal
   if (pointer == nullptr) return FailNull(function, "devPtr");
   if (size == 0) return Fail(ACL_ERROR_INVALID_PARAM, function, "size is 0; wanted at least 1 byte");
   if (!KnownPolicy(policy)) {
-    return Fail(ACL_ERROR_INVALID_PARAM, function, Text("there is no policy ", static_cast<int>(policy)));
+    return Fail(ACL_ERROR_INVALID_PARAM, function, Text("unknown policy ", static_cast<int>(policy)));
   }
   std::shared_ptr<Context> context;
   TWIN_TRY(twin::RequireContext(function, &context));
   Device* device = Runtime::Get().device(context->device);
   if (size > device->memory.capacity())
-    return device->memory.Charge(function, size);  // and rounding cannot overflow
+    return device->memory.Charge(function, size);  // fails, before rounding up could overflow
   static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t alignment = size >= kPageSized ? page : twin::OffsetAllocator::kGranule;
   return device->memory.Allocate(function, RoundUp(size, kUnit) + padding, alignment, pointer);
@@ -78,7 +78,7 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
   constexpr size_t kPage = 4096;
   void* memory = size > SIZE_MAX - kPage ? nullptr : std::aligned_alloc(kPage, RoundUp(size, kPage));
   if (memory == nullptr) {
-    return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, __func__, Text("the host has no ", size, " bytes"));
+    return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, __func__, Text("the host cannot allocate ", size, " bytes"));
   }
   twin::AddPinned(memory, size);
   *hostPtr = memory;
@@ -119,7 +119,7 @@ aclError aclrtHostUnregister(void* ptr) {
   return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text(ptr, " is not registered"));
 }
 
-// The device has high-bandwidth memory only: of the other kind there is none.
+// The device has only high-bandwidth memory; there is no DDR memory.
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
   if (free == nullptr) return FailNull(__func__, "free");
   if (total == nullptr) return FailNull(__func__, "total");
@@ -146,5 +146,5 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
       *free = 0;
       return ACL_SUCCESS;
   }
-  return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("there is no memory kind ", static_cast<int>(attr)));
+  return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown memory attribute ", static_cast<int>(attr)));
 }

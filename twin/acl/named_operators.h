@@ -1,5 +1,5 @@
-// Operators that programs ask for by name (aclopCompileAndExecute): who computes one adds it when its library
-// is loaded. libascendcl itself knows none, and no tensor.
+// Operators that programs look up by name (aclopCompileAndExecute): a library that implements one registers
+// it when it is loaded. libascendcl itself implements none and knows no tensor library.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 namespace twin {
 
 struct NamedTensor {
-  aclDataType type = ACL_DT_UNDEFINED;  // undefined: left out
+  aclDataType type = ACL_DT_UNDEFINED;  // undefined: the optional tensor was omitted
   std::vector<int64_t> dims;
   void* data = nullptr;
 };
@@ -21,12 +21,12 @@ struct NamedCall {
   std::map<std::string, AttributeValue> attributes;
 };
 
-// Runs on a stream's worker; throws what went wrong.
+// Runs on a stream's worker; throws on failure.
 using NamedOperator = void (*)(const NamedCall& call);
 
-// `name` must outlive the process's use of it (a literal).
+// `name` must have static lifetime (a literal).
 ACL_FUNC_VISIBILITY void AddNamedOperator(const char* name, NamedOperator run);
-// nullptr where nobody has added it.
+// nullptr if none is registered.
 NamedOperator FindNamedOperator(const std::string& name);
 
 }  // namespace twin

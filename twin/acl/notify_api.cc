@@ -1,5 +1,5 @@
-// Notifies: a flag that one stream sets and another waits for and clears. Counts nothing: two records before
-// one wait are one.
+// Notifies: a flag that one stream sets and another waits for and clears. Not a counter: two records before
+// one wait count as one.
 #include <atomic>
 #include <memory>
 
@@ -25,10 +25,10 @@ aclError RequireNotify(const char* function, aclrtNotify handle, std::shared_ptr
   if (handle == nullptr) return FailNull(function, "notify");
   *notify = notifies().Find(handle);
   if (*notify != nullptr) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_RT_INVALID_HANDLE, function, Text(handle, " is no living notify"));
+  return Fail(ACL_ERROR_RT_INVALID_HANDLE, function, Text(handle, " is not a live notify"));
 }
 
-// `limit_s` 0: as long as it takes.
+// `limit_s` 0: no limit.
 aclError WaitAndClear(Notify& notify, uint32_t limit_s) {
   const Signal::Clock::time_point deadline =
       limit_s == 0 ? Signal::kNever : Signal::Clock::now() + std::chrono::seconds(limit_s);

@@ -1,4 +1,4 @@
-// Best fit over an ordered set of free lengths.
+// Best fit over a set of free ranges ordered by length.
 #include "twin/acl/offset_allocator.h"
 
 namespace twin {
@@ -6,7 +6,7 @@ namespace {
 
 size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
-// Ranges just long enough may miss the alignment; after this many, one is taken that cannot.
+// A range just long enough may not fit once aligned; after this many tries, take one that surely does.
 constexpr int kTries = 16;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Hands out ranges of [0, bytes): best fit, neighbours joined when freed. Pure bookkeeping over offsets;
-// touches no memory and takes no lock.
+// Allocates ranges of [0, bytes): best fit, coalescing with neighbours on free. Pure bookkeeping over
+// offsets; touches no memory and takes no lock.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,14 @@ class OffsetAllocator {
 
   explicit OffsetAllocator(size_t bytes);
 
-  // `alignment` is a power of two, at least kGranule. Nothing where no free range is long enough.
+  // `alignment` is a power of two, at least kGranule. Empty if no free range is long enough.
   std::optional<size_t> Allocate(size_t bytes, size_t alignment);
 
-  // Frees what Allocate returned; gives the whole free range it has become part of. Nothing for any other
-  // offset.
+  // Frees a range that Allocate returned and returns the coalesced free range it is now part of. Empty for
+  // any other offset.
   std::optional<Range> Free(size_t offset);
 
-  // The living range that holds `offset`.
+  // The live range that contains `offset`.
   std::optional<Range> Find(size_t offset) const;
 
   void Clear();

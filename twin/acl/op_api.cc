@@ -1,5 +1,5 @@
-// Operators by name: those that another library has added run on their stream; the twin compiles none, and
-// says which one was asked for. A stream that such an operator was meant for fails with it.
+// Operators by name: those that another library registered run on their stream. The twin compiles none, and
+// reports which one was requested; the stream it was meant for fails as well.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,17 +36,17 @@ aclError SetList(const char* function, aclopAttr* attr, const char* name, int co
 aclError NotFound(const char* function, const char* op_type) {
   TWIN_TRY(twin::RequireInit(function));
   if (op_type == nullptr) return FailNull(function, "opType");
-  return Fail(
-      ACL_ERROR_OP_NOT_FOUND, function,
-      Text("the CANN twin has no operator '", op_type,
-           "': it computes only what its libopapi lists as aclnn operators. torch_npu comes here where "
-           "the aclnn operator it looked for is not in that list, or after "
-           "torch.npu.set_compile_mode(jit_compile=True)"));
+  return Fail(ACL_ERROR_OP_NOT_FOUND, function,
+              Text("the CANN twin has no operator '", op_type,
+                   "': it implements only the aclnn operators that its libopapi lists. torch_npu falls back "
+                   "to this call when "
+                   "the aclnn operator it looked for is not in that list, or after "
+                   "torch.npu.set_compile_mode(jit_compile=True)"));
 }
 
-// Who catches the refusal and goes on must not take for a result what nothing has computed: it reaches the
-// stream as well, behind what was queued before, and stays there. torch_npu's task queue, for one, drops what
-// comes after a failed operator but copies from the device all the same.
+// A caller that ignores the error and continues must not mistake uncomputed memory for a result: the error
+// also becomes the stream's, after what was queued before it, and sticks. torch_npu's task queue, for
+// example, drops what follows a failed operator but copies from the device all the same.
 aclError Refuse(const char* function, const char* op_type, aclrtStream handle) {
   if (const auto stream = twin::FindStream(handle); stream != nullptr && op_type != nullptr) {
     stream->Enqueue([function, name = std::string(op_type)] { return NotFound(function, name.c_str()); },
@@ -68,7 +68,7 @@ std::vector<twin::NamedTensor> Tensors(int count, const aclTensorDesc* const des
   return tensors;
 }
 
-// What it is given is copied: the program may destroy the objects when the call has returned.
+// Arguments are copied: the program may destroy the objects once the call has returned.
 aclError Execute(const char* function, const char* op_type, twin::NamedCall call, aclrtStream handle) {
   const twin::NamedOperator run = op_type == nullptr ? nullptr : twin::FindNamedOperator(op_type);
   if (run == nullptr) return Refuse(function, op_type, handle);
@@ -82,7 +82,7 @@ aclError Execute(const char* function, const char* op_type, twin::NamedCall call
       function);
 }
 
-// Asked for before they are set by who wants to know the default: nothing is compiled at run time here.
+// Programs read these before setting them, to learn the defaults: nothing is compiled at run time here.
 struct CompileOptions {
   std::mutex mutex;
   std::map<int, std::string> values{{ACL_OP_JIT_COMPILE, "disable"}};
@@ -165,7 +165,7 @@ aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numL
                                  const int64_t* const values[]) {
   if (numLists < 0 || (numLists > 0 && (numValues == nullptr || values == nullptr))) {
     return Fail(ACL_ERROR_INVALID_PARAM, __func__,
-                Text("numLists is ", numLists, "; wanted as many lists as said"));
+                Text("numLists is ", numLists, "; wanted that many lists"));
   }
   std::vector<std::vector<int64_t>> lists;
   for (int i = 0; i < numLists; ++i) lists.emplace_back(values[i], values[i] + numValues[i]);
@@ -207,7 +207,7 @@ aclError aclopExecuteV2(const char* opType, int, aclTensorDesc*[], aclDataBuffer
 aclError aclSetCompileopt(aclCompileOpt opt, const char* value) {
   if (value == nullptr) return FailNull(__func__, "value");
   if (opt < ACL_PRECISION_MODE || opt > ACL_OP_DEBUG_OPTION) {
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("there is no option ", static_cast<int>(opt)));
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown option ", static_cast<int>(opt)));
   }
   CompileOptions& options = compile_options();
   std::lock_guard lock(options.mutex);

@@ -1,5 +1,5 @@
-// The objects behind ACL's operator calls: tensor descriptions, data buffers, attributes. Plain values; what
-// an operator does with them is not here.
+// The objects behind ACL's operator calls: tensor descriptions, data buffers, attributes. Plain values; the
+// operators themselves are elsewhere.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// One value a thread, also safe to reach late: the main thread's is never destroyed, so that destructors of
-// the program's static objects may still call ACL.
+// A per-thread value that stays valid late: the main thread's is never destroyed, so that destructors of the
+// program's static objects may still call ACL.
 #pragma once
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The table of pinned host memory, and the look-up over it, the devices' memory and mapped addresses.
+// The table of pinned host memory, and lookup across it, the devices' memory and mapped addresses.
 #include "twin/acl/place.h"
 
 #include <cstdint>
@@ -52,7 +52,7 @@ std::string Location::text() const {
     case Place::kDevice:
       return Text("memory of device ", device);
     case Place::kDeviceNotAllocated:
-      return Text("not wholly inside one allocation of device ", device);
+      return Text("not entirely inside one allocation of device ", device);
     case Place::kPinnedHost:
       return "pinned host memory";
     case Place::kHost:

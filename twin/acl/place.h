@@ -1,5 +1,5 @@
-// Where an address lies: in a device's memory, in pinned host memory, or elsewhere on the host. The copies
-// ask it before they touch anything.
+// Where an address lies: in a device's memory, in pinned host memory, or elsewhere on the host. Copies check
+// it before they touch anything.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct Location {
   std::string text() const;
 };
 
-// Of the whole range [pointer, pointer + bytes). A range that leaves its allocation is kDeviceNotAllocated.
+// For the whole range [pointer, pointer + bytes). A range that leaves its allocation is kDeviceNotAllocated.
 Location Locate(const void* pointer, size_t bytes);
 
 // Pinned host memory: aclrtMallocHost's and aclrtHostRegister's.

@@ -1,6 +1,6 @@
-// aclprof…: the profiling functions that torch_npu's profiler looks up. The twin times nothing: a run under
-// the profiler goes through, in the order that CANN wants, and its record holds what torch itself saw, with
-// no device part.
+// aclprof…: the profiling functions that torch_npu's profiler looks up. The twin measures nothing: a run
+// under the profiler succeeds, with the call order that CANN requires checked, and its trace holds what torch
+// itself recorded, without a device part.
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -39,8 +39,8 @@ aclError Switch(const char* function, const aclprofConfig* config, bool on) {
   std::lock_guard lock(state.mutex);
   if (!state.made) return Fail(ACL_ERROR_PROF_NOT_RUN, function, "called before aclprofInit");
   if (state.running == on) {
-    return on ? Fail(ACL_ERROR_PROF_ALREADY_RUN, function, "profiling runs already")
-              : Fail(ACL_ERROR_PROF_NOT_RUN, function, "profiling does not run");
+    return on ? Fail(ACL_ERROR_PROF_ALREADY_RUN, function, "profiling is already running")
+              : Fail(ACL_ERROR_PROF_NOT_RUN, function, "profiling is not running");
   }
   state.running = on;
   return ACL_SUCCESS;
@@ -53,12 +53,12 @@ aclError aclprofInit(const char* profilerResultPath, size_t length) {
   if (profilerResultPath == nullptr) return FailNull(__func__, "profilerResultPath");
   const std::string path(profilerResultPath, length);
   if (std::error_code error; !std::filesystem::is_directory(path, error)) {
-    return Fail(ACL_ERROR_INVALID_FILE, __func__, Text("'", path, "' is no folder that can be written to"));
+    return Fail(ACL_ERROR_INVALID_FILE, __func__, Text("'", path, "' is not a writable directory"));
   }
   Profiler& state = profiler();
   std::lock_guard lock(state.mutex);
   if (state.made)
-    return Fail(ACL_ERROR_REPEAT_INITIALIZE, __func__, "called twice without aclprofFinalize between");
+    return Fail(ACL_ERROR_REPEAT_INITIALIZE, __func__, "called twice without aclprofFinalize in between");
   state.made = true;
   return ACL_SUCCESS;
 }

@@ -1,5 +1,5 @@
-// Living handles of one kind. A handle is a number in disguise that is never given out twice, so a stale,
-// foreign or invented one is told apart from a living one. Owns the objects; knows nothing of what they do.
+// Live handles of one kind. A handle is a disguised number that is never reused, so a stale, foreign or
+// invented handle is distinguished from a live one. Owns the objects; knows nothing of what they do.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace twin {
 template <class Object>
 class Registry {
  public:
-  // `base` keeps the handles of one kind apart from those of another, and from any mapped address.
+  // `base` separates the handles of one kind from those of another, and from any mapped address.
   explicit Registry(uintptr_t base) : next_(base) {}
 
   void* Add(std::shared_ptr<Object> object) {

@@ -1,4 +1,4 @@
-// Tables, current contexts, and the checks of handles.
+// Tables, current contexts, and handle checks.
 #include "twin/acl/runtime.h"
 
 #include "twin/acl/error.h"
@@ -45,7 +45,7 @@ std::shared_ptr<Stream> Runtime::NewStream(const char* function, const std::shar
   std::lock_guard lock(stream_count_mutex_);
   if (StreamsOf(context->device).size() >= kMaxStreams) {
     Fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, function,
-         Text("device ", context->device, " has ", kMaxStreams, " streams already; destroy one first"));
+         Text("device ", context->device, " has ", kMaxStreams, " streams, the maximum; destroy one first"));
     return nullptr;
   }
   auto stream = std::make_shared<Stream>(context, context->device, next_stream_id_++);
@@ -118,13 +118,13 @@ aclError RequireStream(const char* function, aclrtStream handle, std::shared_ptr
   *stream = handle == nullptr ? DefaultStream(context) : Runtime::Get().streams.Find(handle);
   if (*stream == nullptr) {
     return Fail(ACL_ERROR_RT_INVALID_HANDLE, function,
-                Text(handle, " is no living stream; it was never made, or has been destroyed"));
+                Text(handle, " is not a live stream; it was never created or was destroyed"));
   }
   if ((*stream)->context() == context) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_STREAM_CONTEXT, function,
               Text("stream ", (*stream)->id(), " belongs to ",
                    (*stream)->device() == context->device ? "another context of device " : "device ",
-                   (*stream)->device(), "; this thread's context is of device ", context->device));
+                   (*stream)->device(), "; this thread's context is on device ", context->device));
 }
 
 aclError RequireEvent(const char* function, aclrtEvent handle, std::shared_ptr<Event>* event) {
@@ -132,7 +132,7 @@ aclError RequireEvent(const char* function, aclrtEvent handle, std::shared_ptr<E
   *event = Runtime::Get().events.Find(handle);
   if (*event != nullptr) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_INVALID_HANDLE, function,
-              Text(handle, " is no living event; it was never made, or has been destroyed"));
+              Text(handle, " is not a live event; it was never created or was destroyed"));
 }
 
 // internal.h
@@ -145,7 +145,7 @@ aclError Enqueue(aclrtStream handle, Task task, const char* what) {
     TWIN_TRY(RequireContext(what, &context));
     return ACL_ERROR_RT_NO_STREAM_RESOURCE;
   }
-  return Fail(ACL_ERROR_RT_INVALID_HANDLE, what, Text(handle, " is no living stream"));
+  return Fail(ACL_ERROR_RT_INVALID_HANDLE, what, Text(handle, " is not a live stream"));
 }
 
 int StreamDevice(aclrtStream handle) {
@@ -179,7 +179,7 @@ size_t ArenaOffset(int device, const void* p, size_t bytes) {
 aclError ChargeMemory(int device, size_t bytes) {
   Device* found = Runtime::Get().device(device);
   if (found == nullptr) {
-    return Fail(ACL_ERROR_RT_INVALID_DEVICEID, "ChargeMemory", Text("there is no device ", device));
+    return Fail(ACL_ERROR_RT_INVALID_DEVICEID, "ChargeMemory", Text("no device ", device));
   }
   return found->memory.Charge("device memory", bytes);
 }

@@ -1,5 +1,5 @@
-// The process's devices and contexts, the tables of living streams and events, and who is current on a
-// thread. The one place that turns a handle into an object, with ACL's codes for those that are wrong.
+// The process's devices and contexts, the tables of live streams and events, and each thread's current
+// context. The only place that turns a handle into an object, with ACL's error codes for invalid ones.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ class Context {
   std::atomic<bool> alive{true};
   aclrtContext handle = nullptr;
 
-  std::mutex mutex;  // the rest
+  std::mutex mutex;  // guards the rest
   std::shared_ptr<Stream> default_stream;
   std::map<int, int64_t> system_options;
 };
@@ -40,22 +40,22 @@ struct Device {
   const int id;
   DeviceMemory memory;
 
-  std::mutex mutex;  // the rest
+  std::mutex mutex;  // guards the rest
   std::shared_ptr<Context> default_context;
-  std::set<int> peers;  // devices this one may reach
+  std::set<int> peers;  // devices this one may access
   CoreLimits core_limits{kCubeCores, kVectorCores};
 };
 
 class Runtime {
  public:
-  // Never destroyed: workers and static objects of the program may outlive main.
+  // Never destroyed: workers and the program's static objects may outlive main.
   static Runtime& Get();
 
-  // nullptr where there is no such device.
+  // nullptr if there is no such device.
   Device* device(int id);
   int device_count() const { return static_cast<int>(devices_.size()); }
 
-  // The object behind a pointer, over all devices. nullptr: not device memory.
+  // The allocation that contains a pointer, over all devices. nullptr: not device memory.
   Device* OwnerOf(const void* pointer);
 
   Registry<Context> contexts{0x5343'0000'0000};
@@ -66,12 +66,12 @@ class Runtime {
   std::atomic<bool> finalized{false};
 
   std::shared_ptr<Context> NewContext(int device, bool is_default);
-  // Registers a new stream; nullptr with the words said where the device has no more.
+  // Registers a new stream; reports an error and returns nullptr if the device has no more.
   std::shared_ptr<Stream> NewStream(const char* function, const std::shared_ptr<Context>& context,
                                     aclrtStream* handle);
   std::vector<std::shared_ptr<Stream>> StreamsOf(int device) const;
 
-  // Ends a context and its streams by force.
+  // Destroys a context and its streams by force.
   void DropContext(const std::shared_ptr<Context>& context);
 
  private:
@@ -81,21 +81,21 @@ class Runtime {
   std::mutex stream_count_mutex_;
 };
 
-// The calling thread's context, nullptr where it has none or that is gone.
+// The calling thread's context, nullptr if it has none or it was destroyed.
 std::shared_ptr<Context> CurrentContext();
 void SetCurrent(const std::shared_ptr<Context>& context);
 
 // ACL_ERROR_UNINITIALIZE before aclInit.
 aclError RequireInit(const char* function);
 
-// The current context; ACL_ERROR_RT_CONTEXT_NULL where the thread has none.
+// The current context; ACL_ERROR_RT_CONTEXT_NULL if the thread has none.
 aclError RequireContext(const char* function, std::shared_ptr<Context>* context);
 
-// The stream behind a handle, nullptr being the current context's default one, checked to be of the current
-// context.
+// The stream behind a handle (nullptr: the current context's default stream), checked to belong to the
+// current context.
 aclError RequireStream(const char* function, aclrtStream handle, std::shared_ptr<Stream>* stream);
 
-// The same without the check of the context, for work that comes from within.
+// The same without the context check, for work that the runtime itself issues.
 std::shared_ptr<Stream> FindStream(aclrtStream handle);
 std::shared_ptr<Stream> DefaultStream(const std::shared_ptr<Context>& context);
 

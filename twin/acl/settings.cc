@@ -1,5 +1,5 @@
-// Parses TWIN_DEVICES, ASCEND_RT_VISIBLE_DEVICES and TWIN_DEVICE_MEMORY_GB. A value that makes no sense
-// leaves no device, with the reason, rather than a guess.
+// Parses TWIN_DEVICES, ASCEND_RT_VISIBLE_DEVICES and TWIN_DEVICE_MEMORY_GB. An invalid value leaves no
+// device, with the reason, rather than a guess.
 #include "twin/acl/settings.h"
 
 #include <charconv>
@@ -28,8 +28,8 @@ bool ParseMemory(const char* text, size_t* bytes) {
   return *bytes > 0;
 }
 
-// "2,0,5": the devices a program sees, in the order it numbers them. Returns how many, -1 where the list is
-// wrong.
+// "2,0,5": the devices a program sees, in the order it numbers them. Returns their count, -1 for an invalid
+// list.
 int CountVisible(const std::string& list, int devices) {
   std::set<int> seen;
   std::stringstream in(list);
@@ -64,8 +64,8 @@ Settings ParseSettings(const char* devices, const char* visible, const char* mem
     parsed.devices = CountVisible(visible, all);
     if (parsed.devices < 0) {
       return refuse("ASCEND_RT_VISIBLE_DEVICES is '" + std::string(visible) +
-                    "'; wanted different device numbers below " + std::to_string(all) +
-                    ", with commas between");
+                    "'; wanted distinct device numbers below " + std::to_string(all) +
+                    ", separated by commas");
     }
   }
   return parsed;

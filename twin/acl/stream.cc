@@ -1,4 +1,4 @@
-// The queue and the worker of one stream.
+// One stream's queue and worker.
 #include "twin/acl/stream.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ namespace {
 
 thread_local Stream* current_stream = nullptr;
 
-// Signals sent to the process are for the program's own threads.
+// Signals sent to the process belong to the program's own threads.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -85,8 +85,8 @@ aclError Stream::Enqueue(Task task, const char* what, WhenDropped when_dropped) 
 
 void Stream::StartWorker() {
   SignalsBlocked blocked;
-  // Detached, and kept alive by its own reference: a task that never returns must not hang who destroys the
-  // stream.
+  // Detached, and kept alive by its own reference: a task that never returns must not hang the thread that
+  // destroys the stream.
   std::thread([self = shared_from_this()] { self->Work(); }).detach();
   started_ = true;
   running_ = true;
@@ -100,7 +100,7 @@ void Stream::Work() {
     Item item;
     {
       std::lock_guard lock(mutex_);
-      if (queue_.empty()) break;  // stop_, and all work done
+      if (queue_.empty()) break;  // stop_ is set and all work is done
       item = std::move(queue_.front());
       queue_.pop_front();
     }
@@ -116,7 +116,7 @@ void Stream::Execute(Item item) {
     const aclError result = RunGuarded(item.task, item.what);
     if (result != ACL_SUCCESS && !aborting_) KeepError(result, item.what);
   }
-  item.task = nullptr;  // what it holds is gone before the work counts as done
+  item.task = nullptr;  // release what it holds before the work counts as done
   completed_.fetch_add(1);
   done_.Notify();
 }
@@ -160,7 +160,7 @@ aclError Stream::Synchronize(const char* function, Signal::Clock::time_point dea
   if (!ended) {
     return Fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, function,
                 Text("stream ", id_, " of device ", device_, " still had ", target - completed_.load(),
-                     " tasks to do at the end of the time given"));
+                     " tasks to run when the timeout expired"));
   }
   return error_ == ACL_SUCCESS ? ACL_SUCCESS : ReportError(function);
 }

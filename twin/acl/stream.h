@@ -1,8 +1,8 @@
-// Stream: an in-order queue of tasks with one worker thread, started at the first task. What a task does, and
+// Stream: an in-order queue of tasks with one worker thread, started by the first task. What a task does, and
 // ACL's rules about who may use which stream, are not its job.
 //
-// After a task has failed, the error stays with the stream and what is queued behind is dropped: by default
-// and with ACL_STOP_ON_FAILURE. With ACL_CONTINUE_ON_FAILURE, set by the program, the rest runs and the next
+// After a task has failed, the error stays with the stream and the tasks queued after it are dropped: the
+// default, and ACL_STOP_ON_FAILURE. If the program set ACL_CONTINUE_ON_FAILURE, the rest runs and the next
 // synchronisation reports the error once.
 #pragma once
 
@@ -23,7 +23,7 @@ class Context;
 enum class WhenDropped {
   kSkip,
   kRun
-};  // kRun: for tasks that others wait for; they see the error in TaskError()
+};  // kRun: for tasks that others wait for; they read the error from TaskError()
 
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
@@ -31,18 +31,18 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   aclError Enqueue(Task task, const char* what, WhenDropped when_dropped = WhenDropped::kSkip);
 
-  // Waits until what is queued now is done. ACL_ERROR_RT_STREAM_SYNC_TIMEOUT at the deadline.
+  // Waits until everything queued so far is done. ACL_ERROR_RT_STREAM_SYNC_TIMEOUT at the deadline.
   aclError Synchronize(const char* function, Signal::Clock::time_point deadline = Signal::kNever);
 
   bool idle() const { return completed_.load() == submitted_.load(); }
   aclError error() const { return error_.load(); }
 
-  // Makes the calling thread's words those of the failed task, and returns its code (ACL_SUCCESS: nothing
+  // Copies the failed task's message to the calling thread and returns its code (ACL_SUCCESS: nothing
   // failed).
   aclError ReportError(const char* function);
 
-  // Drops what is queued and tells the running task to give up; at the deadline some task still runs. Who
-  // synchronises meanwhile gets ACL_ERROR_RT_DEVICE_TASK_ABORT. The stream is usable again afterwards.
+  // Drops what is queued and tells the running task to give up; at the deadline a task may still run. Threads
+  // that synchronise meanwhile get ACL_ERROR_RT_DEVICE_TASK_ABORT. The stream is usable again afterwards.
   bool Abort(Signal::Clock::time_point deadline);
 
   // Ends the worker once it is idle. Nothing may be queued afterwards.
@@ -54,11 +54,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   int device() const { return device_; }
   int32_t id() const { return id_; }
 
-  // State that other parts keep with a stream.
+  // State that other parts attach to a stream.
   std::atomic<uint32_t> overflow_switch{0};
   std::atomic<bool> launched_host_function{false};
 
-  // The stream whose task the calling thread runs, nullptr on a thread of the program.
+  // The stream whose task the calling thread is running, nullptr on a thread of the program.
   static Stream* Current();
   static void SetCurrent(Stream* stream);
 
@@ -81,7 +81,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const int device_;
   const int32_t id_;
 
-  std::mutex mutex_;  // queue_, started_, closing_, error_text_
+  std::mutex mutex_;  // guards queue_, started_, closing_, error_text_
   std::deque<Item> queue_;
   bool started_ = false;
   bool closing_ = false;
@@ -96,11 +96,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::atomic<bool> stop_{false};
   std::atomic<bool> running_{false};
 
-  Signal work_;  // for the worker
-  Signal done_;  // for who synchronises
+  Signal work_;  // wakes the worker
+  Signal done_;  // wakes threads that synchronise
 };
 
-// Within a task that runs although its stream has failed or is being aborted: why. ACL_SUCCESS otherwise.
+// Within a task that runs although its stream has failed or is being aborted: the reason. ACL_SUCCESS
+// otherwise.
 aclError TaskError();
 
 }  // namespace twin

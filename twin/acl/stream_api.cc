@@ -1,4 +1,4 @@
-// Streams: making, destroying, waiting for and asking one.
+// Streams: create, destroy, wait, query.
 #include "acl/acl.h"
 #include "twin/acl/error.h"
 #include "twin/acl/runtime.h"
@@ -27,7 +27,7 @@ aclError FindToDestroy(const char* function, aclrtStream handle, std::shared_ptr
   }
   TWIN_TRY(twin::RequireStream(function, handle, stream));
   if (Stream::Current() != stream->get()) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_RT_PARAM_INVALID, function, "called from a task of this very stream");
+  return Fail(ACL_ERROR_RT_PARAM_INVALID, function, "called from a task of this same stream");
 }
 
 }  // namespace
@@ -43,13 +43,13 @@ aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uin
   if ((flag & ~kKnownFlags) != 0) {
     return Fail(
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT, __func__,
-        Text("flag is ", flag, "; wanted ACL_STREAM_FAST_LAUNCH (1) and ACL_STREAM_FAST_SYNC (2) only"));
+        Text("flag is ", flag, "; only ACL_STREAM_FAST_LAUNCH (1) and ACL_STREAM_FAST_SYNC (2) are known"));
   }
   return CreateStream(__func__, stream);
 }
 
-// ACL asks the program to synchronise first. One that did not is refused: on a device its tasks might be
-// lost.
+// ACL asks the program to synchronise first. The twin refuses a stream with pending tasks: on a device they
+// might be lost.
 aclError aclrtDestroyStream(aclrtStream stream) {
   std::shared_ptr<Stream> found;
   TWIN_TRY(FindToDestroy(__func__, stream, &found));

@@ -1,4 +1,4 @@
-// Tensor descriptions: type, format, shape, and what else an operator call may say of a tensor.
+// Tensor descriptions: type, format, shape, and other properties that an operator call may set.
 #include <cstring>
 #include <memory>
 
@@ -20,12 +20,12 @@ bool UnknownRank(const aclTensorDesc& desc) {
 
 aclError CheckDims(const char* function, int count, const int64_t* dims) {
   if (count >= 0 && (count == 0 || dims != nullptr)) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_INVALID_PARAM, function, Text(count, " dims at ", dims, "; wanted as many as said"));
+  return Fail(ACL_ERROR_INVALID_PARAM, function, Text(count, " dims at ", dims, "; wanted that many"));
 }
 
 aclError CheckIndex(const char* function, const aclTensorDesc& desc, size_t index) {
   if (index < desc.dims.size()) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_INVALID_PARAM, function, Text("there is no dim ", index, " of ", desc.dims.size()));
+  return Fail(ACL_ERROR_INVALID_PARAM, function, Text("no dim ", index, " of ", desc.dims.size()));
 }
 
 template <class Ranges>
@@ -104,9 +104,9 @@ aclError aclGetTensorDescDimRange(const aclTensorDesc* desc, size_t index, size_
   if (desc == nullptr) return FailNull(__func__, "desc");
   if (dimRange == nullptr) return FailNull(__func__, "dimRange");
   if (index >= desc->dim_ranges.size() || dimRangeNum < ACL_TENSOR_SHAPE_RANGE_NUM) {
-    return Fail(
-        ACL_ERROR_INVALID_PARAM, __func__,
-        Text("dim ", index, " of ", desc->dim_ranges.size(), " ranges, room for ", dimRangeNum, " numbers"));
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__,
+                Text("dim ", index, " of ", desc->dim_ranges.size(), " ranges, with room for ", dimRangeNum,
+                     " numbers"));
   }
   dimRange[0] = desc->dim_ranges[index][0];
   dimRange[1] = desc->dim_ranges[index][1];
@@ -171,8 +171,7 @@ aclError aclSetTensorConst(aclTensorDesc* desc, void* dataBuffer, size_t length)
 aclError aclSetTensorPlaceMent(aclTensorDesc* desc, aclMemType memType) {
   if (desc == nullptr) return FailNull(__func__, "desc");
   if (memType < ACL_MEMTYPE_DEVICE || memType > ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT) {
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__,
-                Text("there is no memory type ", static_cast<int>(memType)));
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown memory type ", static_cast<int>(memType)));
   }
   desc->placement = memType;
   return ACL_SUCCESS;

@@ -1,4 +1,4 @@
-// How the twin waits for another thread or process: first it polls, soon it yields, then it sleeps in growing steps.
+// How the twin waits for another thread or process: it polls, then yields, then sleeps for growing intervals.
 // Ranks may outnumber cores, so nothing here spins for long. Not a lock and not a queue.
 #pragma once
 
@@ -20,7 +20,7 @@ inline void CpuRelax() {
 
 class Backoff {
  public:
-  // One step of waiting; call it in a loop around the condition.
+  // One step of waiting; call it in the loop that tests the condition.
   void Pause() {
     if (++steps_ <= kPolls) return CpuRelax();
     if (steps_ == kPolls + 1) start_ = Clock::now();
@@ -34,7 +34,7 @@ class Backoff {
     if (nap_ns_ < kLongestNapNs) nap_ns_ += nap_ns_ / 4;
   }
 
-  // True once Pause has begun to sleep: the moment to look at clocks, faults and abort flags without being in the way.
+  // True once Pause has begun to sleep: the time to check clocks, faults and abort flags at no cost.
   bool sleeping() const { return sleeping_; }
 
  private:

@@ -1,5 +1,5 @@
-// Linux futex words: sleeping until another thread, or another process that maps the same page, changes a
-// word. Only the two system calls; the protocol around them is the caller's (see signal.h).
+// Linux futex words: sleep until another thread, or another process that maps the same page, changes a word.
+// Only the two system calls; the protocol around them is the caller's (see signal.h).
 #pragma once
 
 #include <linux/futex.h>
@@ -16,7 +16,7 @@ namespace twin {
 
 enum class FutexScope { kThreads, kProcesses };
 
-// Sleeps while `word` holds `seen`, for at most `limit`. May return early for no reason.
+// Sleeps while `word` holds `seen`, for at most `limit`. May wake spuriously.
 inline void FutexWait(std::atomic<uint32_t>& word, uint32_t seen, std::chrono::nanoseconds limit,
                       FutexScope scope = FutexScope::kThreads) {
   const timespec ts{static_cast<time_t>(limit.count() / 1'000'000'000),

@@ -1,6 +1,6 @@
-// Signal: wait until a condition over atomics holds; whoever changes them calls Notify. Quick when the answer
-// comes within microseconds (polls, then yields, so that both sides may share a core), free of cost when it
-// does not (sleeps on a futex). Not a lock: it protects nothing.
+// Signal: wait until a condition over atomics holds; whoever changes them calls Notify. Fast when the change
+// comes within microseconds (polls, then yields, so that both sides may share a core), and uses no CPU when
+// it does not (sleeps on a futex). Not a lock: it protects nothing.
 #pragma once
 
 #include <sched.h>
@@ -25,8 +25,8 @@ class Signal {
     if (sleepers_.load() != 0) FutexWakeAll(epoch_);
   }
 
-  // Returns once ready() is true, or with false at the deadline. ready() is asked again at least every
-  // `recheck`, for conditions whose owner does not know this signal (an abort flag).
+  // Returns true once ready() is true, false at the deadline. ready() is evaluated at least every `recheck`,
+  // for conditions whose owner does not know this signal (an abort flag).
   template <class Ready>
   bool Wait(const Ready& ready, Clock::time_point deadline = kNever,
             std::chrono::nanoseconds recheck = std::chrono::seconds(1)) {
@@ -39,10 +39,9 @@ class Signal {
   }
 
  private:
-  // A yield that takes long has handed the core to somebody else's work. Then sleeping is the better way to
-  // wait: a thread that is woken is let in at once, one that comes back from yielding queues behind all
-  // others (measured on two cores with 14 runnable threads: 17 us against milliseconds). That is remembered
-  // for a while.
+  // A slow yield means that the core went to other work. Then sleeping is the better way to wait: a woken
+  // thread is scheduled at once, while one that returns from a yield queues after all others (measured on two
+  // cores with 14 runnable threads: 17 us against milliseconds). The result is remembered for a while.
   template <class Ready>
   static bool YieldUntil(const Ready& ready, Clock::time_point end) {
     for (Clock::time_point before = Clock::now();
@@ -56,8 +55,8 @@ class Signal {
     return ready();
   }
 
-  // The order (count myself, read the epoch, ask, sleep on that epoch) pairs with Notify's (condition, epoch,
-  // look for sleepers): a change is either seen here or finds the sleeper counted.
+  // The order (register as a sleeper, read the epoch, test, sleep on that epoch) pairs with Notify's
+  // (condition, epoch, look for sleepers): a change is either seen here or finds the sleeper registered.
   template <class Ready>
   bool Sleep(const Ready& ready, Clock::time_point deadline, std::chrono::nanoseconds recheck) {
     sleepers_.fetch_add(1);

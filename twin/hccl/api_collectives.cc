@@ -1,4 +1,4 @@
-// The collective calls with one count for all ranks: each says what it is and what must hold, and queues it.
+// Collectives with one count for all ranks: each describes the call and its preconditions, and queues it.
 #include "hccl/hccl.h"
 #include "twin/hccl/checks.h"
 #include "twin/hccl/issue.h"

@@ -1,5 +1,4 @@
-// The collective calls with a count for each rank. Arrays belong to the caller and are copied before the call
-// returns.
+// Collectives with a count per rank. Arrays belong to the caller and are copied before the call returns.
 #include "hccl/hccl.h"
 #include "twin/hccl/checks.h"
 #include "twin/hccl/failure.h"
@@ -69,7 +68,7 @@ HcclResult HcclAlltoAllV(const void* sendBuf, const void* sendCounts, const void
   });
 }
 
-// The matrix holds what row sends to column; blocks lie one behind the other.
+// Entry (row, column) is what rank `row` sends to rank `column`; blocks are contiguous.
 HcclResult HcclAlltoAllVC(const void* sendBuf, const void* sendCountMatrix, HcclDataType sendType,
                           const void* recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream) {
   return IssueCall(OperationKind::kAllToAllVC, comm, stream, [&](const Group& group, Operation& operation) {

@@ -1,5 +1,5 @@
-// HCCL's functions that make and end communicators. What they do is in join, subcomm and control; here are
-// only the arguments' checks and the C interface.
+// HCCL's functions that create and destroy communicators. The work is done in join, subcomm and control; here
+// are only the argument checks and the C interface.
 #include <set>
 #include <thread>
 
@@ -56,10 +56,11 @@ void CheckDevices(uint32_t count, const int32_t* devices) {
   }
 }
 
-// One member on its own thread, as HcclCommInitAll makes them.
+// One rank on its own thread, for HcclCommInitAll.
 void InitOnDevice(int32_t device, uint32_t size, const RootInfo& root, uint32_t rank, HcclComm* comm) {
   if (aclrtSetDevice(device) != ACL_SUCCESS) {
-    throw HcclFailure(HCCL_E_RUNTIME, "device " + std::to_string(device) + " cannot be set");
+    throw HcclFailure(HCCL_E_RUNTIME,
+                      "device " + std::to_string(device) + " cannot be selected (aclrtSetDevice)");
   }
   HcclRootInfo bytes;
   EncodeRootInfo(root, &bytes);
@@ -84,7 +85,7 @@ HcclResult InitAll(uint32_t count, const int32_t* devices, HcclComm* comms) {
   return HCCL_SUCCESS;
 }
 
-// Operations of a failed communicator end by themselves, but not at once.
+// Operations of a failed communicator finish by themselves, but not at once.
 bool Idle(const Group& group) {
   const Deadline deadline = After(5);
   Backoff backoff;
@@ -103,7 +104,8 @@ void Destroy(HcclComm comm) {
                                         " operations queued or running; synchronise their streams first");
   }
   const std::shared_ptr<Group> owner = Unregister(comm);
-  if (owner == nullptr) throw HcclFailure(HCCL_E_PARA, "another thread has just destroyed this communicator");
+  if (owner == nullptr)
+    throw HcclFailure(HCCL_E_PARA, "this communicator has just been destroyed by another thread");
   Leave(*owner);
 }
 
@@ -117,7 +119,7 @@ void CreateSub(HcclComm* comm, uint32_t count, const uint32_t* ranks, uint64_t i
   NeedPointer(ranks, "rankIds of a member (others pass subCommId 0xFFFFFFFF)");
   NeedPointer(config, "config");
   if (id == kNotAMember)
-    throw HcclFailure(HCCL_E_PARA, "subCommId 0xFFFFFFFF is for ranks that are no members");
+    throw HcclFailure(HCCL_E_PARA, "subCommId 0xFFFFFFFF is for ranks that are not members");
   if (count == 0 || count > parent.size) {
     throw HcclFailure(HCCL_E_PARA,
                       "rankNum is " + std::to_string(count) + "; wanted 1 to " + std::to_string(parent.size));

@@ -1,4 +1,4 @@
-// The point-to-point calls. A send or a receive is a batch of one.
+// Point-to-point calls. A send or a receive is a batch of one.
 #include "hccl/hccl.h"
 #include "twin/hccl/checks.h"
 #include "twin/hccl/failure.h"

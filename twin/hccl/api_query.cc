@@ -1,5 +1,5 @@
-// HCCL's functions that ask or set something about a communicator or the library, and those that the twin
-// answers with HCCL_E_NOT_SUPPORT because they are about hardware it does not have.
+// HCCL's functions that query or configure a communicator or the library, and those that the twin answers
+// with HCCL_E_NOT_SUPPORT because they concern hardware it does not have.
 #include <cstdio>
 
 #include "hccl/hccl.h"
@@ -25,7 +25,7 @@ HcclResult NotSupported(const char* function, HcclComm comm, const char* why) {
 }
 
 constexpr const char* kNoMemoryRanges =
-    "the twin's communicators reach all device memory without memory ranges; pass the buffers as they are";
+    "the twin's communicators access all device memory without registration; pass the buffers directly";
 
 }  // namespace
 
@@ -57,7 +57,7 @@ HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* asyncError) {
     NeedPointer(asyncError, "asyncError");
     const Group& group = NeedGroup(comm);
     *asyncError = group.failure();
-    // The caller's own thread gets the text too: the failure itself was noted by another.
+    // Record the text for the calling thread too: another thread recorded the failure itself.
     if (*asyncError != HCCL_SUCCESS)
       SetRecentError("communicator " + group.name + ": " + group.failure_text());
   });
@@ -119,13 +119,13 @@ HcclResult HcclCommResume(HcclComm comm) {
     if (group.failure() == HCCL_SUCCESS) return;
     throw HcclFailure(HCCL_E_NOT_SUPPORT, "communicator " + group.name + " has failed (" +
                                               group.failure_text() +
-                                              ") and cannot be resumed; destroy it and make a new one");
+                                              ") and cannot be resumed; destroy it and create a new one");
   });
 }
 
 HcclResult HcclCommSuspend(HcclComm comm) {
   return NotSupported(__func__, comm,
-                      "the twin's communicators cannot be suspended; destroy and make them anew");
+                      "the twin's communicators cannot be suspended; destroy them and create new ones");
 }
 
 HcclResult HcclCommWorkingDevNicSet(HcclComm comm, uint32_t* ranks, bool* useBackup, uint32_t nRanks) {

@@ -1,5 +1,5 @@
-// Threads of the library itself. They end with the process, touch nothing that static destruction takes away,
-// and leave the program's signals to the program's own threads.
+// The library's own threads. They end with the process, use nothing that static destruction removes, and
+// leave signals to the program's threads.
 #pragma once
 
 #include <functional>

@@ -24,7 +24,7 @@ size_t RingsStart(uint32_t ranks) {
   return RoundUp(EndsStart(ranks) + PairCount(ranks) * sizeof(RingEnds), kPage);
 }
 
-// Large enough to keep both ends busy, small enough that what was pushed is still in cache when it is popped.
+// Large enough to keep both ends busy, small enough that pushed data is still in cache when it is popped.
 size_t RingCapacity(uint32_t ranks) {
   if (ranks <= 16) return 256 * 1024;
   return ranks <= 64 ? 64 * 1024 : 16 * 1024;

@@ -1,5 +1,5 @@
-// The board: shared memory of a group's members on one host. Where members post what they are about to do,
-// where small messages travel, and where the rings lie. Layout only: waiting and moving data are elsewhere.
+// The board: memory shared by a group's members on one host. Members post their next operation there; it also
+// carries small messages and holds the rings. Layout only: waiting and moving data are elsewhere.
 #pragma once
 
 #include <atomic>
@@ -11,16 +11,16 @@
 namespace twin {
 
 constexpr size_t kCacheLine = 64;
-constexpr size_t kInlineBytes = 8192;  // a whole send buffer up to this size is posted with the call
+constexpr size_t kInlineBytes = 8192;  // a send buffer up to this size is posted inline with the call
 constexpr uint64_t kNowhere = UINT64_MAX;
 
-// A buffer as others may reach it: through the owner's arena, or, in the owner's process, by its address.
+// A buffer as others may access it: through the owner's arena or, within the owner's process, by its address.
 struct BufferRef {
   uint64_t address = 0;
   uint64_t arena_offset = kNowhere;
 };
 
-// What a member posts of a collective. The arrays and the inline payload follow it in the slot.
+// What a member posts for a collective. The arrays and the inline payload follow it in the slot.
 struct Post {
   uint32_t kind = 0;
   uint32_t type = 0;
@@ -32,14 +32,14 @@ struct Post {
   uint32_t maps_all_arenas = 0;  // the poster can reach every member's device memory
 };
 
-// A member's post. Two for each member, used in turn: who posts number n + 2 has seen all posts of n + 1, so
-// nobody reads number n any more.
+// A member's post. Each member has two and alternates: posting number n + 2 requires having seen all posts of
+// n + 1, so nobody reads number n any more.
 struct alignas(kCacheLine) Slot {
   std::atomic<uint64_t> sequence;  // written last, read first
   Post post;
 };
 
-// One side of a message: what the sender has or what the receiver wants.
+// One side of a message: what the sender has or what the receiver expects.
 struct Offer {
   uint64_t count = 0;
   uint32_t type = 0;
@@ -52,7 +52,7 @@ struct alignas(kCacheLine) OfferSlot {
   Offer offer;
 };
 
-// All state of one ordered pair (sender, receiver). Offers are used in turn, as slots are.
+// All state of one ordered pair (sender, receiver). Offers alternate, as slots do.
 struct alignas(kCacheLine) PairArea {
   OfferSlot send[2];
   OfferSlot receive[2];
@@ -67,20 +67,20 @@ struct alignas(kCacheLine) PairArea {
   }
 };
 
-// The ends of a single-producer, single-consumer byte queue; counters only grow.
+// The ends of a single-producer, single-consumer byte queue; the counters only increase.
 struct alignas(kCacheLine) RingEnds {
   std::atomic<uint64_t> pushed;
   alignas(kCacheLine) std::atomic<uint64_t> popped;
 };
 
-// Finds the parts in a board's memory. Zeroed memory is an empty board.
+// Locates the parts of a board's memory. Zeroed memory is an empty board.
 class Board {
  public:
   Board() = default;
   Board(std::byte* memory, uint32_t ranks) : memory_(memory), ranks_(ranks) {}
 
   Slot& slot(uint32_t rank, uint64_t sequence) const;
-  // Arrays of a slot, one entry for each rank.
+  // The slot's arrays, one entry per rank.
   uint64_t* send_counts(uint32_t rank, uint64_t sequence) const { return array(rank, sequence, 0); }
   uint64_t* send_offsets(uint32_t rank, uint64_t sequence) const { return array(rank, sequence, 1); }
   uint64_t* recv_counts(uint32_t rank, uint64_t sequence) const { return array(rank, sequence, 2); }

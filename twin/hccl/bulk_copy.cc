@@ -15,7 +15,7 @@ constexpr size_t kLine = 64;
 constexpr size_t kPage = 4096;
 constexpr size_t kPagesAtOnce = 4;
 
-// One line of an aligned target; SSE2 is there on every x86_64.
+// One line of an aligned target; every x86_64 has SSE2.
 inline void StreamLine(std::byte* target, const std::byte* source) {
   const auto* from = reinterpret_cast<const __m128i*>(source);
   auto* to = reinterpret_cast<__m128i*>(target);
@@ -28,7 +28,7 @@ inline void StreamLine(std::byte* target, const std::byte* source) {
 }
 
 void StreamLines(std::byte* target, const std::byte* source, size_t bytes) {
-  // Several pages side by side keep more of the memory's banks, and of the prefetcher's streams, at work.
+  // Interleaving several pages keeps more memory banks and prefetcher streams busy.
   constexpr size_t kGroup = kPage * kPagesAtOnce;
   for (; bytes >= kGroup; bytes -= kGroup, target += kGroup, source += kGroup) {
     for (size_t line = 0; line < kPage; line += kLine) {
@@ -37,7 +37,7 @@ void StreamLines(std::byte* target, const std::byte* source, size_t bytes) {
     }
   }
   for (size_t line = 0; line < bytes; line += kLine) StreamLine(target + line, source + line);
-  _mm_sfence();  // streaming stores are not ordered by the release that tells the others
+  _mm_sfence();  // the release store that signals the others does not order streaming stores
 }
 
 void StreamCopy(std::byte* target, const std::byte* source, size_t bytes) {
@@ -52,7 +52,7 @@ void StreamCopy(std::byte* target, const std::byte* source, size_t bytes) {
   std::memcpy(target + tail, source + tail, bytes - tail);
 }
 #else
-// Elsewhere the hardware finds long runs of stores by itself.
+// Elsewhere the hardware detects long runs of stores by itself.
 void StreamCopy(std::byte* target, const std::byte* source, size_t bytes) {
   std::memcpy(target, source, bytes);
 }

@@ -52,7 +52,7 @@ void CheckSameTypes(HcclDataType send, HcclDataType recv) {
 void CheckSameCounts(uint64_t send, uint64_t recv) {
   if (send == recv) return;
   throw HcclFailure(HCCL_E_PARA, "the send count is " + std::to_string(send) + ", the receive count " +
-                                     std::to_string(recv) + "; they must be the same");
+                                     std::to_string(recv) + "; they must be equal");
 }
 
 void CheckBuffersDiffer(const Operation& operation) {
@@ -77,14 +77,14 @@ void CheckRoot(const Group& group, uint32_t root) {
 
 void CheckStream(const Group& group, aclrtStream stream) {
   const int device = StreamDevice(stream);
-  if (device < 0) throw HcclFailure(HCCL_E_PARA, "the stream is no living stream");
+  if (device < 0) throw HcclFailure(HCCL_E_PARA, "the stream handle is not a live stream");
   if (device != group.device)
     throw HcclFailure(HCCL_E_PARA, "the stream belongs to device " + std::to_string(device) +
                                        ", the communicator '" + group.name + "' to device " +
                                        std::to_string(group.device));
   if (StreamContext(stream) != group.context)
-    throw HcclFailure(HCCL_E_PARA, "the stream was made in another context than the communicator '" +
-                                       group.name + "'; one communicator is used from one context");
+    throw HcclFailure(HCCL_E_PARA, "the stream was created in another context than the communicator '" +
+                                       group.name + "'; use a communicator from one context only");
 }
 
 void CheckBuffers(const Group& group, const Operation& operation) {
@@ -101,13 +101,13 @@ void CheckOverlap(const Group& group, const Operation& operation) {
     case OperationKind::kAllToAllVC:
     case OperationKind::kAllGatherV:
       throw HcclFailure(HCCL_E_PARA,
-                        "the receive buffer lies over the send buffer; this call needs two buffers");
+                        "the receive buffer overlaps the send buffer; this call needs two separate buffers");
     case OperationKind::kAllReduce:
     case OperationKind::kReduce:
       if (operation.send == operation.recv) return;
       throw HcclFailure(
           HCCL_E_PARA,
-          "the receive buffer lies over a part of the send buffer; pass the same buffer or two apart");
+          "the receive buffer partly overlaps the send buffer; pass the same buffer or two separate ones");
     default:
       return;
   }
@@ -124,7 +124,7 @@ void CheckMessages(const Group& group, const Operation& operation) {
     if (message.peer == group.rank) throw HcclFailure(HCCL_E_PARA, what + ", which is this rank itself");
     if (!seen.insert({message.peer, message.is_send}).second)
       throw HcclFailure(HCCL_E_PARA,
-                        what + " stands twice in the batch; one message a peer and direction is allowed");
+                        what + " appears twice in the batch; one message per peer and direction is allowed");
     CheckMovedType(message.type);
     if (message.count > 0) NeedPointer(message.buffer, "the message's buffer");
   }

@@ -1,6 +1,6 @@
-// Three ways: small messages travel inside the posts, so that one meeting of the members is enough; reachable
-// buffers are read in place; all else goes over links. All members choose by the same posts, so all choose
-// alike.
+// Three paths: small messages travel inside the posts, so that one synchronisation is enough; reachable
+// buffers are read in place; everything else goes over links. All members decide from the same posts, so all
+// choose the same path.
 #include "twin/hccl/collective.h"
 
 #include <algorithm>
@@ -84,7 +84,7 @@ Way ChooseWay(const DataPath& path, const Operation& operation) {
   bool all_inline = true, all_reachable = true;
   for (uint32_t rank = 0; rank < group.size; ++rank) {
     const Post& post = path.board_of(rank).slot(rank, operation.sequence).post;
-    // Extents of the V forms differ between members: a buffer that is in its slot is reachable.
+    // Extents of the V forms differ between members: a buffer that was posted inline is reachable.
     const bool sends =
         !post.is_inline &&
         (!IsRooted(operation.kind) || operation.kind == OperationKind::kReduce || rank == operation.root);
@@ -120,7 +120,7 @@ void Depart(DataPath& path, const Operation& operation) {
   WaitForAll(path, operation, [&](uint32_t rank) { return HasDeparted(path, rank, sequence); });
 }
 
-// True where the output lies over another part of our own input than the one it is made from: it may then be
+// True if the output overlaps a part of our own input other than the one it is computed from: then it may be
 // written only after everyone has read the input.
 bool MustStage(const Operation& operation, const Group& group) {
   if (operation.kind == OperationKind::kAllReduce || operation.kind == OperationKind::kReduce) return false;
@@ -133,7 +133,7 @@ bool MustStage(const Operation& operation, const Group& group) {
   const Block own_send = SendBlock(operation, group.rank, group.rank);
   const Block own_recv = RecvBlock(operation, group.rank, group.rank);
   const bool same_place = send + own_send.offset == recv + own_recv.offset;
-  // With blocks on one side only, nothing else is touched; an all-to-all overlaps with every block.
+  // With blocks on one side only, nothing else is touched; an all-to-all conflicts with every block.
   return !same_place || operation.kind == OperationKind::kAllToAll;
 }
 

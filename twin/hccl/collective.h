@@ -1,4 +1,4 @@
-// One collective from post to end: arrival of all members, comparison, choice of the way, departure.
+// One collective from start to finish: arrival of all members, comparison, choice of the path, departure.
 #pragma once
 
 #include "twin/hccl/data_path.h"

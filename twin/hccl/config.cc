@@ -1,4 +1,4 @@
-// Reads HcclCommConfig without trusting its length.
+// Parses HcclCommConfig without trusting its length.
 #include "twin/hccl/config.h"
 
 #include <algorithm>
@@ -12,16 +12,16 @@
 namespace twin {
 namespace {
 
-// The head of HcclCommConfig, inside its bytes `reserved`.
+// The header of HcclCommConfig, inside its `reserved` bytes.
 struct ConfigHead {
   size_t size;
   uint32_t magic;
   uint32_t version;
 };
 
-std::atomic<int> process_deterministic{-1};  // -1: not set
+std::atomic<int> process_deterministic{-1};  // -1: unset
 
-// The config with the fields that the caller's version lacks at their defaults.
+// The config, with defaults for the fields that the caller's version lacks.
 HcclCommConfig KnownPart(const HcclCommConfig* config) {
   ConfigHead head;
   std::memcpy(&head, config->reserved, sizeof(head));
@@ -32,8 +32,8 @@ HcclCommConfig KnownPart(const HcclCommConfig* config) {
                                        "; wanted 0xf0f0f0f0: call HcclCommConfigInit on it first");
   }
   if (head.size < offsetof(HcclCommConfig, hcclBufferSize)) {
-    throw HcclFailure(HCCL_E_PARA, "HcclCommConfig says that it has " + std::to_string(head.size) +
-                                       " bytes; its head alone has " +
+    throw HcclFailure(HCCL_E_PARA, "HcclCommConfig claims to have " + std::to_string(head.size) +
+                                       " bytes; its header alone has " +
                                        std::to_string(offsetof(HcclCommConfig, hcclBufferSize)));
   }
   HcclCommConfig known;
@@ -61,7 +61,7 @@ CommSettings Resolve(const Settings& settings, const HcclCommConfig* config) {
   }
   const size_t length = strnlen(known.hcclCommName, sizeof(known.hcclCommName));
   if (length == sizeof(known.hcclCommName)) {
-    throw HcclFailure(HCCL_E_PARA, "hcclCommName does not end within its 128 bytes");
+    throw HcclFailure(HCCL_E_PARA, "hcclCommName is not null-terminated within its 128 bytes");
   }
   resolved.options.buffer_mb = known.hcclBufferSize;
   resolved.options.deterministic = known.hcclDeterministic != 0;

@@ -1,4 +1,5 @@
-// What a program sets for a communicator: HcclCommConfig over HcclSetConfig over the environment.
+// A communicator's settings: HcclCommConfig takes precedence over HcclSetConfig, which does over the
+// environment.
 #pragma once
 
 #include <optional>
@@ -11,14 +12,14 @@ namespace twin {
 
 struct CommSettings {
   GroupOptions options;
-  std::string name;  // empty: not given
+  std::string name;  // empty: unset
 };
 
-// `config` may be nullptr. Its magic is checked, and only as many bytes are read as it says it has: programs
-// built against other versions of the header pass shorter or longer ones.
+// `config` may be nullptr. Its magic is checked, and only as many bytes are read as its size field states:
+// programs built against other versions of the header pass shorter or longer ones.
 CommSettings Resolve(const Settings& settings, const HcclCommConfig* config);
 
-// HcclSetConfig(HCCL_DETERMINISTIC): holds for communicators made afterwards.
+// HcclSetConfig(HCCL_DETERMINISTIC): applies to communicators created afterwards.
 void SetProcessDeterministic(bool on);
 std::optional<bool> ProcessDeterministic();
 

@@ -31,7 +31,7 @@ void Leave(Group& group) {
     try {
       SendControl(group, peer.rank, {FrameType::kGoodbye, ""});
     } catch (const HcclFailure&) {
-      // Whoever cannot be told has gone itself.
+      // A member that cannot be told is gone itself.
     }
   }
   Monitor::Get().Forget(&group);

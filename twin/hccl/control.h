@@ -1,5 +1,5 @@
-// Small messages between the members of a communicator, beside its data: over a control connection, or
-// straight into the other group where both are in one process.
+// Small control messages between the members of a communicator: over a control connection, or directly into
+// the other group if both are in one process.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace twin {
 
-// Throws where the member cannot be reached.
+// Throws if the member cannot be reached.
 void SendControl(Group& group, uint32_t to, const Frame& frame);
 
-// What a message does at its receiver.
+// Handles a message at its receiver.
 void HandleControl(Group& group, uint32_t from, Frame frame);
 
 // Says goodbye to all members and stops listening to them.

@@ -1,4 +1,4 @@
-// State of a group's data path: where buffers lie, which link leads to whom, what was numbered.
+// State of a group's data path: buffer addresses, links to peers, sequence numbers.
 #include "twin/hccl/data_path.h"
 
 #include <algorithm>
@@ -110,7 +110,7 @@ void DataPath::Begin(const Operation& operation) {
   throw HcclFailure(HCCL_E_PARA,
                     DescribeOperation(operation, group_.name) +
                         " began while another operation of the group was running on another stream; "
-                        "operations of one communicator must be kept serial");
+                        "operations of one communicator must be serialised");
 }
 
 void DataPath::End(const Operation& operation) {

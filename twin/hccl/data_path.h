@@ -1,5 +1,5 @@
-// What the data path keeps of one group between operations, and the one function that runs an operation. Runs
-// on the stream's worker thread; the calls that issue operations are elsewhere.
+// What the data path keeps per group between operations, and the one function that runs an operation. Runs on
+// the stream's worker thread; the calls that issue operations are elsewhere.
 #pragma once
 
 #include <atomic>
@@ -25,31 +25,31 @@ class DataPath {
 
   Group& group() { return group_; }
   const Group& group() const { return group_; }
-  // The memory in which `rank`'s posts appear: shared on this host, filled by the TCP link otherwise.
+  // The memory in which `rank`'s posts appear: shared on this host, otherwise filled by the TCP link.
   const Board& board_of(uint32_t rank) const { return group_.peers[rank].same_host ? shared_ : mirror_; }
-  // The link to another member, made at first use.
+  // The link to another member, created at first use.
   Link& link(uint32_t rank);
 
-  // Where a member's buffer lies for us: nullptr where we cannot reach it.
+  // The address of a member's buffer in this process, nullptr if we cannot access it.
   std::byte* Reach(uint32_t rank, const BufferRef& buffer) const;
-  // Our own buffer as others may reach it.
+  // Our own buffer as others may access it.
   BufferRef Publish(const void* buffer, size_t bytes) const;
   bool maps_all_arenas() const { return maps_all_arenas_; }
   bool one_process() const { return one_process_; }
 
-  // Lets TCP links move; false when there are none or nothing moved.
+  // Lets TCP links make progress; false if there are none or nothing moved.
   bool ProgressRemote();
-  // The members on other hosts to whom something is still to be sent.
+  // The members on other hosts that still have data to receive from us.
   std::vector<uint32_t> Unflushed() const;
-  // Tells members on other hosts of our post or offer; those on this host see it on the board.
+  // Sends our post or offer to members on other hosts; those on this host see it on the board.
   void SendPost(uint64_t sequence);
   void SendOffer(uint32_t peer, bool is_send, uint64_t sequence);
 
-  // Numbers the operation and its messages; calls of one device are serial, so no lock.
+  // Numbers the operation and its messages; the calls of one device are serial, so no lock is needed.
   void Number(Operation& operation);
-  // Takes the numbers back: the operation, the last one numbered, will not run.
+  // Reverts the numbering: the operation, the last one numbered, will not run.
   void Withdraw(const Operation& operation);
-  // Throws where another operation of this group is running.
+  // Throws if another operation of this group is running.
   void Begin(const Operation& operation);
   void End(const Operation& operation);
 
@@ -70,7 +70,7 @@ class DataPath {
   std::atomic<const Operation*> running_{nullptr};
 };
 
-// Runs the operation to its end. Throws HcclFailure.
+// Runs the operation to completion. Throws HcclFailure.
 void RunOperation(DataPath& path, const Operation& operation);
 
 }  // namespace twin

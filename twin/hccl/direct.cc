@@ -1,7 +1,6 @@
-// Blocks are pulled by their receiver. Reductions are shared out: each member reduces its slice of all
-// sources, in chunks that stay in cache, and writes it to every output. A chunk's reducer is the only one who
-// reads or writes that chunk of any buffer, and reads before it writes: so in-place calls need nothing
-// special.
+// Receivers pull their blocks. Reductions are split: each member reduces its slice of all sources, in chunks
+// that stay in cache, and writes it to every output. Only a chunk's reducer reads or writes that chunk of any
+// buffer, and it reads before it writes, so in-place calls need no special case.
 #include "twin/hccl/direct.h"
 
 #include <algorithm>
@@ -14,10 +13,10 @@ namespace twin {
 namespace {
 
 constexpr size_t kChunkBytes = 32 * 1024;
-// Between pieces of this size a long copy looks whether a member has failed.
+// Between pieces of this size, a long copy checks whether a member has failed.
 constexpr size_t kPieceBytes = 1024 * 1024;
 
-// The block that `from` has for us, in its own send buffer.
+// The block that `from` holds for us, in its own send buffer.
 Block BlockAt(const DataPath& path, const Operation& operation, uint32_t from) {
   const uint32_t self = path.group().rank;
   if (operation.send_counts.empty()) return SendBlock(operation, from, self);
@@ -39,7 +38,7 @@ void PullBlocks(DataPath& path, const Operation& operation, const Reached& reach
   const uint32_t ranks = path.group().size, self = path.group().rank;
   std::byte* const out = static_cast<std::byte*>(operation.recv);
   for (uint32_t step = 0; step < ranks; ++step) {
-    const uint32_t from = (self + step) % ranks;  // everyone starts elsewhere
+    const uint32_t from = (self + step) % ranks;  // every member starts at a different peer
     const Block to = RecvBlock(operation, from, self);
     if (to.bytes == 0) continue;
     const std::byte* source =
@@ -49,7 +48,7 @@ void PullBlocks(DataPath& path, const Operation& operation, const Reached& reach
   }
 }
 
-// Reduces elements [start, start + count) of sources that begin at `inputs` into each of `outputs`.
+// Reduces elements [start, start + count) of the sources at `inputs` into each of `outputs`.
 void ReduceInto(DataPath& path, const Operation& operation, std::vector<const void*> inputs,
                 std::vector<std::byte*> outputs, uint64_t count) {
   const size_t element = TypeBytes(operation.type);

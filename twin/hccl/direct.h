@@ -1,5 +1,5 @@
-// Collectives of members who can reach each other's buffers: every byte is read straight from where its owner
-// has it. Runs between the arrival of all members and their departure; both are the caller's.
+// Collectives of members that can access each other's buffers: every byte is read directly from its owner's
+// memory. Runs between the arrival of all members and their departure; both are the caller's job.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,7 @@ namespace twin {
 
 struct Reached {
   std::vector<const std::byte*> sources;  // [ranks] each member's send data, in its buffer or in its slot
-  std::vector<std::byte*>
-      outputs;  // [ranks] each member's receive buffer; empty: only our own may be written
+  std::vector<std::byte*> outputs;  // [ranks] each member's receive buffer; empty: only our own is writable
 };
 
 void RunDirect(DataPath& path, const Operation& operation, const Reached& reached);

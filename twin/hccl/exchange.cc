@@ -1,4 +1,4 @@
-// One loop over all peers: push what there is room for, take what has come, pause when nothing moved.
+// One loop over all peers: push what fits, take what has arrived, pause when nothing moved.
 #include "twin/hccl/exchange.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace twin {
 namespace {
 
-constexpr size_t kChunkBytes = 64 * 1024;  // a part of a ring, so that both of its ends have something to do
+constexpr size_t kChunkBytes = 64 * 1024;  // a fraction of a ring, so that both ends stay busy
 
 }  // namespace
 
@@ -41,7 +41,7 @@ bool Exchange::StepSend(uint32_t peer) {
   Link& link = path_.link(peer);
   const std::span<std::byte> room = link.Reserve();
   size_t n = std::min({room.size(), ready - transfer.done, kChunkBytes});
-  // Chunks end between elements, so that the receiver can reduce them where they lie.
+  // Chunks end at element boundaries, so that the receiver can reduce them in place.
   if (n < ready - transfer.done) n -= n % TypeBytes(operation_.type);
   if (n == 0) return false;
   std::memcpy(room.data(), transfer.data + transfer.done, n);

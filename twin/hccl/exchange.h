@@ -1,5 +1,5 @@
-// Any number of byte transfers with other members at once, over their links, none waiting for another; and,
-// before what is received otherwise, at most one reduction over a stream from every member.
+// Any number of concurrent byte transfers with other members over their links, none waiting for another; and,
+// before any other receive, at most one reduction over a stream from every member.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,19 @@ class Exchange {
  public:
   Exchange(DataPath& path, const Operation& operation);
 
-  // Transfers with one peer and in one direction happen in the order they were added.
-  // With `follow_reduction`, bytes are sent as the reduction into them gets ready.
+  // Transfers with one peer in one direction happen in the order they were added.
+  // With `follow_reduction`, bytes are sent as the reduction into them completes.
   void Send(uint32_t peer, const void* data, size_t bytes, bool follow_reduction = false);
   void Receive(uint32_t peer, void* data, size_t bytes);
-  // Reduces `own` and `bytes` from every other member into `out`, in rank order. Comes before all receives.
+  // Reduces `own` and `bytes` from every other member into `out`, in rank order. Precedes all receives.
   void ReduceFromAll(const void* own, void* out, size_t bytes);
 
-  // Moves what can be moved now; false when nothing could.
+  // Moves what can be moved now; false if nothing could.
   bool Step();
   bool finished() const;
-  // Until everything is done. Throws HcclFailure.
+  // Runs until everything is done. Throws HcclFailure.
   void Run();
-  // The peers with whom something is left to do.
+  // The peers with unfinished transfers.
   std::vector<uint32_t> Unfinished() const;
 
  private:

@@ -1,4 +1,4 @@
-// How the library reports: an exception inside, an HcclResult and a recent-error text at the C interface.
+// Error reporting: an exception internally, an HcclResult and a recent-error message at the C interface.
 #pragma once
 
 #include <new>
@@ -20,7 +20,7 @@ class HcclFailure : public std::runtime_error {
   HcclResult code_;
 };
 
-// Runs the body of one interface function and turns what it throws into the function's answer.
+// Runs the body of one interface function and converts an exception into its return value.
 template <typename Body>
 HcclResult Answer(const char* function, Body&& body) noexcept {
   const auto report = [function](HcclResult code, const std::string& text) {
@@ -39,7 +39,7 @@ HcclResult Answer(const char* function, Body&& body) noexcept {
   }
 }
 
-// For pointers that the caller must give.
+// For pointers that the caller must provide.
 inline void NeedPointer(const void* pointer, const char* argument) {
   if (pointer == nullptr) throw HcclFailure(HCCL_E_PTR, std::string(argument) + " is a null pointer");
 }

@@ -20,24 +20,24 @@ TWIN_INLINE uint16_t FloatToBf16(float value) {
 
 TWIN_INLINE float Fp16ToFloat(uint16_t bits) {
   const uint32_t magnitude = (bits & 0x7fffu) << 13;
-  // Moves the exponent's bias from 15 to 127; being a multiplication, it makes subnormals come out right too.
+  // Changes the exponent bias from 15 to 127; being a multiplication, it also handles subnormals correctly.
   const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
   const uint32_t special = magnitude | 0x7f800000u;
   const uint32_t sign = (bits & 0x8000u) << 16;
   return std::bit_cast<float>(((bits & 0x7c00u) == 0x7c00u ? special : finite) | sign);
 }
 
-// All ones where `condition`, else zero: choosing by mask keeps every arm unconditional, which vectorising
+// All ones if `condition`, else zero: selecting by mask keeps every arm unconditional, which vectorisation
 // needs.
 TWIN_INLINE uint32_t Mask(bool condition) { return 0u - static_cast<uint32_t>(condition); }
 
 TWIN_INLINE uint16_t FloatToFp16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffffu;
-  // Normal results: re-bias and round in integers; a carry out of the mantissa moves the exponent as it
-  // should.
+  // Normal results: re-bias and round in integers; a carry out of the mantissa correctly increments the
+  // exponent.
   const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  // Subnormal results: adding 0.5 makes the adder align and round the mantissa at fp16's last place.
+  // Subnormal results: adding 0.5 makes the adder align and round the mantissa at fp16's last bit.
   const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   const uint32_t is_subnormal = Mask(magnitude < 0x38800000u);
   const uint32_t is_infinite = Mask(magnitude >= 0x477ff000u);

@@ -1,6 +1,6 @@
-// The messages of membership: a type and bytes, with a plain writer and reader for the bytes. Members run one
-// build on one kind of machine, so numbers travel as they lie in memory. Not the format of any collective's
-// data.
+// Membership messages: a type and bytes, with a simple writer and reader for the bytes. All members run the
+// same build on the same kind of machine, so numbers travel in memory layout. Not the format of any
+// collective's data.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct FrameHeader {
   FrameType type{};
   uint64_t bytes = 0;
 
-  static constexpr uint32_t kMagic = 0x5457484c;  // keeps a stranger's bytes from being taken for a length
+  static constexpr uint32_t kMagic = 0x5457484c;  // so that foreign bytes are not mistaken for a length
   static constexpr uint64_t kMaxBytes = 64u << 20;
 };
 
@@ -73,7 +73,7 @@ class FrameReader {
 
  private:
   std::string_view Bytes(uint64_t count) {
-    if (count > rest_.size()) throw HcclFailure(HCCL_E_TCP_TRANSFER, "a membership message ends too early");
+    if (count > rest_.size()) throw HcclFailure(HCCL_E_TCP_TRANSFER, "a membership message is truncated");
     const std::string_view head = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return head;

@@ -1,4 +1,4 @@
-// Whole frames over stream sockets, with descriptors beside them on Unix sockets.
+// Whole frames over stream sockets, with file descriptors attached on Unix sockets.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxFiles = 2;
 
-union FileSpace {  // cmsghdr gives the alignment that the kernel wants
+union FileSpace {  // cmsghdr provides the alignment that the kernel requires
   cmsghdr align;
   char bytes[CMSG_SPACE(sizeof(int) * kMaxFiles)];
 };
@@ -63,7 +63,7 @@ void SendFrame(int socket, const Frame& frame, Deadline deadline, const std::vec
       sent += static_cast<size_t>(count);
     } else if (errno == EAGAIN) {
       if (!WaitWritable(socket, deadline))
-        throw HcclFailure(HCCL_E_TIMEOUT, "a peer does not read its messages");
+        throw HcclFailure(HCCL_E_TIMEOUT, "a peer is not reading its messages");
     } else if (errno != EINTR) {
       throw HcclFailure(HCCL_E_REMOTE, std::string("a message could not be sent: ") + std::strerror(errno));
     }
@@ -99,7 +99,7 @@ std::optional<Frame> FrameBuffer::Next() {
   if (bytes_.size() < sizeof(header)) return std::nullopt;
   std::memcpy(&header, bytes_.data(), sizeof(header));
   if (header.magic != FrameHeader::kMagic || header.bytes > FrameHeader::kMaxBytes) {
-    throw HcclFailure(HCCL_E_TCP_TRANSFER, "bytes came that are no message of this library");
+    throw HcclFailure(HCCL_E_TCP_TRANSFER, "received bytes that are not a message of this library");
   }
   if (bytes_.size() - sizeof(header) < header.bytes) return std::nullopt;
   Frame frame{header.type, bytes_.substr(sizeof(header), header.bytes)};
@@ -110,12 +110,12 @@ std::optional<Frame> FrameBuffer::Next() {
 Frame ReceiveFrame(int socket, FrameBuffer& buffer, Deadline deadline, const std::string& whom) {
   bool open = true;
   while (true) {
-    // What came before the end counts: a verdict is sent and its connection closed at once.
+    // What arrived before the end counts: a verdict is sent and its connection closed at once.
     if (std::optional<Frame> frame = buffer.Next()) return *std::move(frame);
     if (!open)
-      throw HcclFailure(HCCL_E_REMOTE, whom + " ended its connection before the communicator was complete");
+      throw HcclFailure(HCCL_E_REMOTE, whom + " closed its connection before the communicator was complete");
     if (!WaitReadable({socket}, deadline)) {
-      throw HcclFailure(HCCL_E_TIMEOUT, "no message from " + whom + " within the connect time-out");
+      throw HcclFailure(HCCL_E_TIMEOUT, "no message from " + whom + " within the connect timeout");
     }
     open = buffer.Fill(socket);
   }

@@ -1,4 +1,4 @@
-// The state of a communicator that both parts share; see group.h.
+// The communicator state that both parts share; see group.h.
 #include "twin/hccl/group.h"
 
 #include "twin/acl/internal.h"
@@ -8,7 +8,7 @@ namespace twin {
 
 Group::Group() = default;
 
-Group::~Group() { data_path.reset(); }  // before the memory and sockets it works on, which membership owns
+Group::~Group() { data_path.reset(); }  // before the memory and sockets it uses, which membership owns
 
 void Group::SetSize(uint32_t members) {
   size = members;

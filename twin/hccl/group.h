@@ -1,6 +1,6 @@
 // One communicator as its parts see it: who the members are, how each is reached, whether one has failed. The
-// membership files (join, mesh, monitor) fill it; the data path (collectives, point to point) only reads it.
-// No collective is in here, and no wire format.
+// membership files (join, mesh, monitor) fill it in; the data path (collectives, point to point) only reads
+// it. Contains no collective and no wire format.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ class Membership;
 
 struct Peer {
   uint32_t rank = 0;
-  std::string host;  // as the member named itself: host name, boot id and network namespace
+  std::string host;  // as the member reported it: host name, boot id and network namespace
   int64_t process_id = 0;
   int device = 0;
   bool same_host = false;      // the board is shared with it
@@ -50,33 +50,34 @@ class Group {
   GroupOptions options;
   std::vector<Peer> peers;     // by rank; own entry included
   bool one_host = true;        // all members share the board
-  std::byte* board = nullptr;  // BoardBytes(size) of shared memory, all zero at first, one for each host
-  uint32_t host_members = 1;   // how many members are on this host
+  std::byte* board = nullptr;  // BoardBytes(size) of shared memory, zero-initialised, one per host
+  uint32_t host_members = 1;   // number of members on this host
 
-  // Operations issued so far, counted by the data path; names an operation in error texts.
+  // Operations issued so far, counted by the data path; identifies an operation in error messages.
   std::atomic<uint64_t> issued{0};
-  // Operations queued or running: HcclCommDestroy from elsewhere answers HCCL_E_AGAIN while it is not 0.
+  // Operations queued or running: HcclCommDestroy from another thread returns HCCL_E_AGAIN until it is 0.
   std::atomic<uint32_t> in_flight{0};
-  // What the data path keeps between operations (links, sequence numbers): made by it at the first operation.
+  // What the data path keeps between operations (links, sequence numbers): created by it at the first
+  // operation.
   std::shared_ptr<class DataPath> data_path;
 
-  // The first failure wins; later ones are dropped. Safe from any thread.
+  // The first failure wins; later ones are dropped. Thread-safe.
   void Fail(HcclResult code, const std::string& why);
   HcclResult failure() const { return failure_.load(std::memory_order_acquire); }
   std::string failure_text() const;
 
   // Members that have destroyed their side. Not a failure by itself: a member may leave as soon as its own
-  // part of the last operation is done. Whoever waits for a member that has left looks once more at what it
-  // waits for (all that the member did happened before), and only then gives up. From data sockets, read
-  // until their end.
+  // part of the last operation is done. Whoever waits for a member that has left checks its condition once
+  // more (all that the member did happened before), and only then gives up. From data sockets it reads until
+  // the end of the stream.
   void MarkLeft(uint32_t member);
   bool has_left(uint32_t member) const { return left_[member].load(std::memory_order_acquire); }
   uint32_t left_count() const { return left_count_.load(std::memory_order_acquire); }
 
-  // What membership keeps for its own use: control connections, mapped memory, the memory charge.
+  // Private state of membership: control connections, mapped memory, the memory charge.
   std::unique_ptr<Membership> membership;
 
-  // Sets size, peers and the record of departures; before any other thread sees the group.
+  // Sets size, peers and the departure record; before any other thread sees the group.
   void SetSize(uint32_t members);
 
  private:
@@ -87,13 +88,13 @@ class Group {
   std::atomic<uint32_t> left_count_{0};
 };
 
-// How a member is named in texts: "rank 3 (host alpha, process 4711, device 3)".
+// A member in error messages: "rank 3 (host alpha, process 4711, device 3)".
 std::string Describe(const Peer& peer);
 
-// The group behind a handle, nullptr for a handle that is no living communicator.
+// The group behind a handle, nullptr if it is not a live communicator.
 Group* FindGroup(HcclComm comm);
 
-// Size of the board for a host's members; its layout belongs to the data path (board.h).
+// Size of the board for a host's members; the data path owns its layout (board.h).
 size_t BoardBytes(uint32_t size);
 
 }  // namespace twin

@@ -33,7 +33,8 @@ std::string Inode(const char* path) {
   return std::to_string(status.st_ino);
 }
 
-// Field 22 of /proc/self/stat. The second field is the program's name, in parentheses, and may hold blanks.
+// Field 22 of /proc/self/stat. The second field is the program's name, in parentheses, and may contain
+// spaces.
 std::string StartTime() {
   const std::string line = FirstLine("/proc/self/stat");
   std::istringstream fields(line.substr(line.rfind(')') + 1));

@@ -1,5 +1,5 @@
-// Who this process is among all members: which host (as far as memory and abstract sockets reach), which
-// process. Also the random numbers that tell one communicator from another.
+// Who this process is among all members: which host (in the sense of shared memory and abstract sockets),
+// which process. Also the random numbers that tell communicators apart.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace twin {
 // abstract sockets, so they count as other hosts, as containers on one machine do.
 std::string HostIdentity();
 
-// Process id, start time and process-id namespace: unlike the id alone, never used twice on a host.
+// Process id, start time and pid namespace: unlike the pid alone, never reused on a host.
 std::string ProcessIdentity();
 
 // 32 random hexadecimal digits: a name, not a secret.

@@ -1,4 +1,4 @@
-// The choice of an address, as HCCL reports it.
+// Selects the address, with errors as HCCL reports them.
 #include "twin/hccl/interfaces.h"
 
 #include "twin/hccl/failure.h"

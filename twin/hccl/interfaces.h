@@ -1,4 +1,4 @@
-// Where this member listens: net/interfaces.h's choice by HCCL's variables, with HCCL's codes.
+// Where this member listens: the choice of net/interfaces.h by HCCL's variables, with HCCL's error codes.
 #pragma once
 
 #include <string>

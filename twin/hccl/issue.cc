@@ -1,4 +1,4 @@
-// Queueing, and what becomes of a failure: it fails the group, and sticks to the stream.
+// Queueing, and failure handling: a failure fails the group and becomes the stream's sticky error.
 #include "twin/hccl/issue.h"
 
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMaxDevices = 1024;
 constexpr aclError kSuspectRemoteError =
-    507057;  // what the runtime reports of a failing peer; in no header here
+    507057;  // what the runtime reports for a failed peer; not in these headers
 
 std::array<std::atomic<const char*>, kMaxDevices>& CallsBeingIssued() {
   static std::array<std::atomic<const char*>, kMaxDevices> calls{};
@@ -37,7 +37,7 @@ aclError TaskError(HcclResult code) {
   }
 }
 
-// The first failure is the group's, which tells the program too; later ones only stick to their stream.
+// The first failure becomes the group's, which also informs the program; later ones affect only their stream.
 aclError Report(Group& group, HcclResult code, const std::string& text) {
   if (group.failure() == HCCL_SUCCESS) {
     group.Fail(code, text);
@@ -47,7 +47,7 @@ aclError Report(Group& group, HcclResult code, const std::string& text) {
   return TaskError(code);
 }
 
-// An issued operation. Counts as in flight until it has run, or, where its stream drops it, until it is
+// An issued operation. Counts as in flight until it has run or, if its stream drops it, until it is
 // destroyed.
 class Pending {
  public:
@@ -86,7 +86,7 @@ void Queue(Group& group, Operation operation, aclrtStream stream) {
   if (error == ACL_SUCCESS) return;
   group.data_path->Withdraw(pending->operation());
   throw HcclFailure(HCCL_E_RUNTIME,
-                    "the stream did not take the operation: ACL error " + std::to_string(error));
+                    "the stream did not accept the operation: ACL error " + std::to_string(error));
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ IssueGuard::IssueGuard(int device, const char* call) : device_(device) {
   if (CallsBeingIssued().at(device).compare_exchange_strong(expected, call)) return;
   throw HcclFailure(HCCL_E_UNAVAIL, std::string(call) + " was called while another thread was in " +
                                         expected + " on device " + std::to_string(device) +
-                                        "; calls of one device must be issued one after the other");
+                                        "; the calls of one device must be serialised");
 }
 
 IssueGuard::~IssueGuard() { CallsBeingIssued()[device_].store(nullptr); }
@@ -122,7 +122,7 @@ HcclResult IssueCall(OperationKind kind, HcclComm comm, aclrtStream stream,
   return Answer(CallName(kind), [&] {
     NeedPointer(comm, "comm");
     Group* group = FindGroup(comm);
-    if (group == nullptr) throw HcclFailure(HCCL_E_PARA, "comm is no living communicator");
+    if (group == nullptr) throw HcclFailure(HCCL_E_PARA, "comm is not a live communicator");
     const IssueGuard guard(group->device, CallName(kind));
     CheckStream(*group, stream);
     Operation operation;
@@ -133,8 +133,8 @@ HcclResult IssueCall(OperationKind kind, HcclComm comm, aclrtStream stream,
     CheckOverlap(*group, operation);
     CheckMessages(*group, operation);
     if (const HcclResult code = group->failure(); code != HCCL_SUCCESS)
-      throw HcclFailure(code,
-                        "the communicator '" + group->name + "' has failed before: " + group->failure_text());
+      throw HcclFailure(
+          code, "the communicator '" + group->name + "' has already failed: " + group->failure_text());
     Queue(*group, std::move(operation), stream);
   });
 }

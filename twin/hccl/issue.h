@@ -8,8 +8,8 @@
 
 namespace twin {
 
-// Held while a call of one device is being issued: HCCL wants all calls of a device, of whatever
-// communicator, one after the other. A second one at the same time throws HcclFailure naming both.
+// Held while a call of one device is being issued: HCCL requires the calls of a device, of any communicator,
+// to be serial. A concurrent second one throws HcclFailure naming both.
 class IssueGuard {
  public:
   IssueGuard(int device, const char* call);
@@ -21,13 +21,12 @@ class IssueGuard {
   int device_;
 };
 
-// Looks the communicator up, takes the guard, lets `describe` check the call and say what it is, and queues
-// it.
+// Looks up the communicator, takes the guard, lets `describe` check and describe the call, and queues it.
 HcclResult IssueCall(OperationKind kind, HcclComm comm, aclrtStream stream,
                      const std::function<void(const Group&, Operation&)>& describe);
 
-// Runs an operation as its task does: failures become the group's, the thread's error text and the task's
-// result.
+// Runs an operation as its task does: a failure becomes the group's, the thread's error message and the
+// task's result.
 aclError RunAsTask(Group& group, const Operation& operation);
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// The steps of joining, and their undoing where one fails.
+// The steps of joining, and their rollback if one fails.
 #include "twin/hccl/join.h"
 
 #include <unistd.h>
@@ -38,8 +38,8 @@ MemberInfo Introduction(const Group& group, const Settings& settings) {
   self.memory = settings.tcp_only ? self.host + "/" + self.process : self.host;
   self.process_id = getpid();
   self.device = group.device;
-  // Every user can list these names: they tell nothing of the communicator. A number of its own for each member:
-  // two that claim one rank must both reach the rendezvous.
+  // Every user can list these names, so they reveal nothing about the communicator. Each member has its own
+  // number: two that claim the same rank must both reach the rendezvous.
   self.unix_name = "twin-hccl-" + RandomId();
   self.address = ChooseAddress(settings, ListInterfaces());
   return self;
@@ -74,7 +74,7 @@ int NeedDevice() {
   const int device = CurrentDevice();
   if (device < 0) {
     throw HcclFailure(HCCL_E_RUNTIME,
-                      "this thread has no device; call aclrtSetDevice before making a communicator");
+                      "this thread has no device; call aclrtSetDevice before creating a communicator");
   }
   return device;
 }
@@ -87,7 +87,7 @@ HcclComm Join(const RootInfo& root, const JoinRequest& request, const Settings& 
   Hello hello = HelloOf(request);
   hello.member = Introduction(*group, settings);
 
-  // Connected before anything listens here: the port of a rendezvous that is over must not become our own.
+  // Connect before anything listens here: the port of a finished rendezvous must not become our own.
   RendezvousClient rendezvous(root, request.options.connect_timeout_s);
   MemberListeners listeners;
   listeners.tcp_socket = ListenTcp(hello.member.address, settings.base_port, &hello.member.port);

@@ -1,4 +1,4 @@
-// Makes one member of one communicator: from a root info to a living group.
+// Creates one member of one communicator: from a root info to a live group.
 #pragma once
 
 #include <memory>
@@ -13,17 +13,17 @@ namespace twin {
 struct JoinRequest {
   uint32_t rank = 0;
   uint32_t size = 0;
-  std::string name;  // empty: after the root info
+  std::string name;  // empty: derived from the root info
   bool is_global = true;
   GroupOptions options;
-  std::string agreement;  // anything beyond the options that all members must have given alike
+  std::string agreement;  // anything else, beyond the options, that all members must agree on
 };
 
-// Blocks until all members have joined, on the calling thread's device. Throws HcclFailure; nothing is left
-// behind.
+// Blocks until all members have joined, on the calling thread's device. Throws HcclFailure; nothing is
+// leaked.
 HcclComm Join(const RootInfo& root, const JoinRequest& request, const Settings& settings);
 
-// The calling thread's device; throws where none was set.
+// The calling thread's device; throws if none was set.
 int NeedDevice();
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// What each collective exchanges. A member's own block never touches a link.
+// What each collective exchanges. A member's own block never goes through a link.
 #include "twin/hccl/linked.h"
 
 #include <cstring>
@@ -16,7 +16,7 @@ void ExchangeBlocks(DataPath& path, const Operation& operation) {
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     const Block out = SendBlock(operation, self, rank), in = RecvBlock(operation, rank, self);
     if (rank != self) {
-      // A buffer that this rank does not use may be null: no pointer is made from it.
+      // A buffer that this rank does not use may be null: do not form a pointer from it.
       if (out.bytes > 0) exchange.Send(rank, send + out.offset, out.bytes);
       if (in.bytes > 0) exchange.Receive(rank, recv + in.offset, in.bytes);
     } else if (in.bytes > 0 && send + out.offset != recv + in.offset) {
@@ -39,8 +39,8 @@ void ReduceScatter(DataPath& path, const Operation& operation) {
   exchange.Run();
 }
 
-// All-reduce and reduce: everyone reduces a slice, then hands it to all or to the root. Sending a slice of
-// ours comes before its reduced form can arrive, so `recv` may be `send`.
+// All-reduce and reduce: every member reduces a slice, then sends it to all or to the root. Our slice is sent
+// before its reduced form can arrive, so `recv` may equal `send`.
 void ReduceSlices(DataPath& path, const Operation& operation) {
   const uint32_t ranks = path.group().size, self = path.group().rank;
   const size_t element = TypeBytes(operation.type);

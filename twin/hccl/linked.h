@@ -1,6 +1,6 @@
-// Collectives over links, for members who cannot reach each other's buffers: pairwise exchange of blocks and
-// slices. Reductions take all sources of a chunk at once, in rank order, so results equal those of the direct
-// way bit for bit.
+// Collectives over links, for members that cannot access each other's buffers: pairwise exchange of blocks
+// and slices. Reductions take all sources of a chunk at once, in rank order, so results equal those of the
+// direct path bit for bit.
 #pragma once
 
 #include "twin/hccl/data_path.h"

@@ -1,6 +1,6 @@
-// A link: two byte streams, one each way, between this member and one other. Room is reserved and filled in
-// place, and what came in is read in place, so that no copy is made but the one that moves the bytes. Never
-// blocks.
+// A link: two byte streams, one per direction, between this member and one other. Space is reserved and
+// filled in place, and received data is read in place, so the only copy is the one that moves the bytes.
+// Never blocks.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +15,26 @@ class Link {
  public:
   virtual ~Link() = default;
 
-  // Room for outgoing bytes, contiguous, empty when there is none now; then how many of them were filled.
+  // Contiguous space for outgoing bytes, empty if there is none now; then how many of them were filled.
   virtual std::span<std::byte> Reserve() = 0;
   virtual void Push(size_t bytes) = 0;
-  // Incoming bytes, contiguous, empty when there are none now; then how many of them are used up.
+  // Contiguous incoming bytes, empty if there are none now; then how many of them were consumed.
   virtual std::span<const std::byte> Peek() = 0;
   virtual void Pop(size_t bytes) = 0;
 
-  // After the last byte of a message, on both sides: the next one starts at a boundary where no element is
-  // cut in two.
+  // After the last byte of a message, on both sides: the next message starts at a boundary that splits no
+  // element.
   virtual void EndOutgoing() {}
   virtual void EndIncoming() {}
 
-  // Name the operations whose bytes follow, for links that check them.
+  // Set the operations whose bytes follow, for links that check them.
   virtual void SetOutgoingTag(uint64_t tag) {}
   virtual void SetIncomingTag(uint64_t tag) {}
-  // Moves what the operating system holds; false when nothing moved.
+  // Moves bytes to and from the operating system; false if nothing moved.
   virtual bool Progress() { return false; }
-  // True when every pushed byte has left this process.
+  // True once every pushed byte has left this process.
   virtual bool flushed() const { return true; }
-  // True when the other side can send no more.
+  // True if the other side cannot send any more.
   virtual bool at_end() const { return true; }
 };
 
@@ -56,7 +56,7 @@ class RingLink : public Link {
   std::byte* out_bytes_;
   const std::byte* in_bytes_;
   size_t capacity_;
-  uint64_t pushed_;  // own copies of the ends that only this side moves
+  uint64_t pushed_;  // local copies of the counters that only this side advances
   uint64_t popped_;
 };
 

@@ -16,8 +16,7 @@ namespace {
   throw HcclFailure(HCCL_E_MEMORY, what + " of " + std::to_string(bytes) + " bytes: " + std::strerror(errno));
 }
 
-// Things shared while somebody holds them. Never destroyed: members may still leave while statics are torn
-// down.
+// Objects shared while anyone holds them. Never destroyed: members may still leave during static destruction.
 template <typename Key, typename Value>
 class Shared {
  public:
@@ -40,7 +39,7 @@ class Shared {
 
 Mapping::Mapping(int file, size_t bytes) : bytes_(bytes) {
   struct stat status {};
-  if (fstat(file, &status) != 0) MemoryFailure("a shared memory file cannot be read; wanted one", bytes);
+  if (fstat(file, &status) != 0) MemoryFailure("cannot stat a shared memory file; wanted one", bytes);
   if (static_cast<size_t>(status.st_size) < bytes) {
     throw HcclFailure(HCCL_E_MEMORY, "a shared memory file has " + std::to_string(status.st_size) +
                                          " bytes; its owner announced " + std::to_string(bytes));
@@ -55,9 +54,8 @@ Mapping::~Mapping() { munmap(base_, bytes_); }
 std::shared_ptr<Mapping> MapOnce(const Fd& file, size_t bytes) {
   static auto& table = *new Shared<std::pair<dev_t, ino_t>, Mapping>;
   struct stat status {};
-  if (fstat(file.get(), &status) != 0)
-    MemoryFailure("a shared memory file cannot be read; wanted one", bytes);
-  // A live mapping keeps the inode alive, so its number cannot come back for another file.
+  if (fstat(file.get(), &status) != 0) MemoryFailure("cannot stat a shared memory file; wanted one", bytes);
+  // A live mapping keeps the inode alive, so its number cannot be reused by another file.
   return table.Get({status.st_dev, status.st_ino},
                    [&] { return std::make_shared<Mapping>(file.get(), bytes); });
 }
@@ -68,7 +66,7 @@ std::shared_ptr<Board> LocalBoard(const std::string& id, size_t bytes) {
     auto board = std::make_shared<Board>();
     board->file = Fd(memfd_create("twin-hccl-board", MFD_CLOEXEC));
     if (!board->file.valid() || ftruncate(board->file.get(), static_cast<off_t>(bytes)) != 0) {
-      MemoryFailure("cannot make shared memory", bytes);
+      MemoryFailure("cannot create shared memory", bytes);
     }
     board->mapping = std::make_unique<Mapping>(board->file.get(), bytes);
     return board;

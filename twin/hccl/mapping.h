@@ -1,5 +1,5 @@
-// Memory shared between processes: files without a name, mapped once a process however many communicators use
-// them. Knows nothing of what lies in the memory.
+// Memory shared between processes: anonymous files, mapped once per process however many communicators use
+// them. Knows nothing of the memory's contents.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace twin {
 
 class Mapping {
  public:
-  // Maps the whole file, of which at least `bytes` must exist.
+  // Maps the whole file, which must have at least `bytes` bytes.
   Mapping(int file, size_t bytes);
   ~Mapping();
   Mapping(const Mapping&) = delete;
@@ -26,7 +26,7 @@ class Mapping {
   size_t bytes_;
 };
 
-// The mapping of a file that another process sent; the same one as long as anybody here holds it.
+// The mapping of a file that another process sent; shared as long as anyone in this process holds it.
 std::shared_ptr<Mapping> MapOnce(const Fd& file, size_t bytes);
 
 struct Board {
@@ -34,8 +34,8 @@ struct Board {
   std::unique_ptr<Mapping> mapping;
 };
 
-// The board of communicator `id` on this host, made by the first of this process' members that asks. Members
-// in one process get one address, so that tools which follow memory accesses see one memory.
+// The board of communicator `id` on this host, created by the first of this process's members that asks.
+// Members in one process get the same address, so that tools that track memory accesses see one memory.
 std::shared_ptr<Board> LocalBoard(const std::string& id, size_t bytes);
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// The comparison, field by field against rank 0, then the count arrays pair by pair.
+// Compares field by field against rank 0, then the count arrays pair by pair.
 #include "twin/hccl/match.h"
 
 #include "twin/hccl/failure.h"

@@ -1,5 +1,5 @@
 // Compares what the members of a group posted for one collective. All members see the same posts, so all find
-// the same mistake and name it alike.
+// the same mismatch and report it identically.
 #pragma once
 
 #include "twin/hccl/data_path.h"

@@ -1,5 +1,5 @@
-// What one member of one communicator holds for membership's own use: its control connections, what it has
-// mapped, the device memory it was charged, and messages that came before anybody asked for them.
+// What one member of one communicator holds for membership's own use: its control connections, its mappings,
+// the device memory it was charged, and messages that arrived before anyone asked for them.
 #pragma once
 
 #include <condition_variable>
@@ -16,10 +16,10 @@
 
 namespace twin {
 
-// Device memory counted as HCCL's own, given back when this goes.
+// Device memory charged to HCCL, released by the destructor.
 class MemoryCharge {
  public:
-  // Throws HCCL_E_MEMORY with the figures where it does not fit.
+  // Throws HCCL_E_MEMORY with the figures if it does not fit.
   MemoryCharge(int device, size_t bytes);
   ~MemoryCharge();
   MemoryCharge(const MemoryCharge&) = delete;
@@ -30,7 +30,7 @@ class MemoryCharge {
   size_t bytes_;
 };
 
-// Control messages that wait for the call that wants them.
+// Control messages waiting for the call that consumes them.
 class Inbox {
  public:
   struct Message {
@@ -40,7 +40,7 @@ class Inbox {
   using Wanted = std::function<bool(const Message&)>;
 
   void Put(Message message);
-  // The oldest message that is wanted; nothing after `patience`.
+  // The oldest matching message; empty after `patience`.
   std::optional<Message> Take(const Wanted& wanted, std::chrono::milliseconds patience);
 
  private:
@@ -53,10 +53,10 @@ class Membership {
  public:
   std::string id;                    // the same for all members
   std::string secret;                // known to nobody else
-  std::vector<Fd> control;           // by rank; none towards members in this process
-  std::vector<Fd> data;              // by rank; only towards members that share no memory with this one
-  std::shared_ptr<Board> own_board;  // where the board was made in this process,
-  std::shared_ptr<Mapping> received_board;  // or else
+  std::vector<Fd> control;           // by rank; none to members in this process
+  std::vector<Fd> data;              // by rank; only to members that share no memory with this one
+  std::shared_ptr<Board> own_board;  // if this process created the board,
+  std::shared_ptr<Mapping> received_board;  // otherwise
   std::vector<std::shared_ptr<Mapping>> arenas;
   std::unique_ptr<MemoryCharge> charge;
   Inbox inbox;

@@ -1,5 +1,6 @@
-// The full mesh. A member connects to every lower rank and accepts every higher one, all side by side, so no order
-// of ranks can lock up and no stranger can hold up anybody. Members of one process need no connection.
+// The full mesh. A member connects to every lower rank and accepts every higher one, all concurrently, so no
+// order of ranks can deadlock and no unauthenticated client can hold anyone up. Members of one process need
+// no connection.
 #include "twin/hccl/mesh.h"
 
 #include "twin/acl/internal.h"
@@ -67,7 +68,7 @@ void Mesh::Introduce(int socket, Channel channel, bool with_files) const {
   if (with_files) {
     if (arena.fd < 0) {
       throw HcclFailure(HCCL_E_MEMORY, "the memory file of device " + std::to_string(group_.device) +
-                                           " could not be made; aclrtMalloc says why");
+                                           " could not be created; aclrtMalloc reports why");
     }
     files.push_back(arena.fd);
     if (leader_ == group_.rank) files.push_back(membership_.own_board->file.get());
@@ -105,9 +106,9 @@ void Mesh::AwaitAll(Deadline deadline) {
     std::vector<int> awaited{unix_door_.descriptor(), tcp_door_.descriptor(), rendezvous_.socket()};
     for (const Outgoing& outgoing : outgoing_) awaited.push_back(outgoing.socket.get());
     if (!WaitReadable(awaited, deadline)) {
-      throw HcclFailure(HCCL_E_TIMEOUT, std::to_string(expected_) + " connections of higher ranks never came, " +
-                                            std::to_string(outgoing_.size()) +
-                                            " to lower ranks were never answered");
+      throw HcclFailure(HCCL_E_TIMEOUT,
+                        std::to_string(expected_) + " connections from higher ranks never arrived, " +
+                            std::to_string(outgoing_.size()) + " to lower ranks were never answered");
     }
     rendezvous_.Check();
     AdvanceOutgoing(deadline);
@@ -120,7 +121,7 @@ void Mesh::AdvanceOutgoing(Deadline deadline) {
   for (auto each = outgoing_.begin(); each != outgoing_.end();) {
     const net::Handshake::State state = each->handshake->Advance();
     if (state == net::Handshake::State::kRefused) {
-      throw HcclFailure(HCCL_E_REMOTE, "who listens for " + table_[each->rank].Describe() +
+      throw HcclFailure(HCCL_E_REMOTE, "the listener for " + table_[each->rank].Describe() +
                                            " does not know this communicator's secret");
     }
     if (state == net::Handshake::State::kGone) Reconnect(*each, deadline);
@@ -134,7 +135,7 @@ void Mesh::AdvanceOutgoing(Deadline deadline) {
   }
 }
 
-// The other member's door may have been overrun, or the member has died: then the rendezvous says so.
+// The other member's listener may be overloaded, or the member has died: then the rendezvous reports it.
 void Mesh::Reconnect(Outgoing& outgoing, Deadline deadline) {
   try {
     Connect(outgoing, deadline);
@@ -144,7 +145,7 @@ void Mesh::Reconnect(Outgoing& outgoing, Deadline deadline) {
   }
 }
 
-// A connection of a higher rank, which has proven the secret.
+// A connection from a higher rank, which has proven that it knows the secret.
 void Mesh::Welcome(Fd socket, bool over_tcp) {
   FrameBuffer input;
   try {
@@ -160,7 +161,7 @@ void Mesh::Welcome(Fd socket, bool over_tcp) {
     Keep(rank, channel, std::move(socket));
     --expected_;
   } catch (const HcclFailure& failure) {
-    // A member that died: the rendezvous says so.
+    // A member that died: the rendezvous reports it.
     if (failure.code() == HCCL_E_MEMORY) throw;
   }
 }

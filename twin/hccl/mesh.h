@@ -1,6 +1,6 @@
 // Connects one member with all others of its communicator once the table of members is known: control and
-// data connections, the shared board, each other's device memory. Both sides of a connection prove that they know
-// the communicator's secret before a descriptor or a word passes.
+// data connections, the shared board, each other's device memory. Both sides of a connection prove that they
+// know the communicator's secret before any descriptor or message passes.
 #pragma once
 
 #include <list>
@@ -15,7 +15,7 @@
 
 namespace twin {
 
-// Where a member accepts connections of others; open before the member is announced.
+// Where a member accepts connections from others; open before the member is announced.
 struct MemberListeners {
   Fd unix_socket;
   Fd tcp_socket;
@@ -26,14 +26,14 @@ class Mesh {
   Mesh(Group& group, const std::vector<MemberInfo>& table, const MemberListeners& listeners,
        RendezvousClient& rendezvous);
 
-  // Fills in the group's peers, board and sockets. Throws at the deadline, or when the rendezvous says that
-  // another member has failed.
+  // Fills in the group's peers, board and sockets. Throws at the deadline, or when the rendezvous reports
+  // that another member has failed.
   void Build(Deadline deadline);
 
  private:
   enum class Channel : uint32_t { kControl, kData };
 
-  // A connection to a lower rank, until both sides have proven the secret.
+  // A connection to a lower rank, until both sides have proven that they know the secret.
   struct Outgoing {
     uint32_t rank = 0;
     Channel channel{};
@@ -61,7 +61,7 @@ class Mesh {
   const MemberInfo& self_;
   const MemberListeners& listeners_;
   RendezvousClient& rendezvous_;
-  uint32_t leader_ = 0;    // the lowest rank that shares memory with this one: it makes the board
+  uint32_t leader_ = 0;    // the lowest rank that shares memory with this one: it creates the board
   uint32_t expected_ = 0;  // connections still to be accepted
   std::list<Outgoing> outgoing_;
   net::Door unix_door_;

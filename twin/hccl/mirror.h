@@ -1,6 +1,5 @@
-// What members on other hosts have posted and offered, kept in private memory laid out as a board, so that
-// the rest of the data path reads it as it reads the shared one. Also the form in which posts and offers
-// travel.
+// What members on other hosts have posted and offered, in private memory laid out like a board, so that the
+// rest of the data path reads it like the shared one. Also the wire format of posts and offers.
 #pragma once
 
 #include <span>
@@ -11,7 +10,7 @@
 
 namespace twin {
 
-// Memory for a board of one's own; untouched pages cost nothing.
+// Memory for a private board; untouched pages cost nothing.
 class MirrorMemory {
  public:
   explicit MirrorMemory(size_t bytes);

@@ -31,18 +31,19 @@ void Monitor::StartIfNeeded() {
   if (epoll_.valid()) return;
   epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) {
-    throw HcclFailure(HCCL_E_SYSCALL, std::string("no epoll descriptor: ") + std::strerror(errno));
+    throw HcclFailure(HCCL_E_SYSCALL,
+                      std::string("cannot create an epoll descriptor: ") + std::strerror(errno));
   }
   RunInBackground([this, epoll = epoll_.get()] { Run(epoll); });
 }
 
-// A forked child that kept the sockets open would hide its parent's death from the peers. The numbers stay
-// taken, for the groups that the child has inherited still hold them.
+// A forked child that kept the sockets open would hide its parent's death from the peers. The descriptor
+// numbers stay in use, since the groups that the child inherited still hold them.
 void Monitor::ForgetInForkedChild() {
   const Fd nowhere(open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const auto& [key, link] : links_) dup3(nowhere.get(), link.socket, O_CLOEXEC);
   links_.clear();
-  epoll_ = Fd();  // the child has no monitor thread; its first own communicator starts one
+  epoll_ = Fd();  // the child has no monitor thread; its first communicator starts one
 }
 
 void Monitor::Watch(Group* group, uint32_t peer, int socket) {
@@ -58,7 +59,7 @@ void Monitor::Watch(Group* group, uint32_t peer, int socket) {
   event.data.u64 = key;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &event) != 0) {
     links_.erase(key);
-    throw HcclFailure(HCCL_E_SYSCALL, std::string("a connection cannot be watched: ") + std::strerror(errno));
+    throw HcclFailure(HCCL_E_SYSCALL, std::string("cannot watch a connection: ") + std::strerror(errno));
   }
 }
 
@@ -84,7 +85,7 @@ void Monitor::Run(int epoll) {
 
 void Monitor::Serve(uint64_t key) {
   const auto found = links_.find(key);
-  if (found == links_.end()) return;  // forgotten since the event was fetched
+  if (found == links_.end()) return;  // removed since the event was fetched
   Link& link = found->second;
   bool open = true;
   try {
@@ -99,7 +100,7 @@ void Monitor::Serve(uint64_t key) {
   if (!link.group->has_left(link.peer)) {
     link.group->Fail(HCCL_E_REMOTE,
                      Describe(link.group->peers[link.peer]) +
-                         " closed its connection without leaving the communicator: the process is gone");
+                         " closed its connection without leaving the communicator: its process has died");
   }
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.socket, nullptr);
   links_.erase(found);

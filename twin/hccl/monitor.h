@@ -1,5 +1,5 @@
-// Watches the control connections of all communicators of this process, in one thread: messages are handed
-// on, and a connection that ends without a goodbye fails its group. Reads only; sending is control.h's.
+// Watches the control connections of all communicators of this process, in one thread: dispatches messages,
+// and fails the group of a connection that ends without a goodbye. Reads only; control.h sends.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class Monitor {
   static Monitor& Get();
 
   void Watch(Group* group, uint32_t peer, int socket);
-  // When it returns, the monitor does not touch the group any more.
+  // Once it returns, the monitor no longer touches the group.
   void Forget(const Group* group);
 
  private:

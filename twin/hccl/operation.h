@@ -1,4 +1,4 @@
-// One HCCL call as data: what was asked for, with every array copied, and which bytes it moves between which
+// One HCCL call as data: what was requested, with every array copied, and which bytes it moves between which
 // ranks. Knows nothing of how they are moved.
 #pragma once
 
@@ -40,13 +40,13 @@ struct Message {
   uint64_t sequence = 0;
 };
 
-// Counts and offsets are in elements, as in the calls. The arrays are filled only where the call has them.
+// Counts and offsets are in elements, as in the calls. The arrays are filled only for calls that have them.
 struct Operation {
   OperationKind kind = OperationKind::kBarrier;
   uint64_t sequence = 0;  // counts the collectives of the group, from 1; the same on all members
   const void* send = nullptr;
   void* recv = nullptr;
-  uint64_t count = 0;  // as in the call: a block's for gathers and scatters, the own block's for the V forms
+  uint64_t count = 0;  // as in the call: per block for gathers and scatters, this rank's for V forms
   HcclDataType type = HCCL_DATA_TYPE_INT8;
   HcclReduceOp reduction = HCCL_REDUCE_SUM;
   uint32_t root = 0;
@@ -54,7 +54,7 @@ struct Operation {
   std::vector<Message> messages;
 };
 
-// A run of bytes in a send or a receive buffer.
+// A range of bytes in a send or a receive buffer.
 struct Block {
   size_t offset = 0;
   size_t bytes = 0;
@@ -75,10 +75,10 @@ std::string DescribeOperation(const Operation& operation, const std::string& gro
 // What `from` sends to `to` in an operation that moves blocks unchanged (or, in a reduce-scatter, to its
 // reducer).
 Block SendBlock(const Operation& operation, uint32_t from, uint32_t to);
-// Where `to` puts what comes from `from`.
+// Where `to` stores what it receives from `from`.
 Block RecvBlock(const Operation& operation, uint32_t from, uint32_t to);
 
-// The extent of the send and of the receive buffer of `rank`: 0 where the call does not use it there.
+// The extent of the send and of the receive buffer of `rank`: 0 if the call does not use it on that rank.
 size_t SendExtent(const Operation& operation, uint32_t rank, uint32_t ranks);
 size_t RecvExtent(const Operation& operation, uint32_t rank, uint32_t ranks);
 

@@ -1,6 +1,6 @@
-// Each message goes from offered over matched to finished by itself. Both sides see both offers, so both
-// choose the same way: copy by whoever reaches the other's buffer, each one half where both do, or else over
-// the link.
+// Each message advances independently from offered to matched to finished. Both sides see both offers, so
+// both choose the same path: a copy by the side that can access the other's buffer, half each if both can,
+// otherwise over the link.
 #include "twin/hccl/p2p.h"
 
 #include <cstring>
@@ -40,7 +40,7 @@ class MessageRun {
   uint32_t peer() const { return message_.peer; }
   bool finished() const { return state_ == State::kFinished; }
 
-  // Does what can be done now; false when that was nothing.
+  // Does what can be done now; false if that was nothing.
   bool Step() {
     if (state_ == State::kOffered &&
         other_slot().sequence.load(std::memory_order_acquire) == message_.sequence) {
@@ -96,7 +96,7 @@ class MessageRun {
                                                       : bytes_ / 2;
       Copy(message_.is_send ? pulled : 0, message_.is_send ? bytes_ : pulled);
       own_done().store(message_.sequence, std::memory_order_release);
-      // A receiver who did all the copying has nothing to wait for.
+      // A receiver that did all the copying has nothing to wait for.
       state_ = !message_.is_send && pulled == bytes_ ? State::kFinished : State::kCopied;
     } else {
       MoveOverLink();
@@ -120,7 +120,7 @@ class MessageRun {
       link.SetIncomingTag(kMessageTag | message_.sequence);
       exchange_.Receive(message_.peer, message_.buffer, bytes_);
     }
-    state_ = State::kFinished;  // the exchange knows the rest
+    state_ = State::kFinished;  // the exchange tracks the rest
   }
 
   DataPath& path_;

@@ -1,5 +1,5 @@
-// Sends, receives and batches of them. A message is a meeting: it moves when both sides have offered it, and
-// both leave when it has moved. Messages of one batch do not wait for each other.
+// Sends, receives and batches of them. A message is a rendezvous: it moves once both sides have offered it,
+// and both leave once it has moved. Messages of one batch do not wait for each other.
 #pragma once
 
 #include "twin/hccl/data_path.h"

@@ -1,6 +1,5 @@
-// The kernels: plain loops over blocks that stay in registers or the first-level cache. On x86_64 the same
-// loops are compiled for three instruction sets and the machine's best is taken; elsewhere there is one
-// version.
+// The kernels: plain loops over blocks that stay in registers or L1. On x86_64 the same loops are compiled
+// for three instruction sets and the best one for the machine is chosen; elsewhere there is one version.
 #include "twin/hccl/reduce.h"
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 namespace twin {
 namespace {
 
-// How one type is held in memory, what it is accumulated in, and how to get from one to the other.
+// A type's memory representation, its accumulation type, and the conversions between them.
 template <typename Stored, typename Accumulated>
 struct PlainType {
   using Memory = Stored;
@@ -36,7 +35,7 @@ struct Fp16Type {
   static TWIN_INLINE uint16_t Store(float value) { return FloatToFp16(value); }
 };
 
-// Sums and products of integers wrap, so they are computed unsigned, where wrapping is defined.
+// Integer sums and products wrap, so they are computed unsigned, where wrapping is defined.
 template <typename T, bool kInteger = std::is_integral_v<T>>
 struct Wrapping {
   using type = T;
@@ -50,7 +49,7 @@ template <HcclReduceOp kOp, typename T>
 TWIN_INLINE T Combine(T a, T b) {
   using W = typename Wrapping<T>::type;
   if constexpr (kOp == HCCL_REDUCE_SUM) return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
-  // The widening keeps uint8 and uint16 factors from meeting as (signed) int.
+  // Widening keeps uint8 and uint16 operands from being promoted to (signed) int.
   if constexpr (kOp == HCCL_REDUCE_PROD && std::is_integral_v<T>)
     return static_cast<T>(static_cast<uint64_t>(static_cast<W>(a)) * static_cast<W>(b));
   if constexpr (kOp == HCCL_REDUCE_PROD) return a * b;
@@ -58,11 +57,11 @@ TWIN_INLINE T Combine(T a, T b) {
   if constexpr (kOp == HCCL_REDUCE_MIN) return (a < b || a != a) ? a : b;
 }
 
-// Buffers may lie at any address: this type makes compilers use unaligned vector loads and stores.
+// Buffers may have any alignment: this type makes compilers emit unaligned vector loads and stores.
 template <typename Memory>
 using Unaligned [[gnu::aligned(1), gnu::may_alias]] = Memory;
 
-// Two sources, the common case, in one pass. `out` may be a or b, never shifted against them: hence ivdep.
+// Two sources, the common case, in one pass. `out` may be a or b but never overlaps them partly: hence ivdep.
 template <typename Type, HcclReduceOp kOp>
 TWIN_INLINE void ReducePair(Unaligned<typename Type::Memory>* out, const Unaligned<typename Type::Memory>* a,
                             const Unaligned<typename Type::Memory>* b, size_t count) {
@@ -70,9 +69,8 @@ TWIN_INLINE void ReducePair(Unaligned<typename Type::Memory>* out, const Unalign
   for (size_t i = 0; i < count; ++i) out[i] = Type::Store(Combine<kOp>(Type::Load(a[i]), Type::Load(b[i])));
 }
 
-// Any number of sources, `kBlock` elements at a time, accumulated in an array that stays in registers or the
-// first-level cache. Each block is copied first: GCC vectorises fixed-size local arrays where it gives up on
-// pointers.
+// Any number of sources, `kBlock` elements at a time, accumulated in an array that stays in registers or L1.
+// Each block is copied first: GCC vectorises fixed-size local arrays where it gives up on pointers.
 template <typename Type, HcclReduceOp kOp, size_t kBlock>
 TWIN_INLINE void ReduceBlock(std::byte* out, const void* const* sources, size_t source_count, size_t offset) {
   typename Type::Accumulator sum[kBlock];

@@ -1,4 +1,4 @@
-// One table for the process. Never destroyed, for communicators may outlive static destruction.
+// One table per process. Never destroyed, since communicators may outlive static destruction.
 #include "twin/hccl/registry.h"
 
 #include <map>
@@ -60,7 +60,8 @@ Group& NeedGroup(HcclComm comm) {
   if (comm == nullptr) throw HcclFailure(HCCL_E_PTR, "the communicator is a null handle");
   Group* group = FindGroup(comm);
   if (group == nullptr) {
-    throw HcclFailure(HCCL_E_PARA, "the handle is no living communicator; it was destroyed, or never made");
+    throw HcclFailure(HCCL_E_PARA,
+                      "the handle is not a live communicator; it was destroyed or never created");
   }
   return *group;
 }
@@ -69,9 +70,9 @@ DeviceTurn::DeviceTurn(int device) : device_(device) {
   Registry& registry = TheRegistry();
   const std::lock_guard<std::mutex> lock(registry.mutex);
   if (!registry.devices_in_turn.insert(device).second) {
-    throw HcclFailure(HCCL_E_UNAVAIL, "another thread is making a communicator on device " +
-                                          std::to_string(device) +
-                                          "; communicators of one device are made one after the other");
+    throw HcclFailure(HCCL_E_UNAVAIL,
+                      "another thread is creating a communicator on device " + std::to_string(device) +
+                          "; communicators of one device must be created one after the other");
   }
 }
 

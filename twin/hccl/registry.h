@@ -1,4 +1,4 @@
-// The communicators of this process: which handles are alive, and which members of one communicator are here.
+// The communicators of this process: which handles are live, and which members of a communicator are local.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace twin {
 
 void Register(const std::shared_ptr<Group>& group);
 
-// Takes the handle out of use; nullptr where it was not in use.
+// Invalidates the handle; nullptr if it was not live.
 std::shared_ptr<Group> Unregister(HcclComm comm);
 
 // The member of communicator `id` with that rank, if it lives in this process.
@@ -19,8 +19,8 @@ std::shared_ptr<Group> FindMember(const std::string& id, uint32_t rank);
 // FindGroup, or throws HCCL_E_PARA.
 Group& NeedGroup(HcclComm comm);
 
-// Communicators of one device are made one after the other: throws where another thread is at it. Held while
-// one is being made.
+// Communicators of one device are created one after the other: throws if another thread is creating one. Held
+// during creation.
 class DeviceTurn {
  public:
   explicit DeviceTurn(int device);

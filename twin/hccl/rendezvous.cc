@@ -1,4 +1,4 @@
-// The rendezvous as a member sees it, and the texts that travel between a member and the server.
+// The rendezvous as a member sees it, and the encoding of what member and server exchange.
 #include "twin/hccl/rendezvous.h"
 
 #include <unistd.h>
@@ -6,8 +6,8 @@
 namespace twin {
 namespace {
 
-// The server's verdict says who is missing; wait a little longer than it does, so that the verdict comes
-// first.
+// The server's verdict names who is missing; wait a little longer than the server does, so that the verdict
+// arrives first.
 constexpr double kVerdictGraceSeconds = 3;
 constexpr useconds_t kKnockAgainMicroseconds = 20'000;
 
@@ -80,13 +80,13 @@ RendezvousClient::RendezvousClient(const RootInfo& root, double timeout_s)
     Reach(root);
   } catch (const HcclFailure& failure) {
     throw HcclFailure(failure.code(),
-                      where_ + " is not reached: " + failure.what() +
-                          "; the root info was used before, or the root's process has ended, or "
-                          "HCCL_IF_IP and HCCL_SOCKET_IFNAME name a wrong interface there");
+                      where_ + " cannot be reached: " + failure.what() +
+                          "; the root info was already used, or the root's process has ended, or "
+                          "HCCL_IF_IP and HCCL_SOCKET_IFNAME name the wrong interface there");
   }
 }
 
-// A rendezvous that is overrun by strangers may close the door on a member too: it knocks again.
+// A rendezvous flooded by unauthenticated clients may reject a member too: the member retries.
 void RendezvousClient::Reach(const RootInfo& root) {
   const Deadline deadline = After(timeout_s_);
   net::Handshake::State state = net::Handshake::State::kGone;
@@ -97,10 +97,10 @@ void RendezvousClient::Reach(const RootInfo& root) {
     if (After(0) >= deadline) break;
   }
   if (state == net::Handshake::State::kRefused) {
-    throw HcclFailure(HCCL_E_PARA, "who listens there does not know this root info");
+    throw HcclFailure(HCCL_E_PARA, "the listener there does not know this root info");
   }
   if (state != net::Handshake::State::kProven) {
-    throw HcclFailure(HCCL_E_TIMEOUT, "who listens there did not answer within the connect time-out");
+    throw HcclFailure(HCCL_E_TIMEOUT, "the listener there did not answer within the connect timeout");
   }
 }
 
@@ -118,14 +118,14 @@ void RendezvousClient::Withdraw(const std::string& why) noexcept {
   try {
     SendFrame(socket_.get(), FrameWriter().Put(why).Take(FrameType::kCannotJoin), After(1));
   } catch (const std::exception&) {
-    // The server learns of it all the same, when the connection ends.
+    // The server learns of it anyway when the connection closes.
   }
 }
 
 void RendezvousClient::Check() {
   const bool open = input_.Fill(socket_.get());
   if (const std::optional<Frame> frame = input_.Next()) RefuseIfRejected(*frame);
-  if (!open) throw HcclFailure(HCCL_E_REMOTE, where_ + " has ended before the communicator was complete");
+  if (!open) throw HcclFailure(HCCL_E_REMOTE, where_ + " ended before the communicator was complete");
 }
 
 Frame RendezvousClient::Expect(FrameType type) {

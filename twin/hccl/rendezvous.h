@@ -1,7 +1,7 @@
 // How the members of one communicator find each other: a server in the root's process, named by the root
-// info, to which every member connects. Whoever proves no knowledge of the root info's secret is not heard at all.
-// It checks that the members' arguments agree, hands out the table of members, and lets all go on only when all
-// are connected to each other; what goes wrong with one is told to all.
+// info, to which every member connects. Clients that cannot prove knowledge of the root info's secret are
+// ignored. The server checks that the members' arguments agree, distributes the table of members, and
+// releases them only when all are connected to each other; a failure of one is reported to all.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ struct MemberInfo {
   uint32_t rank = 0;
   std::string host;     // HostIdentity()
   std::string process;  // ProcessIdentity()
-  std::string memory;   // members whose texts are equal share memory
+  std::string memory;   // members with equal strings share memory
   int64_t process_id = 0;
   int32_t device = 0;
-  std::string unix_name;  // where it accepts members that share memory with it,
-  std::string address;    // and the others
+  std::string unix_name;  // where it accepts members that share memory with it
+  std::string address;    // where it accepts the others
   uint16_t port = 0;
 
   std::string Describe() const;
@@ -32,8 +32,8 @@ struct MemberInfo {
 
 struct Hello {
   uint32_t size = 0;
-  std::string agreement;  // what all members must have given alike, as text for people
-  double timeout_s = 0;   // the rendezvous waits as long as its first member would
+  std::string agreement;  // what all members must agree on, in readable form
+  double timeout_s = 0;   // the rendezvous uses the timeout of its first member
   MemberInfo member;
 };
 
@@ -42,28 +42,28 @@ Hello DecodeHello(const Frame& frame);
 Frame EncodeTable(const std::vector<MemberInfo>& members);
 std::vector<MemberInfo> DecodeTable(const Frame& frame);
 
-// What the members of a communicator prove to the rendezvous, and to each other.
+// The keys that members prove to the rendezvous, and to each other.
 net::Key RendezvousKey(const RootInfo& root);
 net::Key MemberKey(const std::string& secret);
 
-// Opens a listener and serves it from a thread of its own until the communicator is complete or has failed.
+// Opens a listener and serves it from its own thread until the communicator is complete or has failed.
 RootInfo StartRendezvous(const Settings& settings);
 
-// A member's side. Each step throws HcclFailure with the server's verdict where there is one.
+// A member's side. Each step throws HcclFailure, with the server's verdict if there is one.
 class RendezvousClient {
  public:
   RendezvousClient(const RootInfo& root, double timeout_s);
 
-  // Blocks until all members have come; the table is in the order of ranks.
+  // Blocks until all members have arrived; the table is in rank order.
   std::vector<MemberInfo> Join(const Hello& hello);
-  // Says that this member is connected to all others, and blocks until all are.
+  // Reports that this member is connected to all others, and blocks until all are.
   void Complete();
-  // Tells the others why this member will not come, so that they need not wait for the time-out.
+  // Tells the others why this member will not join, so that they need not wait for the timeout.
   void Withdraw(const std::string& why) noexcept;
-  // Throws the verdict if one has come while the member was busy elsewhere.
+  // Throws the verdict if one arrived while the member was busy elsewhere.
   void Check();
 
-  // Readable when there is something to Check.
+  // Readable when Check has something to read.
   int socket() const { return socket_.get(); }
 
  private:

@@ -1,4 +1,4 @@
-// The rendezvous server: one thread, one communicator. Its state is its own; members only see messages.
+// The rendezvous server: one thread, one communicator. Its state is private; members only see messages.
 #include <map>
 #include <memory>
 
@@ -36,11 +36,11 @@ class Rendezvous {
   }
 
  private:
-  // False when the time is over and nobody is left to be told why.
+  // False once the time is over and nobody is left to be told why.
   bool WaitForSomething() {
     std::vector<int> sockets{door_.descriptor()};
     for (const auto& connection : connections_) sockets.push_back(connection->socket.get());
-    if (!started_) {  // a root info may lie unused for as long as its owner likes
+    if (!started_) {  // a root info may stay unused for any length of time
       while (!WaitReadable(sockets, After(600))) continue;
       return true;
     }
@@ -64,7 +64,7 @@ class Rendezvous {
       const bool open = connection.input.Fill(connection.socket.get());
       while (const std::optional<Frame> frame = connection.input.Next()) Handle(connection, *frame);
       if (!open) Lost(connection);
-    } catch (const HcclFailure&) {  // a member that can no longer be told anything
+    } catch (const HcclFailure&) {  // a member that can no longer be reached
       Lost(connection);
     }
   }
@@ -108,11 +108,11 @@ class Rendezvous {
     if (hello.size != first_.size) {
       return member.Describe() + " joins with nRanks " + std::to_string(hello.size) + ", but " +
              first_.member.Describe() + " with nRanks " + std::to_string(first_.size) +
-             "; all must give the same";
+             "; all must pass the same value";
     }
     if (member.rank >= hello.size) {
       return member.Describe() + " joins a communicator of nRanks " + std::to_string(hello.size) +
-             "; ranks run from 0 to " + std::to_string(hello.size - 1);
+             "; ranks are 0 to " + std::to_string(hello.size - 1);
     }
     if (const auto other = members_.find(member.rank); other != members_.end()) {
       return "two members joined as the same rank: " + other->second->member->Describe() + " and " +
@@ -120,7 +120,7 @@ class Rendezvous {
     }
     if (hello.agreement != first_.agreement) {
       return member.Describe() + " joins with " + hello.agreement + ", but " + first_.member.Describe() +
-             " with " + first_.agreement + "; all must give the same";
+             " with " + first_.agreement + "; all must pass the same value";
     }
     return "";
   }
@@ -145,10 +145,11 @@ class Rendezvous {
     if (!connection.open || complete_) return;
     connection.open = false;
     if (!connection.member || verdict_) return;
-    Reject(HCCL_E_REMOTE, connection.member->Describe() + " went away before the communicator was complete");
+    Reject(HCCL_E_REMOTE,
+           connection.member->Describe() + " disconnected before the communicator was complete");
   }
 
-  // Ends the attempt for all who came; whoever comes until the deadline is told the same.
+  // Ends the attempt for all who have joined; whoever arrives until the deadline is told the same.
   void Reject(HcclResult code, const std::string& text) {
     verdict_ = Rejection(code, text);
     deadline_ = After(first_.timeout_s);
@@ -157,7 +158,7 @@ class Rendezvous {
     members_.clear();
   }
 
-  // Members in this process last: once they know, the process may end, and this thread with it.
+  // Members in this process last: once they know, the process may exit, and this thread with it.
   void SendToAll(const Frame& frame) {
     for (const bool here : {false, true}) {
       for (const auto& connection : connections_) {
@@ -180,17 +181,17 @@ class Rendezvous {
       std::string& list = done ? there : missing;
       list += (list.empty() ? "" : ", ") + (done ? found->second->member->Describe() : std::to_string(rank));
     }
-    const std::string what = members_.size() < first_.size ? "never came" : "did not connect to the others";
+    const std::string what = members_.size() < first_.size ? "never joined" : "did not connect to the others";
     return "of " + std::to_string(first_.size) + " ranks these " + what + " within " +
            std::to_string(static_cast<int>(first_.timeout_s)) + " s (HCCL_CONNECT_TIMEOUT): " + missing +
-           "; there were: " + there;
+           "; present: " + there;
   }
 
   static void Send(Connection& connection, const Frame& frame) {
     try {
       SendFrame(connection.socket.get(), frame, After(kSendSeconds));
     } catch (const HcclFailure&) {
-      // Its end of the connection is gone; the next look at the connection finds that out.
+      // The other end is gone; the next poll of the connection finds that out.
     }
   }
 
@@ -200,7 +201,7 @@ class Rendezvous {
   std::vector<std::unique_ptr<Connection>> connections_;
   std::map<uint32_t, Connection*> members_;
   bool started_ = false;
-  Hello first_;  // what the first member said; the others must agree with it
+  Hello first_;  // from the first member; the others must agree with it
   Deadline deadline_;
   std::optional<Frame> verdict_;
   bool complete_ = false;
@@ -219,7 +220,7 @@ RootInfo StartRendezvous(const Settings& settings) {
   RunInBackground([server] {
     try {
       server->Run();
-    } catch (const std::exception& failure) {  // its connections close, and every member learns that from them
+    } catch (const std::exception& failure) {  // its connections close, which tells every member
       SetRecentError(std::string("a rendezvous ended: ") + failure.what());
     }
   });

@@ -1,4 +1,4 @@
-// The ring: counters that only grow, the position in the ring being the counter modulo the capacity.
+// The ring: counters that only increase; the position in the ring is the counter modulo the capacity.
 #include <algorithm>
 
 #include "twin/hccl/links.h"
@@ -21,7 +21,7 @@ RingLink::RingLink(const Board& board, uint32_t self, uint32_t peer)
 
 std::span<std::byte> RingLink::Reserve() {
   const uint64_t used = pushed_ - out_ends_.popped.load(std::memory_order_acquire);
-  // A message's end may be rounded up past a full ring: then `used` is above the capacity for a while.
+  // A message's end may be rounded up past a full ring: then `used` exceeds the capacity for a while.
   if (used >= capacity_) return {};
   const size_t position = pushed_ % capacity_;
   return {out_bytes_ + position, std::min(capacity_ - used, capacity_ - position)};

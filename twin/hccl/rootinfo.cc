@@ -1,4 +1,4 @@
-// The layout of HcclRootInfo: a fixed head, then fixed text fields, then zeros.
+// The layout of HcclRootInfo: a fixed header, then fixed-size text fields, then zeros.
 #include "twin/hccl/rootinfo.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// The switch between the kinds of operations; and the group of one, whose collectives are copies.
+// Dispatches the kinds of operations; handles the group of one, whose collectives are copies.
 #include <cstring>
 
 #include "twin/hccl/collective.h"
@@ -21,7 +21,7 @@ void RunAlone(const Operation& operation) {
                static_cast<const std::byte*>(operation.send) + from.offset, to.bytes);
 }
 
-// Nothing moves on a socket between operations, so what others wait for must be out before this one ends.
+// Nothing moves on a socket between operations, so what others wait for must be sent before this one ends.
 void FlushRemote(DataPath& path, const Operation& operation) {
   Waiter waiter(path, operation);
   while (!path.Unflushed().empty()) waiter.Pause([&path] { return path.Unflushed(); });

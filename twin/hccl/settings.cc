@@ -1,4 +1,4 @@
-// Reads HCCL's environment variables; see settings.h for what they mean.
+// Reads HCCL's environment variables; see settings.h for their meaning.
 #include "twin/hccl/settings.h"
 
 #include <charconv>
@@ -43,14 +43,14 @@ bool Deterministic() {
 
 bool TcpOnly() {
   const std::optional<std::string> text = Variable("TWIN_HCCL_TRANSPORT");
-  if (text && *text != "tcp") Refuse("TWIN_HCCL_TRANSPORT", *text, "tcp, or no such variable");
+  if (text && *text != "tcp") Refuse("TWIN_HCCL_TRANSPORT", *text, "tcp, or leave the variable unset");
   return text.has_value();
 }
 
 }  // namespace
 
 Settings ReadSettings() {
-  // HCCL refuses to wait less than two minutes; tests of time-outs cannot wait that long.
+  // HCCL rejects timeouts below two minutes; tests of timeouts cannot wait that long.
   const bool short_timeouts = Variable("TWIN_SHORT_TIMEOUTS").value_or("0") == "1";
   Settings settings;
   settings.connect_timeout_s = Number("HCCL_CONNECT_TIMEOUT", 120, short_timeouts ? 1 : 120, 7200);

@@ -1,4 +1,4 @@
-// Opening, accepting and watching stream sockets; frames are in frame_io.cc.
+// Opening, accepting and polling stream sockets; frames are in frame_io.cc.
 #include "twin/hccl/sockets.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ namespace {
 
 Fd OpenSocket(int family) {
   Fd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.valid()) SystemFailure(HCCL_E_SYSCALL, "no socket could be made");
+  if (!socket.valid()) SystemFailure(HCCL_E_SYSCALL, "cannot create a socket");
   return socket;
 }
 
@@ -34,7 +34,7 @@ sockaddr_in TcpName(const std::string& address, uint16_t port) {
   name.sin_family = AF_INET;
   name.sin_port = htons(port);
   if (inet_pton(AF_INET, address.c_str(), &name.sin_addr) != 1) {
-    throw HcclFailure(HCCL_E_PARA, "'" + address + "' is no IPv4 address");
+    throw HcclFailure(HCCL_E_PARA, "'" + address + "' is not an IPv4 address");
   }
   return name;
 }
@@ -60,7 +60,7 @@ Deadline After(double seconds) {
 
 Fd ListenTcp(const std::string& address, uint16_t base_port, uint16_t* port) {
   for (uint32_t offset = 0; offset <= kPortCount; ++offset) {
-    // A fresh socket for each try: after a failed listen the old one stays bound.
+    // A new socket for each attempt: after a failed listen the old one stays bound.
     Fd socket = OpenSocket(AF_INET);
     const int reuse = 1;  // connections of an earlier listener may linger on the port
     setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
@@ -72,7 +72,7 @@ Fd ListenTcp(const std::string& address, uint16_t base_port, uint16_t* port) {
     sockaddr_in taken{};
     socklen_t length = sizeof(taken);
     if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&taken), &length) != 0) {
-      SystemFailure(HCCL_E_NETWORK, "the port of a new listener on " + address + " cannot be read");
+      SystemFailure(HCCL_E_NETWORK, "cannot read the port of the new listener on " + address);
     }
     *port = ntohs(taken.sin_port);
     MakeNonBlocking(socket.get());
@@ -95,7 +95,7 @@ Fd ConnectTcp(const std::string& address, uint16_t port, Deadline deadline) {
       ready = poll(&writable, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000)));
     } while (ready < 0 && errno == EINTR);
     if (ready == 0)
-      throw HcclFailure(HCCL_E_TIMEOUT, "no answer from " + where + " within the connect time-out");
+      throw HcclFailure(HCCL_E_TIMEOUT, "no answer from " + where + " within the connect timeout");
     int outcome = 0;
     socklen_t length = sizeof(outcome);
     getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &outcome, &length);
@@ -129,7 +129,7 @@ Fd ConnectUnix(const std::string& name) {
 void WatchTcp(int socket) {
   const auto set = [socket](int level, int option, int value) {
     if (setsockopt(socket, level, option, &value, sizeof(value)) != 0) {
-      SystemFailure(HCCL_E_NETWORK, "a socket option cannot be set");
+      SystemFailure(HCCL_E_NETWORK, "cannot set a socket option");
     }
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
@@ -142,7 +142,7 @@ void WatchTcp(int socket) {
 void MakeNonBlocking(int socket) {
   const int flags = fcntl(socket, F_GETFL);
   if (flags < 0 || fcntl(socket, F_SETFL, flags | O_NONBLOCK) < 0) {
-    SystemFailure(HCCL_E_SYSCALL, "a socket cannot be made non-blocking");
+    SystemFailure(HCCL_E_SYSCALL, "cannot make a socket non-blocking");
   }
 }
 

@@ -1,5 +1,5 @@
-// The first member starts a rendezvous and tells the others where; from there on it is a communicator like
-// any.
+// The first member starts a rendezvous and tells the others where; from then on it is a communicator like any
+// other.
 #include "twin/hccl/subcomm.h"
 
 #include "twin/acl/internal.h"
@@ -24,7 +24,7 @@ void CheckParent(const Group& parent) {
   if (!parent.is_global) {
     throw HcclFailure(HCCL_E_NOT_SUPPORT,
                       "communicator " + parent.name +
-                          " is a sub-communicator; sub-communicators are made from the global "
+                          " is a sub-communicator; create sub-communicators from the global "
                           "one only");
   }
   if (parent.failure() != HCCL_SUCCESS) {
@@ -81,8 +81,9 @@ RootInfo AwaitInvitation(Group& parent, const SubCommRequest& request) {
   const Deadline deadline = After(parent.options.connect_timeout_s);
   const uint32_t leader = request.ranks.front();
   std::optional<Inbox::Message> message;
-  // In short steps, for a member of the parent that dies must end the wait. An invitation from another than
-  // the expected leader is followed too: the rendezvous then tells both sides how their arguments differ.
+  // In short steps, because the death of a member of the parent must end the wait. An invitation from a rank
+  // other than the expected leader is followed too: the rendezvous then tells both sides how their arguments
+  // differ.
   while (!(message = parent.membership->inbox.Take(wanted, std::chrono::milliseconds(50)))) {
     if (parent.failure() != HCCL_SUCCESS) throw HcclFailure(parent.failure(), parent.failure_text());
     if (parent.has_left(leader))
@@ -91,7 +92,7 @@ RootInfo AwaitInvitation(Group& parent, const SubCommRequest& request) {
       throw HcclFailure(HCCL_E_TIMEOUT, Describe(parent.peers[leader]) +
                                             ", the first of the sub-communicator's ranks [" +
                                             Listed(request.ranks) + "], did not create sub-communicator " +
-                                            std::to_string(request.id) + " within the connect time-out");
+                                            std::to_string(request.id) + " within the connect timeout");
     }
   }
   FrameReader reader(message->frame);

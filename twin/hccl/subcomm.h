@@ -1,5 +1,5 @@
-// Sub-communicators: made of some ranks of a global communicator, over whose control connections its members
-// meet.
+// Sub-communicators: created from some ranks of a global communicator, whose control connections their
+// members use to meet.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Frames, and the moving of bytes between the socket and two buffers. Hosts of one group share a byte order.
+// Frames, and the transfer of bytes between the socket and two buffers. Hosts of one group share a byte
+// order.
 #include "twin/hccl/tcp_link.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 namespace twin {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "frames are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "frames are written in memory layout");
 
 constexpr uint32_t kMagic = 0x54574e31;
 constexpr size_t kBufferBytes = 512 * 1024;
@@ -60,7 +61,7 @@ std::span<const std::byte> TcpLink::Peek() {
   while (data_left_ == 0 && ParseSome()) continue;
   if (data_left_ == 0) return {};
   if (data_tag_ != incoming_tag_)
-    throw HcclFailure(HCCL_E_INTERNAL, "data of operation " + std::to_string(data_tag_) + " came from " +
+    throw HcclFailure(HCCL_E_INTERNAL, "data of operation " + std::to_string(data_tag_) + " arrived from " +
                                            peer_name_ + " where operation " + std::to_string(incoming_tag_) +
                                            " was expected");
   return {in_.data() + in_begin_, std::min(data_left_, in_end_ - in_begin_)};
@@ -84,7 +85,7 @@ bool TcpLink::SendSome() {
     const ssize_t n = send(socket_, out_.data() + out_begin_, out_.size() - out_begin_, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    // A broken connection is the monitor's to report; until it does, the bytes count as unsent.
+    // The monitor reports a broken connection; until it does, the bytes count as unsent.
     if (n < 0) broken_ = true;
     if (n > 0) out_begin_ += static_cast<size_t>(n), moved = true;
   }
@@ -114,14 +115,14 @@ bool TcpLink::ReceiveSome() {
   return n > 0;
 }
 
-// Takes the next frame's header, and its content too where it is a control frame. False when it is not there
+// Takes the next frame's header, and its content too if it is a control frame. False if it has not arrived
 // yet.
 bool TcpLink::ParseSome() {
   FrameHeader header;
   if (in_end_ - in_begin_ < sizeof(header)) return false;
   std::memcpy(&header, in_.data() + in_begin_, sizeof(header));
   if (header.magic != kMagic || (header.kind != FrameKind::kData && header.bytes > kLargestControl))
-    throw HcclFailure(HCCL_E_TCP_TRANSFER, "what came from " + peer_name_ + " is no frame of this library");
+    throw HcclFailure(HCCL_E_TCP_TRANSFER, "the data from " + peer_name_ + " is not a frame of this library");
   if (header.kind == FrameKind::kData) {
     in_begin_ += sizeof(header);
     data_left_ = header.bytes;
@@ -130,7 +131,7 @@ bool TcpLink::ParseSome() {
   }
   const size_t whole = sizeof(header) + header.bytes;
   if (in_.size() - in_begin_ < whole) {
-    // Longer than the room behind it: make room, the rest comes with the next reads.
+    // Longer than the space after it: make room; the rest arrives with the next reads.
     in_.erase(in_.begin(), in_.begin() + static_cast<ptrdiff_t>(in_begin_));
     in_end_ -= in_begin_;
     in_begin_ = 0;

@@ -1,5 +1,5 @@
-// A link over a non-blocking TCP socket. Every piece on the wire is a frame; what members tell each other
-// (posts, offers) travels between the data and is handed to the owner as soon as it is read.
+// A link over a non-blocking TCP socket. Everything on the wire is a frame; what members tell each other
+// (posts, offers) travels between the data and is passed to the owner as soon as it is read.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ class TcpLink : public Link {
   using OnControl =
       std::function<void(FrameKind kind, uint64_t sequence, std::span<const std::byte> content)>;
 
-  // The socket stays the caller's. `peer_name` is for error texts.
+  // The caller keeps ownership of the socket. `peer_name` is for error messages.
   TcpLink(int socket, std::string peer_name, OnControl on_control);
 
   void SendControl(FrameKind kind, uint64_t sequence, std::span<const std::byte> content);
@@ -44,10 +44,10 @@ class TcpLink : public Link {
   OnControl on_control_;
   std::vector<std::byte> out_;  // frames not yet sent: [out_begin_, end)
   size_t out_begin_ = 0;
-  std::vector<std::byte> room_;  // what Reserve hands out
-  std::vector<std::byte> in_;    // bytes received and not used: [in_begin_, in_end_)
+  std::vector<std::byte> room_;  // the space that Reserve returns
+  std::vector<std::byte> in_;    // bytes received and not yet consumed: [in_begin_, in_end_)
   size_t in_begin_ = 0, in_end_ = 0;
-  size_t data_left_ = 0;  // of the data frame at in_begin_
+  size_t data_left_ = 0;  // remaining bytes of the data frame at in_begin_
   uint64_t data_tag_ = 0;
   uint64_t outgoing_tag_ = 0, incoming_tag_ = 0;
   bool at_end_ = false;

@@ -1,4 +1,4 @@
-// The texts and the rules by which a waiting operation gives up.
+// When a waiting operation gives up, and with which message.
 #include "twin/hccl/waiter.h"
 
 #include "twin/acl/internal.h"
@@ -10,7 +10,7 @@ namespace {
 std::string RankList(const Group& group, const std::vector<uint32_t>& ranks) {
   std::string text;
   for (const uint32_t rank : ranks) text += (text.empty() ? "" : ", ") + Describe(group.peers[rank]);
-  return text.empty() ? "nobody in particular" : text;
+  return text.empty() ? "no rank in particular" : text;
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ void Waiter::ThrowIfLeft(const std::vector<uint32_t>& missing) {
   for (const uint32_t rank : missing) {
     if (!group.has_left(rank)) continue;
     if (!group.peers[rank].same_host && !path_.link(rank).at_end()) continue;
-    // What it did before leaving may have come after our last look: the caller looks once more first.
+    // What it did before leaving may have arrived after our last check: the caller checks once more first.
     if (!saw_departure_) {
       saw_departure_ = true;
       return;

@@ -1,6 +1,6 @@
-// Waiting inside an operation: pauses, lets remote links move, and gives up with an error that names who is
-// missing when the group has failed, a member has left, the stream is aborted or the execution time-out is
-// over.
+// Waiting inside an operation: pauses, lets remote links make progress, and gives up with an error that names
+// the missing ranks when the group has failed, a member has left, the stream is aborted or the execution
+// timeout expires.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace twin {
 
-// Throws where the group has failed or the stream is being aborted.
+// Throws if the group has failed or the stream is being aborted.
 void ThrowIfFailed(const DataPath& path, const Operation& operation);
 
 class Waiter {
@@ -28,7 +28,7 @@ class Waiter {
     if (backoff_.sleeping()) GiveUpIfHopeless(missing);
   }
 
-  // To be called after progress: waiting starts anew.
+  // Call it after progress: the wait starts over.
   void Restart() {
     backoff_ = Backoff();
     start_ = Clock::time_point();

@@ -1,6 +1,6 @@
-// Fused attention and its adjoint, for batches of equal length and for packed sequences of different length
-// (TND), with values of another head size than the keys and with dropout. Without position shift or prefix:
-// these are refused by name, not ignored.
+// Fused attention and its backward, for batches of equal length and for packed sequences of different lengths
+// (TND), with a value head size that may differ from the key's, and with dropout. Position shift (pse) and
+// prefix are refused by name, not ignored.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -16,20 +16,20 @@ namespace {
 
 // Which keys a query sees.
 struct Sight {
-  Optional<Tensor> mask;  // true: hidden; modes 0 and 1. [s_q, s_k], or with batch and heads before it
-  int64_t mode;           // 2: causal from the top left · 3: from the bottom right · 4: a band
+  Optional<Tensor> mask;  // true: masked out; modes 0 and 1. [s_q, s_k] or [b, n, s_q, s_k]
+  int64_t mode;           // 2: causal, aligned top left · 3: bottom right · 4: a band
   int64_t before, after;  // how far back and ahead a query sees, in mode 4
 
   bool causal(const Tensor& query, const Tensor& key) const {
     return mode == 2 || (mode == 3 && query.size(2) == key.size(2));
   }
 
-  // What is added to the scores, as the mask is or [s_q, s_k]; nothing where causal() says it all.
+  // The bias added to the scores, shaped like the mask or [s_q, s_k]; empty where causal() covers it.
   std::optional<Tensor> Bias(const Tensor& query, const Tensor& key) const {
     TORCH_CHECK(mode >= 0 && mode <= 4, "sparse mode ", mode,
-                " is not computed by the CANN twin; 0 to 4 are");
+                " is not supported by the CANN twin; 0 to 4 are");
     if (causal(query, key) || (mode < 2 && !mask)) return std::nullopt;
-    // A mask made for the longest of packed sequences serves the others too.
+    // A mask built for the longest packed sequence also serves the shorter ones.
     const Tensor hidden = mode < 2
                               ? mask->to(at::kBool).narrow(-2, 0, query.size(2)).narrow(-1, 0, key.size(2))
                               : OutsideBand(query.size(2), key.size(2));
@@ -38,20 +38,20 @@ struct Sight {
   }
 
   Tensor OutsideBand(int64_t queries, int64_t keys) const {
-    // How far a key lies ahead of its query, the last of both being level. [s_q, s_k]
+    // How far a key is ahead of its query when the last query and the last key are aligned. [s_q, s_k]
     const Tensor ahead = at::arange(keys).unsqueeze(0) - at::arange(queries).unsqueeze(1) - (keys - queries);
     return mode == 3 ? ahead > 0 : (ahead > after).logical_or(ahead < -before);
   }
 };
 
-// [b, n, s, d] of a tensor in `layout` with `heads` heads, as a view, so that it can be written to as well.
+// A [b, n, s, d] view of a tensor in `layout` with `heads` heads, writable.
 Tensor Inside(const Tensor& x, const std::string& layout, int64_t heads) {
   if (layout == "BNSD") return x;
   if (layout == "BSND") return x.transpose(1, 2);
   if (layout == "BSH") return x.unflatten(2, {heads, -1}).transpose(1, 2);
   if (layout == "SBH") return x.unflatten(2, {heads, -1}).permute({1, 2, 0, 3});
   TORCH_CHECK(false, "layout ", layout,
-              " is not computed by the CANN twin; BNSD, BSND, BSH, SBH and TND are");
+              " is not supported by the CANN twin; BNSD, BSND, BSH, SBH and TND are");
 }
 
 int64_t KeyHeads(const Tensor& query, const Tensor& key, const std::string& layout, int64_t heads) {
@@ -60,24 +60,23 @@ int64_t KeyHeads(const Tensor& query, const Tensor& key, const std::string& layo
   return key.size(2) / (query.size(2) / heads);
 }
 
-// Every query head gets its key head. [b, n, s, d]
+// Repeats key heads for their query heads. [b, n, s, d]
 Tensor ForAllHeads(const Tensor& x, int64_t heads) { return x.repeat_interleave(heads / x.size(1), 1); }
 
-// ATen's flash attention wants one head size. Zeros behind the shorter heads change neither a score nor, once
-// they are cut off again, a result.
+// ATen's flash attention needs equal head sizes. Zero padding changes neither a score nor, once it is sliced
+// off again, a result.
 Tensor Padded(const Tensor& x, int64_t size) {
   return x.size(-1) == size ? x : at::constant_pad_nd(x, {0, size - x.size(-1)});
 }
 int64_t LongerHead(const Tensor& k, const Tensor& v) { return std::max(k.size(-1), v.size(-1)); }
 
-// Which probabilities stay, and are divided by `keep`.
+// Which probabilities are kept and divided by `keep`.
 struct Dropout {
-  Optional<Tensor>
-      kept;  // a bit for each of [b, n, s_q, s_k], the sequences of packed ones one after the other
+  Optional<Tensor> kept;  // one bit per [b, n, s_q, s_k] element; packed sequences are concatenated
   double keep = 1;
 
   bool none() const { return !kept || kept->numel() == 0; }
-  // The factors of the next [b, n, s_q, s_k] scores, `before` of which lie in front of them.
+  // The multipliers of the next [b, n, s_q, s_k] scores, which come after `before` others.
   Tensor Factors(at::IntArrayRef shape, int64_t before) const {
     return twin::UnpackBits(*kept, before, c10::multiply_integers(shape))
         .view(shape)
@@ -86,14 +85,14 @@ struct Dropout {
   }
 };
 
-// What the scores of one call share: all of a batch, or one of the packed sequences.
+// What the scores of one call share: a whole batch, or one packed sequence.
 struct Scores {
   Sight sight;
   double scale;
   Dropout dropout;
-  int64_t before = 0;  // scores of the sequences before this one
+  int64_t before = 0;  // number of scores of the preceding sequences
 
-  // exp(score - log_sum) [b, n, s_q, s_k] in float; a query that sees nothing has zeros.
+  // exp(score - log_sum) [b, n, s_q, s_k] in float; all zeros for a query that sees no key.
   Tensor Probabilities(const Tensor& q, const Tensor& k, Tensor* log_sum) const {
     Tensor scores = at::matmul(q.to(at::kFloat), k.to(at::kFloat).transpose(-1, -2)).mul_(scale);
     if (sight.causal(q, k))
@@ -105,7 +104,7 @@ struct Scores {
   }
 };
 
-// All [b, n, s, d] inside. `log_sum` [b, n, s]: the logarithm of the sum of all exp(score).
+// Everything is [b, n, s, d] inside. `log_sum` [b, n, s]: logsumexp of the scores.
 void Forward(const Tensor& q, const Tensor& few_k, const Tensor& few_v, const Scores& scores,
              const Tensor& out, const Tensor& log_sum) {
   const Tensor k = ForAllHeads(few_k, q.size(1)), v = ForAllHeads(few_v, q.size(1));
@@ -125,10 +124,11 @@ void Forward(const Tensor& q, const Tensor& few_k, const Tensor& few_v, const Sc
 }
 
 struct Gradients {
-  Tensor query, key, value;  // [b, n, s, d], written to
+  Tensor query, key, value;  // [b, n, s, d], outputs
 };
 
-// Of probabilities p with factors f: out = (p·f) v, so dp = (grad vᵀ)·f and ds = p·(dp - rowsum(grad·out)).
+// With probabilities p and multipliers f: out = (p·f) v, so dp = (grad vᵀ)·f and ds = p·(dp -
+// rowsum(grad·out)).
 std::tuple<Tensor, Tensor, Tensor> DroppedBackward(const Tensor& q, const Tensor& k, const Tensor& v,
                                                    const Scores& scores, const Tensor& out, Tensor log_sum,
                                                    const Tensor& grad) {
@@ -161,15 +161,15 @@ void Backward(const Tensor& q, const Tensor& few_k, const Tensor& few_v, const S
 
 void Refuse(const Optional<Tensor>& shift, const Dropout& dropout, const Optional<Ints>& prefix) {
   TORCH_CHECK(dropout.keep > 0 && dropout.keep <= 1, "keep_prob is ", dropout.keep,
-              "; wanted more than 0, at most 1");
+              "; wanted above 0 and at most 1");
   TORCH_CHECK(dropout.keep == 1 || !dropout.none(), "keep_prob is ", dropout.keep,
               ", but there is no drop_mask");
-  TORCH_CHECK(!shift || shift->numel() == 0, "attention with pse is not computed by the CANN twin");
-  TORCH_CHECK(!prefix || prefix->empty(), "attention with prefix is not computed by the CANN twin");
+  TORCH_CHECK(!shift || shift->numel() == 0, "attention with pse is not supported by the CANN twin");
+  TORCH_CHECK(!prefix || prefix->empty(), "attention with prefix is not supported by the CANN twin");
 }
 
-// The interface keeps a maximum and a sum, [..., 8] with equal columns, exp(score - maximum) / sum being the
-// probability. With the logarithm of the sum as maximum, the sum is one.
+// The interface saves a maximum and a sum, [..., 8] with equal columns, where exp(score - maximum) / sum is
+// the probability. With logsumexp as the maximum, the sum is one.
 Tensor LogSum(const Tensor& maximum, const Tensor& sum) {
   return maximum.select(-1, 0) + sum.select(-1, 0).log();
 }
@@ -179,13 +179,13 @@ void KeepLogSum(const Tensor& log_sum, const Tensor& maximum, const Tensor& sum)
   sum.fill_(1);
 }
 
-// The part of a packed tensor [t, n, d] that is sequence `index`, as [1, n, s, d]; `ends` are running sums.
+// Sequence `index` of a packed tensor [t, n, d], as [1, n, s, d]; `ends` are cumulative lengths.
 Tensor Sequence(const Tensor& packed, const Ints& ends, size_t index) {
   const int64_t begin = index == 0 ? 0 : ends.at(index - 1);
   return packed.slice(0, begin, ends.at(index)).transpose(0, 1).unsqueeze(0);
 }
 
-// How many scores sequence `index` has, over all heads of `packed`.
+// The number of scores of sequence `index`, over all heads of `packed`.
 int64_t ScoresOf(const Tensor& packed, const Ints& query_ends, const Ints& key_ends, size_t index) {
   const auto length = [&](const Ints& ends) {
     return ends.at(index) - (index == 0 ? 0 : ends.at(index - 1));
@@ -193,7 +193,7 @@ int64_t ScoresOf(const Tensor& packed, const Ints& query_ends, const Ints& key_e
   return packed.size(1) * length(query_ends) * length(key_ends);
 }
 
-// The part of [t, n] that is sequence `index`, as [1, n, s].
+// Sequence `index` of [t, n], as [1, n, s].
 Tensor SequenceRows(const Tensor& packed, const Ints& ends, size_t index) {
   return Sequence(packed.unsqueeze(-1), ends, index).squeeze(-1);
 }

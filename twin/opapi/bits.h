@@ -1,12 +1,12 @@
-// Masks of dropout: one bit an element, in the order of memory, the lowest bit of a byte first, 1 for an
-// element that is kept. Which elements are kept is not decided here.
+// Dropout masks: one bit per element, in memory order, the lowest bit of a byte first, 1 for a kept element.
+// Which elements are kept is not decided here.
 #pragma once
 
 #include <ATen/ATen.h>
 
 namespace twin {
 
-// `kept` [n] of bool into `mask` [ceil(n / 128) * 16] of uint8.
+// Packs `kept` [n] of bool into `mask` [ceil(n / 128) * 16] of uint8.
 inline void PackBits(const at::Tensor& kept, const at::Tensor& mask) {
   mask.zero_();
   const bool* bits = kept.const_data_ptr<bool>();
@@ -14,7 +14,7 @@ inline void PackBits(const at::Tensor& kept, const at::Tensor& mask) {
   for (int64_t i = 0; i < kept.numel(); ++i) bytes[i / 8] |= static_cast<uint8_t>(bits[i]) << (i % 8);
 }
 
-// `count` elements from number `begin` on, as [count] of bool.
+// `count` elements starting at element `begin`, as [count] of bool.
 inline at::Tensor UnpackBits(const at::Tensor& mask, int64_t begin, int64_t count) {
   TORCH_CHECK(mask.numel() * 8 >= begin + count, "the dropout mask has ", mask.numel() * 8, " bits; wanted ",
               begin + count);

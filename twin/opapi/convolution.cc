@@ -1,6 +1,6 @@
-// Convolutions of one to three dims, plain and transposed, and their adjoints: as aclnn functions, and by the
-// older names that the torch_npu wheel uses unless torch.npu.config.allow_internal_format is False. An
-// internal format is no other order of elements here, so that turning one into another is a copy.
+// Convolutions of one to three dims, plain and transposed, and their backward: as aclnn functions, and under
+// the older names that the torch_npu wheel uses unless torch.npu.config.allow_internal_format is False. An
+// internal format has the same element order here, so converting to one is a copy.
 #include <ATen/ATen.h>
 
 #include "twin/opapi/named.h"
@@ -34,16 +34,16 @@ using twin::Named;
 using twin::NamedCall;
 using twin::View;
 
-// Lists are [batch, channels, height, width]; paddings [top, bottom, left, right], where both of a dim are
-// the same.
+// Lists are [batch, channels, height, width]; paddings [top, bottom, left, right], where both of a dim must
+// be equal.
 struct Window {
   explicit Window(const NamedCall& call) : groups(Attribute<int64_t>(call, "groups")) {
     const auto all_strides = Attribute<Ints>(call, "strides"),
                all_dilations = Attribute<Ints>(call, "dilations"), pads = Attribute<Ints>(call, "pads");
     TORCH_CHECK(all_strides.size() == 4 && all_dilations.size() == 4 && pads.size() == 4 &&
                     pads[0] == pads[1] && pads[2] == pads[3],
-                "a window with strides ", all_strides, ", dilations ", all_dilations, ", pads ", pads,
-                " is not computed by the CANN twin");
+                "a convolution with strides ", all_strides, ", dilations ", all_dilations, ", pads ", pads,
+                " is not supported by the CANN twin");
     stride = {all_strides[2], all_strides[3]};
     dilation = {all_dilations[2], all_dilations[3]};
     padding = {pads[0], pads[2]};
@@ -65,8 +65,8 @@ void Conv2d(const NamedCall& call) {
 }
 const Named conv2d("Conv2D", &twin::RunNamed<Conv2d>);
 
-// The adjoint with respect to the input or to the filter. The first of a pair's unused tensors gives its
-// shape only.
+// The gradient with respect to the input or the filter. Of the unused tensor of the two, only the shape is
+// read.
 void Backprop(const NamedCall& call, const Tensor& input, const Tensor& filter, const Tensor& grad,
               size_t wanted) {
   const Window w(call);
@@ -75,20 +75,20 @@ void Backprop(const NamedCall& call, const Tensor& input, const Tensor& filter, 
                                {0, 0}, w.groups, {wanted == 0, wanted == 1, false});
   View(call.outputs.at(0)).copy_(wanted == 0 ? of_input : of_filter);
 }
-// Of the input's shape (a list), the filter and the result's gradient.
+// Inputs: the input's shape (a list), the filter and the output's gradient.
 void Conv2dBackpropInput(const NamedCall& call) {
   const Tensor filter = View(call.inputs.at(1));
   Backprop(call, at::empty(call.outputs.at(0).dims, filter.options()), filter, View(call.inputs.at(2)), 0);
 }
 const Named conv2d_backprop_input("Conv2DBackpropInput", &twin::RunNamed<Conv2dBackpropInput>);
-// Of the input, the filter's shape and the result's gradient.
+// Inputs: the input, the filter's shape and the output's gradient.
 void Conv2dBackpropFilter(const NamedCall& call) {
   const Tensor input = View(call.inputs.at(0));
   Backprop(call, input, at::empty(call.outputs.at(0).dims, input.options()), View(call.inputs.at(2)), 1);
 }
 const Named conv2d_backprop_filter("Conv2DBackpropFilter", &twin::RunNamed<Conv2dBackpropFilter>);
 
-// Of the result's shape, the input, the filter and a bias.
+// Inputs: the output's shape, the input, the filter and a bias.
 void Conv2dTranspose(const NamedCall& call) {
   const Window w(call);
   const Tensor input = View(call.inputs.at(1)), filter = View(call.inputs.at(2)),
@@ -104,12 +104,12 @@ void Conv2dTranspose(const NamedCall& call) {
 }
 const Named conv2d_transpose("Conv2DTranspose", &twin::RunNamed<Conv2dTranspose>);
 
-// The gradient of a bias: the sum over all dims but the channels'. Other sums the wheel asks for as aclnn
+// The gradient of a bias: the sum over all dims but the channels'. The wheel requests other sums as aclnn
 // functions.
 void BiasGradient(const NamedCall& call) {
   const Tensor grad = View(call.inputs.at(0)), out = View(call.outputs.at(0));
   TORCH_CHECK(grad.dim() >= 2 && out.numel() == grad.size(1), "ReduceSum of ", grad.sizes(), " to ",
-              out.sizes(), " is not computed by the CANN twin");
+              out.sizes(), " is not supported by the CANN twin");
   out.copy_(grad.transpose(0, 1).flatten(1).sum(1, false, out.scalar_type()).view_as(out));
 }
 const Named bias_gradient("ReduceSum", &twin::RunNamed<BiasGradient>);

@@ -1,6 +1,5 @@
-// Operators that make values: fills, ranges, copies and casts, and random numbers. A random operator's
-// numbers follow from the seed and offset it is given, and from nothing else; they are not those of the
-// hardware.
+// Operators that create values: fills, ranges, copies and casts, and random numbers. A random operator's
+// numbers depend only on the seed and offset it receives; they are not those of the hardware.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 

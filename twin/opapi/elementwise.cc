@@ -1,4 +1,4 @@
-// Elementwise operators: one line each, or one for a family that the interface spells out in many names.
+// Elementwise operators: one line each, or one line for a family that the interface spells out in many names.
 // Argument lists are those with which the torch_npu 2.7.1 wheel calls them.
 #include <ATen/ATen.h>
 #include <ATen/ScalarOps.h>
@@ -9,7 +9,7 @@ TWIN_OPERATOR_WORDS
 
 namespace {
 
-// A number that takes part in type promotion as Python's numbers do.
+// A number that takes part in type promotion as a Python number does.
 Tensor Number(const Scalar& scalar) { return at::native::wrapped_scalar_tensor(scalar); }
 
 std::optional<std::string_view> Rounding(int64_t mode) {
@@ -102,7 +102,7 @@ BINARY(NeTensor, NeScalar, ne)
 BINARY(PowTensorTensor, PowTensorScalar, pow)
 BINARY(RemainderTensorTensor, RemainderTensorScalar, remainder)
 
-// The same with a factor for the second operand.
+// The same with a multiplier for the second operand.
 #define SCALED(Tensors_, Numbers_, function)                                                        \
   OP(aclnn##Tensors_, [](Tensor self, Tensor other, Scalar alpha, Tensor out) {                     \
     at::function##_out(out, self, other, alpha);                                                    \

@@ -1,5 +1,4 @@
-// Executors: from the two calls of an operator to work on a stream, and the list of the operators that are
-// there.
+// Executors: from an operator's two calls to work on a stream, and the list of available operators.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
@@ -20,7 +19,7 @@ std::vector<const Registration*>& Operators() {
   return *operators;
 }
 
-// In the order of the alphabet; made when the library has been loaded, so all are there.
+// Alphabetical; built after the library has been loaded, so it is complete.
 const Registration* OperatorAt(size_t index) {
   static const auto* sorted = [] {
     auto* operators = new std::vector<const Registration*>(Operators());
@@ -36,7 +35,7 @@ int Refuse(int code, const char* name, const char* text) {
   return code;
 }
 
-// On the stream's worker. The words without libtorch's own stack trace: they reach a user of the program.
+// On the stream's worker. The message without libtorch's stack trace: users of the program see it.
 aclError Run(const aclOpExecutor& executor) {
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   try {
@@ -52,9 +51,9 @@ aclError Run(const aclOpExecutor& executor) {
 Registration::Registration(const char* name) : name(name) { Operators().push_back(this); }
 
 void Resizable::Set(const at::Tensor& values) const {
-  // The program made room for the largest result; the result's own size is what it asks for afterwards.
+  // The program allocated room for the largest result; it asks for the result's actual size afterwards.
   TORCH_CHECK(values.numel() <= object->view.numel(), "the result has ", values.numel(),
-              " elements, the output ", object->view.numel());
+              " elements but the output has ", object->view.numel());
   std::vector<int64_t> strides(values.dim(), 1);
   for (int64_t dim = values.dim() - 2; dim >= 0; --dim) {
     strides[dim] = strides[dim + 1] * std::max<int64_t>(values.size(dim + 1), 1);
@@ -75,7 +74,7 @@ int MakeExecutor(Registration* operation, uint64_t* workspace_size, aclOpExecuto
   } catch (const std::exception& error) {
     return Refuse(kInvalidArgument, name, error.what());
   }
-  *workspace_size = 0;  // ATen takes its own scratch memory, from the host's
+  *workspace_size = 0;  // ATen allocates its own scratch memory on the host
   return ACL_SUCCESS;
 }
 
@@ -89,13 +88,13 @@ int Launch(void*, uint64_t, aclOpExecutor* executor, aclrtStream stream) {
 
 }  // namespace twin
 
-// The operators that are there, in the order of the alphabet: the name at `index`, nullptr behind the last.
+// The available operators in alphabetical order: the name at `index`, nullptr past the end.
 TWIN_API const char* twinOperatorName(size_t index) {
   const twin::Registration* operation = twin::OperatorAt(index);
   return operation == nullptr ? nullptr : operation->name;
 }
 
-// How often this process has called it.
+// How often this process has called the operator.
 TWIN_API uint64_t twinOperatorCalls(size_t index) {
   const twin::Registration* operation = twin::OperatorAt(index);
   return operation == nullptr ? 0 : operation->calls.load();

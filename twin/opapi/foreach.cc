@@ -1,5 +1,6 @@
-// Operators over lists of tensors, which optimizers and gradient clipping use: the plain operator on each
-// item. The number of a …Scalar comes as a tensor of one element, that of a …ScalarV2 as a scalar.
+// Operators over lists of tensors, which optimizers and gradient clipping use: the plain operator applied to
+// each item. A …Scalar operator takes its number as a tensor of one element, a …ScalarV2 operator as a
+// scalar.
 #include <ATen/ATen.h>
 #include <ATen/ScalarOps.h>
 

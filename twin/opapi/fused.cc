@@ -1,6 +1,6 @@
-// Fused operators of transformers other than attention: RMS norm, gated activation, rotary embedding, tokens
-// sorted by expert and back, matrix products by group. The adjoint stands beside the forward. Quantised forms
-// and padded routing are refused by name, not ignored.
+// Fused transformer operators other than attention: RMS norm, gated activation, rotary embedding, token
+// permute and unpermute, grouped matmul. The backward stands beside the forward. Quantised variants and
+// padded routing are refused by name, not ignored.
 #include <ATen/ATen.h>
 
 #include "twin/opapi/operator.h"
@@ -31,9 +31,9 @@ void RmsNorm(const Tensor& x, const Tensor& gamma, double eps, const Tensor& out
   rstd.copy_(scale.view_as(rstd));
 }
 
-void RefusePadding(bool padded) { TORCH_CHECK(!padded, "padded routing is not computed by the CANN twin"); }
+void RefusePadding(bool padded) { TORCH_CHECK(!padded, "padded routing is not supported by the CANN twin"); }
 
-// Rows of `permuted` at `where`, zeros for those that were cut off. [where.numel(), width]
+// Rows of `permuted` at `where`, zeros for dropped ones. [where.numel(), width]
 Tensor TakeRows(const Tensor& permuted, const Tensor& where) {
   const Tensor index = where.to(at::kLong);
   const Tensor there = index < permuted.size(0);
@@ -41,15 +41,15 @@ Tensor TakeRows(const Tensor& permuted, const Tensor& where) {
   return permuted.index_select(0, index.clamp_max(permuted.size(0) - 1)) * there.unsqueeze(1);
 }
 
-// Where each group ends, from running sums (type 0) or sizes (type 1).
+// Where each group ends, from cumulative sums (type 0) or sizes (type 1).
 Ints GroupEnds(const Tensor& groups, int64_t type) {
   TORCH_CHECK(type == 0 || type == 1, "group list type ", type,
-              " is not computed by the CANN twin; 0 and 1 are");
+              " is not supported by the CANN twin; 0 and 1 are");
   const Tensor ends = (type == 1 ? groups.cumsum(0) : groups).to(at::kLong).contiguous();
   return {ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + ends.numel()};
 }
 
-// Item `group` of a list of matrices or of one tensor that holds them all.
+// Item `group` of a list of matrices, or of one tensor that stacks them.
 Tensor OfGroup(const Tensors& list, int64_t group) {
   return list.size() == 1 && list[0].dim() == 3 ? list[0][group] : list.at(group);
 }
@@ -60,8 +60,8 @@ void Product(const Tensor& x, const Tensor& weight, const Tensors& bias, int64_t
   out.add_(bias.size() == 1 && bias[0].dim() == 2 ? bias[0][group] : bias.at(group));
 }
 
-// group_type -1: a product an item · 0: rows of x in groups, a weight each · 2: the inner dim in groups, a
-// result each
+// group_type -1: one matmul per item · 0: rows of x in groups, one weight each · 2: the inner dim in groups,
+// one output each
 void GroupedProducts(const Tensors& x, const Tensors& weight, const Tensors& bias,
                      const Optional<Tensor>& groups, int64_t group_type, int64_t list_type,
                      const Tensors& out) {
@@ -70,7 +70,7 @@ void GroupedProducts(const Tensors& x, const Tensors& weight, const Tensors& bia
     return;
   }
   TORCH_CHECK(x.size() == 1, x.size(),
-              " tensors with a list of groups are not computed by the CANN twin; one is");
+              " tensors with a group list are not supported by the CANN twin; one is");
   int64_t begin = 0, group = 0;
   for (const int64_t end : GroupEnds(*groups, list_type)) {
     if (group_type == 2) {
@@ -87,9 +87,9 @@ void GroupedProducts(const Tensors& x, const Tensors& weight, const Tensors& bia
 
 void RefuseQuantised(std::initializer_list<const Optional<Tensors>*> lists, int64_t activation) {
   for (const Optional<Tensors>* list : lists) {
-    TORCH_CHECK(!*list || (*list)->empty(), "quantised grouped products are not computed by the CANN twin");
+    TORCH_CHECK(!*list || (*list)->empty(), "quantised grouped matmul is not supported by the CANN twin");
   }
-  TORCH_CHECK(activation == 0, "an activation after grouped products is not computed by the CANN twin");
+  TORCH_CHECK(activation == 0, "an activation after grouped matmul is not supported by the CANN twin");
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ OP(aclnnRotaryPositionEmbedding, [](Tensor x, Tensor cos, Tensor sin, int64_t mo
 })
 OP(aclnnRotaryPositionEmbeddingGrad, [](Tensor grad, Tensor cos, Tensor sin, Optional<Tensor> x, int64_t mode,
                                         Tensor grad_x, Optional<Tensor> grad_cos, Optional<Tensor> grad_sin) {
-  grad_x.copy_(grad * cos - RotateHalf(grad * sin, mode));  // the rotation's adjoint is its negative
+  grad_x.copy_(grad * cos - RotateHalf(grad * sin, mode));  // adjoint: the inverse rotation
   if (!x) return;
   if (grad_cos) grad_cos->copy_((grad * *x).sum_to_size(cos.sizes()));
   if (grad_sin) grad_sin->copy_((grad * RotateHalf(*x, mode)).sum_to_size(sin.sizes()));
@@ -139,7 +139,7 @@ OP(aclnnMoeTokenPermute,
      const int64_t choices = experts.dim() == 1 ? 1 : experts.size(1);
      const Tensor order = experts.flatten().argsort(/*stable=*/true, 0, /*descending=*/false);
      permuted.copy_(tokens.index_select(0, order.slice(0, 0, wanted).floor_divide(choices)));
-     sorted.copy_(order.argsort());  // where each choice of each token went
+     sorted.copy_(order.argsort());  // the position of each (token, choice) after sorting
    })
 OP(aclnnMoeTokenPermuteGrad,
    [](Tensor grad, Tensor sorted, int64_t choices, bool padded, Tensor grad_tokens) {

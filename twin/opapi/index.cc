@@ -1,5 +1,4 @@
-// Operators that move elements without computing with them: indexing, gather and scatter, joining and
-// splitting.
+// Operators that move elements without arithmetic: indexing, gather and scatter, concatenation and splitting.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -10,8 +9,8 @@ TWIN_OPERATOR_WORDS
 
 namespace {
 
-// torch's own form of the list. An index left out comes as an empty tensor; since the others have all been
-// broadcast to one shape, it is told from an index that selects nothing by not being empty alone
+// torch's own form of the index list. An omitted index arrives as an empty tensor; since all others have been
+// broadcast to one shape, an index that selects nothing is recognised by every index being empty
 // (SelectsNothing).
 c10::List<std::optional<Tensor>> IndexList(const Tensors& indices) {
   c10::List<std::optional<Tensor>> list;

@@ -1,4 +1,4 @@
-// Decompositions of matrices and systems of equations: QR, singular values, triangular systems.
+// Matrix decompositions and systems of equations: QR, SVD, triangular solves.
 #include <ATen/ATen.h>
 
 #include "twin/opapi/named.h"

@@ -1,4 +1,4 @@
-// How an operator that is asked for by name is written down: a function of the call, added when the library
+// How an operator that is looked up by name is defined: a function of the call, registered when the library
 // is loaded. What an operator computes is not here.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace twin {
 
-// A tensor of the call, to read or to write.
+// A tensor of the call, for reading or writing.
 inline at::Tensor View(const NamedTensor& tensor) {
   return at::from_blob(tensor.data, tensor.dims, at::TensorOptions().dtype(AtenType(tensor.type)));
 }
@@ -30,7 +30,7 @@ void RunNamed(const NamedCall& call) {
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   try {
     compute(call);
-  } catch (const c10::Error& error) {  // without libtorch's own stack trace
+  } catch (const c10::Error& error) {  // without libtorch's stack trace
     throw std::runtime_error(error.what_without_backtrace());
   }
 }

@@ -1,5 +1,5 @@
-// Operators of networks: matrix products, activations with their adjoints, normalisation, softmax, losses,
-// embedding. The adjoint stands beside the forward. cube_math_type, a permission to compute in less
+// Neural network operators: matmul, activations with their backward, normalisation, softmax, losses,
+// embedding. The backward stands beside the forward. cube_math_type, a permission to compute in lower
 // precision, is not used.
 #include <ATen/ATen.h>
 

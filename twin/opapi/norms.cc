@@ -1,5 +1,5 @@
-// Batch and group norm and their adjoints, and the pieces that a batch norm over several ranks is made of.
-// Layer norm is in neural.cc.
+// Batch and group norm and their backward, and the parts of a batch norm over several ranks. Layer norm is in
+// neural.cc.
 #include <ATen/ATen.h>
 
 #include "twin/opapi/named.h"
@@ -11,7 +11,7 @@ namespace {
 
 std::array<bool, 3> Wanted(const Bools& mask) { return {mask.at(0) != 0, mask.at(1) != 0, mask.at(2) != 0}; }
 
-// An output that the caller left out, or made empty, takes nothing.
+// An output that the caller omitted, or made empty, is not written.
 void Put(const Optional<Tensor>& to, const Tensor& values) {
   if (to && to->numel() > 0) to->copy_(values);
 }
@@ -23,7 +23,7 @@ Ints OverChannels(const Tensor& x) {
   return dims;
 }
 
-// A value for each channel, as broadcast over x.
+// A per-channel value, broadcast over x.
 Tensor PerChannel(const Tensor& values, const Tensor& x) {
   Ints shape(x.dim(), 1);
   shape[1] = x.size(1);
@@ -62,7 +62,7 @@ OP(aclnnBatchNormStats, [](Tensor input, double eps, Tensor mean, Tensor invstd)
   mean.copy_(middle);
   invstd.copy_((variance + eps).rsqrt());
 })
-// From each rank's statistics [ranks, channels] and counts [ranks] those of all.
+// Combines each rank's statistics [ranks, channels] and counts [ranks].
 OP(aclnnBatchNormGatherStatsWithCounts,
    [](Tensor, Tensor means, Tensor invstds, Optional<Tensor> running_mean, Optional<Tensor> running_variance,
       double momentum, double eps, Tensor counts, Tensor mean, Tensor invstd) {
@@ -127,7 +127,7 @@ OP(aclnnGroupNormBackward,
      if (wanted[2]) grad_bias.value().copy_(bias_part);
    })
 
-// torch_npu's SyncBatchNorm asks for its statistics by name.
+// torch_npu's SyncBatchNorm looks its statistics up by name.
 namespace {
 
 using twin::Attribute;
@@ -135,7 +135,7 @@ using twin::Named;
 using twin::NamedCall;
 using twin::View;
 
-// [n, c, …] to the sum and the sum of squares of each channel.
+// [n, c, …] to each channel's sum and sum of squares.
 void BatchNormReduce(const NamedCall& call) {
   const Tensor x = View(call.inputs.at(0));
   const Tensor channels = x.transpose(0, 1).flatten(1).to(at::kDouble);
@@ -144,8 +144,8 @@ void BatchNormReduce(const NamedCall& call) {
 }
 const Named batch_norm_reduce("BNTrainingReduce", &twin::RunNamed<BatchNormReduce>);
 
-// From each rank's sums, sums of squares [ranks, c] and counts [ranks]: mean and 1 / deviation of all, and
-// the running statistics.
+// From each rank's sums, sums of squares [ranks, c] and counts [ranks]: the combined mean and 1 / deviation,
+// and the running statistics.
 void BatchNormGather(const NamedCall& call) {
   const Tensor count = View(call.inputs.at(2)).to(at::kDouble).sum();
   const Tensor mean = View(call.inputs.at(0)).to(at::kDouble).sum(0) / count;

@@ -32,7 +32,7 @@ struct aclBoolArray {
 };
 
 struct aclTensorList {
-  std::vector<const aclTensor*> items;  // owned; nullptr stands for a tensor left out
+  std::vector<const aclTensor*> items;  // owned; nullptr for an omitted tensor
 };
 
 struct aclScalarList {
@@ -41,7 +41,7 @@ struct aclScalarList {
 
 namespace twin {
 
-// The ATen type of an ACL type; throws std::invalid_argument for one that ATen does not compute with.
+// The ATen type of an ACL type; throws std::invalid_argument for one that ATen does not support.
 at::ScalarType AtenType(aclDataType type);
 
 }  // namespace twin

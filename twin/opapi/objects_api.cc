@@ -1,5 +1,5 @@
-// aclCreate… and aclDestroy… of the aclnn interface, and the questions programs ask about a tensor. Creation
-// answers nullptr, as the interface has it, with the reason in aclGetRecentErrMsg.
+// aclCreate… and aclDestroy… of the aclnn interface, and tensor queries. As the interface specifies, creation
+// returns nullptr on failure, with the reason in aclGetRecentErrMsg.
 #include <ATen/ops/from_blob.h>
 
 #include <exception>
@@ -45,14 +45,14 @@ at::ScalarType AtenType(aclDataType type) {
     case ACL_COMPLEX128:
       return at::kComplexDouble;
     default:
-      throw std::invalid_argument("the CANN twin computes with no aclDataType " + std::to_string(type));
+      throw std::invalid_argument("the CANN twin does not support aclDataType " + std::to_string(type));
   }
 }
 
 namespace {
 
 at::Scalar ReadScalar(const void* value, aclDataType type) {
-  // One element as a tensor of its type: ATen knows how to read them all.
+  // One element as a tensor of its type: ATen can read every type.
   return at::from_blob(const_cast<void*>(value), {}, at::TensorOptions().dtype(AtenType(type))).item();
 }
 
@@ -151,8 +151,8 @@ TWIN_API int aclDestroyBoolArray(const aclBoolArray* array) { return Destroy(arr
 TWIN_API int aclDestroyTensorList(const aclTensorList* list) { return DestroyList(list); }
 TWIN_API int aclDestroyScalarList(const aclScalarList* list) { return DestroyList(list); }
 
-// The caller frees what it gets with delete[]. Operators whose output's size is known only afterwards answer
-// here.
+// The caller frees the result with delete[]. Operators whose output size is known only after they ran report
+// it here.
 TWIN_API int aclGetViewShape(const aclTensor* tensor, int64_t** view_dims, uint64_t* view_dims_num) {
   if (tensor == nullptr || view_dims == nullptr || view_dims_num == nullptr) {
     twin::SetRecentError("aclGetViewShape: an argument is null");

@@ -1,10 +1,10 @@
-// How an operator of the aclnn interface is written down: its name and a function of ATen values. From the
-// function's parameters follow the two C functions that programs look up by name:
+// How an operator of the aclnn interface is defined: its name and a function of ATen values. The function's
+// parameters determine the two C functions that programs look up by name:
 //
 //   int aclnnXGetWorkspaceSize(arguments…, uint64_t* workspace_size, aclOpExecutor** executor);
 //   int aclnnX(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream);
 //
-// The first takes the arguments' values (the C objects may be destroyed after the second has returned), the
+// The first copies the arguments' values (the C objects may be destroyed after the second has returned), the
 // second queues the work on the stream. What an operator computes is not here.
 #pragma once
 
@@ -26,7 +26,7 @@
 
 namespace twin {
 
-// An operator in the list of those that are there.
+// An entry in the list of available operators.
 struct Registration {
   explicit Registration(const char* name);
   const char* const name;
@@ -118,7 +118,7 @@ struct Argument<at::ScalarType> {
   static at::ScalarType Take(C type) { return AtenType(type); }
 };
 
-// An argument that may be left out (nullptr).
+// An argument that may be omitted (nullptr).
 template <class T>
 struct Argument<std::optional<T>> {
   using C = typename Argument<T>::C;
@@ -127,8 +127,8 @@ struct Argument<std::optional<T>> {
   }
 };
 
-// An output whose size shows only when the operator has run. The program keeps the object until then and asks
-// aclGetViewShape, so this is the object itself, not its value.
+// An output whose size is known only when the operator has run. The program keeps the object until then and
+// calls aclGetViewShape, so this is the object itself, not its value.
 struct Resizable {
   aclTensor* object;
   void Set(const at::Tensor& values) const;
@@ -139,11 +139,12 @@ struct Argument<Resizable> : Required<aclTensor, Resizable> {
   static Resizable Take(C object) { return {const_cast<aclTensor*>(&Check(object, "tensor"))}; }
 };
 
-// Makes the executor of one call; an exception of `bind` becomes the interface's code, with the words kept.
+// Creates the executor of one call; an exception from `bind` becomes the interface's code, and its message is
+// kept.
 int MakeExecutor(Registration* operation, uint64_t* workspace_size, aclOpExecutor** executor,
                  const std::function<std::function<void()>()>& bind);
 
-// Queues the executor's work on the stream and ends the executor.
+// Queues the executor's work on the stream and destroys the executor.
 int Launch(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream);
 
 template <class Body, class Call = decltype(&decltype(Body::call)::operator())>
@@ -165,9 +166,9 @@ struct Operator<Body, void (Lambda::*)(Args...) const> {
 // OP(aclnnAdd, [](Tensor self, Tensor other, Scalar alpha, Tensor out) { at::add_out(out, self, other,
 // alpha); })
 //
-// A C function cannot take its parameter types from a lambda, but a name can be bound to a function when it
-// is looked up: both names are indirect functions (ifunc, which glibc has on x86_64 and aarch64) that resolve
-// to the templates.
+// A C function cannot derive its parameter types from a lambda, but a symbol can be resolved when it is
+// looked up: both names are indirect functions (ifunc, which glibc supports on x86_64 and aarch64) that
+// resolve to the templates.
 #define OP(operator_name, ...)                                                                       \
   namespace {                                                                                        \
   struct operator_name##Body {                                                                       \
@@ -188,7 +189,7 @@ struct Operator<Body, void (Lambda::*)(Args...) const> {
                  ifunc(#operator_name "FindLaunch"))) decltype(::twin::Launch) operator_name;        \
   }
 
-// The words that operators are written in.
+// Names that operator definitions use.
 #define TWIN_OPERATOR_WORDS                \
   using at::Scalar;                        \
   using at::ScalarType;                    \

@@ -1,4 +1,4 @@
-// Average and maximum pooling with given windows and with a given output size, and their adjoints.
+// Average and max pooling, with given windows or a given output size, and their backward.
 #include <ATen/ATen.h>
 
 #include "twin/opapi/operator.h"
@@ -7,7 +7,7 @@ TWIN_OPERATOR_WORDS
 
 namespace {
 
-// What divides a window's sum instead of its size; 0: its size.
+// The divisor that overrides a window's size; 0: the size itself.
 std::optional<int64_t> Divisor(int64_t given) {
   return given == 0 ? std::nullopt : std::optional<int64_t>(given);
 }
@@ -33,8 +33,8 @@ OP(aclnnAvgPool3dBackward, [](Tensor grad, Tensor self, Ints kernel, Ints stride
       at::avg_pool3d_backward(grad, self, kernel, stride, padding, ceil, count_padding, Divisor(divisor)));
 })
 
-// The mask that the device keeps of where each maximum was has a layout of its own. Here it stays empty, and
-// the adjoint looks for the maxima again.
+// The device's mask of where each maximum was has a private layout. Here it stays empty, and the backward
+// finds the maxima again.
 OP(aclnnMaxPool2dWithMask, [](Tensor self, Ints kernel, Ints stride, Ints padding, Ints dilation, bool ceil,
                               Tensor out, Tensor mask) {
   out.copy_(std::get<0>(at::max_pool2d_with_indices(self, kernel, stride, padding, dilation, ceil)));

@@ -1,5 +1,5 @@
-// LSTM and GRU layers over whole sequences and their adjoints, as the torch_npu wheel asks for them by name:
-// one layer, one direction (the wheel stacks them and turns the input round), all sequences of one length.
+// LSTM and GRU layers over whole sequences and their backward, as the torch_npu wheel requests them by name:
+// one layer, one direction (the wheel stacks them and reverses the input), all sequences of one length.
 #include "twin/opapi/named.h"
 
 namespace {
@@ -19,11 +19,11 @@ Tensor Wide(const twin::NamedTensor& tensor) { return View(tensor).to(at::kFloat
 
 void WantsForward(const NamedCall& call) {
   const auto direction = Attribute<std::string>(call, "direction");
-  TORCH_CHECK(direction == "UNIDIRECTIONAL", "direction ", direction, " is not computed by the CANN twin");
+  TORCH_CHECK(direction == "UNIDIRECTIONAL", "direction ", direction, " is not supported by the CANN twin");
 }
 void WantsNoLengths(const twin::NamedTensor& lengths) {
   TORCH_CHECK(lengths.type == ACL_DT_UNDEFINED || lengths.dims.empty(),
-              "packed sequences are not computed by the CANN twin; pad them to one length");
+              "packed sequences are not supported by the CANN twin; pad them to one length");
 }
 
 Tensor Slope(const Tensor& sigmoid) { return sigmoid * (1 - sigmoid); }
@@ -81,7 +81,7 @@ void LstmGrad(const NamedCall& call) {
 const Named lstm_grad("DynamicRNNGrad", &twin::RunNamed<LstmGrad>);
 
 // x [t, b, in], weights [in, 3h] and [h, 3h] and their biases [3h], gates in the order r, z, n; outputs y, h,
-// z, r, n and what the hidden state adds to n before r.
+// z, r, n and the hidden state's contribution to n before r.
 void Gru(const NamedCall& call) {
   WantsForward(call);
   WantsNoLengths(call.inputs.at(5));

@@ -1,4 +1,4 @@
-// Reductions, scans, sorting. An empty list of dims reduces over all, as in ATen.
+// Reductions, scans, sorting. An empty list of dims reduces over all dims, as in ATen.
 #include <ATen/ATen.h>
 
 #include "twin/opapi/operator.h"

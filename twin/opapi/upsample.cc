@@ -1,4 +1,4 @@
-// Interpolation to a larger or smaller size, and its adjoints.
+// Interpolation to a larger or smaller size, and its backward.
 #include <ATen/ATen.h>
 
 #include "twin/opapi/operator.h"
@@ -9,8 +9,8 @@ namespace {
 
 using Scale = std::optional<double>;
 
-// What the wheel passes where a program gave no scale differs from operator to operator: -1, 0 or 1. With a
-// scale of 1 both sizes are the same, and so is what follows from them.
+// What the wheel passes when a program gave no scale depends on the operator: -1, 0 or 1. With a scale of 1
+// both sizes are equal, and so is everything derived from them.
 Scale Given(double scale) { return scale <= 0 || scale == 1 ? std::nullopt : Scale(scale); }
 
 }  // namespace

@@ -86,11 +86,11 @@ TEST_F(CallbackTest, NeedsASubscription) {
   EXPECT_REFUSED(aclrtLaunchCallback(Count, &seen, ACL_CALLBACK_BLOCK, stream_),
                  ACL_ERROR_RT_STREAM_NO_CB_REG, "call aclrtSubscribeReport first");
   EXPECT_REFUSED(aclrtProcessReport(5), ACL_ERROR_RT_THREAD_SUBSCRIBE,
-                 "no stream is subscribed for this thread");
+                 "no stream is subscribed to this thread");
   EXPECT_REFUSED(aclrtProcessReport(0), ACL_ERROR_INVALID_PARAM, "timeout is 0");
   ASSERT_OK(aclrtSubscribeReport(pthread_self(), stream_));
   EXPECT_REFUSED(aclrtSubscribeReport(pthread_self(), stream_), ACL_ERROR_RT_STREAM_SUBSCRIBE,
-                 "subscribed already");
+                 "already subscribed");
   EXPECT_REFUSED(aclrtProcessReport(5), ACL_ERROR_RT_REPORT_TIMEOUT, "within 5 ms");
   EXPECT_OK(aclrtUnSubscribeReport(pthread_self(), stream_));
   EXPECT_REFUSED(aclrtUnSubscribeReport(pthread_self(), stream_), ACL_ERROR_RT_STREAM_SUBSCRIBE,
@@ -122,9 +122,10 @@ TEST_F(CallbackTest, TheTwoWaysDoNotMixOnOneStream) {
   Seen seen;
   ASSERT_OK(aclrtLaunchHostFunc(stream_, Count, &seen));
   EXPECT_REFUSED(aclrtSubscribeReport(pthread_self(), stream_), ACL_ERROR_RT_STREAM_SUBSCRIBE,
-                 "must not mix");
+                 "cannot use both mechanisms");
   ASSERT_OK(aclrtSubscribeReport(pthread_self(), other_));
-  EXPECT_REFUSED(aclrtLaunchHostFunc(other_, Count, &seen), ACL_ERROR_RT_STREAM_SUBSCRIBE, "must not mix");
+  EXPECT_REFUSED(aclrtLaunchHostFunc(other_, Count, &seen), ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                 "cannot use both mechanisms");
   EXPECT_OK(aclrtUnSubscribeReport(pthread_self(), other_));
   EXPECT_OK(aclrtSynchronizeStream(stream_));
 }
@@ -139,7 +140,7 @@ TEST_F(CallbackTest, ANotifyIsWaitedForAndCleared) {
   ASSERT_OK(aclrtWaitAndResetNotify(notify, other_, 1));
   EXPECT_REFUSED(aclrtSynchronizeStream(other_), ACL_ERROR_RT_TASK_TIMEOUT, "was not recorded within 1 s");
   EXPECT_OK(aclrtDestroyNotify(notify));
-  EXPECT_REFUSED(aclrtRecordNotify(notify, stream_), ACL_ERROR_RT_INVALID_HANDLE, "no living notify");
+  EXPECT_REFUSED(aclrtRecordNotify(notify, stream_), ACL_ERROR_RT_INVALID_HANDLE, "not a live notify");
 }
 
 }  // namespace

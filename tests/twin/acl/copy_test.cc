@@ -52,9 +52,9 @@ TEST_F(CopyTest, AKindThatDoesNotMatchTheAddressesIsRefused) {
   };
   const Case cases[] = {
       {back.data(), host_.data(), ACL_MEMCPY_HOST_TO_DEVICE,
-       "dst is host memory; this kind of copy wants device"},
+       "dst is host memory; this kind of copy needs device"},
       {pinned_, host_.data(), ACL_MEMCPY_HOST_TO_DEVICE, "dst is pinned host memory"},
-      {device_, other_, ACL_MEMCPY_HOST_TO_DEVICE, "src is memory of device 0; this kind of copy wants host"},
+      {device_, other_, ACL_MEMCPY_HOST_TO_DEVICE, "src is memory of device 0; this kind of copy needs host"},
       {back.data(), host_.data(), ACL_MEMCPY_DEVICE_TO_HOST, "src is host memory"},
       {device_, other_, ACL_MEMCPY_DEVICE_TO_HOST, "dst is memory of device 0"},
       {device_, host_.data(), ACL_MEMCPY_DEVICE_TO_DEVICE, "src is host memory"},
@@ -67,23 +67,23 @@ TEST_F(CopyTest, AKindThatDoesNotMatchTheAddressesIsRefused) {
                    ACL_ERROR_RT_PARAM_INVALID, wrong.words);
   }
   EXPECT_REFUSED(aclrtMemcpy(device_, 8, host_.data(), 8, static_cast<aclrtMemcpyKind>(9)),
-                 ACL_ERROR_INVALID_PARAM, "no kind 9");
+                 ACL_ERROR_INVALID_PARAM, "unknown kind 9");
 }
 
 TEST_F(CopyTest, BoundsAreChecked) {
   EXPECT_REFUSED(aclrtMemcpy(device_, 8, host_.data(), 9, ACL_MEMCPY_HOST_TO_DEVICE),
-                 ACL_ERROR_RT_PARAM_INVALID, "count is 9, destMax only 8");
+                 ACL_ERROR_RT_PARAM_INVALID, "count is 9 but destMax is 8");
   std::vector<unsigned char> large(2 * kBytes);
   EXPECT_REFUSED(aclrtMemcpy(device_, 2 * kBytes, large.data(), 2 * kBytes, ACL_MEMCPY_HOST_TO_DEVICE),
-                 ACL_ERROR_RT_PARAM_INVALID, "not wholly inside one allocation of device 0");
+                 ACL_ERROR_RT_PARAM_INVALID, "not entirely inside one allocation of device 0");
   EXPECT_REFUSED(aclrtMemcpy(nullptr, 8, host_.data(), 8, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_INVALID_PARAM,
                  "dst");
-  EXPECT_REFUSED(aclrtMemset(device_, 8, 0, 9), ACL_ERROR_RT_PARAM_INVALID, "count is 9, maxCount only 8");
+  EXPECT_REFUSED(aclrtMemset(device_, 8, 0, 9), ACL_ERROR_RT_PARAM_INVALID, "count is 9 but maxCount is 8");
   EXPECT_REFUSED(aclrtMemset(device_, 2 * kBytes, 0, 2 * kBytes), ACL_ERROR_RT_PARAM_INVALID,
-                 "not wholly inside");
+                 "not entirely inside");
   ASSERT_OK(aclrtFree(other_));
   EXPECT_REFUSED(aclrtMemcpy(other_, 8, host_.data(), 8, ACL_MEMCPY_HOST_TO_DEVICE),
-                 ACL_ERROR_RT_PARAM_INVALID, "not wholly inside one allocation");
+                 ACL_ERROR_RT_PARAM_INVALID, "not entirely inside one allocation");
 }
 
 TEST_F(CopyTest, WithPinnedMemoryTheCallReturnsBeforeTheCopy) {
@@ -147,7 +147,7 @@ TEST_F(CopyTest, MatricesKeepTheirPitches) {
   EXPECT_REFUSED(aclrtMemcpy2d(device_, 4, host_.data(), 16, 8, 10, ACL_MEMCPY_HOST_TO_DEVICE),
                  ACL_ERROR_RT_PARAM_INVALID, "width within both pitches");
   EXPECT_REFUSED(aclrtMemcpy2d(device_, 1024, host_.data(), 16, 8, 10, ACL_MEMCPY_HOST_TO_DEVICE),
-                 ACL_ERROR_RT_PARAM_INVALID, "not wholly inside");
+                 ACL_ERROR_RT_PARAM_INVALID, "not entirely inside");
 }
 
 TEST_F(CopyTest, BetweenDevicesNeedsPeerAccess) {

@@ -24,7 +24,7 @@ TEST_F(DeviceTest, CountsDevicesAndTellsTheirProperties) {
 }
 
 TEST_F(DeviceTest, RefusesDevicesThatAreNotThere) {
-  EXPECT_REFUSED(aclrtSetDevice(8), ACL_ERROR_RT_INVALID_DEVICEID, "there is no device 8; wanted 0 to 7");
+  EXPECT_REFUSED(aclrtSetDevice(8), ACL_ERROR_RT_INVALID_DEVICEID, "no device 8; wanted 0 to 7");
   EXPECT_REFUSED(aclrtSetDevice(-1), ACL_ERROR_RT_INVALID_DEVICEID, "no device -1");
   aclrtContext context = nullptr;
   EXPECT_REFUSED(aclrtCreateContext(&context, 9), ACL_ERROR_RT_INVALID_DEVICEID, "no device 9");
@@ -75,8 +75,8 @@ TEST_F(DeviceTest, AContextOfOnesOwnIsCurrentUntilItIsDestroyed) {
   EXPECT_EQ(CurrentDevice(), 2);
   EXPECT_OK(aclrtDestroyContext(made));
   EXPECT_REFUSED(aclrtGetCurrentContext(&current), ACL_ERROR_RT_CONTEXT_NULL, "no context");
-  EXPECT_REFUSED(aclrtDestroyContext(made), ACL_ERROR_RT_CONTEXT_NULL, "no living context");
-  EXPECT_REFUSED(aclrtSetCurrentContext(made), ACL_ERROR_RT_CONTEXT_NULL, "no living context");
+  EXPECT_REFUSED(aclrtDestroyContext(made), ACL_ERROR_RT_CONTEXT_NULL, "not a live context");
+  EXPECT_REFUSED(aclrtSetCurrentContext(made), ACL_ERROR_RT_CONTEXT_NULL, "not a live context");
 }
 
 TEST_F(DeviceTest, TheDefaultContextCannotBeDestroyed) {
@@ -92,7 +92,7 @@ TEST_F(DeviceTest, AStreamOfAnotherContextIsRefused) {
   EXPECT_EQ(StreamDevice(stream), 0);
   ASSERT_OK(aclrtSetDevice(1));
   EXPECT_REFUSED(aclrtSynchronizeStream(stream), ACL_ERROR_RT_STREAM_CONTEXT,
-                 "belongs to device 0; this thread's context is of device 1");
+                 "belongs to device 0; this thread's context is on device 1");
   aclrtContext other = nullptr;
   ASSERT_OK(aclrtCreateContext(&other, 0));
   EXPECT_REFUSED(aclrtSynchronizeStream(stream), ACL_ERROR_RT_STREAM_CONTEXT, "another context of device 0");
@@ -110,7 +110,7 @@ TEST_F(DeviceTest, AResetEndsMemoryStreamsAndTheContext) {
   ASSERT_OK(aclrtResetDevice(0));
   EXPECT_REFUSED(aclrtSynchronizeStream(stream), ACL_ERROR_RT_CONTEXT_NULL, "no context");
   ASSERT_OK(aclrtSetDevice(0));
-  EXPECT_REFUSED(aclrtSynchronizeStream(stream), ACL_ERROR_RT_INVALID_HANDLE, "no living stream");
+  EXPECT_REFUSED(aclrtSynchronizeStream(stream), ACL_ERROR_RT_INVALID_HANDLE, "not a live stream");
   EXPECT_REFUSED(aclrtFree(memory), ACL_ERROR_RT_PARAM_INVALID, "not allocated");
   size_t free = 0;
   size_t total = 0;
@@ -122,8 +122,9 @@ TEST_F(DeviceTest, PeersAreOtherDevices) {
   int32_t can = 0;
   EXPECT_OK(aclrtDeviceCanAccessPeer(&can, 0, 1));
   EXPECT_EQ(can, 1);
-  EXPECT_REFUSED(aclrtDeviceCanAccessPeer(&can, 1, 1), ACL_ERROR_RT_PARAM_INVALID, "both are device 1");
-  EXPECT_REFUSED(aclrtDeviceEnablePeerAccess(0, 0), ACL_ERROR_RT_PARAM_INVALID, "this thread's own");
+  EXPECT_REFUSED(aclrtDeviceCanAccessPeer(&can, 1, 1), ACL_ERROR_RT_PARAM_INVALID, "both devices are 1");
+  EXPECT_REFUSED(aclrtDeviceEnablePeerAccess(0, 0), ACL_ERROR_RT_PARAM_INVALID,
+                 "this thread's current device");
   EXPECT_REFUSED(aclrtDeviceEnablePeerAccess(1, 1), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "flags is 1");
   EXPECT_OK(aclrtDeviceEnablePeerAccess(1, 0));
   EXPECT_OK(aclrtDeviceDisablePeerAccess(1));

@@ -94,8 +94,9 @@ TEST_F(EventTest, BeforeTheFirstRecordOnlyAnExEventIsComplete) {
 }
 
 TEST_F(EventTest, OnlyEventsWithTheSyncFlagAreReset) {
-  EXPECT_REFUSED(aclrtResetEvent(plain_, stream_), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "must not be reset");
-  EXPECT_REFUSED(aclrtResetEvent(progress_, stream_), ACL_ERROR_RT_PARAM_INVALID, "wants ACL_EVENT_SYNC");
+  EXPECT_REFUSED(aclrtResetEvent(plain_, stream_), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "cannot be reset");
+  EXPECT_REFUSED(aclrtResetEvent(progress_, stream_), ACL_ERROR_RT_PARAM_INVALID,
+                 "needs the flag ACL_EVENT_SYNC");
   EXPECT_REFUSED(aclrtResetEvent(ex_, stream_), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                  "aclrtCreateEventExWithFlag");
   ASSERT_OK(aclrtRecordEvent(sync_, stream_));
@@ -110,7 +111,7 @@ TEST_F(EventTest, OnlyEventsWithTheSyncFlagAreReset) {
 
 TEST_F(EventTest, AnEventWithoutTheSyncFlagCannotBeWaitedFor) {
   EXPECT_REFUSED(aclrtStreamWaitEvent(stream_, progress_), ACL_ERROR_RT_PARAM_INVALID,
-                 "wants ACL_EVENT_SYNC");
+                 "needs the flag ACL_EVENT_SYNC");
   ASSERT_OK(aclrtRecordEvent(progress_, stream_));
   EXPECT_OK(aclrtSynchronizeEvent(progress_));
 }
@@ -142,7 +143,7 @@ TEST_F(EventTest, MayBeDestroyedBeforeItIsPassed) {
   ASSERT_OK(aclrtRecordEvent(event, stream_));
   ASSERT_OK(aclrtStreamWaitEvent(other_, event));
   EXPECT_OK(aclrtDestroyEvent(event));
-  EXPECT_REFUSED(aclrtRecordEvent(event, stream_), ACL_ERROR_RT_INVALID_HANDLE, "no living event");
+  EXPECT_REFUSED(aclrtRecordEvent(event, stream_), ACL_ERROR_RT_INVALID_HANDLE, "not a live event");
   EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(other_, 10), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   gate.Open();
   EXPECT_OK(aclrtSynchronizeStream(other_));
@@ -184,7 +185,7 @@ TEST_F(EventTest, ElapsedTimeWantsRecordedEventsThatKeepTime) {
   ASSERT_OK(aclrtRecordEvent(sync_, stream_));
   ASSERT_OK(aclrtSynchronizeStream(stream_));
   EXPECT_REFUSED(aclrtEventElapsedTime(&ms, plain_, sync_), ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
-                 "wanted ACL_EVENT_TIME_LINE");
+                 "wanted the flag ACL_EVENT_TIME_LINE");
 }
 
 TEST_F(EventTest, RefusesUnknownFlagsAndOtherDevices) {
@@ -192,7 +193,7 @@ TEST_F(EventTest, RefusesUnknownFlagsAndOtherDevices) {
   EXPECT_REFUSED(aclrtCreateEventWithFlag(&event, 0), ACL_ERROR_RT_PARAM_INVALID, "flag is 0");
   EXPECT_REFUSED(aclrtCreateEventExWithFlag(&event, 0x100), ACL_ERROR_RT_PARAM_INVALID, "flag is 256");
   ASSERT_OK(aclrtSetDevice(1));
-  EXPECT_REFUSED(aclrtRecordEvent(plain_, nullptr), ACL_ERROR_RT_STREAM_CONTEXT, "made on device 0");
+  EXPECT_REFUSED(aclrtRecordEvent(plain_, nullptr), ACL_ERROR_RT_STREAM_CONTEXT, "created on device 0");
   EXPECT_OK(aclrtResetDevice(1));
   ASSERT_OK(aclrtSetDevice(0));
 }
@@ -202,9 +203,9 @@ TEST_F(EventTest, AFailureReachesWhoWaitsForTheStream) {
       stream_, [] { return ACL_ERROR_RT_AICORE_TIMEOUT; }, "slow kernel"));
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_TIMEOUT);
   EXPECT_REFUSED(aclrtRecordEvent(plain_, stream_), ACL_ERROR_RT_AICORE_TIMEOUT, "slow kernel");
-  EXPECT_REFUSED(aclrtSynchronizeEvent(plain_), ACL_ERROR_RT_AICORE_TIMEOUT, "had failed");
+  EXPECT_REFUSED(aclrtSynchronizeEvent(plain_), ACL_ERROR_RT_AICORE_TIMEOUT, "has failed");
   ASSERT_OK(aclrtStreamWaitEvent(other_, plain_));
-  EXPECT_REFUSED(aclrtSynchronizeStream(other_), ACL_ERROR_RT_AICORE_TIMEOUT, "had failed");
+  EXPECT_REFUSED(aclrtSynchronizeStream(other_), ACL_ERROR_RT_AICORE_TIMEOUT, "has failed");
 }
 
 TEST_F(EventTest, AWaitEndsAtTheLimitTheProgramSet) {

@@ -59,7 +59,7 @@ TEST_F(MappedMemoryTest, MappedMemoryIsDeviceMemory) {
   ASSERT_OK(aclrtMemcpy(back.data(), back.size(), begin, text.size(), ACL_MEMCPY_DEVICE_TO_HOST));
   EXPECT_EQ(back, text);
   EXPECT_REFUSED(aclrtMemcpy(begin, 3 * kUnit, text.data(), 2 * kUnit + 1, ACL_MEMCPY_HOST_TO_DEVICE),
-                 ACL_ERROR_RT_PARAM_INVALID, "not wholly inside one allocation");
+                 ACL_ERROR_RT_PARAM_INVALID, "not entirely inside one allocation");
   // The memory file holds the same bytes.
   const size_t offset = ArenaOffset(0, begin + 100, 10);
   ASSERT_NE(offset, SIZE_MAX);
@@ -82,17 +82,17 @@ TEST_F(MappedMemoryTest, RefusesWrongUse) {
   EXPECT_REFUSED(aclrtMapMem(begin + 4096, kUnit, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID, "aligned part");
   EXPECT_REFUSED(aclrtMapMem(begin, 2 * kUnit, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID,
                  "wanted the handle's");
-  EXPECT_REFUSED(aclrtMapMem(begin, kUnit, 0, &handle, 0), ACL_ERROR_RT_INVALID_HANDLE, "no living handle");
+  EXPECT_REFUSED(aclrtMapMem(begin, kUnit, 0, &handle, 0), ACL_ERROR_RT_INVALID_HANDLE, "not a live handle");
   ASSERT_OK(aclrtMapMem(begin, kUnit, 0, handle, 0));
   EXPECT_REFUSED(aclrtMapMem(begin + kUnit, kUnit, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID,
-                 "mapped already");
+                 "already mapped");
   EXPECT_REFUSED(aclrtFreePhysical(handle), ACL_ERROR_RT_PARAM_INVALID, "still mapped");
   EXPECT_REFUSED(aclrtReleaseMemAddress(begin), ACL_ERROR_RT_PARAM_INVALID, "still mapped");
   EXPECT_REFUSED(aclrtFree(begin), ACL_ERROR_RT_PARAM_INVALID, "wanted what aclrtMalloc returned");
   EXPECT_OK(aclrtUnmapMem(begin));
   EXPECT_REFUSED(aclrtUnmapMem(begin), ACL_ERROR_RT_PARAM_INVALID, "not the start of a mapping");
   EXPECT_OK(aclrtFreePhysical(handle));
-  EXPECT_REFUSED(aclrtFreePhysical(handle), ACL_ERROR_RT_INVALID_HANDLE, "no living handle");
+  EXPECT_REFUSED(aclrtFreePhysical(handle), ACL_ERROR_RT_INVALID_HANDLE, "not a live handle");
   EXPECT_OK(aclrtReleaseMemAddress(begin));
   EXPECT_REFUSED(aclrtReleaseMemAddress(begin), ACL_ERROR_RT_PARAM_INVALID,
                  "not the start of a reserved range");

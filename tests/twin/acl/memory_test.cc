@@ -95,7 +95,7 @@ TEST_F(MemoryTest, RefusesWrongSizesPoliciesAndPointers) {
   EXPECT_REFUSED(aclrtFree(&on_stack), ACL_ERROR_RT_PARAM_INVALID, "is host memory");
   EXPECT_REFUSED(aclrtFree(nullptr), ACL_ERROR_INVALID_PARAM, "devPtr is null");
   EXPECT_OK(aclrtFree(memory));
-  EXPECT_REFUSED(aclrtFree(memory), ACL_ERROR_RT_PARAM_INVALID, "was it freed before?");
+  EXPECT_REFUSED(aclrtFree(memory), ACL_ERROR_RT_PARAM_INVALID, "was it already freed?");
 }
 
 TEST_F(MemoryTest, HostMemoryIsKeptApart) {

@@ -40,9 +40,9 @@ TEST_F(ProfilingTest, RefusesWhatIsOutOfOrder) {
   EXPECT_REFUSED(aclprofFinalize(), ACL_ERROR_PROF_NOT_RUN, "before aclprofInit");
   ASSERT_OK(aclprofInit(folder_.data(), folder_.size()));
   EXPECT_REFUSED(aclprofInit(folder_.data(), folder_.size()), ACL_ERROR_REPEAT_INITIALIZE, "called twice");
-  EXPECT_REFUSED(aclprofStop(config_), ACL_ERROR_PROF_NOT_RUN, "does not run");
+  EXPECT_REFUSED(aclprofStop(config_), ACL_ERROR_PROF_NOT_RUN, "is not running");
   ASSERT_OK(aclprofStart(config_));
-  EXPECT_REFUSED(aclprofStart(config_), ACL_ERROR_PROF_ALREADY_RUN, "runs already");
+  EXPECT_REFUSED(aclprofStart(config_), ACL_ERROR_PROF_ALREADY_RUN, "already running");
   EXPECT_OK(aclprofFinalize());
 }
 

@@ -149,13 +149,13 @@ TEST_F(StreamTest, TimeoutsOfSynchronisationLeaveTheStreamAtWork) {
 
 TEST_F(StreamTest, WrongHandlesAreRefused) {
   ASSERT_OK(aclrtDestroyStream(other_));
-  EXPECT_REFUSED(aclrtSynchronizeStream(other_), ACL_ERROR_RT_INVALID_HANDLE, "no living stream");
-  EXPECT_REFUSED(aclrtDestroyStream(other_), ACL_ERROR_RT_INVALID_HANDLE, "has been destroyed");
+  EXPECT_REFUSED(aclrtSynchronizeStream(other_), ACL_ERROR_RT_INVALID_HANDLE, "not a live stream");
+  EXPECT_REFUSED(aclrtDestroyStream(other_), ACL_ERROR_RT_INVALID_HANDLE, "was destroyed");
   int invented = 0;
-  EXPECT_REFUSED(aclrtSynchronizeStream(&invented), ACL_ERROR_RT_INVALID_HANDLE, "never made");
+  EXPECT_REFUSED(aclrtSynchronizeStream(&invented), ACL_ERROR_RT_INVALID_HANDLE, "never created");
   aclrtEvent event = nullptr;
   ASSERT_OK(aclrtCreateEvent(&event));
-  EXPECT_REFUSED(aclrtSynchronizeStream(event), ACL_ERROR_RT_INVALID_HANDLE, "no living stream");
+  EXPECT_REFUSED(aclrtSynchronizeStream(event), ACL_ERROR_RT_INVALID_HANDLE, "not a live stream");
   EXPECT_REFUSED(Enqueue(other_, FailingTask, "late"), ACL_ERROR_RT_INVALID_HANDLE, "late");
   EXPECT_EQ(StreamDevice(other_), -1);
   EXPECT_EQ(StreamContext(other_), nullptr);
@@ -169,7 +169,7 @@ TEST_F(StreamTest, DestroyingABusyStreamIsRefusedUnlessForced) {
   EXPECT_REFUSED(aclrtDestroyStream(stream_), ACL_ERROR_RT_STREAM_NOT_COMPLETE,
                  "call aclrtSynchronizeStream first");
   EXPECT_OK(aclrtDestroyStreamForce(stream_));
-  EXPECT_REFUSED(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_INVALID_HANDLE, "no living stream");
+  EXPECT_REFUSED(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_INVALID_HANDLE, "not a live stream");
 }
 
 TEST_F(StreamTest, ADeviceAbortDropsWorkTellsWhoWaitsAndLeavesTheStreamUsable) {

@@ -51,7 +51,7 @@ TEST(Called, RunsEveryBlockWithItsStructAndKey) {
 TEST(CalledDeathTest, EndsWithTheWordsOfTheFailure) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(ICPU_RUN_KF(stuck, 2, static_cast<uint8_t*>(nullptr)), testing::ExitedWithCode(1),
-              "stuck: block 0 of 2: SyncAll: waits for ever");
+              "stuck: block 0 of 2: SyncAll: waits forever");
 }
 
 }  // namespace

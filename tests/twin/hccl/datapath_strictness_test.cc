@@ -170,7 +170,7 @@ TEST_P(StrictnessTest, TwoOperationsOfAGroupAtOnce) {
   Operation first = Sum(10), second = Sum(10);
   ranks.group(0).data_path->Begin(first);
   EXPECT_EQ(ranks.Do(0, second), ACL_ERROR_RT_AICORE_EXCEPTION);
-  EXPECT_NE(ranks.group(0).failure_text().find("must be kept serial"), std::string::npos);
+  EXPECT_NE(ranks.group(0).failure_text().find("must be serialised"), std::string::npos);
 }
 
 TEST(IssueGuardTest, ASecondCallOnTheDeviceNamesBoth) {

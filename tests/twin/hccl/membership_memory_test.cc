@@ -178,7 +178,7 @@ TEST(DeviceMemoryFile, ALimitOnFileSizesIsSaidAndNotDiedOf) {
   Processes processes(1, [](uint32_t) -> std::string {
     void* memory = nullptr;
     if (aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS) return "memory beyond the limit";
-    return CheckWords(RecentError(), {"device 0", "limit on file sizes is 1048576", "ulimit -f"});
+    return CheckWords(RecentError(), {"device 0", "file size limit is 1048576", "ulimit -f"});
   });
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(processes.Wait(0), "");

@@ -164,7 +164,7 @@ TEST_P(MembershipOfProcesses, ARankThatDiesWhileOthersJoinEndsTheirWait) {
     }
     if (rank == 2) return "";
     std::string wrong = Check(HcclCommInitRootInfo(kSize, &info, rank, &comm), HCCL_E_REMOTE, "init");
-    wrong += CheckWords(RecentError(), {"rank 1", "went away"});
+    wrong += CheckWords(RecentError(), {"rank 1", "disconnected"});
     return wrong;
   });
   EXPECT_EQ(processes.Wait(0), "");
@@ -179,7 +179,7 @@ TEST(MembershipArguments, WhoNeverCameIsNamedAfterTheTimeout) {
     if (rank == 1 || rank == 3) return "";
     HcclComm comm = nullptr;
     std::string wrong = Check(HcclCommInitRootInfo(4, &info, rank, &comm), HCCL_E_TIMEOUT, "init");
-    wrong += CheckWords(RecentError(), {"never came", "1, 3", "HCCL_CONNECT_TIMEOUT"});
+    wrong += CheckWords(RecentError(), {"never joined", "1, 3", "HCCL_CONNECT_TIMEOUT"});
     return wrong;
   });
   ExpectAllWell(processes, 4);

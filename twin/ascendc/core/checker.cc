@@ -1,7 +1,7 @@
-// Bounds, unwritten bytes, and the order of pipes. A pipe works through its own instructions in order; of
-// another pipe's it knows to be done only what a flag, a queue or a barrier told it. Each pipe has a clock,
-// and each pipe the times of the others that it has seen; each 4 bytes of the buffer keep who wrote and read
-// them last, and when.
+// Bounds, uninitialised reads, and the order of pipes. A pipe executes its own instructions in order; of
+// another pipe's, it knows only what a flag, a queue or a barrier established. Each pipe has a clock and a
+// vector of the other pipes' times that it has seen; each 4-byte granule of the buffer records its last
+// writer and reader, and when they touched it.
 #include "twin/ascendc/include/ascendc/checker.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ void Checker::End() {
   for (int id = 0; id < kCrossCoreFlags; ++id) {
     if (core_->cross_core[id].sets > core_->cross_core[id].waits)
       Complain(cross_core_[id].place,
-               "flag " + std::to_string(id) + " between cores is set and never waited for");
+               "cross-core flag " + std::to_string(id) + " is set and never waited for");
   }
   FindRaces();
 }
@@ -95,12 +95,12 @@ Checker::Buffer* Checker::Find(uint32_t offset) {
   return const_cast<Buffer*>(static_cast<const Checker*>(this)->Find(offset));
 }
 
-// An empty range has no place that could be wrong.
+// An empty range has no address that could be wrong.
 uint32_t Checker::Offset(const void* begin, uint64_t bytes, Place place) const {
   const int64_t offset = static_cast<const uint8_t*>(begin) - core_->ub;
   const Buffer* buffer =
       begin == nullptr || offset < 0 || offset >= kUbBytes ? nullptr : Find(static_cast<uint32_t>(offset));
-  if (buffer == nullptr) Complain(place, "the tensor lies in no buffer of this core; was it allocated?");
+  if (buffer == nullptr) Complain(place, "the tensor is not in any buffer of this core; was it allocated?");
   const uint64_t within = static_cast<uint64_t>(offset) - buffer->begin;
   if (within + bytes > buffer->bytes) {
     Complain(place, "bytes " + std::to_string(within) + " to " + std::to_string(within + bytes) + " of the " +
@@ -108,7 +108,7 @@ uint32_t Checker::Offset(const void* begin, uint64_t bytes, Place place) const {
   }
   if (buffer->state == State::kFree || buffer->state == State::kQueued) {
     Complain(place, "the " + buffer->name + " is " + (buffer->state == State::kFree ? "free" : "queued") +
-                        ": its tensor is not this pipe's to use");
+                        ": this pipe does not own its tensor");
   }
   return static_cast<uint32_t>(offset);
 }
@@ -118,9 +118,9 @@ std::string Checker::Name(uint32_t offset) const {
   return "byte " + std::to_string(offset - buffer->begin) + " of the " + buffer->name;
 }
 
-// Whether `pipe` knows `other` to be done with what it began at `time`. With automatic synchronisation the
-// compiler makes the scalar unit and the pipes beside it wait for each other where they touch the same local
-// memory (MTE2-S, MTE3-S, V-S, either way round), and puts barriers between vector functions.
+// Whether `pipe` knows that `other` has finished what it began at `time`. With automatic synchronisation the
+// compiler makes the scalar unit and the other pipes wait for each other where they touch the same local
+// memory (MTE2-S, MTE3-S, V-S, in either direction), and inserts barriers between vector functions.
 bool Checker::Waited(pipe_t pipe, int other, uint32_t time) {
   if (other == pipe || time <= seen_[pipe][other]) return true;
   const auto beside = [](int p) { return p == PIPE_V || p == PIPE_MTE2 || p == PIPE_MTE3; };
@@ -165,7 +165,7 @@ void Checker::Read(pipe_t pipe, const void* begin, uint64_t bytes, Place place) 
   if (const void* hole = std::memchr(first, 0, bytes); hole != nullptr) {
     Complain(place, "reads " +
                         Name(static_cast<uint32_t>(static_cast<const uint8_t*>(hole) - written_.data())) +
-                        ", which nothing has written");
+                        ", which was never written");
   }
   Ordered(pipe, offset, bytes, false, place);
 }
@@ -188,7 +188,7 @@ void Checker::Aligned(const void* address, uint64_t alignment, Place place) cons
   const bool local = offset >= 0 && offset < kUbBytes && Find(static_cast<uint32_t>(offset)) != nullptr;
   Complain(place, (local ? Name(static_cast<uint32_t>(offset)) : std::string("a global address")) + " is " +
                       std::to_string(over) + " bytes past a multiple of " + std::to_string(alignment) +
-                      ", where it must start");
+                      "; it must start at one");
 }
 
 void Checker::Bounds(const void* begin, uint64_t bytes, const void* from, const void* to, Place place) const {
@@ -200,7 +200,7 @@ void Checker::Bounds(const void* begin, uint64_t bytes, const void* from, const 
                         " of global memory that has " + std::to_string(upper - lower));
   }
   if (twinIsAllocated(begin, bytes) == 0) {
-    Complain(place, std::to_string(bytes) + " bytes of global memory that no allocation holds");
+    Complain(place, std::to_string(bytes) + " bytes of global memory outside any allocation");
   }
 }
 

@@ -1,4 +1,4 @@
-// Between blocks: flags between cores, and who touched the same bytes of global memory unordered.
+// Between blocks: cross-core flags, and unordered accesses to the same bytes of global memory.
 #include <algorithm>
 #include <mutex>
 #include <tuple>
@@ -9,15 +9,15 @@
 namespace twin::ascendc {
 namespace {
 
-constexpr size_t kLookedBack = 4;                 // kernels touch a few tensors in turn
-constexpr size_t kMostTouched = size_t{1} << 16;  // of a block; later ones are not looked at
+constexpr size_t kLookedBack = 4;                 // kernels cycle over a few tensors
+constexpr size_t kMostTouched = size_t{1} << 16;  // per block; later accesses are not checked
 
-bool SameBut(const GlobalAccess& a, const GlobalAccess& b) {  // but for the bytes
+bool SameBut(const GlobalAccess& a, const GlobalAccess& b) {  // except for the bytes
   return a.kind == b.kind && a.segment == b.segment && a.place.line == b.place.line &&
          a.place.file == b.place.file && a.tensor == b.tensor;
 }
 
-// Makes one of two that touch.
+// Merges two adjacent or overlapping ranges.
 bool Merged(GlobalAccess* into, const GlobalAccess& next) {
   if (!SameBut(*into, next) || next.begin > into->end || next.end < into->begin) return false;
   into->begin = std::min(into->begin, next.begin);
@@ -61,11 +61,11 @@ void Checker::Acquire(uint64_t key, uint64_t round, uint32_t members) {
 
 void Checker::SetCrossCore(pipe_t pipe, uint8_t mode, int id, Place place) {
   if (mode == 1 && core_->blocks % 2 != 0)
-    Complain(place, "mode 1 is for the two vector cores of an AI core, and " + std::to_string(core_->blocks) +
-                        " blocks are no pairs");
+    Complain(place, "mode 1 is for the two vector cores of an AI core, but " + std::to_string(core_->blocks) +
+                        " blocks do not form pairs");
   if (core_->cross_core[id].sets - core_->cross_core[id].waits == kMostCrossCoreSets)
-    Complain(place, "flag " + std::to_string(id) + " is set more than 16 times without a wait");
-  if (pipe == PIPE_S || pipe == PIPE_ALL) Complain(place, "the pipe cannot be PIPE_S nor PIPE_ALL");
+    Complain(place, "flag " + std::to_string(id) + " was set more than 16 times without a wait");
+  if (pipe == PIPE_S || pipe == PIPE_ALL) Complain(place, "the pipe cannot be PIPE_S or PIPE_ALL");
   for (const GlobalWrite& write : global_writes_) {
     if (pipe == PIPE_MTE3 || write.time <= seen_[pipe][PIPE_MTE3]) continue;
     Complain(place, std::string("the flag is set while PIPE_MTE3 may still write global memory (") +
@@ -78,7 +78,7 @@ void Checker::SetCrossCore(pipe_t pipe, uint8_t mode, int id, Place place) {
 void Checker::WaitCrossCore(int id, Place place) {
   if (core_->cross_core[id].sets == core_->cross_core[id].waits)
     Complain(place, "this block has not set flag " + std::to_string(id) +
-                        ": all of the group set it, then wait; the device would wait for ever");
+                        ": the whole group sets it, then waits; the device would wait forever");
   for (int pipe = 0; pipe < kPipes; ++pipe) Join(static_cast<pipe_t>(pipe), cross_core_[id].clock);
 }
 

@@ -1,4 +1,4 @@
-// Flags, barriers and queues: what one pipe learns of another's time, and who holds a buffer.
+// Flags, barriers and queues: what one pipe learns of another's time, and which pipe owns a buffer.
 #include <algorithm>
 
 #include "twin/ascendc/include/ascendc/checker.h"
@@ -20,7 +20,7 @@ void Checker::SetFlag(pipe_t source, pipe_t target, int id, Place place) {
   if (id < 0 || id >= kEventIds) Complain(place, "event id " + std::to_string(id) + "; wanted 0 to 7");
   Flag& flag = flags_[source][target][id];
   if (flag.set) {
-    Complain(place, "flag " + std::to_string(id) + " is set already (line " +
+    Complain(place, "flag " + std::to_string(id) + " is already set (line " +
                         std::to_string(flag.place.line) + ") and was not waited for");
   }
   flag = {true, Snapshot(source), place};
@@ -30,20 +30,20 @@ void Checker::WaitFlag(pipe_t source, pipe_t target, int id, Place place) {
   if (id < 0 || id >= kEventIds) Complain(place, "event id " + std::to_string(id) + "; wanted 0 to 7");
   Flag& flag = flags_[source][target][id];
   if (!flag.set) {
-    Complain(place, "flag " + std::to_string(id) + " was never set: the device would wait for ever");
+    Complain(place, "flag " + std::to_string(id) + " was never set: the device would wait forever");
   }
   Join(target, flag.clock);
   flag.set = false;
 }
 
 void Checker::Barrier(pipe_t pipe) {
-  if (pipe != PIPE_ALL) return;  // a pipe sees its own work in order anyway
+  if (pipe != PIPE_ALL) return;  // a pipe executes its own work in order anyway
   for (Clock& seen : seen_) seen = now_;
 }
 
 Checker::Buffer& Checker::Held(const void* buffer, State wanted, const char* states, Place place) {
   Buffer* found = Find(static_cast<uint32_t>(static_cast<const uint8_t*>(buffer) - core_->ub));
-  if (found == nullptr) Complain(place, "the tensor lies in no buffer of this core");
+  if (found == nullptr) Complain(place, "the tensor is not in any buffer of this core");
   if (found->state != wanted) Complain(place, "the " + found->name + " is not " + states);
   found->place = place;
   return *found;
@@ -57,11 +57,11 @@ void Checker::Alloc(const void* buffer, uint32_t bytes, pipe_t producer, Place p
 }
 
 void Checker::EnQue(const void* buffer, pipe_t producer, Place place) {
-  // A tensor that was taken may be queued again: computed in between, it goes on to the next pipe.
+  // A dequeued tensor may be enqueued again: computed on in between, it moves to the next pipe.
   const Buffer* found = Find(static_cast<uint32_t>(static_cast<const uint8_t*>(buffer) - core_->ub));
   Buffer& held =
       Held(buffer, found != nullptr && found->state == State::kTaken ? State::kTaken : State::kAllocated,
-           "allocated or taken (it is free or queued)", place);
+           "allocated or dequeued (it is free or queued)", place);
   held.state = State::kQueued;
   held.handed = Snapshot(producer);
 }
@@ -74,10 +74,10 @@ void Checker::DeQue(const void* buffer, pipe_t consumer, Place place) {
 
 void Checker::Free(const void* buffer, pipe_t consumer, Place place) {
   const Buffer* found = Find(static_cast<uint32_t>(static_cast<const uint8_t*>(buffer) - core_->ub));
-  // A tensor that was only computed in may be freed without having been queued.
+  // A tensor used only as scratch may be freed without having been enqueued.
   Buffer& held =
       Held(buffer, found != nullptr && found->state == State::kAllocated ? State::kAllocated : State::kTaken,
-           "taken from its queue (it is free or queued)", place);
+           "dequeued (it is free or queued)", place);
   held.state = State::kFree;
   held.handed = Snapshot(consumer);
 }

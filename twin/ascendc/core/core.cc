@@ -1,4 +1,4 @@
-// The thread's core, and waiting for other blocks.
+// The calling thread's core, and waiting for other blocks.
 #include "twin/ascendc/include/ascendc/core.h"
 
 #include <sched.h>
@@ -75,7 +75,7 @@ uint64_t CrossCoreKey(uint32_t group, uint16_t flag) {
   return (uint64_t{group} + 1) * kCrossCoreFlags + flag;
 }
 
-// Waits for `counter` to come to `wanted`, or to be just that.
+// Waits for `counter` to reach `wanted`, or to equal it exactly.
 void WaitFor(const char* function, const uint32_t* counter, uint32_t wanted, bool exactly = false) {
   const LaunchState::Wait wait{counter, wanted, exactly};
   if (wait.Over()) return;
@@ -91,13 +91,13 @@ void WaitFor(const char* function, const uint32_t* counter, uint32_t wanted, boo
   for (uint32_t turn = 1; !wait.Over(); ++turn) {
     if (twinLaunchFailed() != 0) Fail(function, "gave up waiting: another block has failed", nullptr, 0);
     if (turn % 64 == 0 && state.Hopeless(*core.shared, core.blocks))
-      Fail(function, "waits for ever: all other blocks have ended or wait, too", core.waiting_file,
+      Fail(function, "waits forever: all other blocks have ended or are waiting too", core.waiting_file,
            core.waiting_line);
     sched_yield();
   }
 }
 
-// The group of blocks that a cross-core flag in `mode` is about.
+// The group of blocks that a cross-core flag in `mode` synchronises.
 struct Group {
   uint32_t id, member, members;
 };
@@ -168,7 +168,7 @@ void SetTilingKey(uint64_t key) { tiling_key = key; }
 bool TilingKeyIs(uint64_t key, const char* file, int line) {
   const uint64_t given = tiling_key;
   if (given == kNoTilingKey)
-    Fail("TILING_KEY_IS", "no tiling key was given: a launch function has none, ICPU_SET_TILING_KEY sets one",
+    Fail("TILING_KEY_IS", "no tiling key is set; a launch function has none, ICPU_SET_TILING_KEY sets one",
          file, line);
   return given == key;
 }

@@ -1,4 +1,4 @@
-// Flags between cores, waits without end, and what blocks tell each other when they synchronise.
+// Cross-core flags, deadlock detection, and the clocks that blocks exchange when they synchronise.
 #include "twin/ascendc/core/launch_state.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What the blocks of a launch share beside their memory: who waits for what, flags between cores, and for the
-// checked build what each block has seen of the others and which global memory they touched.
+// What the blocks of a launch share besides memory: who waits for what, cross-core flags, and for the checked
+// build, what each block has seen of the others and which global memory they touched.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ class LaunchState {
   static LaunchState& Of(const Core& core);
   static void Delete(LaunchShared* shared);
 
-  // The flag's counter of rounds that all `members` of its group have set.
+  // The flag's counter of rounds in which all `members` of its group have set it.
   const uint32_t* CrossCoreRounds(uint32_t group, uint32_t members, uint16_t flag);
   void SetCrossCore(uint32_t group, uint32_t member, uint32_t members, uint16_t flag);
 
-  // Where all blocks wait or have ended and none of the waits is over, none ever will be.
+  // If all blocks wait or have ended and none of the waits is satisfied, none ever will be: a deadlock.
   struct Wait {
     const uint32_t* counter;
     uint32_t wanted;
@@ -33,9 +33,9 @@ class LaunchState {
   void RemoveWait(const Wait* wait);
   bool Hopeless(const LaunchShared& shared, uint32_t blocks);
 
-  // What a block knew when it released something, joined with what others had released under that key.
+  // Publishes a block's clock under a key, joined with what others have published under it.
   void Release(uint64_t key, uint64_t round, const BlockClock& clock);
-  // Joins it into `clock`; the last of `members` to take it removes it.
+  // Joins it into `clock`; the last of `members` to do so removes it.
   void Acquire(uint64_t key, uint64_t round, uint32_t members, BlockClock* clock);
 
   std::mutex& mutex() { return mutex_; }
@@ -43,7 +43,7 @@ class LaunchState {
 
  private:
   struct CrossCoreFlag {
-    std::vector<uint32_t> sets;  // of each member
+    std::vector<uint32_t> sets;  // per member
     uint32_t rounds = 0;
   };
   struct Released {

@@ -1,4 +1,4 @@
-// Cells of bytes, a map for each kind of access, so that the many who only read are never compared with each
+// Cells of bytes, one map per kind of access, so that blocks that only read are never compared with each
 // other.
 #include "twin/ascendc/core/races.h"
 
@@ -7,7 +7,7 @@
 namespace twin::ascendc {
 namespace {
 
-// Bounds the memory of a launch, some 25 MB; what comes after is not looked at.
+// Bounds the memory of a launch to some 25 MB; later accesses are not checked.
 constexpr size_t kMostKept = size_t{1} << 18;
 
 bool Before(const GlobalAccess& a, const GlobalAccess& b) {
@@ -18,10 +18,10 @@ bool Ordered(const GlobalAccess& a, const GlobalAccess& b) {
   return a.block == b.block || Before(a, b) || Before(b, a);
 }
 
-// Reads do not disturb each other, nor do atomics of one kind.
+// Reads do not conflict with each other, nor do atomics of the same kind.
 bool Disturbs(AccessKind a, AccessKind b) { return a != b || a == AccessKind::kWrite; }
 
-bool SameBut(const GlobalAccess& a, const GlobalAccess& b) {  // but for the bytes
+bool SameBut(const GlobalAccess& a, const GlobalAccess& b) {  // except for the bytes
   return a.block == b.block && a.segment == b.segment && a.place.line == b.place.line &&
          a.place.file == b.place.file;
 }
@@ -40,7 +40,7 @@ std::optional<GlobalAccess> Races::Clash(const Cells& cells, const GlobalAccess&
   return std::nullopt;
 }
 
-// So that a cell begins at `at` where one contains it.
+// Splits the cell that contains `at`, so that one starts there.
 void Races::Split(Cells& cells, uint64_t at) {
   auto cell = cells.upper_bound(at);
   if (cell == cells.begin()) return;

@@ -1,5 +1,5 @@
-// Which block touched which bytes of global memory, and whether two of them did so with nothing between that
-// orders them. Blocks add what they touched when they end, so the hot path is a list of their own.
+// Which block touched which bytes of global memory, and whether two of them did so unordered. Blocks add
+// their accesses when they end, so the hot path only appends to a list per block.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace twin::ascendc {
 
 class Races {
  public:
-  // An access that `mine` races with, one of those added before. Adds it where there is none.
+  // An earlier access that `mine` races with. Adds `mine` if there is none.
   std::optional<GlobalAccess> Add(const GlobalAccess& mine);
 
  private:
-  struct Cell {  // bytes from its key in the map on, and all who touched them
+  struct Cell {  // bytes starting at its map key, and everyone who touched them
     uint64_t end;
     std::vector<GlobalAccess> by;
   };

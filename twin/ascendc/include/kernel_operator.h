@@ -1,5 +1,5 @@
-// AscendC on the host: the interface that kernels are written in, one family a file. Vector cores; the cube's
-// functions are not there.
+// AscendC on the host: the interface that kernels are written in, one family per file. Vector cores only; the
+// cube unit's functions are missing.
 #pragma once
 
 #include "ascendc/activation.h"
@@ -25,4 +25,4 @@
 #include "ascendc/types.h"
 #include "ascendc/unary.h"
 
-namespace tik2 = AscendC;  // what it was called at first
+namespace tik2 = AscendC;  // its original name

@@ -1,4 +1,4 @@
-// Another name for the whole interface.
+// An alias for the whole interface.
 #pragma once
 
 #include "kernel_operator.h"

@@ -1,4 +1,4 @@
-// The element types by the name of the header that device code includes for them.
+// The element types, under the header name that device code includes.
 #pragma once
 
 #include "ascendc/types.h"

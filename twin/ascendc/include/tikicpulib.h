@@ -1,5 +1,5 @@
-// Calling a kernel as a function: every block runs before the call returns, in this build (checked where
-// TWIN_ASCENDC_CHECKED is defined). A failure ends the program with its words.
+// Calling a kernel as a function: all blocks run before the call returns, in this build (checked if
+// TWIN_ASCENDC_CHECKED is defined). A failure terminates the program with its message.
 #pragma once
 
 #include <cstdio>

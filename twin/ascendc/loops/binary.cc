@@ -24,7 +24,7 @@ namespace twin::ascendc::loops {
 TWIN_DEFINE_ALL(Add, x + y, static_cast<uint32_t>(x) + static_cast<uint32_t>(y))
 TWIN_DEFINE_ALL(Sub, x - y, static_cast<uint32_t>(x) - static_cast<uint32_t>(y))
 TWIN_DEFINE_ALL(Mul, x* y, static_cast<uint32_t>(x) * static_cast<uint32_t>(y))
-// A NaN in either comes through, as the device's maximum has it.
+// Propagates a NaN from either operand, as the device's maximum does.
 TWIN_DEFINE_ALL(Max, x > y || x != x ? x : y, x > y ? x : y)
 TWIN_DEFINE_ALL(Min, x < y || x != x ? x : y, x < y ? x : y)
 TWIN_DEFINE(Div, float, x / y)

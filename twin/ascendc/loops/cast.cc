@@ -53,7 +53,7 @@ void ToInteger(Int* dst, const From* src, RoundMode mode, size_t n) {
   for (size_t i = 0; i < n; ++i) dst[i] = Saturated<Int>(Rounded(static_cast<double>(src[i]), mode));
 }
 
-// Wide integers that a float does not hold are rounded by mode, too.
+// Wide integers that a float cannot represent are also rounded by mode.
 float IntegerToFloat(int64_t x, RoundMode mode) {
   if (Nearest(mode) || std::llabs(x) < (int64_t{1} << 24)) return static_cast<float>(x);
   const int exponent = 63 - __builtin_clzll(static_cast<uint64_t>(std::llabs(x))) - 23;
@@ -90,7 +90,7 @@ void Cast(bfloat16_t* dst, const float* src, RoundMode mode, size_t n) {
   if (Nearest(mode)) return NearestBf16(reinterpret_cast<uint16_t*>(dst), src, n);
   for (size_t i = 0; i < n; ++i) dst[i] = bfloat16_t(RoundedTo(src[i], 7, -126, mode));
 }
-// Whole numbers by mode in float, which a float holds exactly.
+// Rounds by mode to integers that a float represents exactly.
 template <RoundMode mode>
 TWIN_INLINE float WholeOf(float x) {
   if constexpr (mode == RoundMode::CAST_FLOOR) return std::floor(x);
@@ -121,7 +121,7 @@ TWIN_CLONES void Wholes(float* dst, const float* src, RoundMode mode, size_t n) 
       return WholesBody<RoundMode::CAST_RINT>(dst, src, n);
   }
 }
-// Whole numbers to int32_t.
+// Rounds to int32_t.
 TWIN_CLONES void SaturatedInts(int32_t* dst, const float* src, size_t n) {
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) {
@@ -150,7 +150,7 @@ void Cast(float* dst, const int32_t* src, RoundMode mode, size_t n) {
 void Cast(float* dst, const int64_t* src, RoundMode mode, size_t n) {
   for (size_t i = 0; i < n; ++i) dst[i] = IntegerToFloat(src[i], mode);
 }
-void Cast(float* dst, const float* src, RoundMode mode, size_t n) {  // to a whole number
+void Cast(float* dst, const float* src, RoundMode mode, size_t n) {  // to an integral value
   if (mode == RoundMode::CAST_NONE) {
     std::copy(src, src + n, dst);
   } else {
@@ -168,7 +168,7 @@ void Cast(float* dst, const int16_t* src, RoundMode, size_t n) {
 TWIN_DEFINE_TO_HALF(int8_t)
 TWIN_DEFINE_TO_HALF(uint8_t)
 TWIN_DEFINE_TO_HALF(int16_t)
-void Cast(half* dst, const int32_t* src, RoundMode mode, size_t n) {  // with SetDeqScale's factor
+void Cast(half* dst, const int32_t* src, RoundMode mode, size_t n) {  // with SetDeqScale's scale
   const float scale = ThisCore().deq_scale;
   for (size_t i = 0; i < n; ++i) dst[i] = half(RoundedTo(static_cast<float>(src[i]) * scale, 10, -14, mode));
 }

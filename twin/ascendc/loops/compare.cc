@@ -1,4 +1,4 @@
-// Comparisons: one bit an element; and selection by such bits.
+// Comparisons into one bit per element, and selection by such bits.
 #include <bit>
 #include <cstring>
 
@@ -18,7 +18,8 @@ TWIN_INLINE bool Holds(W a, W b) {
   return a != b;
 }
 
-// A byte an element first, then eight bytes to one: the product moves bit 0 of byte j to bit 56 + j.
+// One byte per element first, then eight bytes into one: the multiplication moves bit 0 of byte j to bit 56 +
+// j.
 template <CMPMODE mode, typename T, typename Second>
 TWIN_INLINE void Bits(uint8_t* dst, const T* a, Second second, size_t n) {
   uint8_t holds[kPiece];

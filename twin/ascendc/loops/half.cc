@@ -1,4 +1,4 @@
-// By F16C, eight at a time, where the processor has it; plainly elsewhere and for what is left over.
+// With F16C, eight at a time, if the processor has it; scalar code elsewhere and for the remainder.
 #include "twin/ascendc/loops/half.h"
 
 #include "twin/ascendc/loops/simd.h"

@@ -1,4 +1,4 @@
-// Many halves to floats and back, by the processor's own instruction where it has one.
+// Bulk conversion of halves to floats and back, with the processor's own instruction if it has one.
 #pragma once
 
 #include <cstddef>

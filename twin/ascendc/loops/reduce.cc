@@ -1,4 +1,4 @@
-// Sums in the device's order, and extremes with their places.
+// Sums in the device's order, and extremes with their indices.
 #include <algorithm>
 #include <limits>
 
@@ -13,7 +13,7 @@ constexpr size_t kLanes = kRepeatBytes / sizeof(T);
 template <typename T>
 constexpr size_t kMostAtOnce = 16 * kLanes<T>;
 
-// What a step of the tree leaves in T.
+// The result of one tree step, in T.
 template <typename T>
 TWIN_INLINE void Round(float* x, size_t n) {
   if constexpr (std::is_same_v<T, half>) {
@@ -23,7 +23,7 @@ TWIN_INLINE void Round(float* x, size_t n) {
   }
 }
 
-// Trees of one size side by side: x[i] = x[2i] + x[2i + 1] until `roots` are left, each of its own lanes.
+// Equal trees side by side: x[i] = x[2i] + x[2i + 1] until `roots` are left, each over its own lanes.
 template <typename T>
 TWIN_INLINE void Trees(const float* x, size_t n, size_t roots, float* into) {
   float level[2][kMostAtOnce<T> / 2];
@@ -38,15 +38,15 @@ TWIN_INLINE void Trees(const float* x, size_t n, size_t roots, float* into) {
   std::copy(x, x + roots, into);
 }
 
-// Floats as they lie, halves by way of `room`.
+// Floats in place, halves through `room`.
 TWIN_INLINE const float* AsFloats(const float* src, size_t, float*) { return src; }
 TWIN_INLINE const float* AsFloats(const half* src, size_t n, float* room) {
   WidenHalves(room, Raw(src), n);
   return room;
 }
 
-// Many repeats climb their trees at once, and are added in order. Lanes that do not count are -0, which
-// changes no sum.
+// Many repeats reduce their trees at once, and are added in order. Inactive lanes are -0, which changes no
+// sum.
 template <typename T>
 TWIN_INLINE T SumBody(const T* src, size_t n) {
   float room[kMostAtOnce<T>], sums[16], total[1] = {};
@@ -99,10 +99,10 @@ TWIN_INLINE Extreme<T> ExtremeBody(const T* src, size_t n) {
     if (here != best || at == 0) first = at;
     best = here;
   }
-  // In the piece that the best came from, its first place.
+  // The first position in the chunk that the best value came from.
   uint32_t index = static_cast<uint32_t>(first);
   while (index < n && !(static_cast<float>(src[index]) == best)) ++index;
-  if (index == n) index = 0;  // nothing but NaN
+  if (index == n) index = 0;  // all NaN
   return {src[index], index};
 }
 

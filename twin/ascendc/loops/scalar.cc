@@ -25,7 +25,7 @@ TWIN_DEFINE_ALL(Mins, x < s || x != x ? x : s, x < s ? x : s)
 TWIN_DEFINE(LeakyRelu, float, x >= 0 ? x : x * s)
 TWIN_DEFINE(LeakyRelu, half, x >= 0 ? x : x * s)
 
-// A shift by the type's width or more leaves nothing, or the sign.
+// A shift by the type's width or more leaves zero, or the sign.
 #define TWIN_DEFINE_SHIFTS(T)                                                                              \
   TWIN_DEFINE(ShiftLeft, T, static_cast<uint64_t>(s) >= sizeof(T) * 8 ? 0 : static_cast<uint32_t>(x) << s) \
   TWIN_CLONES void ShiftRight(T* dst, const T* a, T scalar, bool rounds, size_t n) {                       \

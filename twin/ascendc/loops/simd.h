@@ -1,5 +1,5 @@
-// What the loops are made of: one attribute that compiles a function for each generation of x86, and lanes:
-// how an element is read into the type it is computed in and rounded back.
+// Building blocks of the loops: one attribute that compiles a function for each generation of x86, and lanes:
+// how an element is loaded into its compute type and rounded back.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@
 
 namespace twin::ascendc {
 
-// Copies of a struct do not vectorise; of its bits they do.
+// Copies of a struct do not vectorise; copies of its bits do.
 template <typename T>
 struct Lane {
   using Raw = T;
@@ -50,7 +50,7 @@ TWIN_INLINE const RawOf<T>* Raw(const T* p) {
   return reinterpret_cast<const RawOf<T>*>(p);
 }
 
-// Halves are widened a piece at a time, computed in float, and rounded back.
+// Halves are widened one chunk at a time, computed in float, and rounded back.
 constexpr size_t kPiece = 512;
 template <typename... Sources, typename Op>
 TWIN_INLINE void MapHalves(half* dst, size_t n, Op op, const Sources*... sources) {
@@ -96,7 +96,7 @@ TWIN_INLINE void Map2(T* dst, const T* a, const T* b, size_t n, Op op) {
   }
 }
 
-// dst takes part.
+// dst is also an operand.
 template <typename T, typename Op>
 TWIN_INLINE void Map3(T* dst, const T* a, const T* b, size_t n, Op op) {
   if constexpr (std::is_same_v<T, half>) {
@@ -113,7 +113,7 @@ TWIN_INLINE void Map3(T* dst, const T* a, const T* b, size_t n, Op op) {
   }
 }
 
-// Within 1 unit in the last place but for the denormals; overflows to infinity, NaN stays.
+// Within 1 ulp except for denormals; overflows to infinity, NaN stays.
 TWIN_INLINE float ExpOf(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 · 2²³: adding it rounds to an integer
   float limited = x > 89.0f ? 89.0f : x;
@@ -127,7 +127,7 @@ TWIN_INLINE float ExpOf(float x) {
   p = p * r + 1.66666657e-1f;
   p = p * r + 0.5f;
   p = p * r * r + r + 1.0f;
-  // 2^whole in two steps, for one alone does not reach the denormals nor infinity.
+  // 2^whole in two steps, since one alone reaches neither the denormals nor infinity.
   const int32_t power =
       static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound));
   const int32_t first = power >> 1, second = power - first;

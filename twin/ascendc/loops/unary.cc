@@ -5,12 +5,12 @@
 namespace twin::ascendc::loops {
 namespace {
 
-// Within 2 units in the last place: the fraction in [1/√2, √2), a polynomial of it, the exponent times ln 2.
+// Within 2 ulp: the fraction in [1/√2, √2), a polynomial of it, the exponent times ln 2.
 TWIN_INLINE float LnOf(float x) {
   const bool tiny = x < 0x1p-126f;
   const float scaled = tiny ? x * 0x1p23f : x;
   const int32_t bits = std::bit_cast<int32_t>(scaled);
-  const int32_t shifted = bits - 0x3f3504f3;  // from 1/√2 on
+  const int32_t shifted = bits - 0x3f3504f3;  // relative to 1/√2
   const int32_t exponent = shifted >> 23;
   const float m = std::bit_cast<float>(bits - (exponent << 23)) - 1.0f;
   const float e = static_cast<float>(exponent) - (tiny ? 23.0f : 0.0f);
@@ -32,7 +32,7 @@ TWIN_INLINE float LnOf(float x) {
   return x >= 0.0f ? y : std::bit_cast<float>(0x7fc00000);
 }
 
-// Within 2 units in the last place: a polynomial where the other form would cancel.
+// Within 2 ulp: a polynomial where the other form would cancel.
 TWIN_INLINE float TanhOf(float x) {
   const float size = std::fabs(x), square = x * x;
   float p = -5.70498872745e-3f;
@@ -91,7 +91,7 @@ TWIN_DEFINE_FLOATING(Sign, x > 0 ? 1.0f : (x < 0 ? -1.0f : x))
 TWIN_DEFINE_SWISH(float)
 TWIN_DEFINE_SWISH(half)
 
-// Rare in kernels: the C library's, one at a time.
+// Rare in kernels: the C library's function, one element at a time.
 #define TWIN_DEFINE_SLOW(name, function)                 \
   void name(float* dst, const float* a, size_t n) {      \
     Map(dst, a, n, [](float x) { return function(x); }); \

@@ -1,4 +1,4 @@
-// The acl_rt.h of the torch_npu wheel, and what newer CANN releases declare beside it.
+// The acl_rt.h of the torch_npu wheel, plus what newer CANN releases declare.
 #pragma once
 
 #include_next "acl/acl_rt.h"

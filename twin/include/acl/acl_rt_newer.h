@@ -1,5 +1,5 @@
 // Functions that libascendcl of newer CANN releases exports but the headers of the torch_npu 2.7.1 wheel do
-// not declare. Reached through acl/acl.h and acl/acl_rt.h. Written from the published interface; nothing is
+// not declare. Included by acl/acl.h and acl/acl_rt.h. Written from the published interface; nothing is
 // copied.
 #pragma once
 

@@ -1,5 +1,5 @@
-// HCCL's public header as programs include it: the wheel's own, followed by the functions that HCCL exports
-// but the wheel's header does not declare. No twin extension is in here.
+// HCCL's public header as programs include it: the wheel's header, plus the functions that HCCL exports but
+// the wheel's header does not declare. Contains no twin extensions.
 #pragma once
 
 #include_next <hccl/hccl.h>

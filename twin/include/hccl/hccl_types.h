@@ -1,4 +1,4 @@
-// The hccl_types.h of the torch_npu wheel, and what newer HCCL releases name beside it.
+// The hccl_types.h of the torch_npu wheel, plus what newer HCCL releases declare.
 #pragma once
 
 #include_next <hccl/hccl_types.h>

@@ -1,5 +1,5 @@
-// Data types that newer HCCL releases name and the headers of the torch_npu 2.7.1 wheel do not: programs that
-// list them compile. The twin moves none of them; a call with one is refused by name.
+// Data types that newer HCCL releases declare and the headers of the torch_npu 2.7.1 wheel do not, so that
+// programs that list them compile. The twin supports none of them; a call with one is refused by name.
 #pragma once
 
 static const HcclDataType HCCL_DATA_TYPE_INT128 = static_cast<HcclDataType>(12);

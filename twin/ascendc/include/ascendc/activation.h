@@ -1,4 +1,4 @@
-// Activations, element by element: Silu, Swish, Gelu, SwiGLU. Temporary buffers are taken and ignored.
+// Element-wise activations: Silu, Swish, Gelu, SwiGLU. Temporary buffers are accepted and ignored.
 #pragma once
 
 #include "ascendc/lanes.h"
@@ -24,7 +24,7 @@ void Swish(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t dataSi
       src);
 }
 
-// By way of tanh: x / (1 + exp(-2 sqrt(2/pi) (x + 0.044715 x^3))).
+// The tanh approximation: x / (1 + exp(-2 sqrt(2/pi) (x + 0.044715 x^3))).
 template <typename T, bool highPrecision = false, bool highPerformance = false>
 void Gelu(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dataSize,
           Where where = Where::Here()) {

@@ -1,5 +1,5 @@
-// What a copy out of the buffer does to global memory: replace it, or add, take the larger, the smaller,
-// whole elements at a time. Blocks run at once, so each element is exchanged atomically.
+// What a copy from the buffer does to global memory: overwrite, add, max or min, per element. Blocks run
+// concurrently, so each element is updated atomically.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ struct Bits {
       sizeof(T) == 4, uint32_t,
       std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 8, uint64_t, uint8_t>>>;
 };
-// In the type that the sum is computed in.
+// In the type in which the sum is computed.
 template <typename T>
 auto Wide(T x) {
   if constexpr (std::is_integral_v<T>) {

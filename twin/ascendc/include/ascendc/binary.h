@@ -1,4 +1,4 @@
-// Functions of two tensors: by count, by mask and repeat with a number or a bit map for a mask.
+// Functions of two tensors: by count, or by mask and repeat, where the mask is a number or a bit map.
 #pragma once
 
 #include "ascendc/lanes.h"

@@ -1,5 +1,5 @@
-// What the checked build sees of a block: which bytes of its buffer were written, which pipe touches what and
-// after which flags, and who holds which buffer. Each rule that is broken throws with function, buffer and
+// What the checked build tracks per block: which bytes of its buffer were written, which pipe touches what
+// and after which flags, and which pipe owns which buffer. Each violation throws with function, buffer and
 // line.
 #pragma once
 
@@ -21,13 +21,13 @@ class TWIN_EXPORT Checker {
   // Flags that were set and never waited for, tensors never freed, races with blocks that have ended.
   void End();
 
-  // `count` buffers of `bytes` each, one after the other.
+  // `count` consecutive buffers of `bytes` each.
   void AddBuffers(const uint8_t* begin, uint32_t bytes, uint32_t count, const char* kind, Place place);
 
-  // Who touches local memory: in bounds of its buffer, written before it is read, behind the right flags.
+  // Accesses to local memory: within their buffer, written before they are read, after the right flags.
   void Read(pipe_t pipe, const void* begin, uint64_t bytes, Place place);
   void Write(pipe_t pipe, const void* begin, uint64_t bytes, Place place);
-  // What it holds from now on is not specified.
+  // From now on the contents are unspecified.
   void Forget(const void* begin, uint64_t bytes);
   void Aligned(const void* address, uint64_t alignment, Place place) const;
 
@@ -41,27 +41,27 @@ class TWIN_EXPORT Checker {
   void WaitFlag(pipe_t source, pipe_t target, int id, Place place);
   void Barrier(pipe_t pipe);
 
-  // Flags between cores: what `pipe` has done is done for those who wait.
+  // Cross-core flags: what `pipe` has done is complete for those who wait.
   void SetCrossCore(pipe_t pipe, uint8_t mode, int id, Place place);
   void WaitCrossCore(int id, Place place);
-  // What this block has done, published under a key; and what others have, learned.
+  // Publishes what this block has done under a key; learns what others have.
   void Release(uint64_t key, uint64_t round);
   void Acquire(uint64_t key, uint64_t round, uint32_t members);
 
-  // A queue's buffer goes round: allocated (its last reader has ended), queued, taken, freed.
+  // A queue's buffer cycles through: allocated (its last reader is done), enqueued, dequeued, freed.
   void Alloc(const void* buffer, uint32_t bytes, pipe_t producer, Place place);
   void EnQue(const void* buffer, pipe_t producer, Place place);
   void DeQue(const void* buffer, pipe_t consumer, Place place);
   void Free(const void* buffer, pipe_t consumer, Place place);
 
  private:
-  using Clock = std::vector<uint32_t>;  // a time a pipe
+  using Clock = std::vector<uint32_t>;  // one time per pipe
   enum class State : uint8_t { kFree, kAllocated, kQueued, kTaken, kPlain };
   struct Buffer {
     uint32_t begin = 0, bytes = 0;
     std::string name;
     State state = State::kPlain;
-    Clock handed;  // what the pipe that last gave it on had done
+    Clock handed;  // what the last pipe to pass it on had done
     Place place{};
   };
   struct Touch {
@@ -72,7 +72,7 @@ class TWIN_EXPORT Checker {
   struct Granule {  // 4 bytes
     Touch write, reads[kPipes];
     uint8_t writer = 0;
-    uint32_t epoch = 0;  // of the buffers it was touched in; older ones count as untouched
+    uint32_t epoch = 0;  // of the buffer layout in which it was touched; older ones count as untouched
   };
   struct GlobalWrite {
     const uint8_t *begin, *end;
@@ -106,7 +106,7 @@ class TWIN_EXPORT Checker {
   std::vector<GlobalWrite> global_writes_;
   Clock now_, seen_[kPipes];
   Flag flags_[kPipes][kPipes][kEventIds];
-  Flag cross_core_[kCrossCoreFlags];  // the clock and place of this block's last set
+  Flag cross_core_[kCrossCoreFlags];  // clock and place of this block's last set
   std::vector<GlobalAccess> touched_;
   uint32_t segment_ = 0;
   std::shared_ptr<const BlockClock> blocks_seen_;

@@ -1,4 +1,4 @@
-// Comparisons into one bit an element, and selection by such bits.
+// Comparisons into one bit per element, and selection by such bits.
 #pragma once
 
 #include <bit>
@@ -9,13 +9,13 @@ namespace AscendC {
 inline namespace TWIN_ASCENDC_BUILD {
 namespace compare {
 
-// Whole repeats only; what is left over is not compared. 32-bit integers know only equality.
+// Whole repeats only; the remainder is not compared. 32-bit integers support only equality.
 template <typename T>
 uint64_t Comparable(CMPMODE mode, uint32_t count, const char* name, Where where) {
   policy::Wants(count * sizeof(T) % 256 == 0,
-                "the count is no multiple of 256 bytes: its rest is not compared", name, where);
+                "the count is not a multiple of 256 bytes: the remainder is not compared", name, where);
   if (std::is_same_v<T, int32_t> && mode != CMPMODE::EQ)
-    policy::Fail(name, "int32_t is compared for equality only", where);
+    policy::Fail(name, "int32_t supports only comparison for equality", where);
   return count * sizeof(T) / 256 * (256 / sizeof(T));
 }
 
@@ -45,7 +45,8 @@ void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src
 }
 namespace compare {
 
-// By repeats: every lane is compared whatever the mask says, a repeat's bits follow those of the last.
+// By repeats: every lane is compared regardless of the mask; a repeat's bits follow those of the previous
+// one.
 template <typename T, typename U, typename Loop, typename... S>
 void EachRepeat(const char* name, const LocalTensor<U>& dst, uint8_t repeat_times, CMPMODE mode, Where where,
                 Loop loop, const S&... operands) {
@@ -92,7 +93,7 @@ void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src
   CompareScalar(dst, src0, src1, mode, mask, repeatTimes, p, where);
 }
 
-// Into the core's comparison register, one repeat; and the register itself.
+// Into the core's comparison register, one repeat; and access to that register.
 template <typename T, bool isSetMask = true>
 void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE mode, lanes::GivenMask mask,
              const BinaryRepeatParams& p, Where where = Where::Here()) {
@@ -119,35 +120,35 @@ void SetCmpMask(const LocalTensor<T>& src, Where where = Where::Here()) {
 
 namespace compare {
 
-// One bit an element.
+// One bit per element.
 template <typename T>
 using Word = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
 template <typename T>
 void Pick(T* dst, const T* first, const T* second, const uint8_t* bits, size_t n) {
-  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Select moves elements of 2 or 4 bytes");
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Select supports elements of 2 or 4 bytes");
   lanes::loops::Select(reinterpret_cast<Word<T>*>(dst), reinterpret_cast<const Word<T>*>(first),
                        reinterpret_cast<const Word<T>*>(second), bits, n);
 }
 template <typename T>
 void PickOr(T* dst, const T* first, T second, const uint8_t* bits, size_t n) {
-  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Select moves elements of 2 or 4 bytes");
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Select supports elements of 2 or 4 bytes");
   lanes::loops::SelectScalar(reinterpret_cast<Word<T>*>(dst), reinterpret_cast<const Word<T>*>(first),
                              std::bit_cast<Word<T>>(second), bits, n);
 }
-// CMPMASK_SPR starts anew with the same bits at each repeat.
+// CMPMASK_SPR starts over with the same bits at each repeat.
 inline bool StartsAnew(SELMODE mode) { return mode == SELMODE::VSEL_CMPMASK_SPR; }
 inline void WantsTensor(SELMODE mode, Where where) {
   policy::Wants(mode != SELMODE::VSEL_TENSOR_SCALAR_MODE,
                 "TENSOR_SCALAR_MODE takes a number, not a second tensor", "Select", where);
 }
 inline void WantsNumber(SELMODE mode, Where where) {
-  policy::Wants(mode == SELMODE::VSEL_TENSOR_SCALAR_MODE, "a number for src1 wants TENSOR_SCALAR_MODE",
+  policy::Wants(mode == SELMODE::VSEL_TENSOR_SCALAR_MODE, "a number for src1 needs TENSOR_SCALAR_MODE",
                 "Select", where);
 }
 
 }  // namespace compare
 
-// Where the bit is set src0's element, else src1's.
+// src0's element where the bit is set, else src1's.
 template <typename T, typename U>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
             const LocalTensor<T>& src1, SELMODE mode, uint32_t count, Where where = Where::Here()) {
@@ -175,7 +176,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
       "Select", count, where,
       [&](T* d, const T* a, size_t n) { compare::PickOr(d, a, src1, selMask.bytes_begin(), n); }, dst, src0);
 }
-// By repeats: the bits of one follow those of the last.
+// By repeats: the bits of one follow those of the previous one.
 template <typename T, typename U, bool isSetMask = true>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
             const LocalTensor<T>& src1, SELMODE mode, lanes::GivenMask mask, uint8_t repeatTimes,
@@ -211,11 +212,11 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
       lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},
       lanes::Operand<T>{src0, p.src0BlkStride, p.src0RepStride});
 }
-// By the core's comparison register, which starts anew at each repeat; lanes as the mask register has them.
+// By the core's comparison register, which starts over at each repeat; lanes as set in the mask register.
 template <typename T, SELMODE selMode>
 void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
             uint8_t repeatTimes, const BinaryRepeatParams& p, Where where = Where::Here()) {
-  static_assert(selMode == SELMODE::VSEL_CMPMASK_SPR, "the register is VSEL_CMPMASK_SPR's");
+  static_assert(selMode == SELMODE::VSEL_CMPMASK_SPR, "only VSEL_CMPMASK_SPR uses the register");
   lanes::ByRepeat<false, true>(
       "Select", lanes::FromRegister(), repeatTimes, where,
       [&](T* d, const T* a, const T* b, size_t n) {

@@ -1,5 +1,5 @@
-// Copies between global memory and the core's buffer, and within the buffer. Global to local is PIPE_MTE2's
-// work, local to global PIPE_MTE3's, local to local PIPE_V's.
+// Copies between global memory and the core's buffer, and within the buffer. Global to local runs on
+// PIPE_MTE2, local to global on PIPE_MTE3, local to local on PIPE_V.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace AscendC {
 inline namespace TWIN_ASCENDC_BUILD {
 namespace copy {
 
-// A piece of `bytes` in; both ends are checked.
+// Copies `bytes` in; both ends are checked.
 template <typename T>
 void In(const LocalTensor<T>& dst, uint64_t dst_at, const GlobalTensor<T>& src, uint64_t src_at,
         uint64_t bytes, const char* function, Where where) {
@@ -33,8 +33,8 @@ void Out(const GlobalTensor<T>& dst, uint64_t dst_at, const LocalTensor<T>& src,
   atomics::Store<T>(to, from, bytes);
 }
 
-// What stands beside a line: the paddings where they are asked for, the line's first element where there are
-// none; what the documents leave open holds nothing.
+// What surrounds a line: the padding if requested, otherwise the line's first element; what the documentation
+// leaves open stays unspecified.
 template <typename T>
 void Pad(const LocalTensor<T>& dst, uint64_t at, uint64_t left, uint64_t used, uint64_t right, uint64_t line,
          const DataCopyPadExtParams<T>& pad, Where where) {
@@ -92,8 +92,8 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCo
   }
 }
 
-// The count's bytes, count * sizeof(T), are rounded down to 32. An int4b_t counts as the whole byte that
-// sizeof gives, as the documents' formula and kernels in the field have it: twice of what it needs.
+// The size in bytes, count * sizeof(T), is rounded down to 32. An int4b_t counts as the whole byte that
+// sizeof returns, as in the documented formula and in existing kernels: twice what it needs.
 template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const uint32_t count,
               Where where = Where::Here()) {
@@ -117,15 +117,17 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32
   std::memmove(dst.data(), src.data(), bytes);
 }
 
-// Lines of any number of bytes. In the buffer each line starts at a multiple of 32 and is filled up to one.
+// Lines of any number of bytes. In the buffer each line starts at a multiple of 32 bytes and is padded to
+// one.
 template <typename T>
 void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyExtParams& params,
                  const DataCopyPadExtParams<T>& pad, Where where = Where::Here()) {
   const char* const name = "DataCopyPad";
   policy::Aligned(dst.data(), 32, name, where);
   const uint64_t left = pad.leftPadding * sizeof(T), right = pad.rightPadding * sizeof(T);
-  policy::Wants(left <= 32 && right <= 32, "paddings are at most 32 bytes each", name, where);
-  policy::Wants(sizeof(T) < 8 || pad.paddingValue == T{}, "64-bit types are padded with 0 only", name, where);
+  policy::Wants(left <= 32 && right <= 32, "each padding is at most 32 bytes", name, where);
+  policy::Wants(sizeof(T) < 8 || pad.paddingValue == T{}, "64-bit types can only be padded with 0", name,
+                where);
   if (params.blockLen == 0) return;
   const uint64_t line = (left + params.blockLen + right + 31) / 32 * 32;
   for (uint64_t i = 0; i < params.blockCount; ++i) {
@@ -162,7 +164,7 @@ void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const Da
               where);
 }
 
-// Lines of a matrix to the cube's layout of 32-byte columns.
+// Lines of a matrix into the cube unit's layout of 32-byte columns.
 template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& p,
               Where where = Where::Here()) {

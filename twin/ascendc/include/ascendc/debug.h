@@ -1,4 +1,4 @@
-// What a kernel prints while it is written: text, and the first elements of a tensor.
+// Debug output of a kernel: text, and the first elements of a tensor.
 #pragma once
 
 #include <cstdio>
@@ -21,7 +21,7 @@ void Dump(uint32_t desc, uint32_t count, Value value) {
   std::printf("\n");
 }
 }  // namespace debug
-// After what the pipes have done so far, as a device prints it.
+// After everything the pipes have done so far, as a device prints it.
 template <typename T>
 void DumpTensor(const LocalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize) {
   debug::Dump(desc, dumpSize, [&](uint32_t i) { return static_cast<double>(tensor.data()[i]); });

@@ -91,7 +91,7 @@ struct CopyRepeatParams {
   uint16_t dstStride = 1, srcStride = 1;
   uint16_t dstRepeatSize = 8, srcRepeatSize = 8;
 };
-// Constructors, so that four numbers in braces are this one and five the next.
+// Constructors, so that four numbers in braces select this one and five the next.
 struct DataCopyParams {
   uint16_t blockCount = 1, blockLen = 0, srcStride = 0, dstStride = 0;  // length and gaps in 32 bytes
   DataCopyParams() = default;

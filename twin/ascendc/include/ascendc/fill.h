@@ -1,4 +1,4 @@
-// One value to many places: Duplicate, CreateVecIndex, Brcb; and Copy by repeats.
+// One value to many elements: Duplicate, CreateVecIndex, Brcb; and Copy by repeats.
 #pragma once
 
 #include "ascendc/lanes.h"
@@ -20,7 +20,7 @@ void Duplicate(const LocalTensor<T>& dst, const T& value, lanes::GivenMask mask,
 }
 
 namespace fill {
-// first + i: integers in whole numbers, the rest in float.
+// first + i: integers in integer arithmetic, the rest in float.
 template <typename T>
 T IndexFrom(T first, uint64_t i) {
   if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(first) + i);
@@ -38,7 +38,7 @@ void CreateVecIndex(const LocalTensor<T>& dst, const T& first, uint32_t count, W
       },
       dst);
 }
-// It counts on from repeat to repeat, over lanes that the mask leaves out, too.
+// Continues counting from repeat to repeat, including lanes that the mask leaves out.
 template <typename T>
 void CreateVecIndex(const LocalTensor<T>& dst, const T& first, lanes::GivenMask mask, uint8_t repeatTimes,
                     uint16_t dstBlkStride, uint8_t dstRepStride, Where where = Where::Here()) {
@@ -51,7 +51,7 @@ void CreateVecIndex(const LocalTensor<T>& dst, const T& first, lanes::GivenMask 
       lanes::Operand<T>{dst, dstBlkStride, dstRepStride});
 }
 
-// Each of 8 elements a repeat fills a block of 32 bytes.
+// Each of the 8 elements per repeat fills a block of 32 bytes.
 template <typename T>
 void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTimes,
           const BrcbRepeatParams& p, Where where = Where::Here()) {

@@ -1,4 +1,4 @@
-// Elements from places: Gather by byte offsets, GatherMask by a pattern or by bits, Transpose.
+// Elements from positions: Gather by byte offsets, GatherMask by a pattern or by bits, Transpose.
 #pragma once
 
 #include "ascendc/lanes.h"
@@ -13,7 +13,7 @@ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
   policy::VectorOut(dst, count, "Gather", where);
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t byte = srcBaseAddr + srcOffset.data()[i];
-    policy::Wants(byte % sizeof(T) == 0, "an offset is no multiple of the element's size", "Gather", where);
+    policy::Wants(byte % sizeof(T) == 0, "an offset is not a multiple of the element size", "Gather", where);
     policy::Reads(PIPE_V, src.bytes_begin() + byte, sizeof(T), "Gather", where);
     std::memcpy(dst.data() + i, src.bytes_begin() + byte, sizeof(T));
   }
@@ -43,7 +43,7 @@ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
   }
 }
 
-// Whole blocks of 32 bytes from byte offsets, eight a repeat.
+// Whole blocks of 32 bytes from byte offsets, eight per repeat.
 template <typename T>
 void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& offset,
              const uint8_t repeatTimes, const GatherRepeatParams& p, Where where = Where::Here()) {
@@ -61,7 +61,7 @@ void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalT
 
 namespace gather {
 
-// The built-in patterns: even, odd, each of four, all.
+// The built-in patterns: even, odd, one in four, all.
 inline bool InPattern(uint8_t pattern, uint64_t lane) {
   switch (pattern) {
     case 1:
@@ -78,7 +78,7 @@ inline bool InPattern(uint8_t pattern, uint64_t lane) {
   }
 }
 
-// Compacts the elements that `wanted(repeat, lane)` names; returns how many.
+// Compacts the elements that `wanted(repeat, lane)` selects; returns how many.
 template <typename T, typename Wanted>
 uint64_t Compact(const LocalTensor<T>& dst, const LocalTensor<T>& src, bool counted, uint32_t mask,
                  const GatherMaskParams& p, Where where, Wanted wanted) {
@@ -113,7 +113,7 @@ template <typename T, typename U>
 void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern,
                 const bool reduceMode, const uint32_t mask, const GatherMaskParams& params, uint64_t& rsvdCnt,
                 Where where = Where::Here()) {
-  static_assert(sizeof(U) == sizeof(T), "the bits come in an unsigned type of the elements' width");
+  static_assert(sizeof(U) == sizeof(T), "the bits must be in an unsigned type of the elements' width");
   rsvdCnt = gather::Compact(dst, src0, reduceMode, mask, params, where, [&](uint32_t repeat, uint32_t lane) {
     const uint8_t* byte = src1Pattern.bytes_begin() + repeat * params.src1RepeatStride * 32u + lane / 8;
     policy::Reads(PIPE_V, byte, 1, "GatherMask", where);
@@ -124,7 +124,7 @@ void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const Loc
 // 16 × 16 elements of 2 bytes.
 template <typename T>
 void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, Where where = Where::Here()) {
-  static_assert(sizeof(T) == 2, "Transpose moves elements of 2 bytes");
+  static_assert(sizeof(T) == 2, "Transpose supports elements of 2 bytes");
   policy::VectorIn(src, 256, "Transpose", where);
   policy::VectorOut(dst, 256, "Transpose", where);
   T all[256];
@@ -132,7 +132,7 @@ void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, Where where
   for (int i = 0; i < 256; ++i) dst.data()[i % 16 * 16 + i / 16] = all[i];
 }
 
-// Images of c channels of h × w, the channels last or first.
+// Images of c channels of h × w, channels last or first.
 template <typename T>
 void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                const LocalTensor<uint8_t>& sharedTmpBuffer, const TransposeParamsExt& p,
@@ -140,7 +140,7 @@ void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   if (p.transposeType == TransposeType::TRANSPOSE_ND2ND_B16) return Transpose(dst, src, where);
   const bool last = p.transposeType == TransposeType::TRANSPOSE_NCHW2NHWC;
   policy::Wants(last || p.transposeType == TransposeType::TRANSPOSE_NHWC2NCHW,
-                "of its types the host has ND2ND_B16, NCHW2NHWC and NHWC2NCHW", "Transpose", where);
+                "the host supports only ND2ND_B16, NCHW2NHWC and NHWC2NCHW", "Transpose", where);
   const uint64_t rows = last ? p.cSize : uint64_t{p.hSize} * p.wSize,
                  columns = last ? uint64_t{p.hSize} * p.wSize : p.cSize, image = rows * columns;
   policy::VectorIn(src, p.nSize * image, "Transpose", where);

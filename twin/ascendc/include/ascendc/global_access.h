@@ -1,4 +1,4 @@
-// For the checked build: one touch of global memory by a block, and what the block had seen of the others.
+// For the checked build: one access to global memory by a block, and what the block had seen of the others.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Place {
   int line;
 };
 
-// Of each block, how many of its segments are known to be done. A block's segments lie between its
+// Per block, how many of its segments are known to be complete. Segments are delimited by a block's
 // synchronisations.
 using BlockClock = std::vector<uint32_t>;
 
@@ -24,7 +24,7 @@ struct GlobalAccess {
   uint64_t begin, end, tensor;  // addresses; `tensor` is where the GlobalTensor began
   AccessKind kind;
   uint32_t block, segment;
-  std::shared_ptr<const BlockClock> seen;  // null: of no block anything
+  std::shared_ptr<const BlockClock> seen;  // null: nothing of any block
   Place place;
 };
 

@@ -1,6 +1,6 @@
-// How a vector function walks over its operands. By count: contiguous elements. By mask and repeat: 256 bytes
-// a repeat in eight blocks of 32, strides between blocks and between repeats, and a mask that says which
-// lanes of a repeat are written. Both end in one loop over contiguous elements.
+// How a vector function iterates over its operands. By count: contiguous elements. By mask and repeat: 256
+// bytes per repeat in eight blocks of 32, strides between blocks and between repeats, and a mask of the lanes
+// that are written. Both end in one loop over contiguous elements.
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,12 @@ namespace lanes {
 
 namespace loops = twin::ascendc::loops;
 
-// Which lanes of a repeat take part; or, where `counts`, how many elements over all repeats.
+// Which lanes of a repeat are active; or, if `counts`, how many elements over all repeats.
 struct Mask {
   uint64_t bits[2];
   bool counts = false;
   bool Has(uint64_t lane) const { return (bits[lane / 64] >> (lane % 64) & 1u) != 0; }
-  // Of `width` lanes from a multiple of it on; a power of two.
+  // Of `width` lanes starting at a multiple of it; a power of two.
   bool HasAny(uint64_t first, uint64_t width) const {
     if (width > 64) return (bits[0] | bits[1]) != 0;
     return (bits[first / 64] >> (first % 64) & (~uint64_t{0} >> (64 - width))) != 0;
@@ -39,7 +39,7 @@ inline Mask FromRegister() {
   const twin::ascendc::Core& core = twin::ascendc::ThisCore();
   return {{core.mask[0], core.mask[1]}, core.mask_counts};
 }
-// A mask as it is given to a function: how many of the first lanes, or one bit a lane.
+// A mask argument: how many of the first lanes, or one bit per lane.
 struct GivenMask {
   template <typename Int>
     requires std::is_integral_v<Int>
@@ -60,7 +60,7 @@ Mask Given(const GivenMask& mask) {
 template <typename T>
 struct Operand {
   const LocalTensor<T>& tensor;
-  uint32_t block_stride, repeat_stride;  // in 32 bytes
+  uint32_t block_stride, repeat_stride;  // in units of 32 bytes
 
   T* Address(uint32_t repeat, uint32_t lane) const {
     const uint64_t byte = BytesOf<T>(lane);
@@ -73,7 +73,7 @@ constexpr uint32_t kMostLanes = 256;
 template <typename T>
 constexpr uint32_t kBlockLanes = static_cast<uint32_t>(64 / BytesOf<T>(2));
 
-// Tells the checker of the active lanes, a run at a time.
+// Reports the active lanes to the checker, one run at a time.
 template <typename T>
 void Tell(const Operand<T>& operand, uint32_t repeat, const Mask& mask, uint32_t count, bool write,
           const char* name, Where where) {
@@ -99,7 +99,7 @@ void Collect(const Operand<T>& operand, uint32_t repeat, uint32_t count, T* into
   }
 }
 
-// One lane of a repeat's results to its place; a lane of int4b_t leaves the other half of its byte alone.
+// Stores one lane of a repeat's results; a lane of int4b_t leaves the other half of its byte unchanged.
 template <typename T>
 void PutLane(const Operand<T>& dst, uint32_t repeat, uint32_t lane, const T* results) {
   *dst.Address(repeat, lane) = results[lane];
@@ -110,7 +110,7 @@ inline void PutLane(const Operand<int4b_t>& dst, uint32_t repeat, uint32_t lane,
   byte = static_cast<int8_t>(kept | (results[lane / 2].pair & wanted));
 }
 
-// How many lanes repeat number `repeat` has, of `width`; counted masks shrink in the last one.
+// How many lanes repeat number `repeat` has, out of `width`; counted masks shrink in the last one.
 inline uint32_t ActiveLanes(const Mask& mask, uint32_t repeat, uint32_t width, Mask* lanes) {
   if (!mask.counts) {
     *lanes = mask;
@@ -125,7 +125,7 @@ inline uint32_t Repeats(const Mask& mask, uint32_t given, uint32_t width) {
   return mask.counts ? static_cast<uint32_t>((mask.bits[0] + width - 1) / width) : given;
 }
 
-// How many lanes a mask has where they are the first ones; -1 where they are not.
+// The number of lanes if the mask selects the first ones; -1 otherwise.
 inline int64_t FirstOnly(const Mask& mask, uint32_t width) {
   const int ones = std::popcount(mask.bits[0]) + std::popcount(mask.bits[1]);
   const Mask first = First(static_cast<uint64_t>(ones));
@@ -133,19 +133,19 @@ inline int64_t FirstOnly(const Mask& mask, uint32_t width) {
   return std::min<int64_t>(ones, width);
 }
 
-// Elements that lie one after the other within a repeat and from repeat to repeat.
+// Elements that are contiguous within a repeat and from repeat to repeat.
 template <typename T>
 bool Contiguous(const Operand<T>& operand, uint32_t width) {
   return operand.block_stride == 1 && operand.repeat_stride * 32u == width * sizeof(T);
 }
-// A loop may write into what it reads at the same places, not at others.
+// A loop may write in place, at the positions it reads, but not at others.
 template <typename D, typename S>
 bool SameOrApart(const D* dst, const S* src, uint64_t n) {
   const auto d = reinterpret_cast<uint64_t>(dst), s = reinterpret_cast<uint64_t>(src);
   return (d == s && sizeof(D) == sizeof(S)) || d + n * sizeof(D) <= s || s + n * sizeof(S) <= d;
 }
 
-// One repeat in the general case: all lanes are gathered, computed, and those of the mask put back.
+// One repeat in the general case: all lanes are gathered and computed, and the masked ones written back.
 template <typename Loop, typename D, typename... S>
 void GatheredRepeat(uint32_t repeat, const Mask& active, uint32_t count, Loop& loop, const Operand<D>& dst,
                     const Operand<S>&... src) {
@@ -159,9 +159,9 @@ void GatheredRepeat(uint32_t repeat, const Mask& active, uint32_t count, Loop& l
   }
 }
 
-// loop(dst, srcs..., n) over each repeat's lanes; those that the mask leaves out keep what they held. Where
-// lanes lie one after the other the loop goes over them where they are, over all repeats at once if it can;
-// one that counts its repeats (kCounts) gets each of them whole.
+// loop(dst, srcs..., n) over each repeat's lanes; inactive lanes keep their contents. Contiguous lanes are
+// processed in place, over all repeats at once if possible; a loop that counts its repeats (kCounts) gets
+// each of them whole.
 template <bool kReadsDst, bool kCounts = false, typename Loop, typename D, typename... S>
 void ByRepeat(const char* name, const Mask& mask, uint32_t repeat_times, Where where, Loop loop,
               const Operand<D>& dst, const Operand<S>&... src) {

@@ -1,6 +1,6 @@
-// What a generated launch function does: packs the arguments and puts the blocks on the stream, those of the
-// checked build where TWIN_CHECKED=1 is set, strict about automatic synchronisation where TWIN_AUTO_SYNC=0
-// is. Both are read at each launch, so that a program may change its mind.
+// What a generated launch function does: packs the arguments and queues the blocks on the stream; those of
+// the checked build if TWIN_CHECKED=1 is set, strict about automatic synchronisation if TWIN_AUTO_SYNC=0 is.
+// Both are read at each launch, so a program may change them.
 #pragma once
 
 #include <cstdlib>
@@ -30,13 +30,13 @@ inline AutoSync AutoSyncWanted() {
 template <typename... Args>
 uint32_t Launch(const Kernel& kernel, uint32_t blocks, void* stream, Args... args) {
   static_assert((std::is_trivially_copyable_v<Args> && ...),
-                "kernel arguments are addresses, numbers and plain structs");
+                "kernel arguments must be addresses, numbers or plain structs");
   const Packed<Args...> packed{{.auto_sync = AutoSyncWanted()}, {args...}};
   return static_cast<uint32_t>(twinLaunchKernel(
       kernel.name, blocks, stream, CheckedWanted() ? kernel.checked : kernel.fast, &packed, sizeof packed));
 }
 
-// With the arguments as the kernel itself declares them.
+// With the argument types that the kernel itself declares.
 template <typename... Args>
 uint32_t LaunchLike(void (*)(Args...), const Kernel& kernel, uint32_t blocks, void* stream,
                     std::type_identity_t<Args>... args) {

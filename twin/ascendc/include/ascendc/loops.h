@@ -1,6 +1,6 @@
 // The arithmetic of the vector functions over contiguous elements, compiled once for both builds
-// (loops/*.cc). Overloads exist for the types that the device computes in, and for no other: bfloat16_t has
-// no arithmetic. Each takes destination, sources and a count; the destination may be one of the sources.
+// (loops/*.cc). Overloads exist only for the types that the device computes in: bfloat16_t has no arithmetic.
+// Each takes destination, sources and a count; the destination may be one of the sources.
 #pragma once
 
 #include <cstddef>
@@ -99,7 +99,7 @@ TWIN_BINARY_FLOATING(Power)
 TWIN_SWISH(float)
 TWIN_SWISH(half)
 
-// The device's pairs of types, and no other.
+// The device's type pairs, and no others.
 #define TWIN_CAST(To, From) TWIN_EXPORT void Cast(To* dst, const From* src, RoundMode mode, size_t n);
 TWIN_CAST(half, int8_t)
 TWIN_CAST(half, uint8_t)
@@ -128,11 +128,11 @@ TWIN_CAST(half, AscendC::int4b_t)
 TWIN_CAST(AscendC::int4b_t, half)
 // clang-format on
 
-// A binary tree of neighbours within each 256 bytes, those sums added in order. n is not 0.
+// A binary tree over adjacent elements within each 256 bytes, whose sums are added in order. n is not 0.
 TWIN_EXPORT float Sum(const float* src, size_t n);
 TWIN_EXPORT half Sum(const half* src, size_t n);
-// One repeat of 256 bytes, of which lanes count where `mask` has their bit: the tree stopped where `results`
-// sums are left, each of its share of the lanes.
+// One repeat of 256 bytes, in which the lanes set in `mask` count: the tree stops when `results` sums are
+// left, each over its share of the lanes.
 TWIN_EXPORT void TreeSums(float* dst, const float* src, const uint64_t mask[2], size_t results);
 TWIN_EXPORT void TreeSums(half* dst, const half* src, const uint64_t mask[2], size_t results);
 
@@ -141,13 +141,13 @@ struct Extreme {
   T value;
   uint32_t index;
 };
-// The first of equals; a NaN is passed over, as a comparison with it does not hold.
+// The first of equal elements; NaNs are skipped, since comparisons with them are false.
 TWIN_EXPORT Extreme<float> Largest(const float* src, size_t n);
 TWIN_EXPORT Extreme<float> Smallest(const float* src, size_t n);
 TWIN_EXPORT Extreme<half> Largest(const half* src, size_t n);
 TWIN_EXPORT Extreme<half> Smallest(const half* src, size_t n);
 
-// n is a multiple of 8; one bit an element, the lowest first.
+// n is a multiple of 8; one bit per element, the lowest first.
 #define TWIN_COMPARE(T)                                                                   \
   TWIN_EXPORT void Compare(uint8_t* dst, const T* a, const T* b, CMPMODE mode, size_t n); \
   TWIN_EXPORT void CompareScalar(uint8_t* dst, const T* a, T b, CMPMODE mode, size_t n);

@@ -1,4 +1,4 @@
-// The words that mark kernels and their memory, which mean nothing to a host compiler.
+// The keywords that mark kernels and their memory, which mean nothing to a host compiler.
 #pragma once
 
 #include <cstdint>

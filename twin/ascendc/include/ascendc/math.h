@@ -1,5 +1,5 @@
-// Functions that the device composes of several instructions, element by element. Those with a temporary
-// buffer take and ignore it; without a count they go over the whole source.
+// Element-wise functions that the device composes of several instructions. A temporary buffer is accepted and
+// ignored; without a count they process the whole source.
 #pragma once
 
 #include "ascendc/lanes.h"

@@ -1,5 +1,5 @@
-// Of rows, computed in float: RmsNorm, LayerNorm, Sum, Mean. Temporary buffers are taken and ignored; of a
-// tiling only the shape is looked at.
+// Row-wise, computed in float: RmsNorm, LayerNorm, Sum, Mean. Temporary buffers are accepted and ignored;
+// only the shape is read from a tiling.
 #pragma once
 
 #include <cmath>
@@ -12,13 +12,13 @@ inline namespace TWIN_ASCENDC_BUILD {
 
 struct RmsNormTiling {
   uint32_t bLength = 0, sLength = 0, hLength = 0,
-           originalHLength = 0;  // rows of hLength, of which so many count
+           originalHLength = 0;  // rows of hLength elements, of which originalHLength are valid
 };
 struct LayerNormTiling {
   uint32_t bLength = 0, sLength = 0, hLength = 0, originalHLength = 0;
 };
 struct SumParams {
-  uint32_t outter = 1, inner = 0, n = 0;  // rows of inner elements, of which n count
+  uint32_t outter = 1, inner = 0, n = 0;  // rows of inner elements, of which n are valid
 };
 using MeanParams = SumParams;
 
@@ -103,24 +103,24 @@ void LayerNorm(const LocalTensor<T>& output, const LocalTensor<T>& outputMean,
                               where);
 }
 
-// A row's sum, or mean, is one element.
-#define TWIN_ROWS(name, divided_by)                                                                      \
-  template <typename T>                                                                                  \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const SumParams& params,               \
-            Where where = Where::Here()) {                                                               \
-    policy::Wants(params.inner * sizeof(T) % 32 == 0 && params.n >= 1 && params.n <= params.inner,       \
-                  "a row is a multiple of 32 bytes, and 1 to all of its elements count", #name, where);  \
-    for (uint32_t row = 0; row < params.outter; ++row) {                                                 \
-      const LocalTensor<T> line = src[row * params.inner];                                               \
-      policy::VectorIn(line, params.n, #name, where);                                                    \
-      const float sum = static_cast<float>(lanes::loops::Sum(line.data(), params.n));                    \
-      rows::Write(dst, row, {sum / static_cast<float>(divided_by)}, #name, where);                       \
-    }                                                                                                    \
-  }                                                                                                      \
-  template <typename T>                                                                                  \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmp, \
-            const SumParams& params, Where where = Where::Here()) {                                      \
-    name<T>(dst, src, params, where);                                                                    \
+// One element per row: its sum or mean.
+#define TWIN_ROWS(name, divided_by)                                                                          \
+  template <typename T>                                                                                      \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const SumParams& params,                   \
+            Where where = Where::Here()) {                                                                   \
+    policy::Wants(params.inner * sizeof(T) % 32 == 0 && params.n >= 1 && params.n <= params.inner,           \
+                  "a row must be a multiple of 32 bytes with 1 to all of its elements valid", #name, where); \
+    for (uint32_t row = 0; row < params.outter; ++row) {                                                     \
+      const LocalTensor<T> line = src[row * params.inner];                                                   \
+      policy::VectorIn(line, params.n, #name, where);                                                        \
+      const float sum = static_cast<float>(lanes::loops::Sum(line.data(), params.n));                        \
+      rows::Write(dst, row, {sum / static_cast<float>(divided_by)}, #name, where);                           \
+    }                                                                                                        \
+  }                                                                                                          \
+  template <typename T>                                                                                      \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmp,     \
+            const SumParams& params, Where where = Where::Here()) {                                          \
+    name<T>(dst, src, params, where);                                                                        \
   }
 TWIN_ROWS(Sum, 1)
 TWIN_ROWS(Mean, params.n)

@@ -1,5 +1,5 @@
-// The one difference between the two builds: what happens beside each call. Nothing in the fast build; in the
-// checked one the core's checker is told.
+// The one difference between the two builds: what accompanies each call. Nothing in the fast build; the
+// checked build notifies the core's checker.
 #pragma once
 
 #include "ascendc/checker.h"
@@ -44,14 +44,14 @@ inline void Aligned(const void* address, uint64_t alignment, const char* functio
   TWIN_TELL(Aligned(address, alignment, At(function, where)));
 }
 
-// A rule on arguments that the fast build takes for granted.
+// A precondition on arguments that the fast build assumes.
 inline void Wants(bool holds, const char* rule, const char* function, Where where) {
   if constexpr (kChecked) {
     if (!holds) Fail(function, rule, where);
   }
 }
 
-// A vector function's operand: n elements from a 32-byte boundary on.
+// A vector function's operand: n elements starting at a 32-byte boundary.
 template <typename Tensor>
 void VectorIn(const Tensor& tensor, uint64_t n, const char* function, Where where) {
   Aligned(tensor.data(), 32, function, where);

@@ -1,5 +1,5 @@
-// TPipe hands out the core's buffer; TQue passes tensors from one pipe to the next; TBuf is memory to compute
-// in. A queue reuses the buffer that was freed last: on a host, that is the one still in the nearest cache.
+// TPipe allocates the core's buffer; TQue passes tensors from one pipe to the next; TBuf is scratch memory. A
+// queue reuses the buffer that was freed last: on a host, the one most likely to be in cache.
 #pragma once
 
 #include "ascendc/tensor.h"
@@ -43,7 +43,7 @@ class TQueBind {
     if (free_count_ == 0) {
       policy::Fail("AllocTensor",
                    std::string("none of this ") + queue::NameOf(source) + " queue's " +
-                       std::to_string(count_) + " buffers is free; free one before",
+                       std::to_string(count_) + " buffers is free; free one first",
                    where);
     }
     uint8_t* buffer = begin_ + bytes_ * free_[--free_count_];
@@ -62,7 +62,7 @@ class TQueBind {
   LocalTensor<T> DeQue(Where where = Where::Here()) {
     return {Take(kConsumer, where), bytes_, target};
   }
-  // The same for one step of a tensor that goes in, is computed in and goes out: GM to VECIN, then VECOUT to
+  // The same for one step of a tensor that goes in, is computed on and goes out: GM to VECIN, then VECOUT to
   // GM.
   template <TPosition from, TPosition to, typename T>
   bool EnQue(const LocalTensor<T>& tensor, Where where = Where::Here()) {
@@ -80,7 +80,7 @@ class TQueBind {
   void FreeTensor(LocalTensor<T>& tensor, Where where = Where::Here()) {
     const uint8_t index = IndexOf(tensor.bytes_begin(), "FreeTensor", where);
     TWIN_TELL(Free(tensor.bytes_begin(), kConsumer, policy::At("FreeTensor", where)));
-    if (free_count_ == count_) policy::Fail("FreeTensor", "all buffers of the queue are free already", where);
+    if (free_count_ == count_) policy::Fail("FreeTensor", "all buffers of the queue are already free", where);
     free_[free_count_++] = index;
   }
 
@@ -111,8 +111,8 @@ class TQueBind {
   uint8_t* Take([[maybe_unused]] pipe_t consumer, Where where) {
     if (queued_count_ == 0) {
       policy::Fail("DeQue",
-                   std::string("nothing is in this ") + queue::NameOf(source) +
-                       " queue: EnQue comes first; the device would wait for ever",
+                   std::string("there is nothing in this ") + queue::NameOf(source) +
+                       " queue: call EnQue first; the device would wait forever",
                    where);
     }
     uint8_t* buffer = begin_ + bytes_ * queued_[first_];
@@ -124,7 +124,8 @@ class TQueBind {
   uint8_t IndexOf(const uint8_t* buffer, const char* function, Where where) const {
     const bool ours = buffer >= begin_ && buffer < begin_ + bytes_ * count_ && bytes_ > 0;
     if (!ours || (buffer - begin_) % bytes_ != 0) {
-      policy::Fail(function, std::string("the tensor is none of this ") + queue::NameOf(source) + " queue's",
+      policy::Fail(function,
+                   std::string("the tensor does not belong to this ") + queue::NameOf(source) + " queue",
                    where);
     }
     return static_cast<uint8_t>((buffer - begin_) / bytes_);
@@ -136,7 +137,7 @@ class TQueBind {
   uint8_t free_[kMostBuffers], queued_[kMostBuffers];
 };
 
-// In and out of the vector unit: from the side that the position is not on.
+// In and out of the vector unit: from the side opposite the position.
 template <TPosition position, int32_t depth, auto mask = 0>
 class TQue : public TQueBind<position, position, depth, mask> {};
 
@@ -153,7 +154,7 @@ class TBuf {
   }
   template <typename T>
   LocalTensor<T> GetWithOffset(uint32_t size, uint32_t offset, Where where = Where::Here()) const {
-    policy::Wants(offset + BytesOf<T>(size) <= bytes_, "asks for more than the buffer has", "TBuf::Get",
+    policy::Wants(offset + BytesOf<T>(size) <= bytes_, "requests more than the buffer has", "TBuf::Get",
                   where);
     return {begin_ + offset, static_cast<uint32_t>(BytesOf<T>(size)), position};
   }
@@ -202,13 +203,13 @@ class TPipe {
       core.events_taken |= 1u << id;
       return static_cast<TEventID>(id);
     }
-    policy::Fail("AllocEventID", "all 8 event ids are taken; release one before", where);
+    policy::Fail("AllocEventID", "all 8 event ids are in use; release one first", where);
   }
   template <HardEvent event>
   void ReleaseEventID(TEventID id) {
     twin::ascendc::ThisCore().events_taken &= ~(1u << id);
   }
-  // An id for use at once; it is not kept.
+  // An id for immediate use; it is not reserved.
   TEventID FetchEventID(HardEvent, Where where = Where::Here()) { return Fetch(where); }
   template <HardEvent event>
   TEventID FetchEventID(Where where = Where::Here()) {
@@ -225,8 +226,8 @@ class TPipe {
     twin::ascendc::Core& core = twin::ascendc::ThisCore();
     if (core.ub_used + bytes > twin::ascendc::kUbUsableBytes) {
       policy::Fail("InitBuffer",
-                   std::to_string(bytes) + " bytes wanted where " + std::to_string(core.ub_used) + " of " +
-                       std::to_string(twin::ascendc::kUbUsableBytes) + " are taken; make tiles smaller",
+                   std::to_string(bytes) + " bytes requested, but " + std::to_string(core.ub_used) + " of " +
+                       std::to_string(twin::ascendc::kUbUsableBytes) + " are in use; use smaller tiles",
                    where);
     }
     uint8_t* begin = core.ub + core.ub_used;

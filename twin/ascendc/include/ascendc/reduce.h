@@ -1,5 +1,5 @@
-// Sums, maxima and minima: of a whole tensor, of each repeat, of each block of 32 bytes, of each pair. A sum
-// is a binary tree of neighbours within a repeat, repeats are added in order; half and float only.
+// Sums, maxima and minima: of a whole tensor, per repeat, per block of 32 bytes, per pair. A sum is a binary
+// tree over adjacent elements within a repeat, and repeats are added in order; half and float only.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ namespace loops = twin::ascendc::loops;
 template <typename T>
 constexpr uint32_t kLanes = 256 / sizeof(T);
 
-// The index is kept in the bits of an element.
+// The index is stored in the bits of an element.
 template <typename T>
 T AsElement(uint32_t index) {
   if constexpr (sizeof(T) == 2) {
@@ -25,7 +25,7 @@ T AsElement(uint32_t index) {
   }
 }
 
-// Lanes of a repeat, contiguous, where the mask has them; `places` are the lanes they came from.
+// The active lanes of a repeat, made contiguous; `places` are the lanes they came from.
 template <typename T>
 uint32_t Active(const lanes::Operand<T>& src, uint32_t repeat, const lanes::Mask& mask, T* values,
                 uint32_t* places) {
@@ -40,7 +40,7 @@ uint32_t Active(const lanes::Operand<T>& src, uint32_t repeat, const lanes::Mask
   return count;
 }
 
-// Calls work(repeat, mask) for each repeat, whose active lanes the checker has seen.
+// Calls work(repeat, mask) for each repeat, after the checker has seen its active lanes.
 template <typename T, typename Work>
 void EachRepeat(const char* name, const lanes::Operand<T>& src, const lanes::Mask& mask,
                 uint32_t repeat_times, Where where, Work work) {
@@ -86,7 +86,7 @@ loops::Extreme<T> ExtremeOf(const T* values, uint32_t count) {
   return loops::Smallest(values, count);
 }
 
-// Over the active lanes of all repeats; an index counts the elements as the repeats lie.
+// Over the active lanes of all repeats; an index counts the elements in repeat order.
 template <typename T, bool kLargest>
 void ExtremeOfRepeats(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& src,
                       const lanes::GivenMask& mask, uint32_t repeat_times, uint32_t repeat_stride,
@@ -111,7 +111,7 @@ void ExtremeOfRepeats(const char* name, const LocalTensor<T>& dst, const LocalTe
 
 }  // namespace reduce
 
-// Of `count` elements, into dst[0]. No element: nothing happens. `tmp` is not touched on this generation.
+// Of `count` elements, into dst[0]. Zero elements: does nothing. `tmp` is not used on this generation.
 template <typename T, bool isSetMask = true>
 void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp,
                const int32_t count, Where where = Where::Here()) {
@@ -204,8 +204,8 @@ TWIN_EXTREME(ReduceMin, WholeReduceMin, BlockReduceMin, false)
 
 namespace reduce {
 
-// The tree of each repeat, stopped when `results` sums are left: 1 the whole, 8 blocks, half of the lanes
-// pairs.
+// Each repeat's tree, stopped when `results` sums are left: 1 for the whole repeat, 8 for blocks, half of the
+// lanes for pairs.
 template <typename T>
 void Sums(const char* name, const LocalTensor<T>& dst, const lanes::Operand<T>& src, const lanes::Mask& mask,
           uint32_t repeat_times, uint32_t results, uint64_t dst_repeat, Where where) {
@@ -214,7 +214,7 @@ void Sums(const char* name, const LocalTensor<T>& dst, const lanes::Operand<T>& 
     lanes::Collect(src, repeat, kLanes<T>, lane);
     loops::TreeSums(sums, lane, active.bits, results);
     const uint32_t width = kLanes<T> / results;
-    for (uint32_t i = 0; i < results; ++i) {  // where no lane counts nothing is written
+    for (uint32_t i = 0; i < results; ++i) {  // nothing is written if no lane is active
       if (active.HasAny(i * width, width)) Put(dst, repeat * dst_repeat + i, sums[i], name, where);
     }
   });
@@ -232,7 +232,7 @@ void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, lanes:
       lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), 1,
       static_cast<uint64_t>(dstRepStride), where);
 }
-// A repeat's destination stride counts 8 results.
+// A repeat's destination stride is in units of 8 results.
 template <typename T, bool isSetMask = true>
 void BlockReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,
                     lanes::GivenMask mask, const int32_t dstRepStride, const int32_t srcBlkStride,
@@ -243,7 +243,7 @@ void BlockReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
       lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), 8,
       static_cast<uint64_t>(dstRepStride) * 8, where);
 }
-// A repeat's destination stride counts 128 bytes, the results of one repeat.
+// A repeat's destination stride is in units of 128 bytes, the results of one repeat.
 template <typename T, bool isSetMask = true>
 void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,
                    lanes::GivenMask mask, const int32_t dstRepStride, const int32_t srcBlkStride,

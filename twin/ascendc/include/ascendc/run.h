@@ -1,5 +1,5 @@
-// How a kernel's blocks come to run: its arguments packed behind what the launch shares, unpacked for each
-// block. Used by the launch functions that cmake generates and by tikicpulib.h.
+// How a kernel's blocks run: its arguments are packed after the state that the launch shares, and unpacked
+// for each block. Used by the launch functions that cmake generates and by tikicpulib.h.
 #pragma once
 
 #include <new>
@@ -26,11 +26,11 @@ constexpr bool kBuiltWithAutoSync = false;
 constexpr bool kBuiltWithAutoSync = true;
 #endif
 
-// One block of `kernel`, whose arguments lie packed at `args`.
+// One block of `kernel`, whose packed arguments are at `args`.
 template <auto kernel, bool checked>
 void RunBlock(const char* name, uint32_t block, uint32_t blocks, const void* args) {
   using Given = decltype(PackedFor(kernel));
-  // The launch owns this memory and lends it to all of its blocks.
+  // The launch owns this memory and shares it with all of its blocks.
   auto* given = static_cast<Given*>(const_cast<void*>(args));
   BeginBlock(name, block, blocks, &given->shared, checked, kBuiltWithAutoSync);
   struct Leave {

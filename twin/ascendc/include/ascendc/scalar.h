@@ -32,7 +32,7 @@ TWIN_SCALAR(ShiftLeft, false)
 TWIN_SCALAR(LeakyRelu, false)
 #undef TWIN_SCALAR
 
-// With `roundEn` half of what is shifted out counts as one.
+// With `roundEn`, rounds half up by the last bit shifted out.
 template <typename T, bool isSetMask = true>
 void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,
                 const int32_t& count, bool roundEn = false, Where where = Where::Here()) {

@@ -1,5 +1,5 @@
-// Progressions, running sums, broadcasts and the first k of rows. Temporary buffers and tilings are taken and
-// ignored; sums of half are taken in float and rounded once.
+// Progressions, cumulative sums, broadcasts and row-wise top-k. Temporary buffers and tilings are accepted
+// and ignored; sums of half are accumulated in float and rounded once.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,11 @@ struct CumSumConfig {
 };
 inline constexpr CumSumConfig defaultCumSumConfig{};
 struct CumSumInfo {
-  uint32_t outter = 0, inner = 0;  // rows, and elements of a row
+  uint32_t outter = 0, inner = 0;  // rows, and elements per row
 };
 enum class TopKMode { TOPK_NORMAL, TOPK_NSMALL };
 struct TopKInfo {
-  int32_t outter = 1, inner = 0, n = 0;  // rows of inner elements, of which n count
+  int32_t outter = 1, inner = 0, n = 0;  // rows of inner elements, of which n are valid
 };
 
 inline namespace TWIN_ASCENDC_BUILD {
@@ -29,7 +29,7 @@ inline namespace TWIN_ASCENDC_BUILD {
 template <typename T>
 void ArithProgression(const LocalTensor<T>& dst, const T firstValue, const T diffValue, const int32_t count,
                       Where where = Where::Here()) {
-  policy::Wants(count > 0, "wants a count above 0", "ArithProgression", where);
+  policy::Wants(count > 0, "the count must be above 0", "ArithProgression", where);
   policy::VectorOut(dst, static_cast<uint64_t>(count), "ArithProgression", where);
   for (int32_t i = 0; i < count; ++i) {
     if constexpr (std::is_integral_v<T>) {
@@ -41,12 +41,13 @@ void ArithProgression(const LocalTensor<T>& dst, const T firstValue, const T dif
   }
 }
 
-// Along each row, or (first axis) from row to row; with outputLastRow the last row once more.
+// Along each row, or (first axis) from row to row; with outputLastRow, the last row is also output
+// separately.
 template <typename T, const CumSumConfig& config = defaultCumSumConfig>
 void CumSum(const LocalTensor<T>& dst, const LocalTensor<T>& lastRow, const LocalTensor<T>& src,
             const CumSumInfo& info, Where where = Where::Here()) {
   const uint64_t rows = info.outter, columns = info.inner, all = rows * columns;
-  policy::Wants(columns * sizeof(T) % 32 == 0, "rows are multiples of 32 bytes", "CumSum", where);
+  policy::Wants(columns * sizeof(T) % 32 == 0, "rows must be multiples of 32 bytes", "CumSum", where);
   policy::VectorIn(src, all, "CumSum", where);
   policy::VectorOut(dst, all, "CumSum", where);
   std::vector<float> sums(src.data(), src.data() + all);
@@ -71,10 +72,10 @@ template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>
 void BroadCast(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim],
                const uint32_t srcShape[dim], Where where = Where::Here()) {
   static_assert(dim == 1 || dim == 2, "BroadCast takes one or two dims");
-  static_assert(axis >= 0 && axis < dim, "there is no such axis");
-  policy::Wants(srcShape[axis] == 1, "along its axis the source has one element", "BroadCast", where);
+  static_assert(axis >= 0 && axis < dim, "the axis is out of range");
+  policy::Wants(srcShape[axis] == 1, "the source must have one element along the axis", "BroadCast", where);
   for (int32_t i = 0; i < dim; ++i)
-    policy::Wants(i == axis || srcShape[i] == dstShape[i], "the shapes differ beside the axis", "BroadCast",
+    policy::Wants(i == axis || srcShape[i] == dstShape[i], "the shapes differ outside the axis", "BroadCast",
                   where);
   const uint32_t columns = dstShape[dim - 1], rows = dim == 1 ? 1 : dstShape[0];
   const uint64_t given = axis == dim - 1 ? rows : columns;
@@ -91,9 +92,9 @@ void BroadCast(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint3
   BroadCast<T, dim, axis, isReuseSource>(dst, src, dstShape, srcShape, where);
 }
 
-// Each row's k largest (or smallest) in order, of equals the earlier first, and where they were: places, or
-// the given indices. A row that is finished gets the index n. Results of a row start at 32 bytes (normal
-// mode) or right behind the row before (small mode, rows of 32).
+// Each row's k largest (or smallest) in order, equal elements in source order, and their indices: positions,
+// or the given indices. A finished row gets the index n. A row's results start at a multiple of 32 bytes
+// (normal mode) or right after the previous row (small mode, rows of 32).
 template <typename T, bool isInitIndex = false, bool isHasfinish = false, bool isReuseSrc = false,
           TopKMode topkMode = TopKMode::TOPK_NORMAL>
 void TopK(const LocalTensor<T>& dstValue, const LocalTensor<int32_t>& dstIndex, const LocalTensor<T>& src,
@@ -102,9 +103,9 @@ void TopK(const LocalTensor<T>& dstValue, const LocalTensor<int32_t>& dstIndex, 
   constexpr bool kSmall = topkMode == TopKMode::TOPK_NSMALL;
   const auto rows = static_cast<uint32_t>(info.outter), inner = static_cast<uint32_t>(info.inner),
              n = static_cast<uint32_t>(info.n), wanted = static_cast<uint32_t>(k);
-  policy::Wants(k > 0 && wanted <= n && n <= inner, "wants 0 < k <= n <= inner", "TopK", where);
-  policy::Wants(inner % 32 == 0 && (!kSmall || inner == 32), "inner is a multiple of 32; 32 in small mode",
-                "TopK", where);
+  policy::Wants(k > 0 && wanted <= n && n <= inner, "needs 0 < k <= n <= inner", "TopK", where);
+  policy::Wants(inner % 32 == 0 && (!kSmall || inner == 32),
+                "inner must be a multiple of 32, and 32 in small mode", "TopK", where);
   const auto pitch = [&](uint64_t bytes) {
     return kSmall ? wanted : static_cast<uint32_t>((wanted * bytes + 31) / 32 * 32 / bytes);
   };

@@ -1,5 +1,5 @@
-// Softmax of rows, computed in float. Sums and maxima of a row fill a block of 32 bytes each. Rows as they
-// lie (ND); temporary buffers and tilings are taken and ignored.
+// Row-wise softmax, computed in float. A row's sum and maximum each fill a block of 32 bytes. Row-major (ND)
+// only; temporary buffers and tilings are accepted and ignored.
 #pragma once
 
 #include <vector>
@@ -11,19 +11,20 @@ namespace AscendC {
 inline namespace TWIN_ASCENDC_BUILD {
 
 struct SoftMaxShapeInfo {
-  uint32_t srcM = 0, srcK = 0;        // as they lie
-  uint32_t oriSrcM = 0, oriSrcK = 0;  // of which these count
+  uint32_t srcM = 0, srcK = 0;        // as stored
+  uint32_t oriSrcM = 0, oriSrcK = 0;  // of which these are valid
 };
 
 namespace softmax {
 
-// As given, or as the tensor's own shape says.
+// As given, or from the tensor's own shape.
 template <typename T>
 SoftMaxShapeInfo ShapeOf(const LocalTensor<T>& src, const SoftMaxShapeInfo& given, const char* name,
                          Where where) {
   if (given.srcK != 0) return given;
   const ShapeInfo info = src.GetShapeInfo();
-  if (info.shapeDim == 0) policy::Fail(name, "no shape: give a SoftMaxShapeInfo, or SetShapeInfo", where);
+  if (info.shapeDim == 0)
+    policy::Fail(name, "no shape: pass a SoftMaxShapeInfo, or call SetShapeInfo", where);
   const uint32_t columns = info.shape[info.shapeDim - 1];
   const uint32_t rows = static_cast<uint32_t>(GetShapeSize(info)) / columns;
   return {rows, columns, rows, columns};
@@ -57,7 +58,7 @@ float Block(const LocalTensor<T>& tensor, uint32_t row, const char* name, Where 
   return static_cast<float>(*block);
 }
 
-// exp(x - largest) in place; its sum.
+// exp(x - largest) in place; returns the sum.
 inline float ExpAndSum(std::vector<float>* row, float largest) {
   lanes::loops::Adds(row->data(), row->data(), -largest, row->size());
   lanes::loops::Exp(row->data(), row->data(), row->size());
@@ -75,7 +76,7 @@ template <typename T, bool isReuseSource = false, bool isBasicBlock = false, boo
 void SoftMax(const LocalTensor<T>& dst, const LocalTensor<U>& sum, const LocalTensor<U>& max,
              const LocalTensor<T>& src, const SoftMaxTiling&, const SoftMaxShapeInfo& given = {},
              Where where = Where::Here()) {
-  static_assert(!isDataFormatNZ, "the host has rows as they lie: ND");
+  static_assert(!isDataFormatNZ, "the host supports only ND (row-major)");
   const SoftMaxShapeInfo shape = softmax::ShapeOf(src, given, "SoftMax", where);
   for (uint32_t i = 0; i < shape.oriSrcM; ++i) {
     std::vector<float> row = softmax::Row(src, i, shape, "SoftMax", where);
@@ -94,13 +95,13 @@ void SoftMax(const LocalTensor<T>& dst, const LocalTensor<U>& sum, const LocalTe
   SoftMax<T, isReuseSource, isBasicBlock, isDataFormatNZ>(dst, sum, max, src, tiling, given, where);
 }
 
-// The same with sums and maxima that are there already.
+// The same with given sums and maxima.
 template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false,
           typename U>
 void SimpleSoftMax(const LocalTensor<T>& dst, const LocalTensor<U>& inSum, const LocalTensor<U>& inMax,
                    const LocalTensor<T>& src, const SoftMaxTiling&, const SoftMaxShapeInfo& given = {},
                    Where where = Where::Here()) {
-  static_assert(!isDataFormatNZ, "the host has rows as they lie: ND");
+  static_assert(!isDataFormatNZ, "the host supports only ND (row-major)");
   const SoftMaxShapeInfo shape = softmax::ShapeOf(src, given, "SimpleSoftMax", where);
   for (uint32_t i = 0; i < shape.oriSrcM; ++i) {
     std::vector<float> row = softmax::Row(src, i, shape, "SimpleSoftMax", where);
@@ -111,15 +112,15 @@ void SimpleSoftMax(const LocalTensor<T>& dst, const LocalTensor<U>& inSum, const
   }
 }
 
-// For rows that come in pieces. dst = exp(src - max), not divided; with isUpdate max and sum go on from what
-// was there, and expMax is the factor by which that shrinks.
+// For rows that arrive in pieces. dst = exp(src - max), not divided; with isUpdate, max and sum continue from
+// their previous values, and expMax is the factor that rescales those.
 template <typename T, bool isUpdate = false, bool isReuseSource = false, bool isBasicBlock = false,
           bool isDataFormatNZ = false, typename U>
 void SoftmaxFlashV2(const LocalTensor<T>& dst, const LocalTensor<U>& outSum, const LocalTensor<U>& outMax,
                     const LocalTensor<T>& src, const LocalTensor<T>& outExpMax, const LocalTensor<U>& inSum,
                     const LocalTensor<U>& inMax, const SoftMaxTiling&, const SoftMaxShapeInfo& given = {},
                     Where where = Where::Here()) {
-  static_assert(!isDataFormatNZ, "the host has rows as they lie: ND");
+  static_assert(!isDataFormatNZ, "the host supports only ND (row-major)");
   const char* const name = "SoftmaxFlashV2";
   const SoftMaxShapeInfo shape = softmax::ShapeOf(src, given, name, where);
   for (uint32_t i = 0; i < shape.oriSrcM; ++i) {

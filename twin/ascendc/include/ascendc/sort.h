@@ -1,6 +1,5 @@
-// Sorting by falling value: 32 elements with their indices at a time, and merging of up to four sorted lists.
-// An entry is 8 bytes: the value (4 bytes, or 2 and a gap), then the index. Of equals the earlier comes
-// first.
+// Descending sort: 32 elements with their indices at a time, and merging of up to four sorted lists. An entry
+// is 8 bytes: the value (4 bytes, or 2 and a gap), then the index. The sort is stable.
 #pragma once
 
 #include "ascendc/lanes.h"
@@ -52,7 +51,7 @@ struct MrgSortSrcList {
 struct MrgSort4Info {
   uint16_t elementLengths[4] = {};
   bool ifExhaustedSuspension = false;
-  uint16_t validBit = 15;  // one bit a list
+  uint16_t validBit = 15;  // one bit per list
   uint16_t repeatTimes = 1;
   MrgSort4Info() = default;
   MrgSort4Info(const uint16_t lengths[4], bool suspend, uint16_t valid, uint16_t repeats)
@@ -63,8 +62,8 @@ struct MrgSort4Info {
 
 namespace sort {
 
-// Lists that `valid` names, into one; how many of each went in. Where `suspend`, it ends with the first list
-// that does.
+// Merges the lists selected by `valid`; counts how many of each were consumed. With `suspend`, stops when the
+// first list is exhausted.
 template <typename T>
 void Merge(const LocalTensor<T>& dst, const LocalTensor<T> lists[4], const uint16_t lengths[4], bool suspend,
            uint32_t valid, uint32_t used[4], Where where) {
@@ -98,7 +97,7 @@ void Merge(const LocalTensor<T>& dst, const LocalTensor<T> lists[4], const uint1
 
 }  // namespace sort
 
-// Repeats: each merges four lists of one length, which follow those of the last one.
+// Repeats: each merges four lists of equal length, which follow those of the previous one.
 template <typename T>
 void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sources, const MrgSort4Info& params,
              Where where = Where::Here()) {
@@ -117,15 +116,14 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sources, const 
            lists[list].data() == lists[0].data() + list * length * sort::kPerEntry<T>;
   }
   if (!even)
-    policy::Fail("MrgSort", "more than one repeat wants four lists of one length, one after the other",
-                 where);
+    policy::Fail("MrgSort", "more than one repeat needs four contiguous lists of equal length", where);
   for (uint32_t repeat = 0; repeat < params.repeatTimes; ++repeat) {
     const uint32_t at = repeat * 4 * length * sort::kPerEntry<T>;
     const LocalTensor<T> these[4] = {lists[0][at], lists[1][at], lists[2][at], lists[3][at]};
     sort::Merge(dst[at], these, params.elementLengths, false, 15, used, where);
   }
 }
-// How many of each list the last merge took.
+// How many elements of each list the last merge consumed.
 inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uint16_t& mrgSortList3,
                              uint16_t& mrgSortList4) {
   const uint32_t* used = twin::ascendc::ThisCore().merged;
@@ -142,7 +140,7 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const
   if (isExhaustedSuspension) std::copy_n(twin::ascendc::ThisCore().merged, 4, sortedNum);
 }
 
-// Values and indices to entries and back. On this generation Concat has nothing to do.
+// Values and indices to entries and back. On this generation Concat does nothing.
 template <typename T>
 void Concat(LocalTensor<T>& concat, const LocalTensor<T>& src, const LocalTensor<T>& tmp,
             const int32_t repeatTimes) {
@@ -161,7 +159,7 @@ void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstInd
     dstValue.data()[i] = entry.value, dstIndex.data()[i] = entry.index;
   }
 }
-// Each 32 for itself, or all of them.
+// Each group of 32 by itself, or all together.
 template <typename T, bool isFullSort>
 void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTensor<uint32_t>& index,
           LocalTensor<T>& tmp, const int32_t repeatTimes, Where where = Where::Here()) {
@@ -173,7 +171,7 @@ void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTe
     std::stable_sort(entries, entries + n, sort::Larger<T>);
   }
 }
-// Where entry number `elemOffset` lies, and how long `elemCount` entries are, in elements of T.
+// Where entry number `elemOffset` is, and how long `elemCount` entries are, in elements of T.
 template <typename T>
 uint32_t GetSortOffset(const uint32_t elemOffset) {
   return elemOffset * sort::kPerEntry<T>;

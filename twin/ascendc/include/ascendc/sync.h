@@ -1,5 +1,5 @@
-// Order: mask registers, barriers and flags between the pipes of a core, barriers and flags between cores,
-// and what a block knows of its launch.
+// Synchronisation: mask registers, barriers and flags between the pipes of a core, barriers and flags between
+// cores, and what a block knows about its launch.
 #pragma once
 
 #include <chrono>
@@ -92,7 +92,7 @@ constexpr Pair PipesOf(HardEvent event) {
     case HardEvent::M_FIX:
     case HardEvent::FIX_M:
     case HardEvent::MAX:
-      break;  // the cube's
+      break;  // cube unit only
   }
   return {PIPE_M, PIPE_M};
 }
@@ -114,7 +114,7 @@ void PipeBarrier() {
   TWIN_TELL(Barrier(pipe));
 }
 
-// The intrinsics that these stand on; older kernels call them.
+// The intrinsics beneath these; older kernels call them directly.
 inline void set_flag(pipe_t source, pipe_t target, event_t id, Where where = Where::Here()) {
   TWIN_TELL(SetFlag(source, target, id, policy::At("set_flag", where)));
 }
@@ -135,14 +135,14 @@ class TQueSync {
   }
 };
 
-// All blocks of the launch meet.
+// A barrier over all blocks of the launch.
 template <bool isAIVOnly = true>
 void SyncAll(Where where = Where::Here()) {
   TWIN_TELL(Barrier(PIPE_ALL));
   policy::Waits(where);
   twin::ascendc::SyncBlocks();
 }
-// The same by way of a workspace: 32 bytes a block there and in the buffer, zeros before the launch.
+// The same through a workspace: 32 bytes per block there and in the buffer, zeroed before the launch.
 template <bool isAIVOnly = true>
 void SyncAll(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
              const int32_t usedCores = 0, Where where = Where::Here()) {
@@ -150,23 +150,22 @@ void SyncAll(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t
   policy::Wants(usedCores == 0 || static_cast<uint32_t>(usedCores) == blocks,
                 "usedCores must be 0 or the number of blocks", "SyncAll", where);
   policy::Wants(gmWorkspace.GetSize() == 0 || gmWorkspace.GetSize() >= blocks * 8,
-                "the workspace needs 32 bytes a block", "SyncAll", where);
-  policy::Wants(ubWorkspace.GetSize() >= blocks * 8, "the local workspace needs 32 bytes a block", "SyncAll",
-                where);
+                "the workspace needs 32 bytes per block", "SyncAll", where);
+  policy::Wants(ubWorkspace.GetSize() >= blocks * 8, "the local workspace needs 32 bytes per block",
+                "SyncAll", where);
   SyncAll<isAIVOnly>(where);
 }
 
-// A flag of a block in global memory, 32 bytes each.
+// A block's flags in global memory, 32 bytes each.
 namespace sync {
 inline uint32_t* BlockFlag(const GlobalTensor<int32_t>& workspace, const LocalTensor<int32_t>& local,
                            int32_t block, int32_t event, const char* function, Where where) {
   const uint32_t blocks = twin::ascendc::ThisCore().blocks;
-  policy::Wants(block >= 0 && static_cast<uint32_t>(block) < blocks, "there is no such block", function,
-                where);
+  policy::Wants(block >= 0 && static_cast<uint32_t>(block) < blocks, "no such block", function, where);
   policy::Wants(local.GetSize() >= 8, "the local workspace needs 32 bytes", function, where);
   const uint64_t at = (static_cast<uint64_t>(event) * blocks + static_cast<uint64_t>(block)) * 8;
   policy::Wants(workspace.GetSize() == 0 || workspace.GetSize() >= at + 8,
-                "the workspace needs 32 bytes for each block and event", function, where);
+                "the workspace needs 32 bytes per block and event", function, where);
   return reinterpret_cast<uint32_t*>(workspace.data()) + at;
 }
 }  // namespace sync
@@ -181,7 +180,7 @@ template <bool isAIVOnly = true>
 void IBWait(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
             int32_t blockIdx, int32_t eventID, Where where = Where::Here()) {
   policy::Wants(blockIdx != static_cast<int32_t>(twin::ascendc::ThisCore().block),
-                "a block does not wait for itself", "IBWait", where);
+                "a block cannot wait for itself", "IBWait", where);
   policy::Waits(where);
   twin::ascendc::WaitBlockFlag(sync::BlockFlag(gmWorkspace, ubWorkspace, blockIdx, eventID, "IBWait", where));
   TWIN_TELL(Barrier(PIPE_ALL));
@@ -199,18 +198,18 @@ void CrossCoreSetFlag(uint16_t flagId, Where where = Where::Here()) {
   static_assert(modeId <= 2, "modes are 0, 1 and 2");
   sync::WantsFlag(flagId, "CrossCoreSetFlag", where);
   if constexpr (modeId == 2)
-    policy::Fail("CrossCoreSetFlag", "mode 2 is between a cube and its vector cores; the host has no cube",
-                 where);
+    policy::Fail("CrossCoreSetFlag",
+                 "mode 2 is between a cube core and its vector cores; the host has no cube core", where);
   TWIN_TELL(SetCrossCore(pipe, modeId, flagId, policy::At("CrossCoreSetFlag", where)));
   twin::ascendc::SetCrossCore(modeId, flagId);
 }
-// The mode is that of the block's own set.
+// The mode of the block's own set applies.
 template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
 void CrossCoreWaitFlag(uint16_t flagId, Where where = Where::Here()) {
   sync::WantsFlag(flagId, "CrossCoreWaitFlag", where);
   if constexpr (modeId == 2)
-    policy::Fail("CrossCoreWaitFlag", "mode 2 is between a cube and its vector cores; the host has no cube",
-                 where);
+    policy::Fail("CrossCoreWaitFlag",
+                 "mode 2 is between a cube core and its vector cores; the host has no cube core", where);
   TWIN_TELL(WaitCrossCore(flagId, policy::At("CrossCoreWaitFlag", where)));
   policy::Waits(where);
   twin::ascendc::WaitCrossCore(flagId);
@@ -221,17 +220,17 @@ inline int64_t GetBlockNum() { return twin::ascendc::ThisCore().blocks; }
 inline int64_t GetSubBlockIdx() { return 0; }
 inline int64_t GetSubBlockNum() { return 1; }
 inline int64_t GetTaskRation() { return 1; }
-// Of a clock that ticks 50 million times a second.
+// A clock that ticks 50 million times per second.
 inline int64_t GetSystemCycle() {
   constexpr int64_t kNanosecondsPerCycle = 20;
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() / kNanosecondsPerCycle;
 }
-// What lies before the user's part is the system's, and empty here.
+// What precedes the user's part belongs to the system, and is empty here.
 inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return workspace; }
 inline GM_ADDR GetSysWorkSpacePtr() { return nullptr; }
 
-// The built-ins of these names: variables, so that a kernel may have its own.
+// The built-ins of these names: variables, so that a kernel may define its own.
 struct BuiltInBlockIdx {
   operator int64_t() const { return GetBlockIdx(); }
 };
@@ -241,7 +240,7 @@ struct BuiltInBlockNum {
 inline int64_t get_block_idx() { return GetBlockIdx(); }
 inline int64_t get_block_num() { return GetBlockNum(); }
 
-// A host's caches agree by themselves.
+// A host's caches are coherent.
 template <typename T, CacheLine entire, DcciDst dst = DcciDst::CACHELINE_ALL>
 void DataCacheCleanAndInvalid(const GlobalTensor<T>&) {}
 

@@ -1,5 +1,5 @@
 // LocalTensor: elements in a core's own buffer. GlobalTensor: elements in the memory that all cores share.
-// Both are addresses with a type; copies refer to the same memory. Element access is the scalar unit's.
+// Both are typed addresses; copies refer to the same memory. Element access belongs to the scalar unit.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@ inline namespace TWIN_ASCENDC_BUILD {
 
 enum class DataFormat : uint8_t { ND, NZ, NCHW, NC1HWC0, NHWC };
 
-// What a tensor's user notes of its shape; no function looks at it.
+// A shape that the user attaches to a tensor; no function reads it.
 struct ShapeInfo {
   static constexpr uint8_t kMostDims = 8;
   uint8_t shapeDim = 0;
@@ -34,7 +34,7 @@ struct ShapeInfo {
     for (uint8_t i = 0; i < original_dims && i < kMostDims; ++i) originalShape[i] = original[i];
   }
 };
-// Shapes are few and tensors are copied often: a tensor holds a place in this list of all that were noted.
+// Shapes are few and tensors are copied often: a tensor holds an index into this list of all shapes set.
 inline const ShapeInfo* KeptShape(const ShapeInfo& shape) {
   thread_local std::deque<ShapeInfo> kept;
   for (const ShapeInfo& known : kept)
@@ -47,7 +47,7 @@ inline int GetShapeSize(const ShapeInfo& info) {
   return size;
 }
 
-// What `a + b` means until it is assigned: whole tensors, computed into the one assigned to.
+// What `a + b` means until it is assigned: a whole-tensor operation, computed into the assigned tensor.
 template <typename Work>
 struct WholeTensors {
   Work work;
@@ -78,7 +78,7 @@ class LocalTensor {
     policy::Writes(PIPE_S, data() + index, sizeof(T), "SetValue", where);
     data()[index] = static_cast<T>(value);
   }
-  // To read or to write: the checked build takes it for a write.
+  // For reading or writing: the checked build treats it as a write.
   T& operator()(uint32_t index, Where where = Where::Here()) const {
     policy::Writes(PIPE_S, data() + index, sizeof(T), "operator()", where);
     return data()[index];
@@ -117,7 +117,7 @@ class LocalTensor {
   const ShapeInfo* shape_ = nullptr;
 };
 
-// An operator cannot be told where it stands, but what its right side is turned into can.
+// An operator cannot receive its call site, but what its right-hand side converts to can.
 template <typename T>
 struct RightSide {
   LocalTensor<T> tensor;
@@ -154,7 +154,7 @@ class GlobalTensor {
     TWIN_TELL(WriteGlobal(PIPE_S, begin_ + offset, sizeof(T), from_, to_, policy::At("SetValue", where)));
     begin_[offset] = static_cast<T>(value);
   }
-  // To read or to write: the checked build looks at the bounds alone.
+  // For reading or writing: the checked build checks only the bounds.
   __gm__ T& operator()(uint64_t offset, Where where = Where::Here()) const {
     TWIN_TELL(Bounds(begin_ + offset, sizeof(T), from_, to_, policy::At("operator()", where)));
     return begin_[offset];
@@ -173,10 +173,10 @@ class GlobalTensor {
 
   T* data() const { return begin_; }
   const T* from() const { return from_; }
-  const T* to() const { return to_; }  // null: not told
+  const T* to() const { return to_; }  // null: unknown
 
  private:
-  // Two int4b_t share a byte; all else has one element an address.
+  // Two int4b_t share a byte; every other type has one element per address.
   static T* After(T* from, uint64_t elements) { return from + BytesOf<T>(elements) / sizeof(T); }
 
   T* begin_ = nullptr;

@@ -1,5 +1,5 @@
-// How a kernel says which cores it runs on, and how it reads its tiling data: a struct that the host put into
-// global memory, or one argument by value. Kernels for vector cores only.
+// How a kernel declares which cores it runs on, and how it reads its tiling data: a struct that the host put
+// into global memory, or one argument by value. Vector-core kernels only.
 #pragma once
 
 #include <cstring>
@@ -40,8 +40,8 @@ Tiling ReadTiling(const void* from) {
 #define KERNEL_TASK_TYPE_DEFAULT(type) twin::ascendc::WantsVectorCores<type>()
 #define KERNEL_TASK_TYPE(key, type) twin::ascendc::WantsVectorCores<type>()
 
-// On a device the operator's own build says which struct it is; here the kernel does, before it asks. What it
-// gets is its own copy, to change as it likes.
+// On a device the operator's build determines the struct; here the kernel names it before reading. It gets
+// its own copy, which it may modify.
 struct write_REGISTER_TILING_DEFAULT_before_GET_TILING_DATA;
 #define REGISTER_TILING_DEFAULT(type) using write_REGISTER_TILING_DEFAULT_before_GET_TILING_DATA = type
 #define GET_TILING_DATA(name, from) \

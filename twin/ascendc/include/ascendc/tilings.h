@@ -1,5 +1,5 @@
-// Tilings that a program computes and a kernel takes as they are: fields as documented, without the functions
-// that fill them. The host's functions look at shapes alone.
+// Tilings that a program computes and a kernel uses unchanged: fields as documented, without the functions
+// that fill them. The host's functions read only shapes.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// half, bfloat16_t and int4b_t: storage, and conversion to and from float. Arithmetic on them is the vector
-// functions' matter; bfloat16_t has none on the device either. Like numbers they start without a value.
+// half, bfloat16_t and int4b_t: storage, and conversion to and from float. Arithmetic on them belongs to the
+// vector functions; bfloat16_t has none on the device either. Like numbers, they start uninitialised.
 #pragma once
 
 #include <bit>
@@ -11,8 +11,8 @@ namespace twin::ascendc {
 // Branch-free, so that loops over them vectorise.
 inline __attribute__((always_inline)) float HalfToFloat(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, rest = bits & 0x7fffu;
-  // Exponent and fraction moved into place, the exponent's bias corrected by a product: exact, also for
-  // infinities once their exponent is lifted.
+  // Exponent and fraction shifted into place, the exponent bias corrected by a multiplication: exact, also
+  // for infinities once their exponent is raised.
   const uint32_t lifted = rest >= 0x7c00u ? 0x38000000u : 0u;
   const float scaled = std::bit_cast<float>(rest << 13) * 0x1p112f;
   const uint32_t wide = std::bit_cast<uint32_t>(scaled) | lifted;
@@ -23,7 +23,7 @@ inline __attribute__((always_inline)) float HalfToFloat(uint16_t bits) {
 inline __attribute__((always_inline)) uint16_t FloatToHalf(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value), sign = (bits >> 16) & 0x8000u,
                  size = bits & 0x7fffffffu;
-  // Below 2^-14: the adder rounds at the last place of a denormal half.
+  // Below 2^-14: the adder rounds at the last bit of a denormal half.
   const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5f) - 0x3f000000u;
   const uint32_t normal = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
   const uint32_t finite = size < 0x38800000u ? small : normal;
@@ -35,7 +35,7 @@ inline __attribute__((always_inline)) float Bf16ToFloat(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-// The choice is made in 32 bits, so that loops narrow once.
+// The selection is done in 32 bits, so that loops narrow once.
 inline __attribute__((always_inline)) uint16_t FloatToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
@@ -68,7 +68,7 @@ struct bfloat16_t {
 
 namespace AscendC {
 
-// Two to a byte, the lower half first; only ever copied and cast.
+// Two per byte, the lower half first; only ever copied and cast.
 struct int4b_t {
   int8_t pair = 0;
   bool operator==(const int4b_t&) const = default;

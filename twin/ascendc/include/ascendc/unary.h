@@ -34,16 +34,16 @@ TWIN_UNARY(Relu)
 
 namespace lanes {
 
-// These pairs lose what CAST_NONE promises to keep.
+// These pairs lose what CAST_NONE promises to preserve.
 template <typename To, typename From>
 void WantsMode(RoundMode mode, Where where) {
   constexpr bool kNeedsMode =
       (std::is_same_v<From, half> && (std::is_same_v<To, int16_t> || std::is_same_v<To, int32_t>)) ||
       (std::is_same_v<From, float> && (std::is_integral_v<To> || std::is_same_v<To, bfloat16_t>));
   policy::Wants(!kNeedsMode || mode != RoundMode::CAST_NONE,
-                "this pair of types wants a rounding mode; CAST_NONE is none", "Cast", where);
+                "this pair of types needs a rounding mode other than CAST_NONE", "Cast", where);
   constexpr bool kOdd = std::is_same_v<From, float> && std::is_same_v<To, half>;
-  policy::Wants(kOdd || mode != RoundMode::CAST_ODD, "CAST_ODD is for float to half only", "Cast", where);
+  policy::Wants(kOdd || mode != RoundMode::CAST_ODD, "CAST_ODD is only for float to half", "Cast", where);
 }
 
 }  // namespace lanes
@@ -66,7 +66,7 @@ void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode&
       lanes::Operand<U>{src, p.srcBlkStride, p.srcRepStride});
 }
 
-// The factor of casts from int32 to half.
+// The scale of casts from int32 to half.
 inline void SetDeqScale(half scale) { twin::ascendc::ThisCore().deq_scale = scale; }
 
 }  // namespace TWIN_ASCENDC_BUILD

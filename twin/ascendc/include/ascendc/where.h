@@ -1,5 +1,5 @@
-// Which build this is. The checked one knows for each call where in the kernel it stands; in the fast one
-// that place is empty and costs nothing. The only file that asks which build it is, but for policy.h.
+// Which build this is. The checked build knows the source location of each call; in the fast build the
+// location is empty and costs nothing. Besides policy.h, the only file that asks which build it is.
 #pragma once
 
 #ifdef TWIN_ASCENDC_CHECKED

@@ -1,4 +1,4 @@
-// The tilings by the name of the header that device code includes for them.
+// The tilings, under the header name that device code includes.
 #pragma once
 
 #include "ascendc/tilings.h"

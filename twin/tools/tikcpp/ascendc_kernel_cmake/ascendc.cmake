@@ -1,14 +1,14 @@
-# ascendc_library(target STATIC|SHARED kernel.cpp…), as CANN's own file of this name has it: compiles AscendC kernels
-# and generates aclrtlaunch_<kernel>.h with the functions that launch them. A CMakeLists that includes it by way of
+# ascendc_library(target STATIC|SHARED kernel.cpp…), as in CANN's file of the same name: compiles AscendC kernels and
+# generates aclrtlaunch_<kernel>.h with the functions that launch them. A CMakeLists that includes it through
 # ASCEND_CANN_PACKAGE_PATH builds unchanged with CANN, and with the twin where that path is the twin's folder.
 #
-# Each kernel is compiled twice, into libraries of their own so that no name of one meets the other's: fast, and
-# checked, which the launch functions choose where TWIN_CHECKED=1 is set. Kernels are found by their words,
-# `extern "C" __global__ __aicore__ void name(arguments)`, as they stand and as the preprocessor gives them: macros of
-# the file and of the headers it includes by relative path are expanded. Arguments are GM_ADDR, addresses, numbers and
+# Each kernel is compiled twice, into separate libraries so that their symbols cannot clash: fast, and checked, which
+# the launch functions choose where TWIN_CHECKED=1 is set. Kernels are found by their declaration,
+# `extern "C" __global__ __aicore__ void name(arguments)`, in the source text and in the preprocessor's output: macros
+# of the file and of headers it includes by relative path are expanded. Arguments are GM_ADDR, addresses, numbers and
 # structs by value.
 get_filename_component(TWIN_ROOT "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
-if(NOT TARGET twin_ascendc)  # a project of its own: the libraries as they were built
+if(NOT TARGET twin_ascendc)  # a separate project: use the prebuilt libraries
   set(TWIN_LIBRARIES "${TWIN_ROOT}/../build/twin/lib" CACHE PATH "where the twin's libraries are")
   foreach(name ascendcl twin_ascendc)
     add_library(${name} SHARED IMPORTED GLOBAL)
@@ -17,8 +17,8 @@ if(NOT TARGET twin_ascendc)  # a project of its own: the libraries as they were 
   endforeach()
 endif()
 
-# What one kernel's launch function needs of its arguments: declared for callers (addresses as void*, structs by their
-# address), passed on, declared where the kernel is known, passed to it, and the structs' names.
+# What one kernel's launch function needs of its arguments: as declared for callers (addresses as void*, structs by
+# address), as forwarded, as declared where the kernel is known, as passed to it, and the structs' names.
 function(twin_kernel_arguments kernel text)
   foreach(list declared passed inner unpacked structs overload by_address)
     set(${list} "")
@@ -64,8 +64,9 @@ function(twin_kernel_arguments kernel text)
   endforeach()
 endfunction()
 
-# aclrtlaunch_<kernel>.h and .cc. A struct's name is declared; who calls includes what it is, and gives it by address or
-# by value. Names that begin with twin_ are ours: a kernel's own arguments may be called blockDim or stream.
+# Writes aclrtlaunch_<kernel>.h and .cc. A struct is only declared; the caller includes its definition and passes it
+# by address or by value. Names that begin with twin_ are reserved: a kernel's arguments may be called blockDim or
+# stream.
 function(twin_write_launch_function directory kernel)
   set(forward "")
   foreach(struct IN LISTS structs)
@@ -107,7 +108,7 @@ uint32_t aclrtlaunch_${kernel}(uint32_t twin_blocks, void* twin_stream${declared
 " @ONLY)
 endfunction()
 
-# A source as text, headers that lie beside it put in their place, all other includes left out.
+# A source as text, with headers beside it inlined and all other includes removed.
 function(twin_read_source path result)
   set(text "")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${path}")
@@ -135,7 +136,7 @@ function(twin_read_source path result)
   set(${result} "${text}" PARENT_SCOPE)
 endfunction()
 
-# The source with its macros expanded; as it stands where there is no compiler to ask, or where it cannot.
+# The source with its macros expanded; unchanged where there is no compiler to run, or it fails.
 function(twin_preprocess path result)
   set(TWIN_HEADERS_READ "")
   twin_read_source("${path}" text)
@@ -154,7 +155,7 @@ function(twin_preprocess path result)
   endif()
 endfunction()
 
-# The kernels in a text, in `found`: a name, its arguments in parentheses, the next name.
+# The kernels in a text, in `found`: a name, its arguments in parentheses, the next name, and so on.
 function(twin_kernels_in text found)
   set(gap "[ \t\r\n]+")
   set(word "[A-Za-z_0-9]+")
@@ -170,7 +171,7 @@ function(twin_kernels_in text found)
   set(${found} "${pairs}" PARENT_SCOPE)
 endfunction()
 
-# The kernels of a file in `found`, likewise: those that the preprocessor shows, then those that only the text does.
+# The kernels of a file in `found`, likewise: those in the preprocessor's output, then those only in the text.
 function(twin_find_kernels source path found)
   file(READ "${path}" text)
   string(REGEX REPLACE "//[^\n]*" "" text "${text}")
@@ -179,14 +180,14 @@ function(twin_find_kernels source path found)
   set(word "[A-Za-z_0-9]+")
   set(marked "__global__${gap}(__${word}__(\\([^)]*\\))?${gap})+")
   if(text MATCHES "template[ \t]*<[^;{}]*>${gap}${marked}void${gap}(${word})")
-    message(FATAL_ERROR "ascendc_library: ${source}: kernel ${CMAKE_MATCH_3} is a template, for which there is no launch function; write one kernel for each type, extern \"C\" __global__ __aicore__ void ${CMAKE_MATCH_3}_float(…), and let them call a common template that is no kernel")
+    message(FATAL_ERROR "ascendc_library: ${source}: kernel ${CMAKE_MATCH_3} is a template, for which there is no launch function; write one kernel for each type, extern \"C\" __global__ __aicore__ void ${CMAKE_MATCH_3}_float(…), and let them call a common template that is not a kernel")
   endif()
   if(text MATCHES "<<<" AND NOT text MATCHES "ASCENDC_CPU_DEBUG|__CCE_KT_TEST__")
     message(FATAL_ERROR "ascendc_library: ${source} launches by <<<…>>>, which a host compiler cannot read; write ACLRT_LAUNCH_KERNEL(kernel)(blocks, stream, arguments…) in the program, or put the launch between #ifndef ASCENDC_CPU_DEBUG and #endif")
   endif()
   twin_preprocess("${path}" expanded)
   twin_kernels_in("${expanded}" pairs)
-  # A macro's own text is no kernel.
+  # The text of a macro definition is not a kernel.
   string(REGEX REPLACE "\\\\[ \t\r]*\n" " " text "${text}")
   string(REGEX REPLACE "(^|\n)[ \t]*#[^\n]*" "\n" text "${text}")
   twin_kernels_in("${text}" plain)
@@ -248,9 +249,9 @@ function(ascendc_library target type)
   target_link_libraries(${target} PUBLIC ascendcl PRIVATE twin_ascendc ${target}_fast ${target}_checked)
 endfunction()
 
-# CANN's helpers for options, definitions and include paths of kernels. Of a device compiler's options one has a meaning
-# here: --cce-auto-sync=off makes the checked build ask for the flags and barriers that it would insert. What a host's
-# compiler knows is passed on.
+# CANN's helpers for options, definitions and include paths of kernels. One device compiler option has a meaning here:
+# --cce-auto-sync=off makes the checked build require the flags and barriers that the compiler would insert. Options
+# that the host compiler knows are passed on.
 function(ascendc_compile_options target)
   cmake_parse_arguments(A "" "" "PRIVATE;PUBLIC;INTERFACE" ${ARGN})
   foreach(option IN LISTS A_PRIVATE A_PUBLIC A_UNPARSED_ARGUMENTS)
@@ -260,7 +261,7 @@ function(ascendc_compile_options target)
       elseif(NOT option MATCHES "^--?(cce|bisheng|npu|asc)")
         target_compile_options(${target}_${build} PRIVATE "${option}")
       else()
-        message(STATUS "ascendc_compile_options: ${option} is a device compiler's and was left out")
+        message(STATUS "ascendc_compile_options: ${option} is an option of the device compiler; ignored")
       endif()
     endforeach()
   endforeach()
