@@ -1,5 +1,5 @@
 // What the tests of the twin's ACL share: a process that has called aclInit, a thread that has device 0, and
-// a check that a wrong call is refused with the right code and with words that say what was wrong.
+// a check that an invalid call is refused with the right code and a message that says what was wrong.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace twin {
 
-// The words of the calling thread's failed calls so far; empty where there are none.
+// The messages of the calling thread's failed calls so far; empty if there are none.
 inline std::string RecentWords() {
   const char* words = aclGetRecentErrMsg();
   return words == nullptr ? "" : words;
@@ -31,7 +31,7 @@ inline std::string RecentWords() {
     ASSERT_EQ(result, ACL_SUCCESS) << #call << ": " << (result == 0 ? "" : RecentWords()); \
   } while (false)
 
-// `words` must be part of what aclGetRecentErrMsg says after the call.
+// `words` must be part of what aclGetRecentErrMsg returns after the call.
 #define EXPECT_REFUSED(call, code, words)                                         \
   do {                                                                            \
     RecentWords();                                                                \
@@ -50,7 +50,7 @@ class AclTest : public ::testing::Test {
   void TearDown() override { EXPECT_OK(aclrtResetDevice(0)); }
 };
 
-// A task that stays on its stream until the test lets it go.
+// A task that blocks its stream until the test releases it.
 class Gate {
  public:
   ~Gate() { Open(); }

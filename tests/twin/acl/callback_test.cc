@@ -33,7 +33,7 @@ void Count(void* argument) {
   ++seen->calls;
 }
 
-// A thread of the program that processes reports until told to end.
+// A thread of the program that processes reports until told to stop.
 class Processor {
  public:
   Processor()
@@ -97,7 +97,7 @@ TEST_F(CallbackTest, NeedsASubscription) {
                  "not subscribed");
 }
 
-TEST_F(CallbackTest, TakingTheSubscriptionAwayEndsABlockedStream) {
+TEST_F(CallbackTest, UnsubscribingFailsABlockedStream) {
   Seen seen;
   ASSERT_OK(aclrtSubscribeReport(pthread_self(), stream_));
   ASSERT_OK(aclrtLaunchCallback(Count, &seen, ACL_CALLBACK_BLOCK, stream_));
@@ -118,7 +118,7 @@ TEST_F(CallbackTest, HostFunctionsRunInOrderOnAThreadOfTheRuntime) {
   EXPECT_FALSE(pthread_equal(seen.thread, pthread_self()));
 }
 
-TEST_F(CallbackTest, TheTwoWaysDoNotMixOnOneStream) {
+TEST_F(CallbackTest, AStreamCannotUseBothMechanisms) {
   Seen seen;
   ASSERT_OK(aclrtLaunchHostFunc(stream_, Count, &seen));
   EXPECT_REFUSED(aclrtSubscribeReport(pthread_self(), stream_), ACL_ERROR_RT_STREAM_SUBSCRIBE,

@@ -1,4 +1,4 @@
-// Copies and sets: kinds checked against where the addresses lie, bounds, order on a stream, pageable host
+// Copies and sets: kinds checked against where the addresses are, bounds, order on a stream, pageable host
 // memory.
 #include <cstring>
 #include <numeric>
@@ -98,7 +98,7 @@ TEST_F(CopyTest, WithPinnedMemoryTheCallReturnsBeforeTheCopy) {
   EXPECT_EQ(static_cast<char*>(device_)[9], 7);
 }
 
-TEST_F(CopyTest, WithPageableMemoryItWaitsForItsTurnAndIsDoneOnReturn) {
+TEST_F(CopyTest, WithPageableMemoryItRunsInStreamOrderAndIsDoneOnReturn) {
   ASSERT_OK(Enqueue(
       stream_,
       [this] {

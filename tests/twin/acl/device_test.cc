@@ -1,4 +1,5 @@
-// Devices and contexts: who is current on a thread, what a reset ends, and how wrong numbers are refused.
+// Devices and contexts: what is current on a thread, what a reset destroys, and how invalid numbers are
+// refused.
 #include <set>
 
 #include "tests/twin/acl/acl_test.h"
@@ -8,7 +9,7 @@ namespace {
 
 class DeviceTest : public AclTest {};
 
-TEST_F(DeviceTest, CountsDevicesAndTellsTheirProperties) {
+TEST_F(DeviceTest, ReportsDeviceCountAndProperties) {
   uint32_t count = 0;
   ASSERT_OK(aclrtGetDeviceCount(&count));
   EXPECT_EQ(count, 8u);
@@ -23,7 +24,7 @@ TEST_F(DeviceTest, CountsDevicesAndTellsTheirProperties) {
   EXPECT_EQ(mode, ACL_HOST);
 }
 
-TEST_F(DeviceTest, RefusesDevicesThatAreNotThere) {
+TEST_F(DeviceTest, RefusesMissingDevices) {
   EXPECT_REFUSED(aclrtSetDevice(8), ACL_ERROR_RT_INVALID_DEVICEID, "no device 8; wanted 0 to 7");
   EXPECT_REFUSED(aclrtSetDevice(-1), ACL_ERROR_RT_INVALID_DEVICEID, "no device -1");
   aclrtContext context = nullptr;
@@ -48,7 +49,7 @@ TEST_F(DeviceTest, AThreadWithoutAContextIsRefused) {
   }).join();
 }
 
-TEST_F(DeviceTest, ContextsAreOfAThread) {
+TEST_F(DeviceTest, ContextsArePerThread) {
   aclrtContext main_context = nullptr;
   ASSERT_OK(aclrtGetCurrentContext(&main_context));
   std::thread([main_context] {
@@ -66,7 +67,7 @@ TEST_F(DeviceTest, ContextsAreOfAThread) {
   EXPECT_EQ(device, 0);
 }
 
-TEST_F(DeviceTest, AContextOfOnesOwnIsCurrentUntilItIsDestroyed) {
+TEST_F(DeviceTest, ACreatedContextIsCurrentUntilItIsDestroyed) {
   aclrtContext made = nullptr;
   ASSERT_OK(aclrtCreateContext(&made, 2));
   aclrtContext current = nullptr;
@@ -102,7 +103,7 @@ TEST_F(DeviceTest, AStreamOfAnotherContextIsRefused) {
   EXPECT_OK(aclrtDestroyStream(stream));
 }
 
-TEST_F(DeviceTest, AResetEndsMemoryStreamsAndTheContext) {
+TEST_F(DeviceTest, AResetFreesMemoryStreamsAndTheContext) {
   void* memory = nullptr;
   ASSERT_OK(aclrtMalloc(&memory, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
   aclrtStream stream = nullptr;
@@ -138,7 +139,7 @@ TEST_F(DeviceTest, ErrorCodesAreKeptUntilTaken) {
   EXPECT_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_SUCCESS);
 }
 
-TEST_F(DeviceTest, WordsOfAnotherThreadReachOneThatHasNone) {
+TEST_F(DeviceTest, AThreadWithoutMessagesGetsThoseOfAnother) {
   RecentWords();
   std::thread([] { SetRecentError("the peer has gone"); }).join();
   EXPECT_EQ(RecentWords(), "the peer has gone");

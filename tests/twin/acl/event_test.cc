@@ -1,4 +1,4 @@
-// Events: what each maker's events permit, waits across streams, times.
+// Events: what the events of each creation function permit, waits across streams, timing.
 #include <chrono>
 
 #include "tests/twin/acl/acl_test.h"
@@ -135,7 +135,7 @@ TEST_F(EventTest, ExEventsRefuseTheOldQueries) {
   EXPECT_EQ(waits, ACL_EVENT_WAIT_STATUS_COMPLETE);
 }
 
-TEST_F(EventTest, MayBeDestroyedBeforeItIsPassed) {
+TEST_F(EventTest, MayBeDestroyedBeforeItIsReached) {
   Gate gate;
   aclrtEvent event = nullptr;
   ASSERT_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
@@ -149,7 +149,7 @@ TEST_F(EventTest, MayBeDestroyedBeforeItIsPassed) {
   EXPECT_OK(aclrtSynchronizeStream(other_));
 }
 
-TEST_F(EventTest, ElapsedTimeIsBetweenTheMarks) {
+TEST_F(EventTest, ElapsedTimeIsBetweenTheEvents) {
   for (aclrtEvent end : {plain_, ex_}) {
     aclrtEvent start = nullptr;
     ASSERT_OK(aclrtCreateEventWithFlag(&start, ACL_EVENT_TIME_LINE));
@@ -172,7 +172,7 @@ TEST_F(EventTest, ElapsedTimeIsBetweenTheMarks) {
   }
 }
 
-TEST_F(EventTest, ElapsedTimeWantsRecordedEventsThatKeepTime) {
+TEST_F(EventTest, ElapsedTimeNeedsRecordedTimedEvents) {
   float ms = 0;
   Gate gate;
   EXPECT_REFUSED(aclrtEventElapsedTime(&ms, plain_, ex_), ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
@@ -198,7 +198,7 @@ TEST_F(EventTest, RefusesUnknownFlagsAndOtherDevices) {
   ASSERT_OK(aclrtSetDevice(0));
 }
 
-TEST_F(EventTest, AFailureReachesWhoWaitsForTheStream) {
+TEST_F(EventTest, AFailureReachesWaitingStreams) {
   ASSERT_OK(Enqueue(
       stream_, [] { return ACL_ERROR_RT_AICORE_TIMEOUT; }, "slow kernel"));
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_TIMEOUT);

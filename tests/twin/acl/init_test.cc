@@ -1,4 +1,4 @@
-// aclInit and aclFinalize, once a process each. The order of the calls is the test, so there is one.
+// aclInit and aclFinalize, once per process each. The order of the calls is the test, so there is only one.
 #include <gtest/gtest.h>
 
 #include "tests/twin/acl/acl_test.h"
@@ -6,7 +6,7 @@
 namespace twin {
 namespace {
 
-TEST(Init, OnceAProcessAndBeforeAllElse) {
+TEST(Init, OncePerProcessAndBeforeEverythingElse) {
   EXPECT_REFUSED(aclrtSetDevice(0), ACL_ERROR_UNINITIALIZE, "called before aclInit");
   aclrtContext context = nullptr;
   EXPECT_REFUSED(aclrtCreateContext(&context, 0), ACL_ERROR_UNINITIALIZE, "before aclInit");

@@ -19,7 +19,7 @@ class KernelTest : public AclTest {
 };
 
 struct CountArgs {
-  std::atomic<int>* calls;  // one for each block
+  std::atomic<int>* calls;  // one per block
   double factor;
 };
 
@@ -33,13 +33,13 @@ TEST_F(KernelTest, RunsEachBlockOnceWithItsArguments) {
     std::vector<std::atomic<int>> calls(blocks);
     CountArgs args{calls.data(), 3.0};
     ASSERT_OK(twinLaunchKernel("count", blocks, stream_, CountBlock, &args, sizeof args));
-    args = {nullptr, 0};  // copied by then
+    args = {nullptr, 0};  // already copied
     ASSERT_OK(aclrtSynchronizeStream(stream_));
     for (const auto& count : calls) ASSERT_EQ(count, 3 + static_cast<int>(blocks));
   }
 }
 
-// A barrier as SyncAll would be: no block passes before all have come.
+// A barrier like SyncAll: no block passes before all have arrived.
 void BarrierBlock(uint32_t, uint32_t blocks, const void* args) {
   auto* arrived = *static_cast<std::atomic<uint32_t>* const*>(args);
   for (uint32_t round = 1; round <= 3; ++round) {
@@ -49,7 +49,7 @@ void BarrierBlock(uint32_t, uint32_t blocks, const void* args) {
   }
 }
 
-TEST_F(KernelTest, BlocksThatWaitForEachOtherAreAllAlive) {
+TEST_F(KernelTest, BlocksThatWaitForEachOtherAllRun) {
   for (const uint32_t blocks : {2u, 20u, 100u}) {
     std::atomic<uint32_t> arrived{0};
     std::atomic<uint32_t>* args = &arrived;
@@ -69,7 +69,7 @@ TEST_F(KernelTest, ABlocksExceptionFailsTheStream) {
                  "broken: block 2 of 4: reads beyond the buffer");
 }
 
-// No stream: the caller has the result, and the words of a failure, when the launch returns.
+// No stream: the caller has the result, and the message of a failure, when the launch returns.
 TEST_F(KernelTest, RunsOnTheCallersThreads) {
   for (const uint32_t threads : {0u, 1u, 3u}) {
     std::vector<std::atomic<int>> calls(40);
@@ -91,7 +91,7 @@ TEST_F(KernelTest, KnowsWhatIsAllocated) {
   EXPECT_EQ(twinIsAllocated(memory, 4096), 1);
   EXPECT_EQ(twinIsAllocated(memory, 1 << 20), 0);
   int here = 0;
-  EXPECT_EQ(twinIsAllocated(&here, sizeof here), 1);  // no device memory: not the twin's to judge
+  EXPECT_EQ(twinIsAllocated(&here, sizeof here), 1);  // not device memory: the twin cannot tell
   ASSERT_OK(aclrtFree(memory));
 }
 

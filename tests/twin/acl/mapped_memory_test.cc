@@ -32,7 +32,7 @@ class MappedMemoryTest : public AclTest {
   }
 };
 
-TEST_F(MappedMemoryTest, GranularityIsAskedForByName) {
+TEST_F(MappedMemoryTest, GranularityIsQueriedByOption) {
   aclrtPhysicalMemProp property = Property();
   size_t granularity = 0;
   EXPECT_OK(aclrtMemGetAllocationGranularity(&property, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &granularity));
@@ -98,7 +98,7 @@ TEST_F(MappedMemoryTest, RefusesWrongUse) {
                  "not the start of a reserved range");
 }
 
-TEST_F(MappedMemoryTest, OutOfMemoryAsElsewhere) {
+TEST_F(MappedMemoryTest, OutOfMemoryHasTheSameCode) {
   const aclrtPhysicalMemProp property = Property();
   aclrtDrvMemHandle handle = nullptr;
   EXPECT_REFUSED(aclrtMallocPhysical(&handle, size_t{1} << 30, &property, 0), ACL_ERROR_RT_MEMORY_ALLOCATION,

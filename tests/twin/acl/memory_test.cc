@@ -1,5 +1,5 @@
-// Device and host memory: capacity and accounting, alignment, refusals, pages given back, the memory file
-// shared with another process. Runs with 0.25 GB a device (see CMakeLists.txt).
+// Device and host memory: capacity and accounting, alignment, refusals, pages released, the memory file
+// shared with another process. Runs with 0.25 GB per device (see CMakeLists.txt).
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ class MemoryTest : public AclTest {
     EXPECT_OK(aclrtMalloc(&memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
     return memory;
   }
-  // What the memory file really takes of the machine.
+  // How much memory the memory file actually occupies.
   static size_t ResidentBytes() {
     struct stat status {};
     EXPECT_EQ(fstat(DeviceArena(0).fd, &status), 0);
@@ -41,10 +41,10 @@ class MemoryTest : public AclTest {
   }
 };
 
-TEST_F(MemoryTest, CountsThePaddedSizeAndGivesItBack) {
+TEST_F(MemoryTest, CountsThePaddedSizeAndFreesIt) {
   EXPECT_EQ(Free(), kCapacity);
   void* memory = Allocate(100);
-  EXPECT_EQ(Free(), kCapacity - 160);  // to a multiple of 32, and 32 more
+  EXPECT_EQ(Free(), kCapacity - 160);  // rounded up to a multiple of 32, plus 32
   void* unpadded = nullptr;
   ASSERT_OK(aclrtMallocAlign32(&unpadded, 100, ACL_MEM_MALLOC_NORMAL_ONLY));
   EXPECT_EQ(Free(), kCapacity - 160 - 128);
@@ -63,7 +63,7 @@ TEST_F(MemoryTest, AlignsToSixtyFourBytes) {
   for (void* memory : all) EXPECT_OK(aclrtFree(memory));
 }
 
-TEST_F(MemoryTest, OutOfMemoryHasItsOwnCodeAndLeavesTheRestUsable) {
+TEST_F(MemoryTest, OutOfMemoryHasItsCodeAndLeavesTheRestUsable) {
   void* most = Allocate(200 * kMegabyte);
   void* more = nullptr;
   EXPECT_REFUSED(aclrtMalloc(&more, 100 * kMegabyte, ACL_MEM_MALLOC_HUGE_FIRST),
@@ -98,7 +98,7 @@ TEST_F(MemoryTest, RefusesWrongSizesPoliciesAndPointers) {
   EXPECT_REFUSED(aclrtFree(memory), ACL_ERROR_RT_PARAM_INVALID, "was it already freed?");
 }
 
-TEST_F(MemoryTest, HostMemoryIsKeptApart) {
+TEST_F(MemoryTest, HostMemoryIsSeparate) {
   void* host = nullptr;
   ASSERT_OK(aclrtMallocHost(&host, 1000));
   std::memset(host, 1, 1000);
@@ -111,7 +111,7 @@ TEST_F(MemoryTest, HostMemoryIsKeptApart) {
   EXPECT_REFUSED(aclrtMallocHost(&host, 0), ACL_ERROR_INVALID_PARAM, "size is 0");
 }
 
-TEST_F(MemoryTest, FreeingGivesPagesBackToTheSystem) {
+TEST_F(MemoryTest, FreeingReturnsPagesToTheSystem) {
   const size_t before = ResidentBytes();
   void* small = Allocate(100);  // shares its page with nothing that is freed
   void* large = Allocate(32 * kMegabyte);
@@ -122,7 +122,7 @@ TEST_F(MemoryTest, FreeingGivesPagesBackToTheSystem) {
   EXPECT_OK(aclrtFree(small));
 }
 
-TEST_F(MemoryTest, ManySmallFreesGiveTheirSharedPagesBack) {
+TEST_F(MemoryTest, ManySmallFreesReturnTheirSharedPages) {
   std::vector<void*> all;
   for (int i = 0; i < 20000; ++i) {
     all.push_back(Allocate(500));
@@ -131,7 +131,7 @@ TEST_F(MemoryTest, ManySmallFreesGiveTheirSharedPagesBack) {
   EXPECT_GE(ResidentBytes(), 20000u * 500);
   for (size_t i = 0; i < all.size(); i += 2) EXPECT_OK(aclrtFree(all[i]));
   for (size_t i = 1; i < all.size(); i += 2) EXPECT_OK(aclrtFree(all[i]));
-  EXPECT_LT(ResidentBytes(), 20000u * 500 / 10);  // a huge page may stay until its last piece goes
+  EXPECT_LT(ResidentBytes(), 20000u * 500 / 10);  // a huge page may stay until its last part is freed
 }
 
 TEST_F(MemoryTest, RandomUseKeepsContentsAndAccounting) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kArena = 1 << 20;
 
-TEST(OffsetAllocator, JoinsNeighboursUntilAllIsOneRange) {
+TEST(OffsetAllocator, CoalescesNeighboursIntoOneRange) {
   OffsetAllocator allocator(kArena);
   std::vector<size_t> offsets;
   for (int i = 0; i < 100; ++i) offsets.push_back(*allocator.Allocate(1000, 64));
@@ -50,7 +50,7 @@ TEST(OffsetAllocator, FindsTheRangeThatHoldsAnOffset) {
   EXPECT_FALSE(allocator.Find(offset + 192));
 }
 
-// The model is one flag for each granule.
+// The model is one flag per granule.
 class Model {
  public:
   bool Take(size_t begin, size_t end) {

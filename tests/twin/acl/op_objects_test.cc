@@ -1,4 +1,4 @@
-// Tensor descriptions, data buffers, attributes, options, limits: small objects that keep what they are
+// Tensor descriptions, data buffers, attributes, options, limits: small objects that store what they are
 // given.
 #include <cmath>
 #include <cstring>
@@ -29,7 +29,7 @@ TEST_F(OpObjectsTest, ATensorDescriptionKeepsShapeTypeAndFormat) {
   EXPECT_STREQ(aclGetTensorDescName(desc), "x");
   EXPECT_OK(aclSetTensorFormat(desc, ACL_FORMAT_FRACTAL_NZ));
   EXPECT_OK(aclSetTensorShape(desc, 2, dims));
-  EXPECT_EQ(aclGetTensorDescNumDims(desc), 3u);  // the storage's shape is another
+  EXPECT_EQ(aclGetTensorDescNumDims(desc), 3u);  // the storage shape is separate
   EXPECT_OK(aclSetTensorPlaceMent(desc, ACL_MEMTYPE_HOST));
   EXPECT_REFUSED(aclSetTensorPlaceMent(desc, static_cast<aclMemType>(7)), ACL_ERROR_INVALID_PARAM,
                  "memory type 7");
@@ -59,7 +59,7 @@ TEST_F(OpObjectsTest, ADataBufferKeepsAddressAndSize) {
   EXPECT_REFUSED(aclDestroyDataBuffer(nullptr), ACL_ERROR_INVALID_PARAM, "dataBuffer is null");
 }
 
-TEST_F(OpObjectsTest, AttributesOfEveryTypeAreTaken) {
+TEST_F(OpObjectsTest, AttributesOfEveryTypeAreAccepted) {
   aclopAttr* attr = aclopCreateAttr();
   const uint8_t flags[] = {1, 0};
   const int64_t numbers[] = {1, 2, 3};
@@ -85,14 +85,14 @@ TEST_F(OpObjectsTest, AttributesOfEveryTypeAreTaken) {
   aclopDestroyAttr(attr);
 }
 
-TEST_F(OpObjectsTest, AnOperatorThatIsNotThereIsNamed) {
+TEST_F(OpObjectsTest, AMissingOperatorIsNamed) {
   EXPECT_REFUSED(aclopCompileAndExecute("Conv2D", 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr,
                                         ACL_ENGINE_SYS, ACL_COMPILE_SYS, nullptr, nullptr),
                  ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
 }
 
 TEST_F(OpObjectsTest, CompileOptionsAreKept) {
-  ASSERT_EQ(aclGetCompileoptSize(ACL_OP_JIT_COMPILE), 8u);  // has a default, which torch_npu asks for
+  ASSERT_EQ(aclGetCompileoptSize(ACL_OP_JIT_COMPILE), 8u);  // has a default, which torch_npu reads
   char value[8];
   EXPECT_OK(aclGetCompileopt(ACL_OP_JIT_COMPILE, value, sizeof value));
   EXPECT_STREQ(value, "disable");
@@ -103,8 +103,8 @@ TEST_F(OpObjectsTest, CompileOptionsAreKept) {
   EXPECT_REFUSED(aclGetCompileopt(ACL_OP_JIT_COMPILE, value, 3), ACL_ERROR_INVALID_PARAM, "longer than 3");
 }
 
-// Who goes on after the refusal must not read what nothing has computed.
-TEST_F(OpObjectsTest, AStreamFailsWithTheOperatorItWasGiven) {
+// A caller that continues after the error must not read what was never computed.
+TEST_F(OpObjectsTest, AMissingOperatorFailsItsStream) {
   aclrtStream stream = nullptr;
   ASSERT_OK(aclrtCreateStream(&stream));
   void* memory = nullptr;
@@ -119,7 +119,7 @@ TEST_F(OpObjectsTest, AStreamFailsWithTheOperatorItWasGiven) {
   EXPECT_REFUSED(aclrtMemcpyAsync(copy, 64, memory, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream),
                  ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
   EXPECT_REFUSED(aclrtSynchronizeDevice(), ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
-  EXPECT_EQ(static_cast<char*>(memory)[63], 2);  // what stood before it has run
+  EXPECT_EQ(static_cast<char*>(memory)[63], 2);  // what was queued before it has run
   EXPECT_OK(aclrtDestroyStream(stream));
   EXPECT_OK(aclrtSynchronizeDevice());
   EXPECT_OK(aclrtFree(memory));
@@ -143,7 +143,7 @@ TEST_F(OpObjectsTest, HalfPrecisionRoundsToNearestEven) {
   EXPECT_EQ(aclFloatToFloat16(0x1.8p-25f), 0x0001);
 }
 
-TEST_F(OpObjectsTest, DumpingHasABeginningAndAnEnd) {
+TEST_F(OpObjectsTest, DumpingIsStartedAndEnded) {
   EXPECT_REFUSED(aclmdlSetDump("x.json"), ACL_ERROR_DUMP_NOT_RUN, "before aclmdlInitDump");
   EXPECT_OK(aclmdlInitDump());
   EXPECT_REFUSED(aclmdlInitDump(), ACL_ERROR_DUMP_ALREADY_RUN, "a second time");
@@ -172,7 +172,7 @@ TEST_F(OpObjectsTest, CoreLimitsHoldForDeviceStreamAndThread) {
   EXPECT_EQ(value, 20u);
 }
 
-TEST_F(OpObjectsTest, WhatTheHostCannotDoSaysSo) {
+TEST_F(OpObjectsTest, UnsupportedFeaturesAreReported) {
   EXPECT_REFUSED(aclrtMemUceRepair(0, nullptr, 0), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                  "aclrtMemUceRepair: not supported by the CANN twin");
   EXPECT_REFUSED(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_SATURATION), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,

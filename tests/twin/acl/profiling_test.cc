@@ -25,7 +25,7 @@ class ProfilingTest : public AclTest {
   aclprofConfig* config_ = nullptr;
 };
 
-TEST_F(ProfilingTest, GoesThroughInOrderAndAgain) {
+TEST_F(ProfilingTest, SucceedsInOrderRepeatedly) {
   for (int round = 0; round < 2; ++round) {
     EXPECT_OK(aclprofInit(folder_.data(), folder_.size()));
     EXPECT_OK(aclprofStart(config_));

@@ -31,7 +31,7 @@ struct Wrong {
   const char* named;
 };
 
-TEST(Settings, RefusesWhatMakesNoSense) {
+TEST(Settings, RefusesInvalidValues) {
   const Wrong cases[] = {{"-1", nullptr, nullptr, "TWIN_DEVICES is '-1'"},
                          {"many", nullptr, nullptr, "TWIN_DEVICES is 'many'"},
                          {"2", "2", nullptr, "ASCEND_RT_VISIBLE_DEVICES is '2'"},

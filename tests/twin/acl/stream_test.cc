@@ -1,4 +1,4 @@
-// Streams: order, true asynchrony, errors that stay, aborts, and the refusals of wrong handles.
+// Streams: order, true asynchrony, sticky errors, aborts, and the refusal of invalid handles.
 #include <sys/resource.h>
 
 #include <chrono>
@@ -25,7 +25,7 @@ class StreamTest : public AclTest {
 
 aclError FailingTask() { return ACL_ERROR_RT_AICORE_EXCEPTION; }
 
-TEST_F(StreamTest, TasksRunInOrderOnAThreadOfTheirOwn) {
+TEST_F(StreamTest, TasksRunInOrderOnTheirOwnThread) {
   std::vector<int> seen;
   const std::thread::id caller = std::this_thread::get_id();
   bool on_caller = false;
@@ -45,7 +45,7 @@ TEST_F(StreamTest, TasksRunInOrderOnAThreadOfTheirOwn) {
   EXPECT_FALSE(on_caller);
 }
 
-TEST_F(StreamTest, ATaskThatStaysDelaysNoOtherStreamAndNoCaller) {
+TEST_F(StreamTest, ABlockedTaskDelaysNeitherOtherStreamsNorCallers) {
   Gate gate;
   ASSERT_OK(gate.Block(stream_));
   std::atomic<int> done{0};
@@ -90,7 +90,7 @@ TEST_F(StreamTest, SynchronizeDeviceWaitsForAllStreams) {
   EXPECT_EQ(done, 3);
 }
 
-TEST_F(StreamTest, AFailureStaysAndDropsWhatIsBehind) {
+TEST_F(StreamTest, AFailureSticksAndDropsLaterTasks) {
   Gate gate;
   bool ran = false;
   ASSERT_OK(gate.Block(stream_));
@@ -119,7 +119,7 @@ TEST_F(StreamTest, ContinueOnFailureRunsTheRestAndReportsOnce) {
   EXPECT_REFUSED(aclrtSetStreamFailureMode(stream_, 2), ACL_ERROR_RT_PARAM_INVALID, "mode is 2");
 }
 
-TEST_F(StreamTest, AWorkersWordsReachWhoSynchronises) {
+TEST_F(StreamTest, AWorkersMessageReachesTheSynchronisingThread) {
   ASSERT_OK(Enqueue(
       stream_,
       [] {
@@ -136,7 +136,7 @@ TEST_F(StreamTest, AnExceptionOfATaskIsItsFailure) {
   EXPECT_REFUSED(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION, "index 7 out of range");
 }
 
-TEST_F(StreamTest, TimeoutsOfSynchronisationLeaveTheStreamAtWork) {
+TEST_F(StreamTest, SynchronisationTimeoutsLeaveTheStreamRunning) {
   Gate gate;
   ASSERT_OK(gate.Block(stream_));
   EXPECT_REFUSED(aclrtSynchronizeStreamWithTimeout(stream_, 5), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
@@ -172,7 +172,7 @@ TEST_F(StreamTest, DestroyingABusyStreamIsRefusedUnlessForced) {
   EXPECT_REFUSED(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_INVALID_HANDLE, "not a live stream");
 }
 
-TEST_F(StreamTest, ADeviceAbortDropsWorkTellsWhoWaitsAndLeavesTheStreamUsable) {
+TEST_F(StreamTest, ADeviceAbortDropsWorkNotifiesWaitersAndLeavesTheStreamUsable) {
   Gate gate;
   bool ran = false;
   ASSERT_OK(gate.Block(stream_));
@@ -197,7 +197,7 @@ TEST_F(StreamTest, ADeviceAbortDropsWorkTellsWhoWaitsAndLeavesTheStreamUsable) {
   EXPECT_TRUE(ran);
 }
 
-TEST_F(StreamTest, NoMoreThanTheDevicesStreams) {
+TEST_F(StreamTest, StreamCountIsLimited) {
   std::vector<aclrtStream> streams;
   aclrtStream stream = nullptr;
   aclError error = ACL_SUCCESS;
@@ -224,7 +224,7 @@ double ProcessorSeconds() {
   return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
-TEST_F(StreamTest, WaitingCostsNoProcessor) {
+TEST_F(StreamTest, WaitingUsesNoCpu) {
   aclrtEvent never = nullptr;
   ASSERT_OK(aclrtCreateEvent(&never));
   ASSERT_OK(aclrtStreamWaitEvent(stream_, never));  // a stream that waits for an event
@@ -241,7 +241,7 @@ TEST_F(StreamTest, WaitingCostsNoProcessor) {
 std::atomic<uint32_t> reported_code{0};
 void KeepCode(aclrtExceptionInfo* info) { reported_code = aclrtGetErrorCodeFromExceptionInfo(info); }
 
-TEST_F(StreamTest, AFailureCallsTheProgramsFunction) {
+TEST_F(StreamTest, AFailureCallsTheExceptionCallback) {
   ASSERT_OK(aclrtSetExceptionInfoCallback(KeepCode));
   ASSERT_OK(Enqueue(stream_, FailingTask, "bad kernel"));
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION);

@@ -16,5 +16,5 @@ for name in $needed; do
     missing=1
   fi
 done
-[ "$missing" = 0 ] && echo "all $count acl functions that libtorch_npu needs are there"
+[ "$missing" = 0 ] && echo "all $count acl functions that libtorch_npu needs are exported"
 exit "$missing"

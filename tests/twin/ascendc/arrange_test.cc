@@ -4,7 +4,7 @@
 namespace ascendc_test {
 namespace {
 
-// The rule, written out: neighbours within 256 bytes, rounded at each step; then repeats in order.
+// The specified order: adjacent elements within 256 bytes, rounded at each step; then repeats in order.
 template <typename T>
 float TreeOf(std::vector<float> lane) {
   while (lane.size() > 1) {
@@ -67,7 +67,7 @@ TEST(Reduce, WholeBlockAndPair) {
   EXPECT_EQ(core.Values(dst, 1)[0], sum(0, 5));
 }
 
-TEST(Reduce, ExtremesKnowTheirPlace) {
+TEST(Reduce, ExtremesHaveTheirIndex) {
   OnCore core;
   std::vector<float> x(100, 1.0f);
   x[37] = x[80] = 9.0f, x[51] = -4.0f;
@@ -86,7 +86,8 @@ TEST(Reduce, ExtremesKnowTheirPlace) {
   EXPECT_EQ(core.Values(dst, 8), (std::vector<float>{1, 1, 1, 1, 9, 1, 1, 1}));
 }
 
-// Long tensors are walked in pieces: the best may be in any of them, equals and NaN before and after.
+// Long tensors are processed in chunks: the best may be in any of them, with equal values and NaN before and
+// after.
 TEST(Reduce, ExtremesOfLongTensors) {
   for (const uint32_t at : {0u, 511u, 512u, 700u, 1535u}) {
     OnCore core;
@@ -117,7 +118,7 @@ TEST(Compare, LongTensors) {
   for (int i = 0; i < 1085; ++i) ASSERT_EQ(found[i], a[i] < 0.25f ? a[i] : 9.0f) << i;
 }
 
-TEST(Compare, OneBitAnElementLowestFirst) {
+TEST(Compare, OneBitPerElementLowestFirst) {
   OnCore core;
   const std::vector<float> a = Random<float>(64, 1), b = Random<float>(64, 2);
   const LocalTensor<float> x = core.Tensor(a), y = core.Tensor(b), picked = core.Tensor(a);
@@ -143,7 +144,7 @@ TEST(Compare, OneBitAnElementLowestFirst) {
   EXPECT_THROW(Compare(bits, whole, whole, CMPMODE::LT, 64), std::runtime_error);
 }
 
-TEST(Select, ARegisterStartsAnewEachRepeat) {
+TEST(Select, ARegisterStartsOverEachRepeat) {
   OnCore core;
   const LocalTensor<float> ones = core.Tensor(std::vector<float>(128, 1.0f)),
                            zeros = core.Tensor(std::vector<float>(128)), dst = core.Empty<float>(128);

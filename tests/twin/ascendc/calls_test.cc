@@ -28,7 +28,7 @@ extern "C" __global__ __aicore__ void called(GM_ADDR x, GM_ADDR y, Work work) {
   DataCopy(out[(block + 1) % static_cast<uint32_t>(GetBlockNum()) * 8], buffer.Get<float>(), 8);
 }
 
-// A block that meets nobody.
+// A block that waits for nobody.
 extern "C" __global__ __aicore__ void stuck(GM_ADDR x) {
   if (AscendC::GetBlockIdx() == 0) AscendC::SyncAll();
 }
@@ -48,7 +48,7 @@ TEST(Called, RunsEveryBlockWithItsStructAndKey) {
   AscendC::GmFree(y);
 }
 
-TEST(CalledDeathTest, EndsWithTheWordsOfTheFailure) {
+TEST(CalledDeathTest, EndsWithTheFailureMessage) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(ICPU_RUN_KF(stuck, 2, static_cast<uint8_t*>(nullptr)), testing::ExitedWithCode(1),
               "stuck: block 0 of 2: SyncAll: waits forever");

@@ -1,5 +1,4 @@
-// The composed functions against the C library in fp64: mathematics, activations, softmax, norms, sums,
-// sorting.
+// The composed functions against the C library in fp64: math, activations, softmax, norms, sums, sorting.
 #include "tests/twin/ascendc/on_core.h"
 
 namespace ascendc_test {
@@ -7,7 +6,7 @@ namespace {
 
 using Function = std::function<double(double)>;
 
-// Values that the function is defined for, in float and in half, with a count, without, and with a buffer.
+// Values in the function's domain, in float and in half, with a count, without, and with a buffer.
 #define EXPECT_MATH(name, wanted, scale, shift)                                                        \
   {                                                                                                    \
     OnCore core;                                                                                       \
@@ -100,7 +99,7 @@ TEST(SoftMax, OfRowsAndWithGivenSums) {
       const std::vector<float> found = core.Values(dst[row * 16], 16);
       for (int i = 0; i < 15; ++i)
         ASSERT_NEAR(found[i], std::exp(line[i] - wanted.largest) / wanted.sum, 1e-6);
-      ASSERT_EQ(found[15], x[row * 16 + 15]);  // not of the row
+      ASSERT_EQ(found[15], x[row * 16 + 15]);  // not part of the row
       for (int i = 0; i < 8; ++i) {
         ASSERT_NEAR(core.Values(sum[row * 8], 8)[i], wanted.sum, 1e-5);
         ASSERT_EQ(core.Values(max[row * 8], 8)[i], wanted.largest);
@@ -119,7 +118,7 @@ TEST(SoftMax, OfRowsAndWithGivenSums) {
   EXPECT_THROW(SoftMax(dst, sum, max, src, {}), std::runtime_error);  // no shape at all
 }
 
-TEST(SoftMax, InPiecesIsThatOfTheWhole) {
+TEST(SoftMax, InPiecesEqualsTheWhole) {
   OnCore core;
   const std::vector<half> x = Random<half>(64, 4);  // one row in two pieces
   const LocalTensor<half> src = core.Tensor(x), dst = core.Tensor(std::vector<half>(64)),
@@ -187,7 +186,7 @@ TEST(Sum, OfRows) {
   }
 }
 
-// 128 values with their places, sorted by 32 and merged four at a time, twice over.
+// 128 values with their indices, sorted in groups of 32 and merged four at a time, twice.
 template <typename T>
 void ExpectSorted() {
   OnCore core;
@@ -229,7 +228,7 @@ TEST(Sort, MergesFourListsOverRepeats) {
   ExpectSorted<half>();
 }
 
-TEST(Sort, StopsWithTheFirstListThatEnds) {
+TEST(Sort, StopsWhenTheFirstListEnds) {
   OnCore core;
   const auto entries = [&](const std::vector<float>& values) {
     std::vector<float> all;

@@ -4,7 +4,7 @@
 namespace ascendc_test {
 namespace {
 
-TEST(Types, EveryHalfSurvivesTheWayThroughFloat) {
+TEST(Types, EveryHalfSurvivesConversionToFloat) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     half value;
     value.bits = static_cast<uint16_t>(bits);
@@ -62,7 +62,7 @@ TEST(DataCopy, BlocksAndGapsAreIn32Bytes) {
   std::vector<int32_t> source(64);
   for (int i = 0; i < 64; ++i) source[i] = i;
   const LocalTensor<int32_t> local = core.Tensor(std::vector<int32_t>(64, -1));
-  DataCopy(local, Global(source), {2, 2, 1, 3});  // 2 blocks of 16 elements, 8 skipped there, 24 here
+  DataCopy(local, Global(source), {2, 2, 1, 3});  // 2 blocks of 16 elements, gaps of 8 and 24
   PipeBarrier<PIPE_ALL>();
   const std::vector<int32_t> found = core.Values(local, 64);
   for (int i = 0; i < 64; ++i) EXPECT_EQ(found[i], i < 16 ? i : (i >= 40 && i < 56 ? i - 16 : -1));
@@ -76,7 +76,7 @@ TEST(DataCopyPad, RaggedLinesRepeatTheirFirstElement) {
   OnCore core;
   std::vector<half> source = Random<half>(40);
   const LocalTensor<half> local = core.Tensor(std::vector<half>(64, half(9)));
-  // Two lines of 5; 3 elements lie between them there, one block here.
+  // Two lines of 5; 3 elements between them in the source, one block in the destination.
   DataCopyPad(local, Global(source), {2, 10, 6, 1, 0}, {false, 0, 0, half(0)});
   PipeBarrier<PIPE_ALL>();
   const std::vector<float> found = Floats(core.Values(local, 64));
@@ -93,7 +93,7 @@ TEST(DataCopyPad, PadsBothSidesAndCopiesBack) {
   PipeBarrier<PIPE_ALL>();
   EXPECT_EQ(core.Values(local, 8),
             (std::vector<float>{-3.0f, source[0], source[1], source[2], source[3], source[4], -3.0f, -3.0f}));
-  DataCopyPad(Global(result), local, {2, 12, 0, 4, 0});  // lines of 3 from 32-byte places to gaps of one
+  DataCopyPad(Global(result), local, {2, 12, 0, 4, 0});  // lines of 3 from 32-byte boundaries to gaps of one
   PipeBarrier<PIPE_ALL>();
   DataCopyPad(local, Global(source), {0, 20, 0, 0, 0}, {true, 1, 2, 5.0f});  // no block: nothing happens
   DataCopyPad(local, Global(source), {1, 0, 0, 0, 0}, {true, 1, 2, 5.0f});
@@ -102,7 +102,7 @@ TEST(DataCopyPad, PadsBothSidesAndCopiesBack) {
             (std::vector<float>{-3.0f, source[0], source[1], -1.0f}));
 }
 
-TEST(Atomics, AddMaxAndMinMeetWhatIsThere) {
+TEST(Atomics, AddMaxAndMinCombineWithTheTarget) {
   OnCore core;
   std::vector<float> sums(8, 2.0f);
   const LocalTensor<float> local = core.Tensor(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8});
@@ -120,7 +120,7 @@ TEST(Atomics, AddMaxAndMinMeetWhatIsThere) {
   EXPECT_EQ(sums, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
-TEST(Queue, GivesBackInOrder) {
+TEST(Queue, DequeuesInOrder) {
   OnCore core;
   TPipe pipe;
   TQue<QuePosition::VECIN, 2> queue;
@@ -145,7 +145,7 @@ TEST(Queue, GivesBackInOrder) {
   EXPECT_THROW(queue.DeQue<float>(), std::runtime_error);
 }
 
-TEST(Tensor, LooksAtTheSameBytes) {
+TEST(Tensor, CopiesShareTheSameBytes) {
   OnCore core;
   const LocalTensor<float> local =
       core.Tensor(std::vector<float>{1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f});

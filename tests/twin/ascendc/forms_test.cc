@@ -46,7 +46,7 @@ TEST(Operators, CompareWholeTensors) {
   bits = x != y, expect(std::not_equal_to<float>());
 }
 
-TEST(Tensor, KeepsWhatItsUserNotes) {
+TEST(Tensor, KeepsTheAttachedShape) {
   OnCore core;
   LocalTensor<half> local = core.Empty<half>(64);
   const uint32_t sizes[] = {4, 16}, original[] = {4, 15};
@@ -80,8 +80,8 @@ TEST(Types, NumbersOfAllKindsBecomeHalf) {
   EXPECT_EQ(ToFloat(ToBfloat16(3.0f)), 3.0f);
 }
 
-// One function of each family, with a mask of bits: lanes 0, 2 and 33 of two repeats. `wanted` of a lane's
-// number.
+// One function of each family, with a bit mask: lanes 0, 2 and 33 of two repeats. `wanted` maps a lane number
+// to its result.
 class Bits : public ::testing::Test {
  protected:
   uint64_t bits_[2] = {uint64_t{5} | uint64_t{1} << 33, 0};
@@ -198,7 +198,7 @@ TEST(Fill, IndicesAreExactWholeNumbers) {
   CreateVecIndex(index, 1 << 24, 8u);
   EXPECT_EQ(core.Values(index, 2)[1], (1 << 24) + 1);
   const LocalTensor<int32_t> long_index = core.Tensor(std::vector<int32_t>(128, -1));
-  CreateVecIndex(long_index, 0, 3, 2, 1, 8);  // three lanes of 64, the second time from 64 on
+  CreateVecIndex(long_index, 0, 3, 2, 1, 8);  // three lanes of 64; the second repeat starts at 64
   EXPECT_EQ(core.Values(long_index, 128)[66], 66);
   EXPECT_EQ(core.Values(long_index, 128)[3], -1);
 }
@@ -239,7 +239,7 @@ TEST(Transpose, ChannelsFirstAndLast) {
   for (int i = 0; i < 96; ++i) ASSERT_EQ(core.Values(first, 96)[i].bits, x[i].bits) << i;
 }
 
-TEST(Queue, BindsInToOut) {  // straight through: MTE2 fills, MTE3 empties, no vector function between
+TEST(Queue, BindsInToOut) {  // straight through: MTE2 fills, MTE3 empties, no vector function in between
   OnCore core;
   TPipe pipe;
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> queue;
@@ -256,7 +256,7 @@ TEST(Queue, BindsInToOut) {  // straight through: MTE2 fills, MTE3 empties, no v
   EXPECT_EQ(result, source);
 }
 
-TEST(Queue, FillsTensorsThatAreGiven) {
+TEST(Queue, FillsGivenTensors) {
   OnCore core;
   TPipe pipe;
   TQue<TPosition::VECIN, 0> queue;
@@ -328,7 +328,7 @@ TEST(Tiling, IsReadFromGlobalMemory) {
   if ASCEND_IS_AIC
     ADD_FAILURE();
   EXPECT_TRUE(g_coreType == AscendC::AIV);
-  const int64_t block_idx = 3;  // a kernel's own, beside the built-in
+  const int64_t block_idx = 3;  // a kernel's own variable, shadowing the built-in
   EXPECT_EQ(block_idx + ::block_idx + block_num, 4);
 }
 

@@ -1,4 +1,4 @@
-// Kernels on streams, in both builds: blocks that wait for each other, and for each way to be wrong an error
+// Kernels on streams, in both builds: blocks that wait for each other, and for each kind of mistake an error
 // that names kernel, block, buffer and line.
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "acl/acl.h"
 #include "wrong_kernels_list.h"
 
-// The thread sanitizer asks for this: kernels that race on purpose are the checked build's to find.
+// Read by the thread sanitizer: the checked build, not TSan, finds kernels that race on purpose.
 extern "C" const char* __tsan_default_suppressions() { return "race:^wrong_race\n"; }
 
 namespace {
@@ -25,7 +25,7 @@ const std::map<std::string, LaunchFunction>& Kernels() {
   return kernels;
 }
 
-// The numbers of the kernel's lines that are marked.
+// The line numbers of the kernel's marked lines.
 std::vector<int> MarkedLines(const std::string& kernel) {
   std::ifstream source(WRONG_KERNELS_SOURCE);
   std::string line;
@@ -58,19 +58,19 @@ class KernelRun : public ::testing::Test {
     aclrtResetDevice(0);
   }
 
-  // What the stream says after the kernel; empty where all went well.
+  // The stream's error message after the kernel; empty on success.
   std::string Run(const std::string& kernel, uint32_t blocks) {
     EXPECT_EQ(Kernels().at(kernel)(blocks, stream_, x_, y_, kCount), 0u);
     if (aclrtSynchronizeStream(stream_) == ACL_SUCCESS) return "";
     const char* words = aclGetRecentErrMsg();
-    return words == nullptr ? "failed without words" : words;
+    return words == nullptr ? "failed without a message" : words;
   }
 
   aclrtStream stream_ = nullptr;
   void *x_ = nullptr, *y_ = nullptr;
 };
 
-TEST_F(KernelRun, BlocksMeetAndAdd) {
+TEST_F(KernelRun, BlocksSynchroniseAndAdd) {
   auto *x = static_cast<float*>(x_), *y = static_cast<float*>(y_);
   for (const char* checked : {"0", "1"}) {
     setenv("TWIN_CHECKED", checked, 1);
@@ -104,8 +104,8 @@ TEST_F(KernelRun, BlocksWaitForEachOther) {
   }
 }
 
-// No block is left that could end the wait: an error in the fast build, too.
-TEST_F(KernelRun, NobodyWaitsForEver) {
+// No block is left that could end the wait: an error in the fast build too.
+TEST_F(KernelRun, NobodyWaitsForever) {
   for (const char* kernel : {"wrong_sync_missed", "wrong_cross_core_never_set"}) {
     setenv("TWIN_CHECKED", "0", 1);
     EXPECT_NE(Run(kernel, 3).find("waits forever: all other blocks have ended or are waiting too"),
@@ -116,10 +116,10 @@ TEST_F(KernelRun, NobodyWaitsForEver) {
 }
 
 struct Wrong {
-  const char *kernel, *words;  // part of what must be said, beside kernel, block and line
+  const char *kernel, *words;  // part of the message, besides kernel, block and line
   uint32_t blocks = 1;
-  const char* block = "";     // the one that is named; empty: any
-  bool synchronised = false;  // by the compiler, where it may
+  const char* block = "";     // the block that is named; empty: any
+  bool synchronised = false;  // correct with the compiler's automatic synchronisation
 };
 
 class WrongKernel : public KernelRun, public ::testing::WithParamInterface<Wrong> {
@@ -224,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"wrong_merge", "MrgSort: more than one repeat needs four contiguous lists of equal length"}),
     [](const auto& info) { return std::string(info.param.kernel); });
 
-// Every kernel of the file is in the table above: none is forgotten.
+// Every kernel of the file is in the table above: none is missing.
 TEST(WrongKernels, AreAllProvoked) {
   std::ifstream table(KERNELS_TEST_SOURCE);
   const std::string text(std::istreambuf_iterator<char>(table), {});

@@ -57,7 +57,7 @@ std::vector<float> Floats(const std::vector<T>& values) {
   return std::vector<float>(values.begin(), values.end());
 }
 
-// Small numbers that each type holds exactly, so that results can be compared bit by bit.
+// Small numbers that each type represents exactly, so that results can be compared bit by bit.
 template <typename T>
 std::vector<T> Random(size_t count, unsigned seed = 1) {
   std::mt19937 random(seed);

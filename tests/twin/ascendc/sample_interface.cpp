@@ -1,6 +1,6 @@
-// Kernels that use what foreign code wanted and once found missing: declared by macros (one in a header),
-// with arguments of any name, 4-bit elements, a tensor that goes in and out through one buffer, tiling data
-// of its own, and the functions for progressions, running sums, broadcasts and the first k.
+// Kernels with features that third-party code uses: declared by macros (one in a header), arguments of any
+// name, 4-bit elements, a tensor that goes in and out through one buffer, custom tiling data, and the
+// functions for progressions, cumulative sums, broadcasts and top-k.
 #include "sample_macros.h"
 
 #include "kernel_operator.h"
@@ -44,7 +44,7 @@ SAMPLE_SCALE_KERNEL(half, 2)
 #define SAMPLE_ENTRY extern "C" __global__ __aicore__ [[bisheng::core_ratio(0, 1)]]
 #endif
 
-// Groups of 32 numbers of 4 bits, the scales of all groups behind them.
+// Groups of 32 4-bit numbers, followed by the scales of all groups.
 SAMPLE_ENTRY void sample_dequantize(GM_ADDR packed, GM_ADDR scales, GM_ADDR out, uint32_t groups) {
   constexpr uint32_t kGroup = 32;
   TPipe pipe;
@@ -78,7 +78,7 @@ SAMPLE_ENTRY void sample_dequantize(GM_ADDR packed, GM_ADDR scales, GM_ADDR out,
   }
 }
 
-// A tiling that the kernel changes, a queue's tensor that is queued again, and flags as an object.
+// A tiling that the kernel modifies, a tensor that is enqueued again, and flags as objects.
 SAMPLE_ENTRY void sample_tiled(GM_ADDR x, GM_ADDR y, GM_ADDR tiling) {
   REGISTER_TILING_DEFAULT(samples::RowTiling);
   GET_TILING_DATA(data, tiling);

@@ -1,4 +1,4 @@
-// Kernels that use what foreign code wanted: their numbers against a plain loop, in each build.
+// Kernels with features that third-party code uses: their results against a plain loop, in each build.
 #include <string>
 #include <vector>
 
@@ -46,7 +46,7 @@ TEST_P(Interface, FourBitsAreReadInPlace) {
   }
 }
 
-TEST_P(Interface, ATilingIsTheKernelsOwnAndATensorMayBeQueuedAgain) {
+TEST_P(Interface, AKernelMayModifyItsTilingAndEnqueueATensorAgain) {
   float *x = Memory<float>(64), *y = Memory<float>(64);
   auto* tiling = Memory<samples::RowTiling>(1);
   *tiling = {1, 64, 1.5f};
@@ -56,7 +56,7 @@ TEST_P(Interface, ATilingIsTheKernelsOwnAndATensorMayBeQueuedAgain) {
   for (int i = 0; i < 64; ++i) EXPECT_EQ(y[i], 2.5f * static_cast<float>(i));
 }
 
-// Built with --cce-auto-sync=off: strict unless the launch says otherwise.
+// Built with --cce-auto-sync=off: strict unless the launch overrides it.
 TEST_P(Interface, ALibraryMayDoWithoutAutomaticSynchronisation) {
   float *x = Memory<float>(64), *y = Memory<float>(64);
   if (GetParam() == Build::kStrict) unsetenv("TWIN_AUTO_SYNC");

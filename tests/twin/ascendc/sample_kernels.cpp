@@ -1,6 +1,6 @@
-// Kernels as others write them: names qualified or not, queues bound through, old flags, structs by value,
-// tiling data in global memory, a launch by <<<…>>> that only a device's compiler sees. They compile and run
-// unchanged.
+// Kernels in the style of third-party code: names qualified or not, bound queues, old flags, structs by
+// value, tiling data in global memory, a launch by <<<…>>> that only a device compiler sees. They compile and
+// run unchanged.
 #include "kernel_operator.h"
 #include "tests/twin/ascendc/sample_tiling.h"
 
@@ -73,8 +73,8 @@ void sample_add_do(uint32_t blockDim, void* stream, uint8_t* x, uint8_t* y, uint
 }
 #endif
 
-// Groups of 32 numbers to 4 bits each and a scale. Sizes lie in global memory; a block takes every so manieth
-// row.
+// Quantises groups of 32 numbers to 4 bits each and a scale. Sizes are in global memory; block i takes every
+// n-th row.
 namespace {
 
 constexpr uint32_t QK = 32;
@@ -158,8 +158,8 @@ extern "C" __global__ __aicore__ void sample_quantize(GM_ADDR input, GM_ADDR out
   op.Run();
 }
 
-// Rows of softmax, two buffers in turn by flags of one's own; the sums of their squares are added up in a
-// workspace; after all blocks have met, each copies its rows once more, through a bound queue.
+// Row-wise softmax, double-buffered with explicit flags; the sums of squares are accumulated in a workspace;
+// after a barrier over all blocks, each copies its rows once more, through a bound queue.
 using namespace AscendC;
 
 __global__ __vector__ void sample_rows(__gm__ float* x, __gm__ float* y, GM_ADDR workspace,

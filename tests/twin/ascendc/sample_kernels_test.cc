@@ -1,5 +1,5 @@
-// The kernels that are written as others write them: launched with structs by value and by address, in each
-// build, their numbers against a plain loop.
+// The kernels in the style of third-party code: launched with structs by value and by address, in each build,
+// their results against a plain loop.
 #include <cmath>
 #include <vector>
 
@@ -48,7 +48,7 @@ TEST_P(Samples, QuantizePacksFourBits) {
   }
 }
 
-TEST_P(Samples, RowsMeetBetweenTwoPasses) {
+TEST_P(Samples, RowsSynchroniseBetweenTwoPasses) {
   const samples::RowTiling tiling{11, 37, 0.5f};
   float *x = Memory<float>(11 * 37), *y = Memory<float>(2 * 11 * 37), *total = Memory<float>(8);
   for (int i = 0; i < 11 * 37; ++i) x[i] = std::cos(static_cast<float>(i)) * 4;

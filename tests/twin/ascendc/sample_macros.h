@@ -1,4 +1,4 @@
-// A macro that declares kernels, as libraries of elementwise operators have one; for sample_interface.cpp.
+// A macro that declares kernels, as in libraries of elementwise operators; for sample_interface.cpp.
 #pragma once
 
 #define SAMPLE_SCALE_KERNEL(type, factor)                                                            \

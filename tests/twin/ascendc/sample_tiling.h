@@ -1,4 +1,4 @@
-// Tiling data that both a program and its kernels include: how long a vector is and in how many tiles.
+// Tiling data that both a program and its kernels include: the length of a vector and its number of tiles.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// For the tests of kernels that are written as others write them: a stream, memory, and each kind of build.
+// For the tests of kernels in the style of third-party code: a stream, memory, and each kind of build.
 #pragma once
 
 #include <gtest/gtest.h>

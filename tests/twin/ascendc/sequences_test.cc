@@ -1,4 +1,4 @@
-// Progressions, running sums, broadcasts and the first k, against what a loop gives.
+// Progressions, cumulative sums, broadcasts and top-k, against a plain loop.
 #include "tests/twin/ascendc/on_core.h"
 
 namespace ascendc_test {
@@ -19,7 +19,7 @@ TEST(Sequences, ProgressionsHaveEqualSteps) {
   for (int i = 0; i < 9; ++i) EXPECT_EQ(integers[i], 2 * i - 3);
 }
 
-TEST(Sequences, RunningSumsAlongRowsAndFromRowToRow) {
+TEST(Sequences, CumulativeSumsAlongRowsAndFromRowToRow) {
   OnCore core;
   const std::vector<half> given = Random<half>(3 * 16);
   const LocalTensor<half> src = core.Tensor(given), along = core.Empty<half>(48), down = core.Empty<half>(48),
@@ -57,7 +57,7 @@ TEST(Sequences, BroadCastsAColumnOrARow) {
 
 TEST(Sequences, TopKOfRowsWithTheirIndices) {
   OnCore core;
-  std::vector<float> given(2 * 64, 1e9f);  // what lies behind n does not count
+  std::vector<float> given(2 * 64, 1e9f);  // elements after n do not count
   for (int row = 0; row < 2; ++row)
     for (int i = 0; i < 50; ++i) given[row * 64 + i] = static_cast<float>((i * 7 + row) % 25);
   const LocalTensor<float> src = core.Tensor(given), value = core.Empty<float>(16);
@@ -68,12 +68,12 @@ TEST(Sequences, TopKOfRowsWithTheirIndices) {
   auto indices = core.Values(index, 16);
   for (int row = 0; row < 2; ++row) {
     EXPECT_EQ(values[row * 8], 24);
-    EXPECT_EQ(values[row * 8 + 1], 24);  // of two that are equal the earlier comes first
+    EXPECT_EQ(values[row * 8 + 1], 24);  // of two equal elements the earlier comes first
     EXPECT_EQ(values[row * 8 + 2], 23);
     EXPECT_LT(indices[row * 8], indices[row * 8 + 1]);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(given[row * 64 + indices[row * 8 + i]], values[row * 8 + i]);
   }
-  // Small mode: rows of 32, results right behind each other; the smallest, given indices, a finished row.
+  // Small mode: rows of 32, contiguous results; the smallest, given indices, a finished row.
   const LocalTensor<int32_t> names = core.Empty<int32_t>(32);
   ArithProgression(names, int32_t{100}, int32_t{1}, 32);
   const LocalTensor<bool> second = core.Tensor([] {
@@ -92,7 +92,7 @@ TEST(Sequences, TopKOfRowsWithTheirIndices) {
   EXPECT_EQ(indices[3], 32);
 }
 
-TEST(FourBits, AreMovedByTheCountsSize) {
+TEST(FourBits, AreCopiedByCountTimesSize) {
   OnCore core;
   std::vector<int8_t> bytes(96);
   for (int i = 0; i < 96; ++i) bytes[i] = static_cast<int8_t>(i);

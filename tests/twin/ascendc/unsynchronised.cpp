@@ -1,5 +1,5 @@
-// A kernel that leaves the order of the scalar and the vector unit to the compiler, in a library that is
-// built without its help.
+// A kernel that relies on the compiler to order the scalar and the vector unit, in a library built without
+// automatic synchronisation.
 #include "kernel_operator.h"
 
 extern "C" __global__ __aicore__ void unsynchronised(GM_ADDR x, GM_ADDR y) {

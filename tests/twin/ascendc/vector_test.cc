@@ -24,7 +24,7 @@ void ExpectBinary(const char* name, Binary<T> function,
           wanted(static_cast<float>(d[i]), static_cast<float>(a[i]), static_cast<float>(b[i])));
       ASSERT_EQ(static_cast<float>(found[i]), static_cast<float>(value)) << name << " " << i << " of " << n;
     }
-    ASSERT_EQ(static_cast<float>(found[n]), static_cast<float>(d[n])) << name << " went beyond its count";
+    ASSERT_EQ(static_cast<float>(found[n]), static_cast<float>(d[n])) << name << " wrote past its count";
   }
 }
 #define EXPECT_BINARY(name, T, expression)                                           \
@@ -64,7 +64,7 @@ TEST(Binary, IntegersWrapAround) {
   EXPECT_EQ(core.Values(a, 1)[0], INT32_MIN);
 }
 
-TEST(Binary, MaximumAndMinimumKeepNan) {
+TEST(Binary, MaximumAndMinimumPropagateNan) {
   OnCore core;
   const LocalTensor<float> a = core.Tensor(std::vector<float>{kNan, 1.0f}),
                            b = core.Tensor(std::vector<float>{1.0f, kNan});
@@ -76,7 +76,7 @@ TEST(MaskAndRepeat, StridesBetweenBlocksAndRepeats) {
   OnCore core;
   const std::vector<float> a = Random<float>(512, 1), b = Random<float>(512, 2);
   const LocalTensor<float> dst = core.Tensor(std::vector<float>(512, -9.0f));
-  // 20 lanes of 64, two repeats; blocks of src0 two apart, of src1 the same one again, of dst contiguous.
+  // 20 lanes of 64, two repeats; blocks of src0 two apart, src1 always the same block, dst contiguous.
   Add(dst, core.Tensor(a), core.Tensor(b), 20, 2, {1, 2, 0, 8, 16, 8});
   const std::vector<float> found = core.Values(dst, 512);
   for (int repeat = 0; repeat < 2; ++repeat) {
@@ -110,9 +110,9 @@ TEST(MaskAndRepeat, BitsAndRegisterAndCounter) {
   for (int i = 0; i < 300; ++i) EXPECT_EQ(set(dst)[i], i < 200 ? 1.0f : 0.0f) << i;
 }
 
-// Any mask, strides and places, also overlapping ones, against the rule: a repeat reads all its lanes, then
-// writes those of the mask.
-TEST(MaskAndRepeat, AnyStridesAndPlaces) {
+// Any mask, strides and offsets, also overlapping ones, against the rule: a repeat reads all its lanes, then
+// writes the masked ones.
+TEST(MaskAndRepeat, AnyStridesAndOffsets) {
   std::mt19937 random(5);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   for (int turn = 0; turn < 400; ++turn) {
@@ -176,7 +176,7 @@ TEST(Scalar, ByCount) {
   EXPECT_EQ(core.Values(bits, 2)[1], INT32_MIN);
 }
 
-TEST(Unary, ErrorsAreAFewUnits) {
+TEST(Unary, ErrorsAreAFewUlp) {
   OnCore core;
   std::vector<float> x;
   for (float v = -103.0f; v < 90.0f; v += 0.037f) x.push_back(v);
@@ -267,7 +267,7 @@ TEST(Cast, FloatToHalfAndBfloat16ByMode) {
   EXPECT_EQ(core.Values(narrow, 4)[1].bits, 0xbf80);
 }
 
-// What wide instructions convert is what one number at a time is: every half, and halfway between each pair.
+// Wide conversion instructions agree with scalar conversion: every half, and the midpoint of each pair.
 TEST(Cast, EveryHalfBothWays) {
   constexpr uint32_t kPart = 8192 + 5;
   for (uint32_t first = 0; first < 65536; first += kPart) {
@@ -293,7 +293,7 @@ TEST(Cast, EveryHalfBothWays) {
   }
 }
 
-// Numbers beside each whole and each half of one, by every mode, to int32_t and to whole floats.
+// Numbers around each integer and each half-integer, by every mode, to int32_t and to integral floats.
 TEST(Cast, WholeNumbersByMode) {
   std::vector<float> x;
   for (int i = -300; i <= 300; ++i) {

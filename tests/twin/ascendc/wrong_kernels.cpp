@@ -123,7 +123,7 @@ extern "C" __global__ __aicore__ void wrong_stale(GM_ADDR x, GM_ADDR y, uint32_t
   Buffers b(x, y, n);
   LocalTensor<float> tensor = b.Loaded();
   b.in.FreeTensor(tensor);
-  tensor = b.in.AllocTensor<float>();  // the bytes are still there, the device need not keep them
+  tensor = b.in.AllocTensor<float>();  // the bytes are still there, but a device need not preserve them
   Exp(tensor, tensor, 8);              // wrong
   b.in.FreeTensor(tensor);
 }
@@ -311,7 +311,7 @@ extern "C" __global__ __aicore__ void wrong_race_with_a_read(GM_ADDR x, GM_ADDR 
   }
 }
 
-// Ordered at first, then no more: a block writes its own place anew while its neighbour may still read it.
+// Ordered at first, then not: a block overwrites its own part while its neighbour may still read it.
 extern "C" __global__ __aicore__ void wrong_race_after_sync(GM_ADDR x, GM_ADDR y, uint32_t n) {
   Buffers b(x, y, n);
   const uint32_t block = static_cast<uint32_t>(GetBlockIdx());
@@ -437,8 +437,7 @@ extern "C" __global__ __aicore__ void wrong_merge(GM_ADDR x, GM_ADDR y, uint32_t
   MrgSort(tensor, {tensor, tensor[8], tensor[16], tensor[24]}, {lengths, false, 15, 2});  // wrong
 }
 
-// Each block doubles the block's place of x into y, then all add their block number into y[n - 1], twice
-// over.
+// Each block doubles its part of x into y, then all add their block number to y[n - 1]; done twice.
 extern "C" __global__ __aicore__ void right_blocks(GM_ADDR x, GM_ADDR y, uint32_t n) {
   Buffers b(x, y, n);
   const uint32_t block = static_cast<uint32_t>(GetBlockIdx());
@@ -468,8 +467,8 @@ extern "C" __global__ __aicore__ void right_blocks(GM_ADDR x, GM_ADDR y, uint32_
   }
 }
 
-// Block i waits for block i - 1, adds 1 to what it left, and passes it on; y[n - 1] counts the blocks, and
-// with the same flags a second time y[n - 2]. `x` is zeros.
+// Block i waits for block i - 1, adds 1 to its result, and passes it on; y[n - 1] counts the blocks and, with
+// the same flags a second time, y[n - 2]. `x` is zeros.
 extern "C" __global__ __aicore__ void right_relay(GM_ADDR x, GM_ADDR y, uint32_t n) {
   Buffers b(x, y, n);
   LocalTensor<int32_t> workspace = b.scratch.Get<int32_t>();
@@ -510,8 +509,8 @@ extern "C" __global__ __aicore__ void right_two_sets(GM_ADDR x, GM_ADDR y, uint3
   }
 }
 
-// Each block writes its place, reads its neighbour's, and writes its own anew, with a meeting before each: by
-// SyncAll, by its form with a workspace, and by flags; y is 3 everywhere in the end. `x` is zeros.
+// Each block writes its part, reads its neighbour's, and overwrites its own, with a barrier before each step:
+// SyncAll, SyncAll with a workspace, and flags; in the end y is 3 everywhere. `x` is zeros.
 extern "C" __global__ __aicore__ void right_exchange(GM_ADDR x, GM_ADDR y, uint32_t n) {
   Buffers b(x, y, n);
   const uint32_t block = static_cast<uint32_t>(block_idx), blocks = static_cast<uint32_t>(block_num);

@@ -1,5 +1,5 @@
-// Every collective over every way of moving data, with threads as ranks: sizes from none to beyond a ring,
-// odd ones included, in place and not. Values tell where they come from, so a misplaced element is seen.
+// Every collective over every data path, with threads as ranks: sizes from zero to beyond a ring, odd ones
+// included, in place and not. Values encode where they come from, so a misplaced element is detected.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -24,7 +24,7 @@ class CollectiveTest : public testing::TestWithParam<Case> {
  protected:
   Ranks ranks_{GetParam().ranks, GetParam().memory};
   const uint32_t size_ = GetParam().ranks;
-  // The last is beyond a ring for every slice; with more ranks it would only cost time.
+  // The last exceeds a ring for every slice; with more ranks it would only cost time.
   const std::vector<uint64_t> counts_ = {0, 1, 7, 100, 1031, 2049, size_ <= 3 ? 300'003u : 70'001u};
 };
 
@@ -63,7 +63,7 @@ TEST_P(CollectiveTest, AllReduce) {
         for (uint64_t i = 0; i < count; ++i)
           ASSERT_EQ(out[i], SumOverRanks(size_, i)) << i << " of " << count;
         if (in_place) return;
-        ASSERT_EQ(send, Numbers(rank, count)) << "the input was changed";
+        ASSERT_EQ(send, Numbers(rank, count)) << "the input was modified";
       });
 }
 
@@ -128,7 +128,7 @@ TEST_P(CollectiveTest, AllGatherV) {
 }
 
 TEST_P(CollectiveTest, ReduceScatter) {
-  for (const int placing : {0, 1, 2})  // apart, over the own block, over the buffer's start
+  for (const int placing : {0, 1, 2})  // separate, over the rank's own block, over the buffer's start
     for (const uint64_t count : counts_)
       ranks_.Run([&](uint32_t rank) {
         Values send = Numbers(rank, size_ * count), recv(count, -1);
@@ -188,7 +188,7 @@ TEST_P(CollectiveTest, AllToAll) {
       });
 }
 
-// Elements that `from` sends to `to`: some pairs nothing, some a lot, so that ways are mixed.
+// Elements that `from` sends to `to`: for some pairs none, for some many, so that data paths are mixed.
 uint64_t Amount(uint32_t from, uint32_t to, uint64_t count) {
   return (from + to) % 3 == 1 ? 0 : (from + 2 * to) % 4 == 0 ? count : count / 50 + from;
 }
@@ -222,7 +222,7 @@ TEST_P(CollectiveTest, AllToAllV) {
     });
 }
 
-TEST_P(CollectiveTest, BarrierLetsNobodyPassBeforeAllHaveCome) {
+TEST_P(CollectiveTest, NoRankPassesTheBarrierBeforeAllHaveReachedIt) {
   for (int round = 0; round < 20; ++round) {
     std::atomic<uint32_t> arrived{0};
     ranks_.Run([&](uint32_t rank) {

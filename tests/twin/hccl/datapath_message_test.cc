@@ -1,4 +1,4 @@
-// Sends, receives and batches over every way of moving data; that they are meetings; and that the ways agree
+// Sends, receives and batches over every data path; that a message is a rendezvous; and that the paths agree
 // bit for bit.
 #include <gtest/gtest.h>
 
@@ -117,7 +117,7 @@ TEST_P(MessageTest, SendWaitsForItsReceive) {
   });
 }
 
-TEST_P(MessageTest, UnmatchedOrderBlocksUntilTheTimeOut) {
+TEST_P(MessageTest, UnmatchedOrderBlocksUntilTheTimeout) {
   Ranks ranks(2, GetParam(), 0.3);
   ranks.Run([&](uint32_t rank) {
     Values values(3);
@@ -129,8 +129,8 @@ TEST_P(MessageTest, UnmatchedOrderBlocksUntilTheTimeOut) {
   });
 }
 
-// Sums of fp32 depend on their order: equal bits mean equal order, whatever the way.
-TEST(WaysTest, ReductionsAreBitIdenticalOnAllWays) {
+// fp32 sums depend on their order: equal bits mean equal order on every path.
+TEST(WaysTest, ReductionsAreBitIdenticalOnAllPaths) {
   const uint64_t count = 50'021;
   const uint32_t size = 5;
   std::vector<std::vector<float>> results;

@@ -1,4 +1,4 @@
-// The hand-made groups: boards, sockets between hosts, and a data path for each rank.
+// The hand-built groups: boards, sockets between hosts, and a data path per rank.
 #include "tests/twin/hccl/datapath_ranks.h"
 
 #include <sys/mman.h>

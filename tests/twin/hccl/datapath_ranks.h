@@ -1,4 +1,4 @@
-// Ranks as threads over a hand-made group: the data path alone, without communicators, streams or devices.
+// Ranks as threads over a hand-built group: the data path alone, without communicators, streams or devices.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@ namespace twin_test {
 
 // How the members' buffers look to each other.
 enum class Memory {
-  kShared,   // every pointer is valid everywhere: the direct way
-  kPrivate,  // nobody reaches another's buffers: rings
-  kRemote,   // every member on a host of its own: TCP
-  kMixed,    // two members a host, private buffers: rings and TCP together
+  kShared,   // every pointer is valid everywhere: the direct path
+  kPrivate,  // no rank can access another's buffers: rings
+  kRemote,   // every member on its own host: TCP
+  kMixed,    // two members per host, private buffers: rings and TCP together
 };
 
 std::string Name(Memory memory);
@@ -26,7 +26,7 @@ class Ranks {
   Ranks(uint32_t size, Memory memory, double timeout_s = 60);
   ~Ranks();
 
-  // Runs `body(rank)` on a thread for each rank and waits for all.
+  // Runs `body(rank)` on one thread per rank and waits for all.
   void Run(const std::function<void(uint32_t)>& body);
   // Numbers the operation and runs it on the calling thread as its task would.
   aclError Do(uint32_t rank, twin::Operation operation);
@@ -35,7 +35,7 @@ class Ranks {
 
  private:
   std::vector<std::unique_ptr<twin::Group>> groups_;
-  std::vector<std::byte*> boards_;  // one for each host
+  std::vector<std::byte*> boards_;  // one per host
   std::vector<int> sockets_;
 };
 

@@ -1,5 +1,5 @@
-// Wrong programs: members that disagree, members that never come, calls issued at the same time, operations
-// of one group on two streams. Each must end in an error that says who and what.
+// Invalid programs: members that disagree, members that never arrive, concurrent calls, operations of one
+// group on two streams. Each must end in an error that says who and what.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -20,7 +20,7 @@ constexpr uint32_t kRanks = 3;
 
 class StrictnessTest : public testing::TestWithParam<Memory> {
  protected:
-  // Runs what `describe` gives for each rank; all must fail with a text that has each of `words`.
+  // Runs what `describe` returns for each rank; all must fail with a message that contains each of `words`.
   void ExpectAllRefuse(const std::function<Operation(uint32_t)>& describe,
                        const std::vector<std::string>& words) {
     Ranks ranks(kRanks, GetParam());
@@ -133,7 +133,7 @@ TEST_P(StrictnessTest, SenderAndReceiverDisagree) {
   });
 }
 
-TEST_P(StrictnessTest, WhoNeverComesIsNamed) {
+TEST_P(StrictnessTest, AMissingRankIsNamed) {
   Ranks ranks(kRanks, GetParam(), 0.3);
   ranks.Run([&](uint32_t rank) {
     if (rank == 1) return;
@@ -155,11 +155,11 @@ TEST_P(StrictnessTest, AFailureOfTheGroupEndsAWait) {
   });
 }
 
-TEST_P(StrictnessTest, WhoHasLeftIsNotWaitedFor) {
+TEST_P(StrictnessTest, ARankThatHasLeftIsNotWaitedFor) {
   Ranks ranks(2, GetParam());
   ranks.Run([&](uint32_t rank) {
     if (rank == 1) return ranks.group(0).MarkLeft(1);
-    if (GetParam() == Memory::kRemote) return;  // a socket that is still open may yet bring something
+    if (GetParam() == Memory::kRemote) return;  // a socket that is still open may yet deliver something
     EXPECT_EQ(ranks.Do(0, Sum(10)), 507057);
     EXPECT_EQ(ranks.group(0).failure(), HCCL_E_REMOTE);
   });
@@ -178,7 +178,7 @@ TEST(IssueGuardTest, ASecondCallOnTheDeviceNamesBoth) {
   const twin::IssueGuard other_device(6, "HcclSend");
   try {
     const twin::IssueGuard second(5, "HcclBroadcast");
-    FAIL() << "two calls of one device were let in";
+    FAIL() << "two concurrent calls of one device were accepted";
   } catch (const twin::HcclFailure& failure) {
     const std::string text = failure.what();
     EXPECT_NE(text.find("HcclAllReduce"), std::string::npos) << text;
@@ -187,7 +187,7 @@ TEST(IssueGuardTest, ASecondCallOnTheDeviceNamesBoth) {
   }
 }
 
-TEST(IssueGuardTest, OneAfterTheOtherIsFine) {
+TEST(IssueGuardTest, SerialCallsAreAccepted) {
   { const twin::IssueGuard first(5, "HcclAllReduce"); }
   EXPECT_NO_THROW(twin::IssueGuard(5, "HcclBroadcast"));
 }

@@ -1,5 +1,5 @@
-// What never comes and what does not fit: a rank that does not join, one that joins but never calls, a device
-// whose memory is full. Each ends in the documented code.
+// What never arrives and what does not fit: a rank that does not join, one that joins but never calls, a
+// device whose memory is full. Each ends in the documented error code.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 constexpr HcclDataType kType = HCCL_DATA_TYPE_FP32;
 constexpr HcclReduceOp kSum = HCCL_REDUCE_SUM;
 constexpr double kPatience = 30;
-constexpr aclError kOutOfMemory = 207001;  // ACL_ERROR_RT_MEMORY_ALLOCATION, not named in the wheel's headers
+constexpr aclError kOutOfMemory = 207001;  // ACL_ERROR_RT_MEMORY_ALLOCATION, missing in the wheel's headers
 
 Environment Short(bool tcp) {
   Environment environment = {{"TWIN_SHORT_TIMEOUTS", "1"},
@@ -27,11 +27,11 @@ Environment Short(bool tcp) {
 
 class JudgeAbsence : public ::testing::TestWithParam<bool> {};
 
-TEST_P(JudgeAbsence, ARankThatNeverJoinsIsATimeOutForTheOthers) {
+TEST_P(JudgeAbsence, ARankThatNeverJoinsIsATimeoutForTheOthers) {
   for (const uint32_t absent : {2u, 0u}) {
     Processes ranks(3, Short(GetParam()), [&](Member& me) {
       if (me.rank == absent && me.rank != 0) me.Linger();
-      if (me.rank == absent) {  // makes the root info, then forgets to join
+      if (me.rank == absent) {  // creates the root info, then does not join
         HcclGetRootInfo(&me.shared->root);
         me.shared->root_ready = 1;
         me.Linger();
@@ -61,14 +61,14 @@ TEST_P(JudgeAbsence, ARankThatDiesWhileOthersJoinIsAnErrorForThem) {
     });
     for (uint32_t rank = 0; rank < 2; ++rank) ASSERT_TRUE(ranks.AwaitStage(rank, 1, kPatience));
     const uint32_t survivor = 1 - victim;
-    ranks.AwaitStage(victim, 2, 0.3);  // lets both get into the call; neither can leave it yet
+    ranks.AwaitStage(victim, 2, 0.3);  // gives both time to enter the call; neither can leave it yet
     ranks.Kill(victim);
-    ASSERT_TRUE(ranks.AwaitStage(survivor, 2, kPatience)) << "it hangs";
+    ASSERT_TRUE(ranks.AwaitStage(survivor, 2, kPatience)) << "rank " << survivor << " hangs";
     EXPECT_NE(ranks.report(survivor).call, HCCL_SUCCESS);
   }
 }
 
-TEST_P(JudgeAbsence, ARankThatNeverCallsIsATimeOutForTheOthers) {
+TEST_P(JudgeAbsence, ARankThatNeverCallsIsATimeoutForTheOthers) {
   Processes ranks(3, Short(GetParam()), [&](Member& me) {
     if (me.Join() != HCCL_SUCCESS) _exit(6);
     me.Reached(1);
@@ -110,7 +110,7 @@ TEST_P(JudgeAbsence, ARankThatHasDestroyedItsCommunicatorIsMissedByTheOthers) {
     me.report().stream = aclrtSynchronizeStream(me.stream);
     me.Reached(2);
   });
-  ASSERT_TRUE(ranks.AwaitStage(1, 1, kPatience)) << "destroying hangs";
+  ASSERT_TRUE(ranks.AwaitStage(1, 1, kPatience)) << "HcclCommDestroy hangs";
   ranks.Release(1);
   ASSERT_TRUE(ranks.AwaitStage(0, 2, kPatience)) << "it hangs";
   EXPECT_TRUE(ranks.report(0).call != HCCL_SUCCESS || ranks.report(0).stream != ACL_SUCCESS);
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(All, JudgeAbsence, ::testing::Bool(),
 
 constexpr size_t kMegabyte = 1 << 20;
 
-TEST(JudgeMemory, AFullDeviceAnswersWithItsOwnCodesAndRecovers) {
+TEST(JudgeMemory, AFullDeviceReportsOutOfMemoryAndRecovers) {
   Environment environment = Short(false);
   environment.push_back({"TWIN_DEVICE_MEMORY_GB", "1"});
   environment.push_back({"HCCL_BUFFSIZE", "200"});
@@ -132,7 +132,7 @@ TEST(JudgeMemory, AFullDeviceAnswersWithItsOwnCodesAndRecovers) {
     report.stream = aclrtMalloc(&large, 2048 * kMegabyte, ACL_MEM_MALLOC_NORMAL_ONLY);
     if (me.rank == 0 && aclrtMalloc(&fill, 700 * kMegabyte, ACL_MEM_MALLOC_NORMAL_ONLY) != ACL_SUCCESS)
       _exit(5);
-    report.call = me.Join();  // wants 2 x 200 MB, which rank 0 no longer has
+    report.call = me.Join();  // needs 2 x 200 MB, which rank 0 no longer has
     me.Reached(1);
     me.AwaitRelease(1);
     if (fill != nullptr) aclrtFree(fill);
@@ -147,7 +147,7 @@ TEST(JudgeMemory, AFullDeviceAnswersWithItsOwnCodesAndRecovers) {
     EXPECT_EQ(ranks.report(rank).stream, kOutOfMemory) << "2 GB of a 1 GB device";
   }
   EXPECT_EQ(ranks.report(0).call, HCCL_E_MEMORY);
-  EXPECT_NE(ranks.report(1).call, HCCL_SUCCESS) << "rank 1 has a communicator that rank 0 has not";
+  EXPECT_NE(ranks.report(1).call, HCCL_SUCCESS) << "rank 1 has a communicator that rank 0 does not have";
   ranks.Release(1);
   for (uint32_t rank = 0; rank < 2; ++rank) ASSERT_TRUE(ranks.AwaitStage(rank, 2, kPatience));
   ranks.Release(2);
@@ -158,7 +158,7 @@ TEST(JudgeMemory, AFullDeviceAnswersWithItsOwnCodesAndRecovers) {
   }
 }
 
-TEST(JudgeMemory, ACommunicatorTakesTwiceItsBufferAndGivesItBack) {
+TEST(JudgeMemory, ACommunicatorUsesTwiceItsBufferSizeAndFreesIt) {
   Environment environment = Short(false);
   environment.push_back({"HCCL_BUFFSIZE", "50"});
   Processes ranks(2, environment, [](Member& me) {
@@ -177,7 +177,7 @@ TEST(JudgeMemory, ACommunicatorTakesTwiceItsBufferAndGivesItBack) {
     ASSERT_TRUE(ranks.AwaitStage(rank, 1, kPatience)) << "rank " << rank << " hangs";
     EXPECT_GE(ranks.report(rank).call, 100) << "MB taken";
     EXPECT_LE(ranks.report(rank).call, 110) << "MB taken";
-    EXPECT_EQ(ranks.report(rank).stream, 0) << "MB not given back";
+    EXPECT_EQ(ranks.report(rank).stream, 0) << "MB not freed";
   }
 }
 

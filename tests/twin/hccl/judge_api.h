@@ -1,6 +1,6 @@
-// The HCCL and ACL functions that Huawei's libraries hold but the wheel's headers do not declare. Written out
-// here a second time on purpose: the tests call what a program written for CANN would call, not what the twin
-// says it is.
+// The HCCL and ACL functions that Huawei's libraries export but the wheel's headers do not declare. Declared
+// here a second time on purpose: the tests call what a program written for CANN would call, not what the
+// twin's own headers declare.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, void (*fn)(void*), void* args);
 
 namespace judge {
 
-// What a member that is left out of a sub-communicator passes.
+// What a rank outside a sub-communicator passes.
 inline constexpr uint64_t kNoSubComm = 0xFFFFFFFF;
 
 inline std::string RecentError() {

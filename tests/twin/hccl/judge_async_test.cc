@@ -1,5 +1,5 @@
-// Streams are asynchronous in truth: a collective returns before it is done, does not hold up other streams,
-// and keeps its place among the copies before and behind it.
+// Streams are truly asynchronous: a collective returns before it is done, does not block other streams, and
+// keeps its order among the copies before and after it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void SleepOnStream(void* seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(*static_cast<double*>(seconds)));
 }
 
-// Device memory that a thread gives back when it ends.
+// Device memory that is freed when its thread ends.
 struct DeviceFloats {
   explicit DeviceFloats(size_t count) : bytes(count * sizeof(float)) {
     EXPECT_EQ(aclrtMalloc(&data, bytes, ACL_MEM_MALLOC_NORMAL_ONLY), ACL_SUCCESS);
@@ -41,8 +41,7 @@ struct DeviceFloats {
   void* data = nullptr;
 };
 
-// How long `rounds` all-reduces take, with a task on another stream that sleeps for `sleep` seconds (0:
-// none).
+// How long `rounds` all-reduces take while a task on another stream sleeps for `sleep` seconds (0: no task).
 double TimeRounds(const Rank& rank, const DeviceFloats& values, aclrtStream other, double sleep,
                   std::barrier<>& together) {
   together.arrive_and_wait();
@@ -68,7 +67,7 @@ TEST(JudgeAsync, AnAllReduceBesideASleepingTaskTakesAsLongAsTheLongerOfTheTwo) {
     const DeviceFloats values(8 << 20);
     aclrtStream other = nullptr;
     ASSERT_EQ(aclrtCreateStream(&other), ACL_SUCCESS);
-    TimeRounds(rank, values, other, 0, together);  // first touch, connections
+    TimeRounds(rank, values, other, 0, together);  // warm-up: first touch, connections
     for (int attempt = 0; attempt < kTries; ++attempt) {
       const double alone = TimeRounds(rank, values, other, 0, together);
       const double both = TimeRounds(rank, values, other, alone, together);
@@ -83,7 +82,7 @@ TEST(JudgeAsync, ACollectiveReturnsBeforeItIsDone) {
   std::barrier together(2);
   RunRanks(2, [&](Rank& rank) {
     float value = 1;
-    if (rank.rank == 1) together.arrive_and_wait();  // comes only when rank 0 has looked
+    if (rank.rank == 1) together.arrive_and_wait();  // arrives only after rank 0 has checked
     ASSERT_EQ(HcclAllReduce(&value, &value, 1, kType, kSum, rank.comm, rank.stream), HCCL_SUCCESS);
     if (rank.rank == 0) {
       aclrtStreamStatus status = ACL_STREAM_STATUS_COMPLETE;
@@ -99,7 +98,7 @@ TEST(JudgeAsync, ACollectiveReturnsBeforeItIsDone) {
   });
 }
 
-// The arguments may go out of scope when the call returns; only the buffers must live.
+// The arguments may go out of scope when the call returns; only the buffers must stay valid.
 TEST(JudgeAsync, CountsAndItemsAreReadBeforeTheCallReturns) {
   std::barrier together(2);
   RunRanks(2, [&](Rank& rank) {
@@ -125,7 +124,7 @@ TEST(JudgeAsync, CountsAndItemsAreReadBeforeTheCallReturns) {
   });
 }
 
-TEST(JudgeAsync, CopiesBeforeAndBehindACollectiveKeepTheirOrder) {
+TEST(JudgeAsync, CopiesBeforeAndAfterACollectiveKeepTheirOrder) {
   constexpr size_t kCount = 100003;
   constexpr int kRounds = 50;
   RunRanks(3, [&](Rank& rank) {

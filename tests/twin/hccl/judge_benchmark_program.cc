@@ -1,6 +1,6 @@
-// A program as an Ascend user writes it to measure HCCL: MPI for the start, events for the time, a check at
-// the end. It knows nothing of the twin; judge_symbols_test compiles it with the public headers and library
-// names alone.
+// A program as an Ascend user writes it to benchmark HCCL: MPI for launch, events for timing, a check at the
+// end. It knows nothing of the twin; judge_symbols_test compiles it with the public headers and library names
+// alone.
 #include <mpi.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Guarded memory for the judge's tests; see judge_buffer.h. A failing allocation or copy ends the test
-// program: no rank could go on alone.
+// Guarded memory for the conformance tests; see judge_buffer.h. A failing allocation or copy ends the test
+// program: no rank could continue alone.
 #include "tests/twin/hccl/judge_buffer.h"
 
 #include <algorithm>

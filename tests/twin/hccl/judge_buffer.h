@@ -1,5 +1,5 @@
-// Memory handed to a collective, with guard bytes on both sides: device memory of aclrtMalloc, or plain host
-// memory. The test reads and writes it by copies only, as a program on a real device must.
+// A buffer for a collective, with guard bytes on both sides: device memory from aclrtMalloc, or plain host
+// memory. The test accesses it only through copies, as a program on a real device must.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
 
   uint8_t* data() const { return block_ + kGuard; }
-  Bytes Read() const;          // the content, guards left out
+  Bytes Read() const;          // the content without the guards
   bool guards_intact() const;  // as of the last Read
 
  private:
-  static constexpr size_t kGuard = 72;  // 8 past a cache line: nothing is aligned by luck
+  static constexpr size_t kGuard = 72;  // 8 past a cache line: nothing is aligned by accident
   static constexpr uint8_t kMark = 0xC3;
 
   Memory memory_;

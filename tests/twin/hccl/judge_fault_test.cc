@@ -1,6 +1,6 @@
-// A rank that dies: every survivor gets an error within 5 s, at its stream and through the asynchronous
-// query, and can still end in good order. Shared memory and TCP, the first rank (which made the root info)
-// and the last.
+// A rank that dies: every survivor gets an error within 5 s, from its stream and from the asynchronous query,
+// and can still exit cleanly. Shared memory and TCP, the first rank (which created the root info) and the
+// last.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -23,7 +23,7 @@ constexpr size_t kLargeCount = 1 << 20;  // instrumented, a sum is an order of m
 #else
 constexpr size_t kLargeCount = 16 << 20;
 #endif
-constexpr double kPatience = 30;  // for what has no limit in the rules: start-up on a loaded machine
+constexpr double kPatience = 30;  // for steps without a specified limit: start-up on a loaded machine
 
 void Sleep(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
@@ -33,7 +33,7 @@ struct Fault {
   Moment moment;
   uint32_t size;
   bool tcp;
-  bool first_dies;  // else the last
+  bool first_dies;  // otherwise the last
 };
 
 std::string Name(const ::testing::TestParamInfo<Fault>& info) {
@@ -129,8 +129,7 @@ TEST_P(JudgeFault, EverySurvivorGetsAnErrorInTime) {
   const uint32_t victim = fault.first_dies ? 0 : fault.size - 1;
   Processes ranks(fault.size, For(fault), [&](Member& me) { RunMember(me, fault.moment, victim); });
   for (uint32_t rank = 0; rank < fault.size; ++rank) {
-    ASSERT_TRUE(ranks.AwaitStage(rank, 2, kPatience))
-        << "rank " << rank << " did not get as far as the fault";
+    ASSERT_TRUE(ranks.AwaitStage(rank, 2, kPatience)) << "rank " << rank << " did not reach the fault";
   }
   Sleep(fault.moment == Moment::kMiddleOfLarge ? 37 : 50);
   const double killed = ranks.Kill(victim);
@@ -138,17 +137,17 @@ TEST_P(JudgeFault, EverySurvivorGetsAnErrorInTime) {
   for (uint32_t rank = 0; rank < fault.size; ++rank) {
     if (rank == victim) continue;
     SCOPED_TRACE("survivor " + std::to_string(rank));
-    ASSERT_TRUE(ranks.AwaitStage(rank, 3, kPatience)) << "it hangs";
+    ASSERT_TRUE(ranks.AwaitStage(rank, 3, kPatience)) << "rank " << rank << " hangs";
     const Report& report = ranks.report(rank);
     EXPECT_LE(report.at - killed, kNoticeSeconds) << report.text;
     EXPECT_TRUE(report.call != HCCL_SUCCESS || report.stream != ACL_SUCCESS);
     EXPECT_EQ(report.async, HCCL_E_REMOTE);
-    EXPECT_NE(report.after, HCCL_SUCCESS) << "a broken communicator took another collective";
+    EXPECT_NE(report.after, HCCL_SUCCESS) << "a failed communicator accepted another collective";
     if (report.stream != ACL_SUCCESS) {
       EXPECT_NE(std::string(report.text).find(std::to_string(victim)), std::string::npos)
           << "the text does not name the dead rank: " << report.text;
     }
-    EXPECT_TRUE(ranks.EndedWell(rank, kPatience)) << "it could not end in good order";
+    EXPECT_TRUE(ranks.EndedWell(rank, kPatience)) << "it could not exit cleanly";
   }
 }
 
@@ -161,7 +160,7 @@ TEST(JudgeFaultOther, ARankThatExitsWithoutDestroyCountsAsDead) {
     ReduceAndRecord(me);
     me.Reached(3);
   });
-  ASSERT_TRUE(ranks.AwaitStage(0, 3, kPatience)) << "it hangs";
+  ASSERT_TRUE(ranks.AwaitStage(0, 3, kPatience)) << "rank 0 hangs";
   EXPECT_TRUE(ranks.report(0).call != HCCL_SUCCESS || ranks.report(0).stream != ACL_SUCCESS);
   EXPECT_EQ(ranks.report(0).async, HCCL_E_REMOTE);
 }
@@ -195,12 +194,12 @@ TEST(JudgeFaultOther, ASubCommunicatorLearnsOfItsDeadMember) {
   });
   for (uint32_t rank = 0; rank < 4; ++rank) ASSERT_TRUE(ranks.AwaitStage(rank, 1, kPatience)) << rank;
   ranks.Kill(3);
-  ASSERT_TRUE(ranks.AwaitStage(2, 3, kPatience)) << "it hangs";
+  ASSERT_TRUE(ranks.AwaitStage(2, 3, kPatience)) << "rank 2 hangs";
   EXPECT_EQ(ranks.report(2).async, HCCL_E_REMOTE);
   ranks.Release(1);
   for (uint32_t rank = 0; rank < 2; ++rank) {
-    ASSERT_TRUE(ranks.AwaitStage(rank, 3, kPatience)) << "it hangs";
-    EXPECT_EQ(ranks.report(rank).call, HCCL_SUCCESS) << "rank " << rank << " and its partner live";
+    ASSERT_TRUE(ranks.AwaitStage(rank, 3, kPatience)) << "rank " << rank << " hangs";
+    EXPECT_EQ(ranks.report(rank).call, HCCL_SUCCESS) << "rank " << rank << " and its partner are alive";
     EXPECT_EQ(ranks.report(rank).stream, ACL_SUCCESS);
   }
 }

@@ -61,7 +61,7 @@ void RunInPlace(const Case& c, Memory memory, const std::string& variant) {
   uint8_t* inner = outer.data() + c.in_place_offset;
   CallAndWait(c, variant, receive_is_outer ? inner : outer.data(), receive_is_outer ? outer.data() : inner);
   Bytes after = outer.Read();
-  // What is left of a send buffer outside the result is nobody's business.
+  // The contents of the send buffer outside the result are unspecified.
   const size_t first = receive_is_outer ? 0 : c.in_place_offset;
   after = Bytes(after.begin() + first, after.begin() + first + c.expected.size());
   const std::string wrong = c.in_place_result ? FirstDifference(after, c.expected) : "";
@@ -118,7 +118,7 @@ void RunCase(const Case& c) {
     RunOutOfPlace(c, memory, variant);
     if (overlaps) RunInPlace(c, memory, variant + ", in place");
   }
-  // Ranks need not choose alike.
+  // Ranks may choose differently.
   if (TheWorld().rank % 2 == 0) {
     RunOutOfPlace(c, Memory::kDevice, c.name + ", mixed: device memory");
   } else if (overlaps) {
@@ -130,7 +130,7 @@ void RunCase(const Case& c) {
 
 }  // namespace judge
 
-// Every rank runs every case; the first rank alone lists them, but each prints its own failures.
+// Every rank runs every case; only rank 0 lists them, but each prints its own failures.
 int main(int argc, char** argv) {
   setenv("HCCL_EXEC_TIMEOUT", "60", 1);
   MPI_Init(&argc, &argv);

@@ -1,5 +1,5 @@
 // What the matrix tests share: the world under mpirun with its HCCL communicator, the data of a case as a
-// function of rank and place, and the one loop that runs a collective in every kind of memory, in place and
+// function of rank and index, and the one loop that runs a collective in every kind of memory, in place and
 // not, and compares.
 #pragma once
 
@@ -24,33 +24,33 @@ World& TheWorld();
 void StartWorld();
 void StopWorld();
 
-// A call that fails on one rank leaves the others waiting, so it ends the whole launch with its message.
+// A call that fails on one rank leaves the others waiting, so it aborts the whole job with its message.
 void Need(HcclResult code, const std::string& what);
 void NeedAcl(aclError code, const std::string& what);
 
-// Around every power of two that a chunk could have, and small odd ones.
+// Around every power of two that a chunk size could be, and small odd sizes.
 inline constexpr size_t kCounts[] = {0, 1, 3, 17, 1000, 4099, 65537};
 
 enum class Data {
   kBits,    // any bit pattern: only for collectives that move data
   kExact,   // numbers whose reduction is exact in fp32, yet needs rounding in 16 bits
-  kRandom,  // floats of no special form
+  kRandom,  // arbitrary floats
 };
 Bytes Fill(HcclDataType type, HcclReduceOp op, Data data, uint32_t rank, size_t count);
 inline Bytes Bits(HcclDataType type, uint32_t rank, size_t count) {
   return Fill(type, HCCL_REDUCE_SUM, Data::kBits, rank, count);
 }
 
-// How send and receive buffer may overlap.
+// How the send and receive buffers may overlap.
 enum class InPlace { kNever, kSame, kSendInsideReceive, kReceiveInsideSend };
 
 struct Case {
   std::string name;
   Bytes send;
-  Bytes expected;  // all of the receive buffer; Untouched() where nothing may be written
+  Bytes expected;  // all of the receive buffer; Untouched() if nothing may be written
   InPlace in_place = InPlace::kNever;
   size_t in_place_offset = 0;   // of the inner buffer in the outer, in bytes
-  bool in_place_result = true;  // false: in place, what this rank's buffer holds afterwards is not defined
+  bool in_place_result = true;  // false: in place, this rank's buffer is unspecified afterwards
   std::function<HcclResult(void* send, void* receive)> call;
 };
 

@@ -1,4 +1,4 @@
-// The data of a matrix case: a number for each rank and place, from a hash, so that any rank can compute any
+// The data of a matrix case: a number per rank and index, from a hash, so that any rank can compute any
 // other's.
 #include <cstring>
 #include <type_traits>
@@ -38,7 +38,7 @@ int64_t SumLimit(HcclDataType type) {
   }
 }
 
-// Factors whose product over 8 ranks fits the type: an int8 bears six twos and no more.
+// Operands whose product over 8 ranks fits the type: an int8 holds six factors of two, no more.
 double Factor(HcclDataType type, uint64_t hash, uint32_t rank) {
   const bool negative = hash & 1;
   double magnitude = 1 + static_cast<double>((hash >> 1) % 3);

@@ -17,7 +17,7 @@ void ForEachTypeAndCount(const std::function<void(const TypeInfo&, size_t, const
   }
 }
 
-// Counts, places and the whole size of a buffer in parts; a gap of `gap` elements before each part.
+// Counts, offsets and total size of a partitioned buffer; a gap of `gap` elements before each part.
 struct Layout {
   std::vector<uint64_t> counts, places;
   std::vector<int> mpi_counts, mpi_places;  // in bytes
@@ -121,7 +121,7 @@ TEST(JudgeMove, AllToAllEqualsMpi) {
   });
 }
 
-// What rank `from` sends to rank `to`: uneven, some nothing at all.
+// How much rank `from` sends to rank `to`: uneven, sometimes nothing.
 uint64_t Amount(size_t base, uint32_t from, uint32_t to, uint32_t size) {
   return (from + 2 * to) % 4 == 3 ? 0 : base / size + 3 * from + to;
 }
@@ -148,7 +148,7 @@ TEST(JudgeMove, AllToAllVEqualsMpiAndLeavesTheGapsAlone) {
   });
 }
 
-// All ranks know the whole matrix: row = sender; the parts lie one behind the other.
+// All ranks know the whole matrix (row = sender); the parts are contiguous.
 TEST(JudgeMove, AllToAllVCEqualsMpi) {
   const World& w = TheWorld();
   ForEachTypeAndCount([&](const TypeInfo& type, size_t base, const std::string& what) {

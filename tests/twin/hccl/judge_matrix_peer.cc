@@ -1,4 +1,4 @@
-// Point to point, batches, the barrier, sub-communicators and mixed sequences without a host wait in between.
+// Point-to-point, batches, the barrier, sub-communicators and mixed sequences without host synchronisation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ void Wait(const std::string& what) {
   NeedAcl(aclrtSynchronizeStream(TheWorld().stream), what + ", synchronising");
 }
 
-TEST(JudgePeer, SendAndReceiveRoundARing) {
+TEST(JudgePeer, SendAndReceiveAroundARing) {
   const World& w = TheWorld();
   if (w.size == 1) {
     int32_t value = 0;
@@ -49,7 +49,7 @@ TEST(JudgePeer, SendAndReceiveRoundARing) {
   }
 }
 
-// Each rank exchanges with every other in one batch, items in an order of its own, sizes by pair.
+// Each rank exchanges with every other in one batch, with its own item order and sizes per pair.
 TEST(JudgePeer, BatchExchangesWithEveryPeerInAnyOrder) {
   const World& w = TheWorld();
   if (w.size == 1) {
@@ -93,7 +93,7 @@ TEST(JudgePeer, BatchExchangesWithEveryPeerInAnyOrder) {
   }
 }
 
-TEST(JudgePeer, NobodyPassesTheBarrierBeforeTheLastHasReachedIt) {
+TEST(JudgePeer, NoRankPassesTheBarrierBeforeTheLastHasReachedIt) {
   const World& w = TheWorld();
   for (uint32_t late = 0; late < w.size; ++late) {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -103,13 +103,12 @@ TEST(JudgePeer, NobodyPassesTheBarrierBeforeTheLastHasReachedIt) {
     Wait("barrier");
     const double passed = Now();
     MPI_Allreduce(MPI_IN_PLACE, &reached, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    EXPECT_GE(passed, reached) << "rank " << w.rank << " passed before rank " << late << " came";
+    EXPECT_GE(passed, reached) << "rank " << w.rank << " passed before rank " << late << " arrived";
   }
 }
 
-// The even and the odd ranks, each a group at the same time: ranks are those of the group, in the order of
-// the list.
-TEST(JudgePeer, SubCommunicatorsNumberTheirMembersByTheirPlaceInTheList) {
+// The even and the odd ranks, two groups at the same time: ranks are those of the group, in list order.
+TEST(JudgePeer, SubCommunicatorRanksFollowTheListOrder) {
   const World& w = TheWorld();
   std::vector<uint32_t> members;
   for (uint32_t rank = 0; rank < w.size; ++rank) {
@@ -148,7 +147,7 @@ TEST(JudgePeer, SubCommunicatorsNumberTheirMembersByTheirPlaceInTheList) {
   Need(HcclCommDestroy(sub), "HcclCommDestroy");
 }
 
-TEST(JudgePeer, RanksLeftOutOfASubCommunicatorGetNone) {
+TEST(JudgePeer, RanksOutsideASubCommunicatorGetNone) {
   const World& w = TheWorld();
   uint32_t only[] = {0};
   HcclCommConfig config;
@@ -162,14 +161,14 @@ TEST(JudgePeer, RanksLeftOutOfASubCommunicatorGetNone) {
     EXPECT_NE(sub, nullptr);
     Need(HcclCommDestroy(sub), "HcclCommDestroy");
   } else {
-    Need(HcclCreateSubCommConfig(&parent, 0, nullptr, kNoSubComm, 0, &config, &sub), "an outsider's call");
+    Need(HcclCreateSubCommConfig(&parent, 0, nullptr, kNoSubComm, 0, &config, &sub), "a non-member's call");
     EXPECT_EQ(sub, nullptr);
   }
 }
 
-// A hundred dependent collectives of changing kind and size on one stream: each reads what the last one
+// A hundred dependent collectives of varying kind and size on one stream: each reads what the previous one
 // wrote.
-TEST(JudgePeer, AChainOfCollectivesNeedsNoHostWait) {
+TEST(JudgePeer, AChainOfCollectivesNeedsNoHostSynchronisation) {
   const World& w = TheWorld();
   constexpr size_t count = 999;
   Buffer values(Memory::kDevice, Bytes(count * 8 * w.size));

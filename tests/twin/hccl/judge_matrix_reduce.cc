@@ -32,8 +32,7 @@ MPI_Op MpiOp(HcclReduceOp op) {
   return ops[op];
 }
 
-// What MPI reduces: the numbers themselves or, for the 16-bit floats that MPI does not know, the same in
-// fp64.
+// What MPI reduces: the numbers themselves or, for the 16-bit floats that MPI lacks, their fp64 values.
 struct MpiData {
   Bytes bytes;
   MPI_Datatype type;
@@ -51,7 +50,7 @@ MpiData ToMpi(HcclDataType type, const Bytes& numbers) {
   return wide;
 }
 
-// Back again: the 16-bit floats are rounded here, once.
+// Converts back: the 16-bit floats are rounded here, once.
 Bytes FromMpi(HcclDataType type, const Bytes& wide) {
   if (!IsHalf(type)) return wide;
   Bytes numbers(wide.size() / 4);
@@ -71,7 +70,7 @@ Bytes Slice(const Bytes& bytes, size_t first, size_t size) {
   return Bytes(bytes.begin() + first, bytes.begin() + first + size);
 }
 
-// Calls `body` for each pair that an Atlas A2 reduces.
+// Calls `body` for each (type, reduction) pair that an Atlas A2 supports.
 void ForEachReduction(const std::function<void(HcclDataType, HcclReduceOp, const std::string&)>& body) {
   for (const TypeInfo& type : AllTypes()) {
     for (const HcclReduceOp op : kAllOps) {
@@ -133,7 +132,7 @@ TEST(JudgeReduce, ReduceScatterEqualsMpi) {
   const World& w = TheWorld();
   ForEachReduction([&](HcclDataType type, HcclReduceOp op, const std::string& pair) {
     for (const size_t count : kCounts) {
-      if (count > 10000 && w.size > 4) continue;  // the whole is `size` times that; LargeSums has it
+      if (count > 10000 && w.size > 4) continue;  // the buffer is `size` times that; see LargeSums
       const size_t bytes = count * Info(type).bytes;
       const Bytes send = Fill(type, op, Data::kExact, w.rank, count * w.size);
       const MpiData data = ToMpi(type, send);
@@ -156,7 +155,7 @@ TEST(JudgeReduce, ReduceScatterEqualsMpi) {
 TEST(JudgeReduce, ReduceScatterVEqualsMpi) {
   const World& w = TheWorld();
   ForEachReduction([&](HcclDataType type, HcclReduceOp op, const std::string& pair) {
-    if (op == HCCL_REDUCE_PROD) return;  // the call has none
+    if (op == HCCL_REDUCE_PROD) return;  // the call does not support it
     for (const size_t base : {size_t{0}, size_t{1}, size_t{1000}, size_t{5003}}) {
       const size_t width = Info(type).bytes;
       std::vector<uint64_t> counts(w.size), places(w.size);
@@ -190,7 +189,7 @@ TEST(JudgeReduce, ReduceScatterVEqualsMpi) {
   });
 }
 
-// One size past any buffer of a chunk, for the types that training reduces.
+// One size larger than any chunk buffer, for the types that training reduces.
 TEST(JudgeReduce, LargeSumsEqualMpi) {
   const World& w = TheWorld();
   constexpr size_t count = 500009;

@@ -1,5 +1,5 @@
-// Sums of floats that do not come out even: how far from the true sum they may be, and that the same input
-// gives the same bits every time and, in deterministic mode, in every kind of memory.
+// Sums of floats that are not exact: how far from the true sum they may be, and that the same input gives the
+// same bits every time and, in deterministic mode, in every kind of memory.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +34,7 @@ Bytes AllReduceOnce(HcclDataType type, Memory memory, HcclComm comm) {
   return receive.Read();
 }
 
-TEST(JudgeRounding, TheJudgeItselfRoundsToNearestEven) {
+TEST(JudgeRounding, TheReferenceRoundsToNearestEven) {
   EXPECT_EQ(EncodeHalf(1.0, 10), 0x3C00);
   EXPECT_EQ(EncodeHalf(-2.0, 7), 0xC000);
   EXPECT_EQ(EncodeHalf(2049.0, 10), EncodeHalf(2048.0, 10));  // a tie goes to the even neighbour

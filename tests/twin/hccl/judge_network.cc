@@ -29,7 +29,8 @@ TwoHosts::TwoHosts() : prefix_("trj" + std::to_string(getpid())) {
 
 TwoHosts::~TwoHosts() {
   for (int host = 0; host < 2; ++host) {
-    // A veth dies with its namespace. Where the set-up failed there may be nothing to delete, hence no check.
+    // A veth disappears with its namespace. After a failed set-up there may be nothing to delete, hence no
+    // check.
     const std::string command = "ip netns del " + NamespaceName(host) + " 2>/dev/null";
     (void)!std::system(command.c_str());
   }
@@ -58,7 +59,7 @@ uint64_t SentBytes() {
     if (colon == std::string::npos) continue;
     std::istringstream fields(line.substr(line.find(':') + 1));
     uint64_t value = 0;
-    for (int field = 0; field < 9; ++field) fields >> value;  // the ninth number is what was sent
+    for (int field = 0; field < 9; ++field) fields >> value;  // the ninth number is the bytes sent
     return value;
   }
   return 0;

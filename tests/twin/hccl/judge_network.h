@@ -1,5 +1,5 @@
-// Two hosts on one machine: two network namespaces joined by one cable (a veth pair), each with a second
-// interface that leads nowhere and comes first by name, so that a wrong choice of interface cannot work.
+// Two hosts on one machine: two network namespaces connected by a veth pair (the cable), each with a second
+// interface that leads nowhere and sorts first by name, so that a wrong choice of interface cannot work.
 // Needs root.
 #pragma once
 
@@ -11,12 +11,12 @@ namespace judge {
 class TwoHosts {
  public:
   TwoHosts();   // check ready()
-  ~TwoHosts();  // takes everything down again
+  ~TwoHosts();  // removes everything again
   TwoHosts(const TwoHosts&) = delete;
   TwoHosts& operator=(const TwoHosts&) = delete;
 
   bool ready() const { return problem_.empty(); }
-  const std::string& problem() const { return problem_; }  // the command that was refused
+  const std::string& problem() const { return problem_; }  // the command that failed
   static std::string address(int host) { return "10.97.0." + std::to_string(host + 1); }
 
   void Enter(int host) const;  // moves this (single-threaded) process there

@@ -1,5 +1,5 @@
-// Ranks on two hosts: collectives over TCP, with every way of choosing the interface; that the data really
-// crossed the cable; and a host that is lost. Where the kernel forbids namespaces the test says so loudly and
+// Ranks on two hosts: collectives over TCP, with every way of selecting the interface; that the data really
+// crossed the cable; and a host that is lost. Where the kernel forbids namespaces the test prints why and
 // counts as skipped.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -71,7 +71,7 @@ int Collectives(Member& me) {
 
 struct Choice {
   const char* name;
-  const char* interfaces;  // HCCL_SOCKET_IFNAME, empty: not set
+  const char* interfaces;  // HCCL_SOCKET_IFNAME, empty: unset
   bool by_address;         // HCCL_IF_IP
 };
 
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(All, JudgeNetwork,
                                            Choice{"NotExact", "^=dcy0", false}),
                          [](const auto& info) { return info.param.name; });
 
-TEST(JudgeNetworkRules, AnInterfaceThatIsNotThereIsAnError) {
+TEST(JudgeNetworkRules, AMissingInterfaceIsAnError) {
   Processes ranks(
       1, {{"HCCL_SOCKET_IFNAME", "=nosuch0"}},
       [](Member& me) {
@@ -169,17 +169,17 @@ namespace {
 
 pid_t tests = 0;
 
-// Asked to end, the program ends its tests first, and then takes the hosts down as always.
+// On a termination request, the program ends its tests first, then removes the hosts as always.
 void EndTests(int) { kill(tests, SIGKILL); }
 
 }  // namespace
 
-// The tests run in a child, so that whatever becomes of them the namespaces are taken down.
+// The tests run in a child process, so that the namespaces are removed whatever happens to them.
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   judge::TwoHosts two_hosts;
   if (!two_hosts.ready()) {
-    std::printf("SKIPPED LOUDLY: this kernel or user may not make network namespaces; refused: %s\n",
+    std::printf("SKIPPED LOUDLY: this kernel or user may not create network namespaces; failed: %s\n",
                 two_hosts.problem().c_str());
     return judge::kSkipped;
   }

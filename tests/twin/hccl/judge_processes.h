@@ -1,6 +1,6 @@
 // Ranks as forked processes that a test can kill: each reports through memory shared with the test, which
-// itself never touches ACL. No MPI: its launcher would take the survivors down. Fork comes before any thread,
-// so sanitizers agree.
+// itself never calls ACL. No MPI: its launcher would kill the survivors. Forks before creating any thread, as
+// the sanitizers require.
 #pragma once
 
 #include <sys/types.h>
@@ -20,8 +20,8 @@ constexpr uint32_t kMaxProcesses = 8;
 double Seconds();  // the same clock in all processes
 
 struct Report {
-  std::atomic<uint32_t> stage;  // how far the rank has come
-  double at;                    // when it met the error it was waiting for
+  std::atomic<uint32_t> stage;  // how far the rank has got
+  double at;                    // when it got the error it was waiting for
   int call, stream, async;      // HcclResult, aclError, HcclResult
   int after;                    // HcclResult of one more collective
   char text[1000];
@@ -30,7 +30,7 @@ struct Report {
 struct Shared {
   std::atomic<uint32_t> root_ready;
   HcclRootInfo root;
-  std::atomic<uint32_t> released;  // the stage up to which ranks may go
+  std::atomic<uint32_t> released;  // the stage up to which ranks may proceed
   Report ranks[kMaxProcesses];
 };
 
@@ -47,7 +47,7 @@ struct Member {
   void Reached(uint32_t stage) const;  // tells the test
   void AwaitRelease(uint32_t stage) const;
   [[noreturn]] void Linger() const;  // alive, but silent
-  // Records a failed call or stream, and what the asynchronous query says (given some time to notice).
+  // Records a failed call or stream, and the result of the asynchronous query (given some time to notice).
   void Record(HcclResult call, aclError stream) const;
 };
 
@@ -55,18 +55,18 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 class Processes {
  public:
-  // `prepare` runs first in the new process, before any ACL call; a body that returns ends its process with
+  // `prepare` runs first in the new process, before any ACL call; a body that returns exits its process with
   // 0.
   Processes(uint32_t size, const Environment& environment, const std::function<void(Member&)>& body,
             const std::function<void(uint32_t rank)>& prepare = {});
-  ~Processes();  // kills what is left
+  ~Processes();  // kills the remaining processes
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
   const Report& report(uint32_t rank) const { return shared_->ranks[rank]; }
-  bool AwaitStage(uint32_t rank, uint32_t stage, double seconds);  // false: it did not, or cannot any more
+  bool AwaitStage(uint32_t rank, uint32_t stage, double seconds);  // false: it did not, or no longer can
   void Release(uint32_t stage) { shared_->released = stage; }
-  double Kill(uint32_t rank);  // SIGKILL; when
+  double Kill(uint32_t rank);  // SIGKILL; returns the time
   // True if the process ended by itself with status 0 within `seconds`.
   bool EndedWell(uint32_t rank, double seconds);
 
@@ -75,7 +75,7 @@ class Processes {
 
   Shared* shared_ = nullptr;
   std::vector<pid_t> children_;  // 0 once ended
-  std::vector<int> statuses_;    // of those, as waitpid gives it
+  std::vector<int> statuses_;    // of ended ones, as from waitpid
 };
 
 }  // namespace judge

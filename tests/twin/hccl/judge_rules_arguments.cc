@@ -1,5 +1,5 @@
-// Wrong arguments that one rank can see by itself: each is refused at the call, with the documented code, and
-// the communicator stays usable.
+// Invalid arguments that one rank can detect by itself: each is refused at the call, with the documented
+// code, and the communicator stays usable.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -38,7 +38,7 @@ TEST(JudgeArguments, EveryPairOfTypeAndReductionOutsideTheTableIsRefused) {
         EXPECT_EQ(HcclReduce(s, v, 1, t, op, 0, r.comm, r.stream), HCCL_E_NOT_SUPPORT);
         EXPECT_EQ(HcclReduceScatter(s, v, 1, t, op, r.comm, r.stream), HCCL_E_NOT_SUPPORT);
         EXPECT_EQ(HcclReduceScatterV(s, counts, places, v, 1, t, op, r.comm, r.stream), HCCL_E_NOT_SUPPORT);
-        const char* spelled = t == HCCL_DATA_TYPE_BFP16 ? "bfp16" : type.name;  // HCCL's own word for it
+        const char* spelled = t == HCCL_DATA_TYPE_BFP16 ? "bfp16" : type.name;  // HCCL's own name for it
         const std::string text = RecentError();
         EXPECT_NE(text.find(spelled), std::string::npos) << text;
       }
@@ -46,8 +46,8 @@ TEST(JudgeArguments, EveryPairOfTypeAndReductionOutsideTheTableIsRefused) {
   });
 }
 
-// HCCL's own page of this call lists sum, max and min for Atlas A2.
-TEST(JudgeArguments, ReduceScatterVTakesNoProduct) {
+// HCCL's documentation of this call lists sum, max and min for Atlas A2.
+TEST(JudgeArguments, ReduceScatterVRefusesProd) {
   WithBuffers([](Rank& r, float* s, float* v) {
     const uint64_t counts[] = {1, 1}, places[] = {0, 1};
     for (const TypeInfo& type : AllTypes()) {
@@ -62,7 +62,7 @@ TEST(JudgeArguments, ReduceScatterVTakesNoProduct) {
 
 TEST(JudgeArguments, TypesAndReductionsThatDoNotExistAreRefused) {
   WithBuffers([](Rank& r, float* s, float* v) {
-    // Named, not passed: the wheel's enumeration cannot hold their values, and a sanitizer says so.
+    // Printed, not passed: the wheel's enumeration cannot hold their values, and a sanitizer would complain.
     static_assert(sizeof(HCCL_DATA_TYPE_FP8E5M2) == sizeof(HCCL_DATA_TYPE_FP8E8M0));
     for (const HcclDataType t : {HCCL_DATA_TYPE_INT128, HCCL_DATA_TYPE_HIF8, HCCL_DATA_TYPE_FP8E4M3}) {
       const int type = static_cast<int>(t);

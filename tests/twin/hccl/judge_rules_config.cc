@@ -1,5 +1,5 @@
-// Sub-communicators and the configuration struct: what may be made from what, and how structs of other
-// versions read.
+// Sub-communicators and the configuration struct: what may be created from what, and how structs of other
+// versions are read.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace judge {
 namespace {
 
-// The head of HcclCommConfig as every version has it.
+// The header of HcclCommConfig, common to every version.
 struct ConfigHead {
   size_t size;
   uint32_t magic;
@@ -29,7 +29,7 @@ void SetHead(void* config, size_t size, uint32_t magic, uint32_t version) {
   std::memcpy(config, &head, sizeof(head));
 }
 
-// A communicator of one rank with the given configuration; its name in `name`.
+// A communicator of one rank with the given configuration; stores its name in `name`.
 HcclResult InitWith(HcclCommConfig* config, std::string* name) {
   EXPECT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
   HcclRootInfo root{};
@@ -80,7 +80,7 @@ TEST(JudgeConfig, CapabilitiesCoverWhatTheHeaderNames) {
   EXPECT_GT(HcclGetCommConfigCapability(), static_cast<uint32_t>(HCCL_COMM_CONFIG_COMM_NAME));
 }
 
-TEST(JudgeSubComm, NoneCanBeMadeFromASubCommunicator) {
+TEST(JudgeSubComm, CannotBeCreatedFromASubCommunicator) {
   RunRanks(2, [](Rank& rank) {
     HcclCommConfig config = SmallConfig();
     uint32_t members[] = {0, 1};

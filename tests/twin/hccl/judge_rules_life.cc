@@ -1,5 +1,5 @@
-// The life of a communicator: how it is made, who may call it, from which thread, on which stream, and when
-// it may end.
+// The lifetime of a communicator: how it is created, who may call it, from which thread, on which stream, and
+// when it may be destroyed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -62,14 +62,14 @@ TEST(JudgeLife, TwoThreadsThatCallOnOneDeviceAtOnceAreRefused) {
   first.join();
   second.join();
   EXPECT_TRUE(hammers[0].first_error != HCCL_SUCCESS || hammers[1].first_error != HCCL_SUCCESS)
-      << "two threads called at once for 20 s and nothing was said";
+      << "two threads called concurrently for 20 s and no error was reported";
   EXPECT_NE((hammers[0].text + hammers[1].text).find("thread"), std::string::npos)
       << hammers[0].text << hammers[1].text;
   for (const Hammer& hammer : hammers) HcclCommDestroy(hammer.comm);
   EXPECT_EQ(aclrtResetDevice(0), ACL_SUCCESS);
 }
 
-TEST(JudgeLife, TwoCommunicatorsMadeAtOnceOnOneDeviceAreRefused) {
+TEST(JudgeLife, ConcurrentCreationOnOneDeviceIsRefused) {
   ASSERT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
   HcclRootInfo pair{}, single{};
   ASSERT_EQ(HcclGetRootInfo(&pair), HCCL_SUCCESS) << "several root infos in a row are legal";
@@ -80,10 +80,10 @@ TEST(JudgeLife, TwoCommunicatorsMadeAtOnceOnOneDeviceAreRefused) {
     aclrtSetDevice(0);
     waiting_result = HcclCommInitRootInfo(2, &pair, 0, &waiting);
   });
-  Sleep(300);  // the waiter now waits for rank 1
+  Sleep(300);  // the waiting thread now waits for rank 1
   HcclComm other = nullptr;
   EXPECT_NE(HcclCommInitRootInfo(1, &single, 0, &other), HCCL_SUCCESS)
-      << "device 0 is making another communicator";
+      << "device 0 is creating another communicator";
   std::thread late([&] {
     aclrtSetDevice(1);
     HcclComm comm = nullptr;
@@ -120,7 +120,7 @@ TEST(JudgeLife, WrongRanksAndRootInfosAreRefused) {
   EXPECT_NE(HcclCommInitAll(2, missing, comms), HCCL_SUCCESS) << "device 1000";
 }
 
-TEST(JudgeLife, TwoRanksOfOneNumberOrOfTwoSizesAreRefused) {
+TEST(JudgeLife, DuplicateRanksAndDifferingSizesAreRefused) {
   for (const bool same_rank : {true, false}) {
     ASSERT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
     HcclRootInfo root{};
@@ -142,7 +142,7 @@ TEST(JudgeLife, TwoRanksOfOneNumberOrOfTwoSizesAreRefused) {
   }
 }
 
-TEST(JudgeLife, InitAllMakesOneCommunicatorForEachDevice) {
+TEST(JudgeLife, InitAllCreatesOneCommunicatorPerDevice) {
   int32_t devices[] = {2, 0, 3};
   HcclComm comms[3] = {};
   ASSERT_EQ(HcclCommInitAll(3, devices, comms), HCCL_SUCCESS) << RecentError();
@@ -204,11 +204,11 @@ TEST(JudgeLife, NothingIsAcceptedAfterDestroy) {
   });
 }
 
-TEST(JudgeLife, DestroyingABusyCommunicatorFromAnotherThreadSaysAgain) {
+TEST(JudgeLife, DestroyingABusyCommunicatorFromAnotherThreadReturnsAgain) {
   std::barrier together(2);
   RunRanks(2, [&](Rank& rank) {
     float send = 1, receive = 0;
-    if (rank.rank == 1) together.arrive_and_wait();  // comes late: until then rank 0 is busy
+    if (rank.rank == 1) together.arrive_and_wait();  // arrives late: until then rank 0 is busy
     ASSERT_EQ(HcclAllReduce(&send, &receive, 1, kType, kSum, rank.comm, rank.stream), HCCL_SUCCESS);
     if (rank.rank == 0) {
       std::thread([&] {
@@ -218,7 +218,7 @@ TEST(JudgeLife, DestroyingABusyCommunicatorFromAnotherThreadSaysAgain) {
       together.arrive_and_wait();
     }
     EXPECT_FALSE(Finish(HCCL_SUCCESS, rank.stream).failed());
-    EXPECT_EQ(receive, 2.0f) << "the refusal harmed the collective";
+    EXPECT_EQ(receive, 2.0f) << "the refusal broke the collective";
   });
 }
 

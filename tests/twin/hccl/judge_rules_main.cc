@@ -1,5 +1,5 @@
-// The program of the rules tests: short time-outs, and a watchdog, for a broken rule must end in an error,
-// not a hang.
+// Main of the rules tests: short timeouts, and a watchdog, since a broken rule must end in an error, not a
+// hang.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Ranks that do not call the same thing: every one of them gets an error, and the text names both sides.
+// Ranks whose calls do not match: every one of them gets an error, and the message names both sides.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -107,7 +107,7 @@ TEST(JudgeMismatch, WhatOneSendsAndTheOtherExpectsInAnAllToAllV) {
 TEST(JudgeMismatch, CountsOfAnAllGatherV) {
   ExpectAllFailedNaming(Outcomes(2,
                                  [](const Rank& r, float* s, float* v) {
-                                   // Rank 0 believes that rank 1 gives 44; rank 1 gives 33.
+                                   // Rank 0 expects 44 from rank 1; rank 1 contributes 33.
                                    const uint64_t counts[2][2] = {{10, 44}, {10, 33}};
                                    const uint64_t places[] = {0, 100};
                                    return HcclAllGatherV(s, counts[r.rank][r.rank], v, counts[r.rank], places,
@@ -116,7 +116,7 @@ TEST(JudgeMismatch, CountsOfAnAllGatherV) {
                         {"33", "44"});
 }
 
-TEST(JudgeMismatch, WhatARankGivesAndWhatItExpectsOfItself) {
+TEST(JudgeMismatch, WhatARankSendsAndWhatItExpectsOfItself) {
   const uint64_t counts[] = {63, 63}, places[] = {0, 100};
   ExpectAllFailedNaming(Outcomes(2,
                                  [&](const Rank& r, float* s, float* v) {
@@ -159,7 +159,7 @@ TEST(JudgeMismatch, CountsInABatch) {
 }
 
 // Both send first: a rendezvous that cannot happen. HCCL_EXEC_TIMEOUT is 2 s in this program.
-TEST(JudgeMismatch, TwoSendsThatFaceEachOtherBlockUntilTheExecutionTimeOut) {
+TEST(JudgeMismatch, TwoOpposingSendsBlockUntilTheExecutionTimeout) {
   const auto start = std::chrono::steady_clock::now();
   const std::vector<Outcome> outcomes = Outcomes(2, [](const Rank& r, float* s, float* v) {
     const HcclResult sent = HcclSend(s, 1, kType, 1 - r.rank, r.comm, r.stream);

@@ -56,5 +56,5 @@ g++ -std=c++14 -O2 -DOMPI_SKIP_MPICXX "${mpi_compile[@]}" "$here/judge_benchmark
   -lascendcl -lhccl -lacl_rt -lmsprofiler "${mpi_link[@]}"
 output=$("$@" -n 2 "$work/benchmark")
 echo "$output"
-[ "$(grep -c success <<<"$output")" -eq 11 ] || fail "11 sizes were to be verified"
+[ "$(grep -c success <<<"$output")" -eq 11 ] || fail "expected 11 verified sizes"
 exit "$failed"

@@ -65,7 +65,7 @@ Outcome Finish(HcclResult call, aclrtStream stream) {
 void ExpectAllFailedNaming(const std::vector<Outcome>& outcomes, const std::vector<std::string>& words) {
   std::string all;
   for (size_t rank = 0; rank < outcomes.size(); ++rank) {
-    EXPECT_TRUE(outcomes[rank].failed()) << "rank " << rank << " noticed nothing";
+    EXPECT_TRUE(outcomes[rank].failed()) << "rank " << rank << " reported no error";
     all += "rank " + std::to_string(rank) + ": " + outcomes[rank].text + "\n";
   }
   const bool named = std::any_of(outcomes.begin(), outcomes.end(), [&](const Outcome& outcome) {
@@ -73,7 +73,7 @@ void ExpectAllFailedNaming(const std::vector<Outcome>& outcomes, const std::vect
       return Lower(outcome.text).find(Lower(word)) != std::string::npos;
     });
   });
-  EXPECT_TRUE(named) << "no text names all of what differs:\n" << all;
+  EXPECT_TRUE(named) << "no message names everything that differs:\n" << all;
 }
 
 }  // namespace judge

@@ -1,5 +1,5 @@
-// Ranks as threads of one process, one device each: the other of the two ways in which HCCL may be used. Root
-// info travels through memory; no MPI.
+// Ranks as threads of one process, one device each: the second supported way to use HCCL. The root info is
+// passed through memory; no MPI.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ struct Rank {
 // Runs `body` once on each of `size` threads with a communicator over all of them, and waits for all.
 void RunRanks(uint32_t size, const std::function<void(Rank&)>& body);
 
-// What became of one call and of the stream behind it.
+// The outcome of one call and of its stream.
 struct Outcome {
   HcclResult call = HCCL_SUCCESS;
   aclError stream = ACL_SUCCESS;
@@ -31,7 +31,7 @@ struct Outcome {
 };
 Outcome Finish(HcclResult call, aclrtStream stream);
 
-// Every rank failed, and at least one text holds each of `words` (letter case aside).
+// Every rank failed, and at least one message contains each of `words` (ignoring case).
 void ExpectAllFailedNaming(const std::vector<Outcome>& outcomes, const std::vector<std::string>& words);
 
 }  // namespace judge

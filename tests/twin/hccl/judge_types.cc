@@ -1,4 +1,4 @@
-// Types, reductions and 16-bit rounding for the judge's tests; see judge_types.h.
+// Types, reductions and 16-bit rounding for the conformance tests; see judge_types.h.
 #include "tests/twin/hccl/judge_types.h"
 
 #include <cmath>
@@ -69,8 +69,8 @@ uint16_t EncodeHalf(double value, int fraction_bits) {
   if (value == 0) return sign;
   if (std::isinf(value)) return sign | infinity;
   const int exponent = std::max(std::ilogb(value), 1 - bias);
-  // The implied leading bit, or its absence in a subnormal, and the carry of rounding up all fall out of one
-  // sum.
+  // One addition handles the implied leading bit, or its absence in a subnormal, and the carry of rounding
+  // up.
   const auto steps =
       static_cast<int64_t>(std::nearbyint(std::ldexp(std::fabs(value), fraction_bits - exponent)));
   const int64_t code = (static_cast<int64_t>(exponent + bias - 1) << fraction_bits) + steps;

@@ -14,7 +14,7 @@ namespace {
 char current_test[256];
 
 void Bark(int) {
-  const char* text = "\nHANG: the watchdog ended this test: ";
+  const char* text = "\nHANG: the watchdog aborted this test: ";
   // The program ends here; nothing is left to do if the line cannot be written.
   (void)!write(STDERR_FILENO, text, std::strlen(text));
   (void)!write(STDERR_FILENO, current_test, std::strlen(current_test));

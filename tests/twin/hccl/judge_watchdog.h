@@ -1,5 +1,5 @@
-// A main for tests that must never hang: each test gets a limit; past it, its name is printed and the program
-// ends.
+// A main for tests that must never hang: each test has a time limit; when it expires, the test's name is
+// printed and the program aborts.
 #pragma once
 
 namespace judge {

@@ -1,5 +1,5 @@
-// Links under two threads: bytes arrive whole and in order whatever the sizes in which they are pushed and
-// popped.
+// Links under two threads: bytes arrive complete and in order, whatever the sizes in which they are pushed
+// and popped.
 #include "twin/hccl/links.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::vector<std::byte> RandomBytes(size_t bytes, uint32_t seed) {
   return data;
 }
 
-// Moves `out` away and `in` in over one link, in pieces of random size, letting the other thread run in
+// Sends `out` and receives `in` over one link, in pieces of random size, letting the other thread run in
 // between.
 void Move(twin::Link& link, const std::vector<std::byte>& out, std::vector<std::byte>& in, uint32_t seed) {
   std::mt19937 random(seed);
@@ -69,7 +69,7 @@ TEST_P(LinkTest, CarriesBytesBothWaysInAnyPieces) {
   });
 }
 
-TEST_P(LinkTest, StopsWhenFullAndGoesOnWhenRead) {
+TEST_P(LinkTest, StopsWhenFullAndResumesWhenRead) {
   Ranks ranks(2, GetParam());
   twin::Link& writer = ranks.group(0).data_path->link(1);
   twin::Link& reader = ranks.group(1).data_path->link(0);

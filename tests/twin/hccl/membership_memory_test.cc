@@ -1,5 +1,5 @@
-// What a communicator's members can reach of each other: the board, the device memory, the data sockets; also
-// with several ranks in one process. Looks inside the library, for no public function tells.
+// What a communicator's members can access of each other: the board, the device memory, the data sockets;
+// also with several ranks in one process. White-box, since no public function tells.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -17,7 +17,7 @@
 namespace membership_test {
 namespace {
 
-// The rank's group, and what went wrong on the way to it.
+// The rank's group, and the error on the way to it.
 twin::Group* JoinAs(Stage& stage, uint32_t rank, uint32_t size, std::string* wrong) {
   const HcclRootInfo info = stage.RootInfo(0, rank);
   HcclComm comm = nullptr;
@@ -25,8 +25,8 @@ twin::Group* JoinAs(Stage& stage, uint32_t rank, uint32_t size, std::string* wro
   return twin::FindGroup(comm);
 }
 
-// Each member has written its rank + 1 at its place of the board; the members of this host are there, no
-// others.
+// Each member has written its rank + 1 into its slot of the board; exactly the members of this host are
+// there.
 std::string CheckBoard(const twin::Group& group) {
   std::string wrong;
   for (const twin::Peer& peer : group.peers) {
@@ -40,7 +40,7 @@ std::string CheckBoard(const twin::Group& group) {
   return wrong;
 }
 
-// The board holds, behind the first 64 bytes, where each member's allocation lies in its arena.
+// After the first 64 bytes, the board holds the offset of each member's allocation in its arena.
 std::string CheckArenas(const twin::Group& group) {
   std::string wrong;
   for (const twin::Peer& peer : group.peers) {
@@ -66,7 +66,8 @@ std::string ShareMemory(Stage& stage, uint32_t rank, uint32_t size) {
   twin::Group* group = JoinAs(stage, rank, size, &wrong);
   if (group == nullptr) return wrong;
   void* memory = nullptr;
-  if (aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS) return "no device memory";
+  if (aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS)
+    return "cannot allocate device memory";
   const uint32_t value = 1000 + rank;
   std::memcpy(memory, &value, sizeof(value));
   const size_t offset = twin::ArenaOffset(group->device, memory, sizeof(value));
@@ -100,8 +101,7 @@ TEST(MembershipMemory, ProcessesWithSeveralRanksEach) {
       for (uint32_t thread = 0; thread < 2; ++thread) {
         threads.emplace_back([&, thread] {
           aclrtSetDevice(static_cast<int32_t>(thread));
-          // Ranks 0 and 2 in the first process, 1 and 3 in the second: the board's maker is in either's
-          // reach.
+          // Ranks 0 and 2 in the first process, 1 and 3 in the second: both can access the board's creator.
           reports[thread] = ShareMemory(stage, process + 2 * thread, 4);
         });
       }
@@ -111,14 +111,14 @@ TEST(MembershipMemory, ProcessesWithSeveralRanksEach) {
   for (uint32_t process = 0; process < 2; ++process) EXPECT_EQ(processes.Wait(process), "");
 }
 
-// One byte to every peer over its data socket, and one from it.
+// Sends one byte to every peer over its data socket, and receives one.
 std::string TradeBytes(const twin::Group& group) {
   std::string wrong;
   const char sent = static_cast<char>(group.rank);
   for (const twin::Peer& peer : group.peers) {
     if (peer.rank == group.rank) continue;
     if (peer.same_host || peer.arena != nullptr || peer.data_socket < 0)
-      return "a peer is not reached by TCP alone\n";
+      return "a peer is not reached over TCP alone\n";
     if (send(peer.data_socket, &sent, 1, MSG_NOSIGNAL) != 1) wrong += "a byte was not sent\n";
   }
   for (const twin::Peer& peer : group.peers) {
@@ -151,7 +151,7 @@ TEST(MembershipMemory, ProcessesOfDifferentHostsHaveDataSockets) {
   unsetenv("TWIN_HCCL_TRANSPORT");
 }
 
-TEST(MembershipMemory, OneThatHasLeftIsRemembered) {
+TEST(MembershipMemory, ARankThatHasLeftIsRemembered) {
   SetConnectTimeout("20");
   Stage stage;
   Processes processes(2, [&](uint32_t rank) {
@@ -160,7 +160,7 @@ TEST(MembershipMemory, OneThatHasLeftIsRemembered) {
     if (group == nullptr) return wrong;
     if (rank == 0) {
       for (int naps = 0; naps < 5000 && !group->has_left(1); ++naps) usleep(1000);
-      if (!group->has_left(1) || group->left_count() != 1) wrong += "the goodbye of rank 1 did not come\n";
+      if (!group->has_left(1) || group->left_count() != 1) wrong += "the goodbye of rank 1 did not arrive\n";
       wrong += Check(group->failure(), HCCL_SUCCESS, "a clean departure");
     }
     wrong += Check(HcclCommDestroy(group), HCCL_SUCCESS, "destroy");
@@ -169,8 +169,8 @@ TEST(MembershipMemory, OneThatHasLeftIsRemembered) {
   for (uint32_t rank = 0; rank < 2; ++rank) EXPECT_EQ(processes.Wait(rank), "") << "rank " << rank;
 }
 
-// The memory file counts as a file, and the kernel's answer to one that is too large is a signal.
-TEST(DeviceMemoryFile, ALimitOnFileSizesIsSaidAndNotDiedOf) {
+// The memory file counts as a file, and the kernel sends a signal for one that exceeds the limit.
+TEST(DeviceMemoryFile, AFileSizeLimitIsReportedNotFatal) {
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const rlimit small{1 << 20, before.rlim_max};

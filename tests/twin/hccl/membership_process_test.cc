@@ -1,5 +1,5 @@
-// Communicators of processes: they form, they know their members, they notice who dies, who never comes and
-// who says something else than the others. No data moves here.
+// Communicators of processes: they form, they know their members, they detect members that die, never arrive
+// or disagree with the others. No data moves here.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -79,7 +79,7 @@ TEST_P(MembershipOfProcesses, ManyCommunicatorsLiveSideBySide) {
     }
     if (names.size() != kCommunicators) wrong += "names repeat\n";
     for (const HcclComm comm : comms) wrong += CheckMember(comm, rank, kSize);
-    // Ranks leave in different orders, and none may take another's leaving for a death.
+    // Ranks leave in different orders, and none may mistake another's departure for a death.
     for (uint32_t i = 0; i < kCommunicators; ++i) {
       wrong += Check(HcclCommDestroy(comms[(i * 7 + rank) % kCommunicators]), HCCL_SUCCESS, "destroy");
     }
@@ -116,7 +116,7 @@ TEST_P(MembershipOfProcesses, AForkedChildDoesNotHideItsParentsDeath) {
       const pid_t parent = getpid();
       if (fork() == 0) {
         kill(parent, SIGKILL);
-        stage.Meet(2);  // lives on until rank 0 has noticed
+        stage.Meet(2);  // stays alive until rank 0 has noticed
         _exit(0);
       }
       pause();
@@ -129,7 +129,7 @@ TEST_P(MembershipOfProcesses, AForkedChildDoesNotHideItsParentsDeath) {
   ExpectAllWell(processes, 1);
 }
 
-TEST_P(MembershipOfProcesses, ACleanDepartureIsNoFailure) {
+TEST_P(MembershipOfProcesses, ACleanDepartureIsNotAFailure) {
   constexpr uint32_t kSize = 3;
   Stage stage;
   Processes processes(kSize, [&](uint32_t rank) {
@@ -140,8 +140,8 @@ TEST_P(MembershipOfProcesses, ACleanDepartureIsNoFailure) {
       wrong += Check(HcclCommDestroy(comm), HCCL_SUCCESS, "destroy");
       return wrong;
     }
-    usleep(500'000);  // rank 1 has left and its process has ended by now; if not, the test proves less, not
-                      // wrong
+    usleep(500'000);  // rank 1 has left and its process has ended by now; if not, the test proves less but
+                      // does not fail
     HcclResult error = HCCL_E_INTERNAL;
     wrong += Check(HcclGetCommAsyncError(comm, &error), HCCL_SUCCESS, "query");
     wrong += Check(error, HCCL_SUCCESS, "the asynchronous error after a clean departure");
@@ -158,9 +158,9 @@ TEST_P(MembershipOfProcesses, ARankThatDiesWhileOthersJoinEndsTheirWait) {
     const HcclRootInfo info = stage.RootInfo(0, rank);
     HcclComm comm = nullptr;
     if (rank == 1) {
-      alarm(1);  // ends the process while it waits for rank 2, which never comes
+      alarm(1);  // kills the process while it waits for rank 2, which never arrives
       HcclCommInitRootInfo(kSize, &info, rank, &comm);
-      return "rank 1 was to be killed";
+      return "rank 1 should have been killed";
     }
     if (rank == 2) return "";
     std::string wrong = Check(HcclCommInitRootInfo(kSize, &info, rank, &comm), HCCL_E_REMOTE, "init");
@@ -171,7 +171,7 @@ TEST_P(MembershipOfProcesses, ARankThatDiesWhileOthersJoinEndsTheirWait) {
   EXPECT_EQ(processes.Wait(1), "killed by signal 14");
 }
 
-TEST(MembershipArguments, WhoNeverCameIsNamedAfterTheTimeout) {
+TEST(MembershipArguments, MissingRanksAreNamedAfterTheTimeout) {
   SetConnectTimeout("2");
   Stage stage;
   Processes processes(4, [&](uint32_t rank) -> std::string {
@@ -255,8 +255,9 @@ TEST(MembershipArguments, AUsedRootInfoIsRefused) {
     HcclComm first = nullptr;
     HcclComm second = nullptr;
     std::string wrong = Check(HcclCommInitRootInfo(1, &info, 0, &first), HCCL_SUCCESS, "first init");
-    // Refused at its port, or by whoever else listens there by now.
-    if (HcclCommInitRootInfo(1, &info, 0, &second) == HCCL_SUCCESS) wrong += "a used root info was taken again\n";
+    // Refused at its port, or by whoever listens there now.
+    if (HcclCommInitRootInfo(1, &info, 0, &second) == HCCL_SUCCESS)
+      wrong += "a used root info was accepted again\n";
     wrong += CheckWords(RecentError(), {"rendezvous"});
     wrong += Check(HcclCommDestroy(first), HCCL_SUCCESS, "destroy");
     return wrong;
@@ -276,7 +277,7 @@ TEST(MembershipMemory, ARankWithoutMemoryTellsTheOthers) {
       size_t total = 0;
       aclrtGetMemInfo(ACL_HBM_MEM, &free, &total);
       if (aclrtMalloc(&taken, free - (3 << 20), ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS)
-        wrong = "no memory taken\n";
+        wrong = "no memory was charged\n";
     }
     HcclCommConfig config;
     HcclCommConfigInit(&config);
@@ -291,7 +292,7 @@ TEST(MembershipMemory, ARankWithoutMemoryTellsTheOthers) {
   ExpectAllWell(processes, 2);
 }
 
-TEST(MembershipMemory, DestroyGivesTheBuffersBack) {
+TEST(MembershipMemory, DestroyFreesTheBuffers) {
   SetConnectTimeout("20");
   Stage stage;
   Processes processes(1, [&](uint32_t rank) {
@@ -308,7 +309,7 @@ TEST(MembershipMemory, DestroyGivesTheBuffersBack) {
     aclrtGetMemInfo(ACL_HBM_MEM, &after, &total);
     if (before - during != size_t{200} << 20)
       wrong += "taken: " + std::to_string(before - during) + " bytes\n";
-    if (before != after) wrong += "not given back: " + std::to_string(before - after) + " bytes\n";
+    if (before != after) wrong += "not freed: " + std::to_string(before - after) + " bytes\n";
     return wrong;
   });
   ExpectAllWell(processes, 1);

@@ -1,4 +1,4 @@
-// Forking, reporting back over a pipe, meeting in shared memory.
+// Forking, reporting over a pipe, barriers in shared memory.
 #include "tests/twin/hccl/membership_processes.h"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ void Nap() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 std::string RunChild(uint32_t rank, const RankBody& body) {
   if (aclInit(nullptr) != ACL_SUCCESS || aclrtSetDevice(static_cast<int32_t>(rank)) != ACL_SUCCESS) {
-    return "device " + std::to_string(rank) + " cannot be set: " + RecentError();
+    return "device " + std::to_string(rank) + " cannot be selected: " + RecentError();
   }
   return body(rank);
 }
@@ -36,7 +36,7 @@ std::string RunChild(uint32_t rank, const RankBody& body) {
 Processes::Processes(uint32_t count, const RankBody& body) {
   for (uint32_t rank = 0; rank < count; ++rank) {
     std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("cannot create a pipe");
     const pid_t id = fork();
     if (id == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -83,7 +83,7 @@ struct Stage::Shared {
 
 Stage::Stage() {
   void* page = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) throw std::runtime_error("no shared memory");
+  if (page == MAP_FAILED) throw std::runtime_error("cannot create shared memory");
   shared_ = new (page) Shared{};
 }
 
@@ -92,7 +92,7 @@ Stage::~Stage() { munmap(shared_, sizeof(Shared)); }
 HcclRootInfo Stage::RootInfo(uint32_t slot, uint32_t rank) {
   if (rank == 0) {
     if (HcclGetRootInfo(&shared_->infos[slot]) != HCCL_SUCCESS) {
-      std::fprintf(stderr, "no root info: %s\n", RecentError().c_str());
+      std::fprintf(stderr, "cannot create a root info: %s\n", RecentError().c_str());
       std::abort();
     }
     shared_->made[slot].store(true, std::memory_order_release);

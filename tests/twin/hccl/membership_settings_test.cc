@@ -11,7 +11,7 @@
 namespace twin {
 namespace {
 
-// Sets variables for one test and takes them back.
+// Sets variables for one test and restores them.
 class Environment {
  public:
   explicit Environment(const std::map<std::string, std::string>& variables) {
@@ -96,7 +96,7 @@ std::string Chosen(const std::string& address, const std::string& names,
   }
 }
 
-TEST(HcclInterfaces, TheRuleOfPreference) {
+TEST(HcclInterfaces, OrderOfPreference) {
   EXPECT_EQ(Chosen("", ""), "10.0.0.1");
   EXPECT_EQ(Chosen("", "", {{"docker0", "172.17.0.1"}, {"lo", "127.0.0.1"}}), "172.17.0.1");
   EXPECT_EQ(Chosen("", "", {{"lo", "127.0.0.1"}}), "127.0.0.1");
@@ -114,13 +114,13 @@ TEST(HcclInterfaces, NamesByPrefixAndWhole) {
   EXPECT_EQ(Chosen("", "lo"), "127.0.0.1");
 }
 
-TEST(HcclInterfaces, WhatTheHostHasIsNamedWhereNothingFits) {
+TEST(HcclInterfaces, TheHostsInterfacesAreNamedIfNoneMatches) {
   EXPECT_NE(Chosen("", "wlan").find("eth0 10.0.1.1"), std::string::npos);
   EXPECT_NE(Chosen("10.9.9.9", "").find("10.9.9.9"), std::string::npos);
   EXPECT_NE(Chosen("10.9.9.9", "").find("enp1s0 10.0.0.1"), std::string::npos);
 }
 
-TEST(HcclRootInfo, ComesBackAsItWas) {
+TEST(HcclRootInfo, SurvivesARoundTrip) {
   const std::string secret("zeros \0 and all \xff are kept as they are", 32);
   const RootInfo info{"0123456789abcdef0123456789abcdef", "name/boot/4026531840", "10.0.0.1", 60001, secret};
   HcclRootInfo bytes;

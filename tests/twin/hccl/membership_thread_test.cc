@@ -1,5 +1,5 @@
-// Communicators whose ranks are threads of one process, each with its own device, and what the interface says
-// about itself: names, configuration, strictness towards wrong calls.
+// Communicators whose ranks are threads of one process, each with its own device, and the interface's own
+// properties: names, configuration, strictness about invalid calls.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -21,7 +21,7 @@ HcclCommConfig SmallConfig(const std::string& name = "") {
   return config;
 }
 
-// Runs one thread a rank, each on its own device.
+// Runs one thread per rank, each on its own device.
 void OnThreads(uint32_t count, const std::function<void(uint32_t)>& body) {
   std::vector<std::jthread> threads;
   for (uint32_t rank = 0; rank < count; ++rank) {
@@ -45,7 +45,7 @@ std::string NameOf(HcclComm comm) {
   return name;
 }
 
-// The global communicator of `count` thread ranks, handed to `body`, destroyed afterwards.
+// Creates the global communicator of `count` thread ranks, passes it to `body`, and destroys it.
 void WithComm(uint32_t count, const std::function<void(uint32_t, HcclComm)>& body) {
   const HcclRootInfo info = NewRootInfo();
   OnThreads(count, [&](uint32_t rank) {
@@ -85,7 +85,7 @@ TEST_F(MembershipOfThreads, ManyCommunicatorsOfEightThreads) {
   });
 }
 
-TEST_F(MembershipOfThreads, InitAllMakesOneMemberForEachDevice) {
+TEST_F(MembershipOfThreads, InitAllCreatesOneMemberPerDevice) {
   std::vector<int32_t> devices{5, 2, 7};
   std::vector<HcclComm> comms(3);
   ASSERT_EQ(HcclCommInitAll(3, devices.data(), comms.data()), HCCL_SUCCESS) << RecentError();
@@ -120,7 +120,7 @@ TEST_F(MembershipOfThreads, ConcurrentCreationOnOneDeviceIsRefused) {
     EXPECT_EQ(HcclCommInitRootInfo(2, &info, 1, &comm), HCCL_SUCCESS) << RecentError();
     EXPECT_EQ(HcclCommDestroy(comm), HCCL_SUCCESS);
   });
-  // Until the waiting thread is inside, a communicator of one succeeds; from then on it is refused.
+  // Until the waiting thread is inside, a communicator of one succeeds; after that it is refused.
   HcclResult code = HCCL_SUCCESS;
   for (int attempt = 0; attempt < 1000 && code == HCCL_SUCCESS; ++attempt) {
     const HcclRootInfo mine = NewRootInfo();
@@ -154,13 +154,13 @@ TEST_F(MembershipOfThreads, WrongPointersHandlesAndRootInfosAreRefused) {
   EXPECT_EQ(HcclCommInitRootInfo(1, &info, 0, nullptr), HCCL_E_PTR);
   EXPECT_EQ(HcclCommInitRootInfo(0, &info, 0, &comm), HCCL_E_PARA);
   EXPECT_EQ(HcclCommDestroy(nullptr), HCCL_E_PTR);
-  EXPECT_EQ(HcclCommDestroy(&info), HCCL_E_PARA) << "no living communicator";
+  EXPECT_EQ(HcclCommDestroy(&info), HCCL_E_PARA) << "not a live communicator";
   info.internal[0] ^= 1;
   EXPECT_EQ(HcclCommInitRootInfo(1, &info, 0, &comm), HCCL_E_PARA);
   EXPECT_EQ(CheckWords(RecentError(), {"HcclGetRootInfo"}), "");
 }
 
-TEST_F(MembershipOfThreads, TheConfigIsReadAsFarAsItGoes) {
+TEST_F(MembershipOfThreads, TheConfigIsReadUpToItsSize) {
   const HcclRootInfo info = NewRootInfo();
   HcclCommConfig config = SmallConfig("named");
   HcclComm comm = nullptr;
@@ -199,7 +199,7 @@ TEST_F(MembershipOfThreads, DeterministicIsTheOnlyConfig) {
   EXPECT_STREQ(HcclGetErrorString(static_cast<HcclResult>(999)), "unknown HcclResult");
 }
 
-TEST_F(MembershipOfThreads, WhatTheTwinLacksSaysSo) {
+TEST_F(MembershipOfThreads, MissingFeaturesAreReported) {
   WithComm(1, [](uint32_t, HcclComm comm) {
     EXPECT_EQ(HcclCommResume(comm), HCCL_SUCCESS);
     EXPECT_EQ(HcclCommSuspend(comm), HCCL_E_NOT_SUPPORT);
@@ -230,7 +230,7 @@ TEST_F(MembershipOfThreads, SubCommunicatorsOfEvenAndOddRanks) {
   });
 }
 
-TEST_F(MembershipOfThreads, RanksThatAreNoMembersGetNone) {
+TEST_F(MembershipOfThreads, RanksThatAreNotMembersGetNone) {
   WithComm(3, [](uint32_t rank, HcclComm comm) {
     std::vector<uint32_t> ranks{0, 2};
     HcclCommConfig config = SmallConfig("chosen");
@@ -257,9 +257,9 @@ TEST_F(MembershipOfThreads, WrongSubCommunicatorArgumentsAreRefused) {
     };
     EXPECT_EQ(create({0, 5}, rank), HCCL_E_PARA) << "rank 5 of 2";
     EXPECT_EQ(create({1, 0}, 1 - rank), HCCL_E_PARA) << "not ascending";
-    EXPECT_EQ(create({0, 1}, 1 - rank), HCCL_E_PARA) << "the other's place";
+    EXPECT_EQ(create({0, 1}, 1 - rank), HCCL_E_PARA) << "the other rank's index";
     EXPECT_EQ(CheckWords(RecentError(), {"subCommRankId", "[0,1]"}), "");
-    EXPECT_EQ(create({0, 1, 2}, rank), HCCL_E_PARA) << "more ranks than there are";
+    EXPECT_EQ(create({0, 1, 2}, rank), HCCL_E_PARA) << "more ranks than exist";
     EXPECT_EQ(HcclCreateSubCommConfig(&comm, 2, nullptr, 1, rank, &config, &sub), HCCL_E_PTR);
   });
 }

@@ -1,5 +1,5 @@
-// Several jobs on one host, of one user: they form side by side, whatever ports others have taken, and a rank of one
-// that turns up at another's door, with its own root info, disturbs nobody.
+// Several jobs of one user on one host: they form concurrently, whatever ports others use, and a rank of one
+// job that connects to another's listener with its own root info disturbs neither.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -33,11 +33,11 @@ class Neighbours : public ::testing::Test {
   }
 };
 
-// A job that makes so many communicators, sums over each, and leaves them.
+// A job that creates so many communicators, sums over each, and destroys them.
 std::string Work(Stage& stage, uint32_t rank, uint32_t communicators) {
   std::string wrong;
   aclrtStream stream = nullptr;
-  if (aclrtCreateStream(&stream) != ACL_SUCCESS) return "no stream";
+  if (aclrtCreateStream(&stream) != ACL_SUCCESS) return "cannot create a stream";
   for (uint32_t slot = 0; slot < communicators; ++slot) {
     const HcclRootInfo info = stage.RootInfo(slot, rank);
     HcclComm comm = nullptr;
@@ -72,8 +72,8 @@ TEST_F(Neighbours, JobsOfOneUserFormSideBySide) {
   }
 }
 
-// Somebody else listens on every port that HCCL tries first, and answers in another language.
-TEST_F(Neighbours, PortsThatAreTakenAreNoMatter) {
+// Somebody else listens on every port that HCCL tries first, and speaks another protocol.
+TEST_F(Neighbours, OccupiedPortsDoNotMatter) {
   constexpr uint16_t kBase = 42600;
   std::vector<twin::Fd> taken;
   for (uint16_t port = kBase; port < kBase + twin::kPortCount; ++port) {
@@ -91,14 +91,14 @@ TEST_F(Neighbours, PortsThatAreTakenAreNoMatter) {
   for (uint32_t rank = 0; rank < kRanks; ++rank) EXPECT_EQ(ranks.Wait(rank), "") << "rank " << rank;
 }
 
-// A rank of another job comes with its own root info, to which this job's port now belongs: it is told that it is
-// wrong here, in words that give nothing of this job away; this job forms.
-TEST_F(Neighbours, AnotherJobsRankIsSentAwayAndDisturbsNobody) {
+// A rank of another job arrives with a root info whose port now belongs to this job: it is refused with a
+// message that reveals nothing of this job; this job forms.
+TEST_F(Neighbours, AnotherJobsRankIsRefusedAndDisturbsNobody) {
   Stage ours, theirs;
   Processes ranks(kRanks + 1, [&](uint32_t rank) -> std::string {
     if (rank < kRanks) {
       const HcclRootInfo info = ours.RootInfo(0, rank);
-      if (rank == 1) ours.Meet(2);  // the stranger has been there
+      if (rank == 1) ours.Meet(2);  // the other job's rank has tried
       HcclComm comm = nullptr;
       std::string wrong = Check(HcclCommInitRootInfo(kRanks, &info, rank, &comm), HCCL_SUCCESS, "init");
       if (wrong.empty()) wrong += Check(HcclCommDestroy(comm), HCCL_SUCCESS, "destroy");
@@ -113,14 +113,14 @@ TEST_F(Neighbours, AnotherJobsRankIsSentAwayAndDisturbsNobody) {
     HcclComm comm = nullptr;
     std::string wrong = Check(HcclCommInitRootInfo(kRanks, &info, 0, &comm), HCCL_E_PARA, "another job's init");
     wrong += CheckWords(RecentError(), {"rendezvous", "does not know this root info"});
-    if (RecentError().find(here.id) != std::string::npos) wrong += "it is told this job's id\n";
+    if (RecentError().find(here.id) != std::string::npos) wrong += "the message reveals this job's id\n";
     ours.Meet(2);
     return wrong;
   });
   for (uint32_t rank = 0; rank <= kRanks; ++rank) EXPECT_EQ(ranks.Wait(rank), "") << "rank " << rank;
 }
 
-// Where all ranks are on this host, nothing listens where another host could reach it.
+// If all ranks are on this host, nothing listens where another host could connect.
 TEST_F(Neighbours, OneHostListensOnTheLoopbackAlone) {
   Stage stage;
   Processes ranks(1, [&](uint32_t rank) -> std::string {

@@ -113,7 +113,7 @@ void CheckOne(HcclDataType type, HcclReduceOp op, size_t sources, size_t count, 
     ASSERT_NEAR(got, exact, Tolerance(type) * scale + smallest)
         << twin::TypeName(type) << " " << twin::ReductionName(op) << " element " << i << " of " << count;
   }
-  ASSERT_EQ(out[misalign + count * element], std::byte{0x5a}) << "wrote behind the end";
+  ASSERT_EQ(out[misalign + count * element], std::byte{0x5a}) << "wrote past the end";
 }
 
 TEST(ReduceTest, EqualsTheDoublePrecisionResult) {
@@ -167,7 +167,7 @@ TEST(ReduceTest, IntegersWrap) {
   for (const int32_t value : out) EXPECT_EQ(value, std::numeric_limits<int32_t>::min());
 }
 
-TEST(ReduceTest, MaxAndMinPassNanOn) {
+TEST(ReduceTest, MaxAndMinPropagateNan) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const HcclReduceOp op : {HCCL_REDUCE_MAX, HCCL_REDUCE_MIN, HCCL_REDUCE_SUM}) {
     for (size_t where = 0; where < 3; ++where) {
@@ -182,7 +182,7 @@ TEST(ReduceTest, MaxAndMinPassNanOn) {
   }
 }
 
-// Every fp16 there is survives the way to fp32 and back, and every fp32 between two of them goes to the
+// Every fp16 value survives conversion to fp32 and back, and every fp32 between two of them rounds to the
 // nearer one.
 TEST(FloatBitsTest, Fp16RoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 0x7c00; ++bits) {

@@ -1,5 +1,6 @@
-// Processes that are no ranks and want in, or want the job to fail: what they are told, what they are handed, and
-// that the communicator forms all the same. They speak the library's own frames, with all that a listing shows.
+// Unauthenticated processes that try to join a job, or to make it fail: what they learn, what they receive,
+// and that the communicator forms anyway. They speak the library's own frames and know everything that a
+// listing shows.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -26,13 +27,13 @@ std::string Join(const HcclRootInfo& info, uint32_t rank) {
   return Check(HcclCommDestroy(comm), HCCL_SUCCESS, "destroy");
 }
 
-// An introduction as a rank gives it on a member's socket, with the id that a listing or a log shows.
+// An introduction as a rank sends it to a member's socket, with the id that a listing or a log shows.
 twin::Frame Introduction(const std::string& id, uint32_t rank) {
   return twin::FrameWriter().Put(id).Put(rank).Put(uint32_t{0}).Put(uint64_t{4096}).Take(
       twin::FrameType::kIntroduction);
 }
 
-// A hello to the rendezvous in the words of the library.
+// A hello to the rendezvous in the library's own format.
 twin::Frame Hello(const std::string& id, uint32_t size) {
   twin::FrameWriter writer;
   writer.Put(id).Put(size).Put(std::string("agreement")).Put(5.0).Put(uint32_t{0});
@@ -46,7 +47,7 @@ std::string Frame(const twin::Frame& frame, uint64_t bytes) {
   return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + frame.payload;
 }
 
-// How many descriptors somebody is handed who introduces itself as rank 1 at every socket that is listed.
+// How many descriptors a client receives that introduces itself as rank 1 at every listed socket.
 std::string Introduce(const std::string& id, const std::vector<std::string>& names) {
   size_t files = 0;
   std::vector<twin::Fd> sockets;
@@ -55,7 +56,7 @@ std::string Introduce(const std::string& id, const std::vector<std::string>& nam
       sockets.push_back(twin::ConnectUnix(name));
       twin::SendFrame(sockets.back().get(), Introduction(id, 1), twin::After(5));
     } catch (const twin::HcclFailure&) {
-      continue;  // not let in at all
+      continue;  // not accepted at all
     }
   }
   for (const twin::Fd& socket : sockets) {
@@ -81,20 +82,20 @@ class Strangers : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(User, Strangers, ::testing::Values(true, false),
                          [](const auto& info) { return info.param ? "Another" : "TheSame"; });
 
-// Rank 0 is there and listens; rank 1 comes only when the stranger has done its worst.
+// Rank 0 is present and listens; rank 1 joins only after the attacker has done its worst.
 std::string WithRankZeroWaiting(const std::function<std::string(const HcclRootInfo&, pid_t)>& attack) {
   Stage stage;
   std::array<int, 2> go{};
-  if (pipe(go.data()) != 0) return "no pipe";
+  if (pipe(go.data()) != 0) return "cannot create a pipe";
   Processes ranks(kRanks, [&](uint32_t rank) -> std::string {
     const HcclRootInfo info = stage.RootInfo(0, rank);
     char byte = 0;
-    if (rank == 1 && read(go[0], &byte, 1) != 1) return "no pipe";
+    if (rank == 1 && read(go[0], &byte, 1) != 1) return "cannot read the pipe";
     return Join(info, rank);
   });
   const HcclRootInfo info = stage.RootInfo(0, 1);
   while (ListedSockets(ranks.Id(0)).empty()) usleep(2000);
-  usleep(50'000);  // it listens from one line on and greets the rendezvous in the next
+  usleep(50'000);  // rank 0 starts to listen just before it contacts the rendezvous
   const std::string report = attack(info, ranks.Id(0));
   EXPECT_EQ(write(go[1], "", 1), 1);
   for (uint32_t rank = 0; rank < kRanks; ++rank) EXPECT_EQ(ranks.Wait(rank), "") << "rank " << rank;
@@ -103,7 +104,7 @@ std::string WithRankZeroWaiting(const std::function<std::string(const HcclRootIn
   return report;
 }
 
-TEST_P(Strangers, AreHandedNoDeviceMemory) {
+TEST_P(Strangers, ReceiveNoDeviceMemory) {
   std::array<int, 2> report{};
   ASSERT_EQ(pipe(report.data()), 0);
   WithRankZeroWaiting([&](const HcclRootInfo& info, pid_t process) {
@@ -112,7 +113,7 @@ TEST_P(Strangers, AreHandedNoDeviceMemory) {
     for (const std::string& name : names) {
       EXPECT_EQ(name.find(id), std::string::npos) << "the listing shows the id: " << name;
     }
-    // It waits in the queue of rank 0 before rank 1 does, hence in a process that lives on.
+    // It queues at rank 0 before rank 1 does, hence the separate process that stays alive.
     if (fork() == 0) {
       const std::string got = RunAsStranger(GetParam(), [&] { return Introduce(id, names); });
       _exit(write(report[1], got.data(), got.size()) > 0 ? 0 : 1);
@@ -127,7 +128,7 @@ TEST_P(Strangers, AreHandedNoDeviceMemory) {
   EXPECT_NE(std::string(text.data()).find(" 0 files"), std::string::npos) << text.data();
 }
 
-TEST_P(Strangers, AreToldNothingByTheRendezvous) {
+TEST_P(Strangers, LearnNothingFromTheRendezvous) {
   WithRankZeroWaiting([&](const HcclRootInfo& info, pid_t) {
     const twin::RootInfo root = twin::DecodeRootInfo(info);
     const std::string said = RunAsStranger(GetParam(), [&] {
@@ -135,13 +136,13 @@ TEST_P(Strangers, AreToldNothingByTheRendezvous) {
       twin::SendFrame(socket, Hello("a guess", kRanks), twin::After(5));
       return ReadAll(socket);
     });
-    EXPECT_EQ(said.find(root.id), std::string::npos) << "a wrong id is answered with the right one";
+    EXPECT_EQ(said.find(root.id), std::string::npos) << "the answer to a wrong id contains the right one";
     EXPECT_EQ(said.find("127.0.0.1"), std::string::npos) << said;
     return "";
   });
 }
 
-TEST_P(Strangers, EndNoJobWithAHello) {
+TEST_P(Strangers, CannotEndAJobWithAHello) {
   WithRankZeroWaiting([&](const HcclRootInfo& info, pid_t) {
     const twin::RootInfo root = twin::DecodeRootInfo(info);
     return RunAsStranger(GetParam(), [&]() -> std::string {
@@ -153,20 +154,20 @@ TEST_P(Strangers, EndNoJobWithAHello) {
   });
 }
 
-TEST_P(Strangers, PourNothingIntoRankZero) {
+TEST_P(Strangers, CannotFillRankZerosMemory) {
   WithRankZeroWaiting([&](const HcclRootInfo& info, pid_t) {
     const twin::RootInfo root = twin::DecodeRootInfo(info);
     const std::string sent = RunAsStranger(GetParam(), [&] {
       constexpr size_t kBytes = 60 << 20;
       return std::to_string(Pour(root.address, root.port, Frame(Hello(root.id, 2), kBytes), kBytes) >> 20);
     });
-    // What the kernel's own buffers hold is not the process's.
-    EXPECT_LT(std::stoi(sent), 30) << "MB were taken from a stranger";
+    // What the kernel's socket buffers hold does not count.
+    EXPECT_LT(std::stoi(sent), 30) << "MB were accepted from an unauthenticated client";
     return "";
   });
 }
 
-TEST(StrangerFloods, OfIdleConnectionsEndNoJob) {
+TEST(StrangerFloods, OfIdleConnectionsDoNotEndTheJob) {
   SetConnectTimeout("30");
   setenv("HCCL_IF_IP", "127.0.0.1", 1);
   rlimit before{};
@@ -187,8 +188,8 @@ TEST(StrangerFloods, OfIdleConnectionsEndNoJob) {
   unsetenv("HCCL_IF_IP");
 }
 
-// One that says half a word, at every port and socket of rank 0, holds up nobody.
-TEST(StrangerFloods, OfHalfWordsHoldUpNobody) {
+// A client that sends a partial frame to every port and socket of rank 0 delays nobody.
+TEST(StrangerFloods, OfPartialFramesDelayNobody) {
   for (const char* transport : {"", "tcp"}) {
     SetConnectTimeout("8");
     setenv("HCCL_IF_IP", "127.0.0.1", 1);

@@ -23,7 +23,7 @@ namespace membership_test {
 std::string RunAsStranger(bool other_user, const std::function<std::string()>& attack) {
   constexpr uid_t kNobody = 65534;
   std::array<int, 2> ends{};
-  if (pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
+  if (pipe(ends.data()) != 0) throw std::runtime_error("cannot create a pipe");
   const pid_t child = fork();
   if (child == 0) {
     if (other_user && geteuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0) _exit(2);
@@ -39,7 +39,7 @@ std::string RunAsStranger(bool other_user, const std::function<std::string()>& a
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  return status == 0 ? report : "the stranger ended with status " + std::to_string(status);
+  return status == 0 ? report : "the unauthenticated client ended with status " + std::to_string(status);
 }
 
 namespace {
@@ -54,7 +54,7 @@ std::set<std::string> SocketInodes(pid_t process) {
   return inodes;
 }
 
-// The lines of a table under /proc/net, as words, without its head.
+// The lines of a table under /proc/net, split into words, without the header.
 std::vector<std::vector<std::string>> ReadTable(const char* path) {
   std::ifstream table(path);
   std::string line;

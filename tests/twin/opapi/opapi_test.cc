@@ -63,7 +63,7 @@ class OpapiTest : public AclTest {
     AclTest::TearDown();
   }
 
-  // A view of the device's memory.
+  // A view of device memory.
   aclTensor* View(const Dims& dims, const Dims& strides, int64_t offset = 0, aclDataType type = ACL_FLOAT) {
     const int64_t storage = kFloats;
     return aclCreateTensor(dims.data(), dims.size(), type, strides.data(), offset, ACL_FORMAT_ND, &storage, 1,
@@ -100,7 +100,7 @@ class OpapiTest : public AclTest {
 
 TEST_F(OpapiTest, ComputesOnViewsWithStridesAndOffset) {
   for (int i = 0; i < 6; ++i) memory_[i] = static_cast<float>(i);
-  // out[r][c] = x[r][c] + y[c], x being the transpose of a [3, 2], y broadcast, out at offset 100
+  // out[r][c] = x[r][c] + y[c], where x is the transpose of a [3, 2], y is broadcast, out at offset 100
   EXPECT_OK(Add(View({2, 3}, {1, 2}), View({3}, {1}), View({2, 3}, {3, 1}, 100)));
   ASSERT_OK(aclrtSynchronizeStream(stream_));
   EXPECT_EQ(std::vector<float>(memory_ + 100, memory_ + 106), (std::vector<float>{0, 3, 6, 1, 4, 7}));
@@ -114,7 +114,7 @@ TEST_F(OpapiTest, RunsOnTheStreamAndInItsOrder) {
   EXPECT_OK(Add(View({1}, {1}), View({1}, {1}), View({1}, {1}, 1)));
   MultiplyInPlace(View({1}, {1}, 1), 3);
   EXPECT_EQ(memory_[1], 0) << "an operator ran on the caller's thread";
-  memory_[0] = 7;  // read when the stream gets there, not when it was called
+  memory_[0] = 7;  // read when the stream reaches it, not at the call
   gate.Open();
   ASSERT_OK(aclrtSynchronizeStream(stream_));
   EXPECT_EQ(memory_[1], 42);
@@ -153,8 +153,8 @@ TEST_F(OpapiTest, RefusesWhatIsMissingByName) {
   aclDestroyScalar(one);
 }
 
-TEST_F(OpapiTest, AFailureIsTheStreamsError) {
-  EXPECT_OK(Add(View({2}, {1}), View({3}, {1}), View({3}, {1}, 10)));  // shapes show when the work is done
+TEST_F(OpapiTest, AFailureBecomesTheStreamsError) {
+  EXPECT_OK(Add(View({2}, {1}), View({3}, {1}), View({3}, {1}, 10)));  // shapes are checked when it runs
   EXPECT_REFUSED(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION, "aclnnAdd");
   EXPECT_REFUSED(Add(View({1}, {1}), View({1}, {1}), View({1}, {1})), ACL_ERROR_RT_AICORE_EXCEPTION,
                  "size of tensor");
@@ -176,12 +176,12 @@ TEST_F(OpapiTest, TakesListsAndOwnsTheirTensors) {
   EXPECT_EQ(std::vector<float>(memory_ + 8, memory_ + 12), (std::vector<float>{3, 4, 1, 2}));
 }
 
-TEST_F(OpapiTest, AnOutputsSizeCanBeAskedForAfterwards) {
+TEST_F(OpapiTest, AnOutputsSizeCanBeQueriedAfterwards) {
   memory_[1] = 1;
   memory_[4] = 2;
   aclTensor* self = View({2, 3}, {3, 1});
   aclTensor* out =
-      View({6, 2}, {2, 1}, 16, ACL_INT64);  // room for all; the offset counts elements of its own type
+      View({6, 2}, {2, 1}, 16, ACL_INT64);  // room for all; the offset is in elements of its own type
   uint64_t workspace = 0;
   aclOpExecutor* executor = nullptr;
   ASSERT_OK(aclnnNonzeroGetWorkspaceSize(self, out, &workspace, &executor));

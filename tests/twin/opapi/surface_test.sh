@@ -17,9 +17,9 @@ known=$(grep -aoE 'aclnn[A-Za-z0-9]+' "$wheel" | sort -u)
 operators=$(grep -E '^aclnn' <<<"$exported" | sed 's/GetWorkspaceSize$//' | sort -u)
 both=$(sed 'p; s/$/GetWorkspaceSize/' <<<"$operators" | sort -u)
 for symbol in $(comm -23 <(echo "$both") <(echo "$exported")); do
-  fail "$symbol is not exported, though its other half is"
+  fail "$symbol is not exported, though its counterpart is"
 done
-for name in $(comm -23 <(echo "$operators") <(echo "$known")); do fail "the wheel knows no $name"; done
+for name in $(comm -23 <(echo "$operators") <(echo "$known")); do fail "the wheel does not know $name"; done
 count=$(wc -w <<<"$operators")
 [ "$count" -ge 400 ] || fail "only $count operators"
 
@@ -34,6 +34,6 @@ stray=$(grep -vE '^(acl|twin)[A-Za-z0-9]+$' <<<"$exported" || true)
 
 dynamic=$(readelf -d "$library")
 grep -q 'NEEDED.*libtorch_cpu.so' <<<"$dynamic" || fail "does not use libtorch_cpu.so"
-! grep -qE 'R(UN)?PATH' <<<"$dynamic" || fail "has a path to libraries built in; the program's libtorch must be the one"
+! grep -qE 'R(UN)?PATH' <<<"$dynamic" || fail "has a built-in library path; it must use the program's libtorch"
 [ "$failed" = 0 ] && echo "ok: $count operators, each known to the wheel"
 exit "$failed"
