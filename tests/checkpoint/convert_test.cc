@@ -1,4 +1,4 @@
-// Conversions that would make numbers infinite are refused, by tensor and count, and leave nothing behind.
+// Conversions that would make numbers infinite are refused, with tensor and count, and leave no files behind.
 #include "checkpoint/convert.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class Conversion : public testing::Test {
   fs::path target_ = scratch_.path() / "to";
 };
 
-TEST_F(Conversion, NumbersThatATypeCannotHoldAreRefused) {
+TEST_F(Conversion, NumbersThatOverflowTheTypeAreRefused) {
   const fs::path model = Model({1, 65504, -70000, 1e30f});
   EXPECT_EQ(Imported(model, DType::kFp16), (model / "model.safetensors").string() +
                                                ": tensor 'a.weight': 2 of 4 elements are not finite in fp16; choose "
@@ -68,7 +68,7 @@ TEST_F(Conversion, NumbersThatATypeCannotHoldAreRefused) {
   EXPECT_FALSE(fs::exists(scratch_.path() / "hf.part"));
 }
 
-TEST_F(Conversion, WhatWasInfiniteBeforeIsKept) {
+TEST_F(Conversion, InfinitiesInTheSourceAreKept) {
   const fs::path model = Model({1, 2, 3, std::numeric_limits<float>::infinity()});
   EXPECT_EQ(Imported(model, DType::kFp16), "no error");
 }
@@ -92,7 +92,7 @@ TEST_F(Conversion, AnAdapterThatMakesWeightsInfiniteIsRefused) {
   EXPECT_EQ(merge("2"), "no error");
 }
 
-// Ranks as threads: what one of them refuses, all refuse.
+// Ranks as threads: if one of them refuses, all do.
 TEST_F(Conversion, AllRanksRefuseTogether) {
   const fs::path model = Model({1e30f, 1, 1, 1});
   std::barrier<> both(2);
@@ -127,7 +127,7 @@ class Patterns : public Conversion {
 TEST_F(Patterns, AreMatchedInLinearTimeOrRefusedByName) {
   EXPECT_EQ(Said("(a+)+"), "no error");
   EXPECT_EQ(rank_, 4);
-  EXPECT_EQ(Said("(a+)+b"), "no error");  // takes 2^64 steps where an engine goes back
+  EXPECT_EQ(Said("(a+)+b"), "no error");  // takes 2^64 steps in a backtracking engine
   EXPECT_EQ(rank_, 8);
   EXPECT_NE(Said("(").find("adapter_config.json: rank_pattern has the pattern '('"), std::string::npos);
   const std::string deep = Said(std::string(100000, '(') + std::string(100000, ')'));

@@ -21,7 +21,7 @@ TEST(Crc32c, PublishedValues) {  // RFC 3720, B.4
   EXPECT_EQ(Crc32c(ones.data(), 32), 0x62a8ab43u);
 }
 
-TEST(Crc32c, TheInstructionGivesWhatTheTablesGiveInAnyParts) {
+TEST(Crc32c, TheInstructionEqualsTheTablesInAnyChunks) {
   std::mt19937 random(1);
   std::vector<unsigned char> data(70'000);
   for (auto& byte : data) byte = static_cast<unsigned char>(random());
@@ -46,7 +46,7 @@ uint16_t Narrow(DType dtype, float value) {
   return bits;
 }
 
-TEST(Elements, EveryHalfSurvivesTheWayToFp32AndBack) {
+TEST(Elements, EveryHalfSurvivesConversionToFp32AndBack) {
   for (const DType dtype : {DType::kBf16, DType::kFp16}) {
     for (uint32_t bits = 0; bits < 65536; ++bits) {
       const float wide = Widen(dtype, static_cast<uint16_t>(bits));
@@ -63,7 +63,7 @@ TEST(Elements, RoundsToTheNearestTiesToEven) {
   std::mt19937 random(2);
   for (const DType dtype : {DType::kBf16, DType::kFp16}) {
     for (int i = 0; i < 200'000; ++i) {
-      const auto low = static_cast<uint16_t>(random() % 0x7b00);  // finite, positive, so is its neighbour
+      const auto low = static_cast<uint16_t>(random() % 0x7b00);  // finite and positive, as is the next one
       const double a = Widen(dtype, low), b = Widen(dtype, static_cast<uint16_t>(low + 1));
       const double middle = (a + b) / 2;
       const auto tie = static_cast<float>(middle);
@@ -79,7 +79,7 @@ TEST(Elements, RoundsToTheNearestTiesToEven) {
       }
     }
   }
-  EXPECT_EQ(Narrow(DType::kFp16, 65520.0f), 0x7c00);  // beyond the largest
+  EXPECT_EQ(Narrow(DType::kFp16, 65520.0f), 0x7c00);  // above the largest
   EXPECT_EQ(Narrow(DType::kFp16, 65519.0f), 0x7bff);
   EXPECT_EQ(Narrow(DType::kBf16, INFINITY), 0x7f80);
 }
@@ -100,7 +100,7 @@ TEST(Elements, TypesThatDoNotConvertAreNamed) {
 TEST(Elements, BoxesBetweenAnyStrides) {
   std::vector<float> source(4 * 5 * 6), target(source.size(), -1);
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i);
-  // The box [2, 3, 4] at (1, 1, 2), its last two dims swapped on the way.
+  // The box [2, 3, 4] at (1, 1, 2), its last two dims swapped by the copy.
   const Shape extent = {2, 3, 4};
   CopyBox(extent, {DType::kFp32, &source[1 * 30 + 1 * 6 + 2], {30, 6, 1}},
           {DType::kFp32, target.data(), {12, 1, 3}});

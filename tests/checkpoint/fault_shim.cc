@@ -1,10 +1,11 @@
-// A library to preload: lets one call that changes files fail, or ends the process there, so that tests can
-// stop a program at every single write, sync and rename. Counts calls on files whose path holds FAULT_UNDER:
+// A preload library that makes one file-changing call fail, or kills the process there, so that tests can
+// interrupt a program at every single write, sync and rename. Counts calls on files whose path contains
+// FAULT_UNDER:
 //   FAULT_AT=K        the K-th such call, from 1; 0: none
-//   FAULT_WITH=kill   the process is killed instead of the call; or an errno's number: the call fails with it
+//   FAULT_WITH=kill   the process is killed instead of the call; or an errno number: the call fails with it
 //   FAULT_RANK=R      only in rank R of an MPI job
-//   FAULT_LOG=FILE    what each watched call does is added there: its name and the path, of a rename both
-//   FAULT_COUNT=FILE  the number of calls and the name of the K-th are written there when the process ends
+//   FAULT_LOG=FILE    each watched call is appended there: its name and path, both paths for a rename
+//   FAULT_COUNT=FILE  the number of calls and the name of the K-th are written there when the process exits
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ std::string PathOf(int fd) {
   return length < 0 ? std::string() : std::string(path, static_cast<size_t>(length));
 }
 
-// Whether the call is watched; if so it is in the log.
+// Whether the call is watched; if so, it is logged.
 bool Watched(const char* call, const std::string& path, const std::string& to = "") {
   if (path.empty() || !Watched(path.c_str())) return false;
   const char* log = Setting("FAULT_LOG");
@@ -55,7 +56,7 @@ bool Watched(const char* call, const std::string& path, const std::string& to = 
   return true;
 }
 
-// Whether this call is the one, which then fails; errno is set.
+// Whether this is the call that must fail; sets errno.
 bool Strike() {
   static const int at = atoi(Setting("FAULT_AT"));
   static const std::string with = Setting("FAULT_WITH");

@@ -1,5 +1,5 @@
 // Two ranks save a checkpoint while one or both of them die, or get an error, at each call that changes a
-// file. After each: the newest complete checkpoint is whole, it is the old one or the new one, and the next
+// file. After each case the newest complete checkpoint is intact, it is the old or the new one, and the next
 // save succeeds.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ constexpr int kRanks = 2, kKeep = 2;
 struct Fault {
   int rank = -1;     // -1: both
   int at = 0;        // which call; 0: none
-  std::string with;  // "kill" or an errno's number
+  std::string with;  // "kill" or an errno number
 };
 
 struct Ended {
@@ -71,7 +71,7 @@ class Faults : public testing::Test {
     return pid;
   }
 
-  // As mpirun does: where one ends badly, all end.
+  // As mpirun does: if one fails, all end.
   std::map<int, Ended> Save(int64_t step, const Fault& fault) {
     BeginAside(CheckpointPath(output(), step));
     std::map<pid_t, int> running;
@@ -88,7 +88,7 @@ class Faults : public testing::Test {
     return ended;
   }
 
-  // The step of the newest complete checkpoint, every number of which is held against the step.
+  // The step of the newest complete checkpoint, with every number checked against the step.
   int64_t NewestStep() {
     const auto newest = NewestComplete(output());
     if (!newest) return -1;
@@ -108,7 +108,7 @@ class Faults : public testing::Test {
     return calls;
   }
 
-  // What is there before each case: two checkpoints, so that a third removes the first.
+  // The state before each case: two checkpoints, so that a third removes the first.
   void Prepare() {
     for (const auto& entry : fs::directory_iterator(output())) fs::remove_all(entry.path());
     for (const int64_t step : {1, 2}) {
@@ -149,8 +149,8 @@ class Faults : public testing::Test {
   std::vector<int> calls_;
 };
 
-// A crash of the machine, which no kill of a process imitates, leaves what was synced: a file has its content on disk
-// before it has its name, a checkpoint loses its name before it loses a file.
+// A machine crash, which killing a process does not imitate, preserves what was synced: a file's content must
+// be on disk before its name, and a checkpoint must lose its name before it loses a file.
 TEST_F(Faults, ContentIsSyncedBeforeItsNameAndNamesGoFirst) {
   Prepare();
   for (int rank = 0; rank < kRanks; ++rank) fs::remove(LogFile(rank));
@@ -158,7 +158,7 @@ TEST_F(Faults, ContentIsSyncedBeforeItsNameAndNamesGoFirst) {
   int renamed = 0, removed = 0;
   for (int rank = 0; rank < kRanks; ++rank) {
     std::ifstream log(LogFile(rank));
-    std::map<std::string, bool> dirty;  // files with something that was not synced
+    std::map<std::string, bool> dirty;  // files with unsynced content
     std::string line, call, path, to;
     while (std::getline(log, line)) {
       std::istringstream words(line);
@@ -197,7 +197,7 @@ TEST_F(Faults, KilledAtEveryCall) {
   std::cout << cases << " kills\n";
 }
 
-TEST_F(Faults, AnErrorAtEveryCallNamesTheFileAndLeavesTheOld) {
+TEST_F(Faults, AnErrorAtEveryCallNamesTheFileAndKeepsTheOldCheckpoint) {
   const std::map<int, std::string> kErrors = {{ENOSPC, "No space left"}, {EACCES, "Permission denied"}};
   int cases = 0;
   for (const auto& [number, text] : kErrors) {

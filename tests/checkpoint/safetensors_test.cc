@@ -1,4 +1,5 @@
-// The reader believes nothing: round trips, every lie a header can tell, and thousands of mutated files.
+// The reader trusts nothing: round trips, every inconsistency a header can contain, and thousands of mutated
+// files.
 #include "checkpoint/safetensors.h"
 
 #include <sys/mman.h>
@@ -69,10 +70,10 @@ TEST_F(Safetensors, ReadsBackWhatWasWritten) {
   EXPECT_EQ(file.tensors().at("scalar").bytes.size(), 8u);
   EXPECT_TRUE(file.tensors().at("empty").bytes.empty());
   EXPECT_EQ(file.metadata().at("format"), "pt");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "something was left aside";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "a temporary file was left";
 }
 
-TEST_F(Safetensors, NamesEachLie) {
+TEST_F(Safetensors, NamesEachInconsistency) {
   const struct {
     const char* header;
     size_t buffer_bytes;
@@ -118,7 +119,7 @@ TEST_F(Safetensors, MutatedFilesAreRefusedOrReadWithinTheFile) {
   std::ifstream in(path, std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(in)), {});
   std::mt19937 random(7);
-  const int memory_file = memfd_create("mutated", MFD_CLOEXEC);  // thousands of files on a disk take minutes
+  const int memory_file = memfd_create("mutated", MFD_CLOEXEC);  // thousands of files on disk would be slow
   ASSERT_GE(memory_file, 0);
   const fs::path bad_path = "/proc/self/fd/" + std::to_string(memory_file);
   int refused = 0;
@@ -172,8 +173,8 @@ TEST_F(Safetensors, DirectoryOfShards) {
             std::string::npos);
 }
 
-// Eight times the tensors take eight times as long, give or take; 64 times would be somebody looking at all of them
-// for each one.
+// Eight times the tensors take about eight times as long; 64 times would mean a scan over all of them for
+// each one.
 TEST_F(Safetensors, ReadsManyTensorsInLinearTime) {
   const auto seconds = [&](int tensors) {
     std::string header = "{", index = "{\"weight_map\": {";

@@ -1,6 +1,6 @@
-// A program that saves one checkpoint as one rank of several does: `save_program OUTPUT STEP RANK RANKS
-// KEEP`. Rank 0 also completes it and removes old ones. Tests let it fail or die at every call that changes a
-// file.
+// A program that saves one checkpoint as one of several ranks does: `save_program OUTPUT STEP RANK RANKS
+// KEEP`. Rank 0 also completes it and removes old ones. Tests make it fail or die at every call that changes
+// a file.
 #include <cstdlib>
 #include <exception>
 #include <iostream>

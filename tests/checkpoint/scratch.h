@@ -1,4 +1,4 @@
-// A folder that is there for one test, and what an error says.
+// A directory that exists for one test, and the message of an error.
 #pragma once
 
 #include <unistd.h>

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(StaleParts, OnlyWhatWasWrittenAsideGoes) {
+TEST(StaleParts, OnlyTemporaryFilesAreRemoved) {
   const Scratch scratch;
   const fs::path& output = scratch.path();
   for (const char* folder : {"checkpoint-12.part", "final.part", "checkpoint-12", "checkpoint-12.damaged",
@@ -35,9 +35,7 @@ TEST(StaleParts, OnlyWhatWasWrittenAsideGoes) {
   }
 }
 
-TEST(StaleParts, AnOutputThatIsNotThereIsFine) {
-  EXPECT_TRUE(RemoveStaleParts("/no/such/output").empty());
-}
+TEST(StaleParts, AMissingOutputIsNotAnError) { EXPECT_TRUE(RemoveStaleParts("/no/such/output").empty()); }
 
 }  // namespace
 }  // namespace trireme

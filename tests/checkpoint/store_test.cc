@@ -1,5 +1,5 @@
-// Checkpoints written under one layout and read under another, with many ranks played by one process; what a
-// damaged one is refused with; which of several is taken.
+// Checkpoints written under one layout and read under another, with many ranks simulated by one process; how
+// damaged ones are refused; which of several is chosen.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -21,12 +21,12 @@ namespace fs = std::filesystem;
 struct TestLayout {
   int tensor = 1;
   int data = 1;
-  bool shares = true;  // the data ranks have shares; otherwise copies
+  bool shares = true;  // the data ranks hold shards; otherwise copies
 };
 
 const std::vector<TestLayout> kLayouts = {{1, 1}, {2, 1}, {4, 1}, {1, 3}, {2, 2}, {4, 2}, {2, 3, false}};
 
-// Fused rows with heads that ranks share, a split second dim, a padded vocabulary, a norm.
+// Fused rows with shared heads, a split second dim, a padded vocabulary, a norm.
 std::vector<Parameter> Parameters(int tensor) {
   const Block heads{.size = 16, .parts = tensor, .unit = 4},
       shared{.size = 8, .parts = std::min(tensor, 2), .unit = 4};
@@ -44,13 +44,13 @@ std::vector<Parameter> Parameters(int tensor) {
   return list;
 }
 
-// What element `place` of a file's tensor is, different for all.
+// The value of element `place` of a file's tensor, different for all.
 float ValueAt(const std::string& name, int64_t place) {
   return static_cast<float>(name.size() * 100000 + static_cast<size_t>(name[0]) * 1000 +
                             static_cast<size_t>(place));
 }
 
-// One rank's memory for a parameter: its share of the local tensor.
+// One rank's memory for a parameter: its shard of the local tensor.
 struct Held {
   Parameter parameter;
   std::vector<float> memory;
@@ -75,7 +75,7 @@ std::vector<Held> HoldAll(const TestLayout& layout, int rank) {
   return all;
 }
 
-// Calls `visit(value, what it should be)` for each element that the piece names.
+// Calls `visit(value, expected)` for each element that the piece names.
 template <typename Visit>
 void ForEach(const Held& held, const FilePiece& piece, Visit visit) {
   const Shape strides = RowMajorStrides(piece.tensor->shape);
@@ -129,7 +129,7 @@ int64_t ReadUnder(const TestLayout& layout, const fs::path& directory) {
           ++compared;
         });
       }
-      EXPECT_EQ(held.memory.back(), -7);  // what belongs to nobody stays as it was
+      EXPECT_EQ(held.memory.back(), -7);  // elements that belong to nobody stay unchanged
     }
     reader.Verify(rank, layout.tensor * layout.data);
   }
@@ -179,7 +179,7 @@ TEST_F(Damaged, AFlippedByteIsFoundWithFileAndTensor) {
   EXPECT_NE(refusal.find(file.string() + ": " + tensor.key() + " " + ToText(BoxOf(piece))), std::string::npos)
       << refusal;
   EXPECT_NE(refusal.find("the file is damaged"), std::string::npos) << refusal;
-  // Also where only this tensor is read.
+  // Also if only this tensor is read.
   std::vector<float> memory(static_cast<size_t>(Elements(ShapeOf(tensor))));
   EXPECT_EQ(ErrorOf([&] {
               StoreReader reader(directory_);
@@ -237,7 +237,7 @@ TEST_F(Damaged, MutatedManifestsAreRefused) {
   }
 }
 
-// The step, a key, a digest: whichever bit it is, nobody resumes from it.
+// The step, a key, a digest: whichever bit is flipped, nobody resumes from it.
 TEST_F(Damaged, EveryFlippedBitOfTheManifestIsRefused) {
   const fs::path manifest = directory_ / kManifestFile;
   const std::string text = ReadTextFile(manifest.string());
@@ -250,7 +250,7 @@ TEST_F(Damaged, EveryFlippedBitOfTheManifestIsRefused) {
   }
 }
 
-TEST_F(Damaged, AStepThatIsNotTheNames) {
+TEST_F(Damaged, AStepThatDiffersFromTheName) {
   WriteUnder({1, 1}, scratch_.path() / "checkpoint-64", 124);
   const fs::path other = scratch_.path() / "checkpoint-64";
   EXPECT_EQ(ErrorOf([&] { ReadManifest(other / ""); }),
@@ -260,7 +260,7 @@ TEST_F(Damaged, AStepThatIsNotTheNames) {
   EXPECT_EQ(ErrorOf([&] { ReadManifest(scratch_.path() / "best"); }), "no error");
 }
 
-TEST_F(Damaged, AKeyThatStandsTwice) {
+TEST_F(Damaged, ADuplicateKey) {
   Edit([](checkpoint::Manifest& m) { m.mutable_tensors(1)->set_key(m.tensors(0).key()); });
   EXPECT_NE(Refusal().find("' twice"), std::string::npos) << Refusal();
 }
@@ -278,12 +278,12 @@ TEST_F(Damaged, FormatOneIsReadWithAWarning) {
   const std::string said = testing::internal::GetCapturedStderr();
   const std::string warning = "format 1 has no digest over the manifest";
   EXPECT_NE(said.find(warning), std::string::npos) << said;
-  EXPECT_EQ(said.find(warning), said.rfind(warning)) << "once is enough: " << said;
+  EXPECT_EQ(said.find(warning), said.rfind(warning)) << "the warning must appear once: " << said;
 }
 
-// Each byte of each file belongs to a piece's digest, to its file's or to the manifest's.
+// Each byte of each file is covered by a piece's digest, its file's or the manifest's.
 TEST_F(Damaged, AnyByteOfAnyFileIsCovered) {
-  std::ofstream(directory_ / "not-ours.txt") << "a file that somebody put there is nobody's damage";
+  std::ofstream(directory_ / "not-ours.txt") << "a file that somebody put there is not damage";
   EXPECT_EQ(StoreReader(directory_).VerifyFiles(), 4 + 1);  // four ranks' and the index
   for (const auto& entry : fs::directory_iterator(directory_)) {
     if (entry.path().filename() == "not-ours.txt") continue;
@@ -303,7 +303,7 @@ TEST_F(Damaged, AnyByteOfAnyFileIsCovered) {
   }
 }
 
-TEST(RunCheckpoints, TheNewestCompleteOneIsTaken) {
+TEST(RunCheckpoints, TheNewestCompleteOneIsChosen) {
   const Scratch scratch;
   EXPECT_FALSE(NewestComplete(scratch.path() / "nothing"));
   for (const int64_t step : {9, 10, 2}) WriteUnder({1, 2}, CheckpointPath(scratch.path(), step), step);
@@ -344,7 +344,7 @@ TEST(RunCheckpoints, KeepsTheNewestAndTheBest) {
   EXPECT_EQ(steps(), (std::vector<int64_t>{1, 3, 4}));
 }
 
-TEST(Store, ADirectoryThatIsThereIsNotWrittenOver) {
+TEST(Store, AnExistingDirectoryIsNotOverwritten) {
   const Scratch scratch;
   const fs::path directory = scratch.path() / "checkpoint-1";
   fs::create_directory(directory);

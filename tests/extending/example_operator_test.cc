@@ -1,4 +1,4 @@
-// The operator of docs/extending.md as it stands in the page: its kernel and its reference against the plain
+// The operator of docs/extending.md exactly as in the page: its kernel and its reference against the plain
 // formula.
 #include "ops/relu_squared/relu_squared.h"
 

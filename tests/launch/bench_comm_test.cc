@@ -1,4 +1,4 @@
-// `trireme bench comm` from outside: its lines, its refusals. How fast it is, is not asserted.
+// `trireme bench comm` from outside: its output and its errors. Speed is not asserted.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -62,13 +62,13 @@ TEST(BenchComm, HostMemoryAndOtherTypesWork) {
   }
 }
 
-TEST(BenchComm, AloneItCopiesAndLeavesSendRecvOut) {
+TEST(BenchComm, AloneItCopiesAndSkipsSendRecv) {
   const auto lines = Lines(kTrireme + " bench comm --iterations 1 --min-bytes 1M --max-bytes 1M");
   EXPECT_EQ(lines.size(), 4u);
   for (const Json& line : lines) EXPECT_EQ(line["ranks"], 1);
 }
 
-TEST(BenchComm, WrongArgumentsAreTwoAndNameTheArgument) {
+TEST(BenchComm, WrongArgumentsExitWithTwoAndAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--op all_reduze", "--op all_reduze: wanted one of all_reduce"},
       {"--min-bytes 0", "--min-bytes 0: wanted a size"},
@@ -90,7 +90,7 @@ TEST(BenchComm, WrongArgumentsAreTwoAndNameTheArgument) {
   EXPECT_NE(bf16.err.find("MPI cannot reduce bf16"), std::string::npos) << bf16.err;
 }
 
-TEST(BenchComm, OutOfDeviceMemoryIsOneWithTheFigures) {
+TEST(BenchComm, OutOfDeviceMemoryExitsWithOneAndTheFigures) {
   const ShellResult result =
       RunShell("TWIN_DEVICE_MEMORY_GB=1 " + Mpirun(2) + "--op all_reduce --min-bytes 1G --max-bytes 1G");
   EXPECT_EQ(result.status, 1);

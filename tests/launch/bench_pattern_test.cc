@@ -1,4 +1,4 @@
-// The data that check and bench use: its sums are what adding gives, and a wrong element is found.
+// The data that check and bench use: its sums are correct, and a wrong element is found.
 #include <gtest/gtest.h>
 
 #include <cstring>

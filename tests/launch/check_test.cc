@@ -1,4 +1,4 @@
-// `trireme check` from outside: what it prints, what it refuses, alone and under mpirun.
+// `trireme check` from outside: what it prints and refuses, alone and under mpirun.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Json CheckJson(const std::string& program, const std::string& arguments) {
   return ParseJson(result.out, "check");
 }
 
-TEST(Check, AloneSaysWhatTheMachineIs) {
+TEST(Check, AloneDescribesTheMachine) {
   const Json report = CheckJson(kTrireme + " ", "");
   EXPECT_EQ(report["version"], TRIREME_VERSION);
   EXPECT_EQ(report["ranks"], 1);
@@ -57,7 +57,7 @@ TEST(Check, UnderMpirunVerifiesEveryGroup) {
   EXPECT_EQ(planned, verified);  // rank 0 is in a group of each kind
 }
 
-TEST(Check, TextHoldsTheGroupsAndTheResult) {
+TEST(Check, TextContainsTheGroupsAndTheResult) {
   const ShellResult result = RunShell(Mpirun(2) + "check --set parallel.tensor=2");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.out.find("verified   all_reduce over world, 2 ranks: fp32"), std::string::npos)
@@ -67,7 +67,7 @@ TEST(Check, TextHoldsTheGroupsAndTheResult) {
   EXPECT_EQ(result.err, "");
 }
 
-TEST(Check, ALayoutThatDoesNotDivideTheWorldIsTwoAndOneLine) {
+TEST(Check, ALayoutThatDoesNotDivideTheWorldExitsWithTwoAndOneLine) {
   const ShellResult result = RunShell(Mpirun(2) + "check --set parallel.tensor=3");
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.out, "");
@@ -75,7 +75,7 @@ TEST(Check, ALayoutThatDoesNotDivideTheWorldIsTwoAndOneLine) {
   EXPECT_NE(result.err.find("parallel.tensor"), std::string::npos) << result.err;
 }
 
-TEST(Check, MoreRanksThanDevicesIsTwoAndSaysWhatToSet) {
+TEST(Check, MoreRanksThanDevicesExitsWithTwoAndSaysWhatToSet) {
   const ShellResult result = RunShell("TWIN_DEVICES=1 " + Mpirun(2) + "check");
   EXPECT_EQ(result.status, 2);
   EXPECT_NE(result.err.find("TWIN_DEVICES=2"), std::string::npos) << result.err;

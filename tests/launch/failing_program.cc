@@ -1,5 +1,5 @@
-// A program whose commands fail, each in its own way, on the rank it is told: what the real one does then
-// cannot be provoked through its commands. The other ranks wait in a barrier, as they would in training.
+// A program whose commands fail, each in its own way, on a given rank: failures that the real program's
+// commands cannot provoke. The other ranks wait in a barrier, as they would in training.
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -30,7 +30,7 @@ Command Failing(const std::string& name, Failure fail) {
       }};
 }
 
-// Rank 1 fails a while after the others have noticed that it will not answer.
+// Rank 1 fails a while after the others have noticed that it does not answer.
 Command FailingPeer() {
   return {.name = "peer",
           .summary = "rank 1 fails, the others because of it",

@@ -51,24 +51,24 @@ TEST(AloneTest, HelpAndVersion) {
   EXPECT_EQ(version.out, "trireme " TRIREME_VERSION "\n");
 }
 
-TEST(AloneTest, HelpOfACommandHoldsTheManual) {
+TEST(AloneTest, HelpOfACommandContainsTheManual) {
   const ShellResult help = RunShell(kTrireme + " plan --help");
   EXPECT_EQ(help.status, 0);
   OfferNamesOfLists();
   EXPECT_TRUE(Contains(help.out, ConfigHelp()));
-  std::string words;  // wherever the lines break
+  std::string words;  // regardless of line breaks
   std::istringstream stream(help.out);
   for (std::string word; stream >> word;) words += word + " ";
   EXPECT_TRUE(Contains(words, "names: " + Join(OperatorNames())));
 }
 
-TEST(AloneTest, DoneIsZero) {
+TEST(AloneTest, SuccessExitsWithZero) {
   const ShellResult plan = RunShell(kTrireme + " plan --world 8 --set parallel.tensor=2");
   EXPECT_EQ(plan.status, 0) << plan.err;
   EXPECT_NE(plan.out, "");
 }
 
-TEST(AloneTest, WrongInputIsTwoAndOneLine) {
+TEST(AloneTest, WrongInputExitsWithTwoAndOneLine) {
   const std::string run = WriteFile("wrong_run.yaml", "parallel:\n  tensr: 2\n");
   const struct {
     std::string arguments, wanted;
@@ -93,8 +93,8 @@ TEST(AloneTest, WrongInputIsTwoAndOneLine) {
   }
 }
 
-// Paths that would wait for ever, lead round in circles or steer the terminal: one line, at once.
-TEST(AloneTest, PathsThatAreNoFilesAreRefusedByName) {
+// Paths that would block forever, form a loop or control the terminal: one line, at once.
+TEST(AloneTest, PathsThatAreNotFilesAreRefusedByName) {
   const std::string folder = testing::TempDir() + "program_test_paths/";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
@@ -122,12 +122,12 @@ TEST(AloneTest, PathsThatAreNoFilesAreRefusedByName) {
   for (const auto& [arguments, wanted] : cases) {
     const ShellResult result = RunShell("bash -c \"" + kTrireme + " " + arguments + "\"");
     EXPECT_EQ(result.status, 2) << arguments;
-    EXPECT_TRUE(Contains(result.err, wanted)) << arguments << ": " << result.err;  // it may name other faults, too
+    EXPECT_TRUE(Contains(result.err, wanted)) << arguments << ": " << result.err;  // others may follow
     EXPECT_EQ(result.out, "");
   }
 }
 
-// A name in a file is text, whatever it holds.
+// A name in a file is text, whatever it contains.
 TEST(AloneTest, InspectShowsControlCharactersOfNames) {
   const std::string header = R"({"a\u001b[2Jb":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})";
   const uint64_t length = header.size();
@@ -139,7 +139,7 @@ TEST(AloneTest, InspectShowsControlCharactersOfNames) {
   EXPECT_FALSE(Contains(result.out, "\x1b")) << result.out;
 }
 
-TEST(AloneTest, FailuresAtRunTimeAreOne) {
+TEST(AloneTest, FailuresAtRunTimeExitWithOne) {
   const ShellResult runtime = RunShell(kFailing + " runtime");
   EXPECT_EQ(runtime.status, 1);
   EXPECT_TRUE(Contains(runtime.err, "[rank 0] ") && Contains(runtime.err, "the device is on fire\n"))
@@ -152,7 +152,7 @@ TEST(AloneTest, FailuresAtRunTimeAreOne) {
   EXPECT_TRUE(Contains(full_disk.err, "stdout cannot be written")) << full_disk.err;
 }
 
-// As a full disk: said, not died of.
+// Like a full disk: reported, not fatal by signal.
 TEST(AloneTest, AFileSizeLimitIsAnError) {
   const std::string path = testing::TempDir() + "limited";
   const ShellResult limited = RunShell("ulimit -f 1; " + kFailing + " write --to " + path);
@@ -201,8 +201,8 @@ TEST(JobTest, AFailureOfOneRankEndsAll) {
   }
 }
 
-// No communicator is there yet whose watch could speak.
-TEST(JobTest, WhoWaitsInMpiSaysSo) {
+// No communicator exists yet whose watch could report.
+TEST(JobTest, ARankThatWaitsInMpiReportsIt) {
   const std::string run = "TRIREME_HANG_REPORT_SECONDS=1 " + kMpirun + " -n 2 ";
   const ShellResult barrier = RunShell(run + kFailing + " late");
   EXPECT_EQ(barrier.status, 0) << barrier.err;
@@ -226,7 +226,7 @@ TEST(JobTest, ABugOfOneRankEndsAll) {
   EXPECT_EQ(CountRunning(kFailing), 0);
 }
 
-TEST(JobTest, TheRankThatFailedFirstIsHeardFirst) {
+TEST(JobTest, TheRankThatFailedFirstIsReportedFirst) {
   const ShellResult result = RunShell(kMpirun + " -n 3 " + kFailing + " peer");
   EXPECT_EQ(result.status, 1);
   const std::string first_line = result.err.substr(0, result.err.find('\n'));

@@ -1,4 +1,4 @@
-// Runs a shell command to its end and keeps what it wrote and how it ended.
+// Runs a shell command to completion and returns its output and exit status.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -43,8 +43,8 @@ TEST(Models, FamiliesDifferWhereTheyShould) {
   EXPECT_TRUE(Decoder(llama).mlp.bias);
 }
 
-// A graph of 2^40 experts would fill the memory before anybody could refuse it.
-TEST(Models, RefusesSizesThatNoModelHas) {
+// A graph of 2^40 experts would exhaust memory before it could be refused.
+TEST(Models, RefusesImplausibleSizes) {
   EXPECT_EQ(RefusalOf(Config("llama", {{"num_hidden_layers", 1000000}})),
             "config.json: num_hidden_layers is 1000000, more than any known model has; the limit is 4096");
   const auto experts = [](int64_t count, int64_t layers) {
@@ -78,7 +78,7 @@ TEST(Models, Qwen3MoeMixesDenseAndExpertLayers) {
   EXPECT_EQ(graph.layers[2].hf_names.at("experts.up.weight"),
             "model.layers.1.mlp.experts.{expert}.up_proj.weight");
   EXPECT_NE(ToText(graph).find("2 of 8 experts 32 > 24"), std::string::npos);
-  // transformers 5 spells the number of experts in another way.
+  // transformers 5 uses another key for the number of experts.
   Json renamed = experts;
   renamed.erase("num_experts");
   renamed["num_local_experts"] = 8;
@@ -135,7 +135,7 @@ TEST(Models, DeepseekHasLatentAttentionAndRoutesWithinGroups) {
   EXPECT_TRUE(DecoderOf(graph.mtp[0].spec)->experts);
   config["num_nextn_predict_layers"] = 0;
   EXPECT_TRUE(Build(config).mtp.empty());
-  // V2 without its method takes the largest of all; n_group says nothing then.
+  // V2 without its method takes the overall largest; n_group is then ignored.
   const LayerGraph second = Build(DeepseekConfig("deepseek_v2"));
   EXPECT_EQ(std::get<DecoderSpec>(second.layers[2].spec).experts->router,
             (RouterRule{.experts = 8, .top_k = 2, .scale = 2.5}));

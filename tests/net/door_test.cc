@@ -1,4 +1,5 @@
-// The door: who knows the secret gets in beside any number of strangers; they are few, and not for long.
+// The door: clients that know the secret get in alongside any number that do not; those are few, and soon
+// dropped.
 #include "net/door.h"
 
 #include <arpa/inet.h>
@@ -21,7 +22,7 @@ namespace {
 
 using State = Handshake::State;
 
-// A listener on the loopback.
+// A listener on the loopback interface.
 struct Listener {
   Listener() : socket(::socket(AF_INET, SOCK_STREAM, 0)) {
     name.sin_family = AF_INET;
@@ -40,7 +41,7 @@ struct Listener {
   sockaddr_in name{};
 };
 
-// Looks after the door until somebody is in; invalid after ten seconds.
+// Polls the door until someone is in; invalid after ten seconds.
 Fd AwaitOne(Door& door) {
   for (int i = 0; i < 200; ++i) {
     pollfd readable{door.descriptor(), POLLIN, 0};
@@ -66,7 +67,7 @@ bool EndsSoon(const Fd& socket, Door& door) {
   return false;
 }
 
-TEST(Door, LetsInWhoKnowsTheSecret) {
+TEST(Door, AcceptsClientsThatKnowTheSecret) {
   const Key key{NewSecret(), "door"};
   const Listener listener;
   Door door(listener.socket.get(), key);
@@ -80,7 +81,7 @@ TEST(Door, LetsInWhoKnowsTheSecret) {
   EXPECT_EQ(door.strangers(), 0u);
 }
 
-TEST(Door, TurnsAwayWhoDoesNot) {
+TEST(Door, RefusesClientsThatDoNot) {
   const Listener listener;
   Door door(listener.socket.get(), {NewSecret(), "door"});
   const Fd client = listener.Connect();
@@ -96,7 +97,7 @@ TEST(Door, TurnsAwayWhoDoesNot) {
   EXPECT_TRUE(EndsSoon(client, door));
 }
 
-TEST(Door, HoldsFewStrangersAndStillLetsIn) {
+TEST(Door, HoldsFewUnauthenticatedClientsAndStillAccepts) {
   const Key key{NewSecret(), "door"};
   const Listener listener;
   Door door(listener.socket.get(), key, {.strangers = 8, .patience_s = 60});
@@ -104,20 +105,20 @@ TEST(Door, HoldsFewStrangersAndStillLetsIn) {
   for (int i = 0; i < 50; ++i) strangers.push_back(listener.Connect());
   door.Admit();
   EXPECT_EQ(door.strangers(), 8u);
-  EXPECT_TRUE(EndsSoon(strangers.front(), door)) << "the oldest goes";
+  EXPECT_TRUE(EndsSoon(strangers.front(), door)) << "the oldest must be dropped";
   const Fd client = listener.Connect();
   std::thread other([&] { EXPECT_EQ(ProveSoon(client, key), State::kProven); });
   EXPECT_TRUE(AwaitOne(door).valid());
   other.join();
 }
 
-TEST(Door, LosesPatience) {
+TEST(Door, TimesOut) {
   const Listener listener;
   Door door(listener.socket.get(), {NewSecret(), "door"}, {.strangers = 8, .patience_s = 0.2});
   const Fd stranger = listener.Connect();
   door.Admit();
   EXPECT_EQ(door.strangers(), 1u);
-  // Nothing comes any more: its own timer wakes the caller.
+  // Nothing else arrives: the door's own timer wakes the caller.
   for (int i = 0; i < 50 && door.strangers() > 0; ++i) {
     pollfd readable{door.descriptor(), POLLIN, 0};
     ASSERT_GT(poll(&readable, 1, 10'000), 0);

@@ -1,4 +1,5 @@
-// Both sides of a handshake over a pair of sockets: who gets through, who does not, and what a stranger can replay.
+// Both sides of a handshake over a socket pair: who gets through, who does not, and what an attacker can
+// replay.
 #include "net/handshake.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +37,7 @@ void Say(int socket, const std::string& bytes) {
   EXPECT_EQ(send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
 }
 
-// The states of server and client once neither has anything to say.
+// The states of server and client once neither has anything left to send.
 std::pair<State, State> Meet(const Key& server_key, const Key& client_key) {
   Pair pair;
   Handshake server(pair.server.get(), Side::kServer, server_key);
@@ -65,12 +66,12 @@ TEST(Handshake, WhatFollowsStaysInTheSocket) {
   Handshake server(pair.server.get(), Side::kServer, key);
   Handshake client(pair.client.get(), Side::kClient, key);
   client.Advance();
-  Say(pair.client.get(), "the first message");  // before the server has looked
+  Say(pair.client.get(), "the first message");  // before the server has read
   EXPECT_EQ(server.Advance(), State::kProven);
   EXPECT_EQ(Received(pair.server.get()), "the first message");
 }
 
-TEST(Handshake, AProofOfBeforeIsWorthNothing) {
+TEST(Handshake, AReplayedProofIsRefused) {
   const Key key{NewSecret(), "test"};
   std::string greeting, proof;
   {
@@ -89,7 +90,7 @@ TEST(Handshake, AProofOfBeforeIsWorthNothing) {
   EXPECT_EQ(server.Advance(), State::kRefused);
 }
 
-// A stranger that mirrors the server's own words has no proof of a client among them.
+// An attacker that mirrors the server's own bytes obtains no client proof that way.
 TEST(Handshake, MirroringDoesNotOpen) {
   const Key key{NewSecret(), "test"};
   Pair pair;
@@ -101,7 +102,7 @@ TEST(Handshake, MirroringDoesNotOpen) {
   EXPECT_EQ(server.state(), State::kRefused);
 }
 
-// Whoever pretends to be the server and says yes to everything is found out.
+// An impostor that pretends to be the server and accepts everything is detected.
 TEST(Handshake, AServerProvesItselfToo) {
   const Key key{NewSecret(), "test"};
   Pair pair;
@@ -110,7 +111,7 @@ TEST(Handshake, AServerProvesItselfToo) {
   EXPECT_EQ(client.Advance(), State::kRefused);
 }
 
-TEST(Handshake, AnotherLanguageIsRefusedAtItsFirstBytes) {
+TEST(Handshake, AnotherProtocolIsRefusedAtItsFirstBytes) {
   const Key key{NewSecret(), "test"};
   for (const std::string words : {"GET / HTTP/1.1\r\n", "S", "TRIREME\2", "\n"}) {
     Pair pair;

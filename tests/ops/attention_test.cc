@@ -1,5 +1,5 @@
-// Attention in blocks: against the plain formula, on odd lengths, groups and long rows, with nothing to do,
-// and computed anew; the same bits for any number of threads.
+// Blockwise attention: against the plain formula, with odd lengths, groups and long rows, with nothing to do,
+// and recomputed; the same bits for any number of threads.
 #include "ops/attention.h"
 
 #include <ATen/Parallel.h>
@@ -25,7 +25,7 @@ Tensors RandomHeads(const Shape& s, at::ScalarType type) {
           Random({s.rows, s.kv_heads, s.length, s.dim}, type)};
 }
 
-// The formula, one head at a time in effect: scores, mask, softmax, mix.
+// The formula, effectively one head at a time: scores, mask, softmax, weighted sum.
 at::Tensor Plain(const Tensors& x) {
   const auto size = x[0].sizes();
   const at::Tensor query = x[0].transpose(2, 3);                        // [r, kv, group, length, dim]
@@ -53,7 +53,7 @@ TEST(Attention, IsThePlainFormula) {
   });
 }
 
-TEST(Attention, TakesTheModelsLayoutToo) {
+TEST(Attention, AcceptsTheModelsLayoutToo) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     Compare(
         {.inputs = {Random({2, 7, 6, 8}, type), Random({2, 7, 2, 8}, type), Random({2, 7, 2, 8}, type)},
@@ -68,7 +68,7 @@ TEST(Attention, TakesTheModelsLayoutToo) {
   });
 }
 
-TEST(Attention, AgainGivesTheSameOnceForBoth) {
+TEST(Attention, RecomputingGivesTheSameResult) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     std::function<at::Tensor()> again;
     at::Tensor output;
@@ -87,7 +87,7 @@ TEST(Attention, AgainGivesTheSameOnceForBoth) {
   });
 }
 
-TEST(Attention, AgainIsComputedOnceAndThenLetGo) {
+TEST(Attention, TheRecomputedResultIsReleasedAfterUse) {
   const Tensors x = RandomHeads({1, 40, 1, 2, 16}, at::kFloat);
   const Attended attended = CausalAttentionAgain({x[0], x[1], x[2]});
   const at::Tensor first = attended.again(), second = attended.again(), third = attended.again();
@@ -130,9 +130,9 @@ TEST(Attention, ThreadsDoNotChangeTheBits) {
   for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(one[i].equal(three[i])) << i;
 }
 
-// Rows of different length, each in steps of its own, give what they give whole: the first tokens at once,
-// then some more, with rows that rest and padding behind the shorter ones.
-TEST(Attention, OfKeptKeysIsThatOfWholeRows) {
+// Rows of different length, each advanced in its own steps, give what whole rows give: the first tokens at
+// once, then some more, with idle rows and padding after the shorter ones.
+TEST(Attention, WithAKeyValueCacheEqualsThatOfWholeRows) {
   const Shape s{3, 50, 2, 3, 16};
   const int64_t value_dim = 24;
   const std::vector<std::vector<int64_t>> steps = {{7, 1, 30}, {1, 1, 1}, {0, 1, 1}, {4, 40, 0}, {1, 1, 1}};
@@ -165,7 +165,7 @@ TEST(Attention, OfKeptKeysIsThatOfWholeRows) {
   });
 }
 
-// Half of the queries of each head, which lie among others that are left alone; some have seen nothing yet.
+// Half of the queries of each head, interleaved with others that stay unchanged; some have seen no key yet.
 TEST(Attention, PartsMergeByTheirLogSumExps) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     if (type != at::kFloat) return;
@@ -197,7 +197,7 @@ SeenAttention TwoTiles(const Heads& heads) {
   return seen;
 }
 
-// Tiles of one row against plain attention, by the loops and by the reference, whose tiles are merged by the
+// Tiles of one row against plain attention, by the loops and by the reference, with tiles merged by the
 // loops, by the kernel and by the reference.
 void CompareTiles() {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
@@ -213,9 +213,9 @@ void CompareTiles() {
   });
 }
 
-// Lengths on both sides of every size that blocks are cut to: a document of many blocks, behind others, by plain
-// formula. kScores and the most rows of a block are passed with these.
-TEST(Attention, OfLongTilesIsThatOfWholeRows) {
+// Lengths on both sides of every block size: a document of many blocks, after others, against the plain
+// formula. They exceed kScores and the largest number of rows per block.
+TEST(Attention, OfLongTilesEqualsThatOfWholeRows) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     for (const int64_t length : {383, 385, 700}) {
       const int64_t before = 5, all = before + length, group = 2;
@@ -239,14 +239,14 @@ TEST(Attention, OfLongTilesIsThatOfWholeRows) {
   });
 }
 
-TEST(Attention, OfTilesIsThatOfWholeRows) {
+TEST(Attention, OfTilesEqualsThatOfWholeRows) {
   CompareTiles();
   TurnOperatorsOff({"attention_tiles"});
   CompareTiles();
   TurnOperatorsOff({});
 }
 
-// An operator's switch is its own: with the merge off, the loops of tiles still run, to the bit.
+// An operator's switch affects only that operator: with the merge off, the tile loops still run, bit for bit.
 TEST(Attention, TurningTheMergeOffLeavesTheTilesAlone) {
   const Heads heads = HeadsOfTiles(at::kBFloat16);
   const SeenAttention before = TwoTiles(heads);

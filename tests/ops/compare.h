@@ -1,4 +1,4 @@
-// For the operators' tests: an operator against the plain formula in fp64 under ATen's autograd, for values,
+// For the operators' tests: an operator against the plain formula in fp64 under ATen's autograd: values,
 // input gradients and weight gradients, in fp32 and bf16, by the fast version and by the reference.
 #pragma once
 
@@ -30,7 +30,7 @@ inline Weight TrainedWeight(at::IntArrayRef shape, at::ScalarType type = at::kFl
   return {"weight", Random(shape, type), at::zeros(shape, at::kFloat)};
 }
 
-// What a value may differ from fp64 by: rounding once or twice in the type, and sums of such.
+// How far a value may be from fp64: one or two roundings in the type, and sums of such.
 inline double Tolerance(at::ScalarType type) {
   return type == at::kFloat ? 2e-6 : (type == at::kHalf ? 1e-3 : 8e-3);
 }
@@ -39,12 +39,12 @@ using Tensors = std::vector<at::Tensor>;
 
 struct Comparison {
   Tensors inputs;                // each gets a gradient
-  std::vector<Weight*> weights;  // added to, so zero them before
+  std::vector<Weight*> weights;  // accumulated into, so zero them first
   std::function<Tensors(const Tensors&)> op;
   std::function<Tensors(const Tensors& inputs, const Tensors& weights)> plain;  // in fp64
 };
 
-// `context` says in a failure which case it was.
+// `context` names the case in a failure.
 inline void Compare(const Comparison& c, const std::string& context) {
   const double tolerance = Tolerance(c.inputs[0].scalar_type());
   Tensors inputs, wide, wide_weights;
@@ -77,7 +77,8 @@ inline void Compare(const Comparison& c, const std::string& context) {
   }
 }
 
-// Runs `body(type, context)` for both types by the loops and by the reference, and for all three by the kernel.
+// Runs `body(type, context)` for both types by the loops and by the reference, and for all three by the
+// kernel.
 inline void ForEveryVersion(const std::function<void(at::ScalarType, const std::string&)>& body) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const std::string name = type == at::kFloat ? "fp32" : "bf16";

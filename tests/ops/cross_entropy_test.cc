@@ -1,4 +1,4 @@
-// The two passes of cross-entropy against log_softmax in fp64, the vocabulary whole and cut in pieces, with
+// The two passes of cross-entropy against log_softmax in fp64, with the vocabulary whole and sharded, with
 // padding, in fp32 and bf16, fast and by the reference.
 #include "ops/softmax_cross_entropy.h"
 
@@ -16,7 +16,7 @@ at::Tensor Labels(int64_t tokens, int64_t vocabulary) { return at::randint(vocab
 
 void CompareStatistics(const Case& c, at::ScalarType type, const std::string& context) {
   const at::Tensor logits = Random({c.tokens, c.stride}, type) * 10;
-  const at::Tensor labels = Labels(c.tokens, 2 * c.stride);  // about half of them held elsewhere
+  const at::Tensor labels = Labels(c.tokens, 2 * c.stride);  // about half of them on other shards
   const LogitStatistics found = StatisticsOfLogits(logits, labels, c.columns);
   const at::Tensor wide = logits.narrow(1, 0, c.columns.count).to(at::kDouble);
   EXPECT_TRUE(found.largest.to(at::kDouble).equal(wide.amax(1))) << context;

@@ -1,5 +1,5 @@
-// Passes over flat memory: AdamW against double and against ATen's own, sums of squares, adding; and what all
-// kernels share: the exponential and the rounding to bf16.
+// Operations over flat memory: AdamW against fp64 and against ATen's own, sums of squares, accumulation; and
+// what all kernels share: the exponential and the rounding to bf16.
 #include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adamw.h>
 
@@ -98,7 +98,7 @@ TEST(AdamW, IsWhatAtenFusesOverManySteps) {
   EXPECT_LT(RelativeError(ours.master - start, theirs.master - start), 1e-5);
 }
 
-TEST(SumOfSquares, IsExactEnoughAndTheSameForAnyThreads) {
+TEST(SumOfSquares, IsAccurateAndIndependentOfThreads) {
   for (const int64_t count : {0, 1, 65'536, 300'001}) {
     const at::Tensor x = Random({count}) * 1e3;
     const double wanted = x.to(at::kDouble).square().sum().item<double>();
@@ -110,9 +110,9 @@ TEST(SumOfSquares, IsExactEnoughAndTheSameForAnyThreads) {
   }
 }
 
-TEST(SumOfSquares, DoesNotHideWhatIsNotFinite) {
+TEST(SumOfSquares, PropagatesNonFiniteValues) {
   at::Tensor x = Random({100'000});
-  EXPECT_TRUE(std::isfinite(SumOfSquares(x * 1e25)));  // whose squares no fp32 holds
+  EXPECT_TRUE(std::isfinite(SumOfSquares(x * 1e25)));  // whose squares overflow fp32
   x[77'777] = INFINITY;
   EXPECT_TRUE(std::isinf(SumOfSquares(x)));
   x[3] = NAN;

@@ -71,7 +71,7 @@ TEST(SplitHeads, IsThePlainFormula) {
   });
 }
 
-TEST(SplitHeads, TurnsOnlyWhatTheTableCovers) {
+TEST(SplitHeads, RotatesOnlyWhatTheTableCovers) {
   const HeadShape s{.rows = 1, .length = 9, .heads = 2, .kv_heads = 1, .head_dim = 12};
   const RotaryTable table = Table(9, 4);
   Compare({.inputs = {Random({9, s.width()})},
@@ -114,11 +114,11 @@ TEST(RmsNorm, RoundsAsTheReferenceDoes) {
   const at::Tensor fast = RmsNorm(x, weight, 1e-6);
   const ReferenceOnly guard;
   const at::Tensor plain = RmsNorm(x, weight, 1e-6);
-  // Only a value at the very edge of rounding may fall to the other side.
+  // Only a value right at a rounding boundary may round the other way.
   EXPECT_GT(fast.eq(plain).to(at::kDouble).mean().item<double>(), 0.999);
 }
 
-TEST(RmsNorm, TakesNonContiguousInputAndOtherWeightTypes) {
+TEST(RmsNorm, AcceptsNonContiguousInputAndOtherWeightTypes) {
   Weight weight = TrainedWeight({16});  // fp32 under bf16 activations
   Compare({.inputs = {Random({16, 9}, at::kBFloat16).t()},
            .weights = {&weight},
@@ -207,7 +207,7 @@ TEST(SwiGlu, SaturatesAtTheEndsOfTheRange) {
   EXPECT_TRUE(SwiGlu(at::full({1, 2}, NAN)).isnan().all().item<bool>());
 }
 
-TEST(SwiGlu, AgainIsTheSame) {
+TEST(SwiGlu, RecomputingGivesTheSame) {
   const at::Tensor x = Random({3, 10}, at::kBFloat16).requires_grad_();
   EXPECT_TRUE(SwiGluAgain(x).equal(SwiGlu(x)));
   EXPECT_FALSE(SwiGluAgain(x).requires_grad());

@@ -1,5 +1,5 @@
-// Linear, low-rank pairs beside it, and the products under it: values, gradients, gradients put off, inputs
-// made anew.
+// Linear, its low-rank pairs, and the underlying matmul: values, gradients, deferred weight gradients,
+// recomputed inputs.
 #include "ops/linear.h"
 
 #include <limits>
@@ -33,7 +33,7 @@ TEST(Linear, IsThePlainFormula) {
   });
 }
 
-TEST(Linear, GradientsAreAddedAndFrozenWeightsLeftAlone) {
+TEST(Linear, GradientsAccumulateAndFrozenWeightsStayUnchanged) {
   Weight weight = TrainedWeight({5, 7}), frozen{"frozen", Random({5}), {}};
   const at::Tensor x = Random({3, 7}).requires_grad_();
   torch::autograd::backward({Linear(x, weight, &frozen)}, {at::ones({3, 5})});
@@ -46,13 +46,13 @@ TEST(Linear, GradientsAreAddedAndFrozenWeightsLeftAlone) {
 TEST(Linear, Bf16GradientsAreSummedInFp32) {
   Weight weight = TrainedWeight({4, 6}, at::kBFloat16);
   const at::Tensor x = at::ones({1, 6}, at::kBFloat16).requires_grad_();
-  // 600 + 1 has no place in bf16.
+  // bf16 cannot represent 600 + 1.
   weight.gradient.fill_(600);
   torch::autograd::backward({Linear(x, weight)}, {at::ones({1, 4}, at::kBFloat16)});
   EXPECT_TRUE(weight.gradient.eq(601).all().item<bool>());
 }
 
-// What an earlier step left, were it not a number, must not come through: the first product writes over it.
+// What an earlier step left, even a NaN, must not leak in: the first matmul overwrites it.
 TEST(Linear, TheFirstContributionToAStaleGradientOverwritesIt) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const Weight weight{.name = "w", .value = at::ones({5, 3}, type), .gradient = at::zeros({5, 3})};
@@ -80,7 +80,7 @@ TEST(Linear, WeightGradientsWaitUntilTheyAreRun) {
   EXPECT_TRUE(deferral.Take().empty());
 }
 
-TEST(Linear, MakesItsInputAnewAndDoesNotKeepIt) {
+TEST(Linear, RecomputesItsInputAndDoesNotSaveIt) {
   Weight weight = TrainedWeight({5, 7});
   const at::Tensor leaf = Random({3, 7}).requires_grad_();
   int made = 0;
@@ -112,7 +112,7 @@ TEST(Linear, NoTokens) {
   }
 }
 
-// A fused weight of three blocks, of which the first and the last have pairs of different rank.
+// A fused weight of three blocks, of which the first and the last have low-rank pairs of different rank.
 TEST(LowRank, IsThePlainFormula) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     Weight weight = TrainedWeight({12, 7}, type), a = TrainedWeight({5, 7}, type);
@@ -195,7 +195,7 @@ TEST(LowRank, OfExpertsWithSomeWithoutRows) {
       "experts");
 }
 
-TEST(LowRank, DropsWhatAReadsAndNothingElse) {
+TEST(LowRank, DropoutAppliesToTheInputOfAOnly) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     Weight weight = TrainedWeight({6, 9}, type), a = TrainedWeight({3, 9}, type),
            b = TrainedWeight({6, 3}, type);
@@ -218,18 +218,18 @@ TEST(LowRank, DropsWhatAReadsAndNothingElse) {
   });
 }
 
-TEST(Dropout, DropsByIdentityAndNumberAlone) {
+TEST(Dropout, MaskDependsOnlyOnIdentityAndIndex) {
   const Dropout whole{.rate = 0.25, .random = RandomStream(1, "x"), .rows = at::arange(400, at::kLong)};
   const at::Tensor mask = DropoutMask(whole, 500), kept = mask.ne(0).to(at::kFloat);
   EXPECT_NEAR(kept.mean().item<float>(), 0.75, 0.004);
   EXPECT_TRUE(mask.eq(0).logical_or(mask.eq(1 / 0.75f)).all().item<bool>());
-  // Neighbours, in a row or in a column, know nothing of each other.
+  // Neighbours in a row or in a column are independent.
   for (const int64_t dim : {0, 1}) {
     const int64_t size = mask.size(dim) - 1;
     const at::Tensor both = kept.narrow(dim, 0, size) * kept.narrow(dim, 1, size);
     EXPECT_NEAR(both.mean().item<float>(), 0.5625, 0.005) << dim;
   }
-  // A part of the rows in another order, and a part of the columns.
+  // A subset of the rows in another order, and a subset of the columns.
   const Dropout part{.rate = 0.25,
                      .random = RandomStream(1, "x"),
                      .rows = whole.rows.narrow(0, 100, 20).flip(0),

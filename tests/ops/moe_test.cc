@@ -1,5 +1,5 @@
-// What experts are made of: the router's choice, rows to their places and back, grouped products, weighted
-// activation; each against the plain formula in fp64.
+// The parts of an expert layer: routing, token permute and unpermute, grouped matmul, weighted activation;
+// each against the plain formula in fp64.
 #include <algorithm>
 
 #include "ops/grouped_linear.h"
@@ -27,7 +27,7 @@ at::Tensor PlainGrouped(const at::Tensor& x, const at::Tensor& weight, const std
 
 TEST(GroupedLinear, EveryRunOfRowsHasItsOwnWeight) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
-    // Experts without rows stand first, last and between; all rows at one expert; no rows at all.
+    // Experts without rows at the start, at the end and in between; all rows at one expert; no rows at all.
     for (const std::vector<int64_t>& ends :
          {std::vector<int64_t>{0, 5, 5, 6, 6}, {0, 0, 9, 9, 9}, {0, 0, 0, 0, 0}}) {
       Weight weight = TrainedWeight({5, 7, 4}, type);
@@ -76,7 +76,7 @@ TEST(WeightedSwiGlu, ScalesRowsAndDifferentiatesTheWeights) {
 TEST(MoePermute, SumIsTheAdjointOfSpread) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     for (const int64_t size : {1, 130}) {
-      // Token 1 goes to one place only, token 2 to none.
+      // Token 1 goes to one position only, token 2 to none.
       const at::Tensor places = at::tensor({3, 0, -1, 4, -1, -1, 1, 2}, at::kLong).view({4, 2});
       const at::Tensor x = Random({4, size}, type), y = Random({5, size}, type);
       const at::Tensor rows = SpreadRows(x, places, 5), sums = SumRows(y, places);
@@ -86,14 +86,14 @@ TEST(MoePermute, SumIsTheAdjointOfSpread) {
       }
       EXPECT_TRUE(sums[2].eq(0).all().item<bool>()) << context;
       EXPECT_TRUE(sums[0].allclose((y[3].to(at::kFloat) + y[0].to(at::kFloat)).to(type))) << context;
-      // Two copies of the buffer add up.
+      // Two copies of the buffer are summed.
       const at::Tensor twice = SumRows(at::cat({y, y * 2}), places, 2);
       EXPECT_LT(RelativeError(twice, sums.to(at::kDouble) * 3), Tolerance(type)) << context;
     }
   });
 }
 
-// The rule of each family, by hand for one token.
+// Each family's rule, by hand for one token.
 void CheckTheRules() {
   const at::Tensor logits = at::tensor({0.1, 2.0, 1.0, 1.5, -1.0, 3.0, 0.0, 0.5}, at::kFloat).view({1, 8});
   const auto chosen = [&](const RouterRule& rule, const at::Tensor& bias = {}) {
@@ -106,7 +106,7 @@ void CheckTheRules() {
   RouterRule rule{.experts = 8, .top_k = 2};
   EXPECT_EQ(chosen(rule), (std::vector<int64_t>{1, 5}));
   rule.groups = 4, rule.top_groups = 1;                   // {0, 1} {2, 3} {4, 5} {6, 7}
-  EXPECT_EQ(chosen(rule), (std::vector<int64_t>{4, 5}));  // the largest stands there
+  EXPECT_EQ(chosen(rule), (std::vector<int64_t>{4, 5}));  // the largest is there
   rule.scores = RouterRule::Scores::kSigmoid, rule.group_score = RouterRule::GroupScore::kSumOfTwo;
   EXPECT_EQ(chosen(rule), (std::vector<int64_t>{2, 3}));  // the largest pair
   rule.correction_bias = true;
@@ -130,7 +130,7 @@ struct RouterCase {
   const char* name;
 };
 
-// Weights and scores, and what both give to the logits, by the reference and by the kernel.
+// Weights and scores, and their gradients with respect to the logits, by the reference and by the kernel.
 void CompareRouter(const RouterCase& given, const std::string& context) {
   at::manual_seed(7);
   const RouterRule& rule = given.rule;

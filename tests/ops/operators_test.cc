@@ -1,6 +1,6 @@
-// The operators' lists: what they say of themselves is what runs, each switch turns off its own operator
-// alone, and docs/kernels.md has the table that the lists make. Whether an implementation computes the right
-// thing is the operators' own tests' business.
+// The lists of operators: what they report is what runs, each switch turns off only its own operator, and
+// docs/kernels.md contains the table generated from them. Whether an implementation is correct is tested with
+// each operator.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -32,7 +32,7 @@ std::string ChosenIn(const Operator& op, const BenchSize& size) {
   return record.ChosenFor(op.name);
 }
 
-TEST(Operators, ComeInTheOrderOfTheirNames) {
+TEST(Operators, AreSortedByName) {
   ASSERT_EQ(Operators().size(), OperatorNames().size());
   for (size_t i = 0; i < Operators().size(); ++i) {
     const Operator& op = Operators()[i];
@@ -57,7 +57,7 @@ TEST(Operators, WhatIsReportedRuns) {
   }
 }
 
-TEST(Operators, AreAskedForByName) {
+TEST(Operators, AreSelectedByName) {
   const at::Tensor like = at::empty({0});
   for (const Operator& op : Operators()) {
     for (const std::string& name : op.implementations) {
@@ -71,7 +71,7 @@ TEST(Operators, AreAskedForByName) {
   EXPECT_EQ(ChosenIn(Operators()[0], kSmall), "ascendc");
 }
 
-TEST(Operators, ASwitchTurnsItsOwnOperatorOffAlone) {
+TEST(Operators, ASwitchTurnsOffOnlyItsOwnOperator) {
   const auto chosen = [] {
     std::map<std::string, std::string> found;
     for (const OperatorReport& line : ReportOperators("cpu"))
@@ -93,7 +93,7 @@ TEST(Operators, ASwitchTurnsItsOwnOperatorOffAlone) {
 TEST(Operators, AnUnknownNameIsRefusedWithTheNearest) {
   try {
     TurnOperatorsOff({"atention"});
-    FAIL() << "was taken";
+    FAIL() << "the unknown name was accepted";
   } catch (const Error& error) {
     const std::string text = error.what();
     EXPECT_NE(text.find("unknown operator 'atention'; did you mean attention?"), std::string::npos) << text;
@@ -103,7 +103,7 @@ TEST(Operators, AnUnknownNameIsRefusedWithTheNearest) {
 
 TEST(Operators, ThePageHasTheirTable) {
   EXPECT_NE(ReadTextFile(KERNELS_PAGE).find("\n\n" + OperatorTable() + "\n"), std::string::npos)
-      << "docs/kernels.md wants this table:\n"
+      << "docs/kernels.md needs this table:\n"
       << OperatorTable();
 }
 

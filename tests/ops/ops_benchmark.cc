@@ -1,9 +1,9 @@
-// Times each operator against its reference, at the shapes of one layer of a model with 107M parameters
-// (1024 tokens of 2 rows, hidden 768, 12 heads on 4, ffn 2304, vocabulary 32000). Built, not run, by the
-// tests:
+// Times each operator against its reference, at the shapes of one layer of a model with 107M parameters (1024
+// tokens in 2 rows, hidden 768, 12 heads with 4 key-value heads, ffn 2304, vocabulary 32000). Built, not run,
+// by the tests:
 //   build/tests/ops/ops_benchmark [threads] [part of a name]
-// Both versions take turns and the best of each counts, for machines are shared. GB/s: what the operator must
-// read and write at least, over its time.
+// The versions alternate and the best time of each counts, since machines are shared. GB/s: the minimum bytes
+// the operator must read and write, divided by its time.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -33,7 +33,7 @@ namespace {
 constexpr int64_t kRows = 2, kLength = 512, kHeads = 12, kKvHeads = 4, kDim = 64;
 constexpr int64_t kTokens = kRows * kLength, kHidden = 768, kFfn = 2304, kVocabulary = 32000;
 
-// With one thread its own time counts, which a busy machine spoils less.
+// With one thread its CPU time counts, which a busy machine disturbs less.
 double Seconds() {
   timespec time;
   clock_gettime(at::get_num_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
@@ -257,7 +257,7 @@ int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::stoi(argv[1]) : 2;
   at::set_num_threads(threads);
   if (argc > 2) trireme::only = argv[2];
-  mallopt(M_MMAP_MAX, 0);  // freed memory stays ours, as in a training run: no fresh pages in what is timed
+  mallopt(M_MMAP_MAX, 0);  // keep freed memory, as in a training run: no page faults while timing
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   std::printf("%d threads\n%-18s %-8s %-5s %9s %9s %6s %7s\n", threads, "operator", "", "type", "before us",
               "after us", "ratio", "GB/s");

@@ -1,4 +1,4 @@
-// The rotary turn against the plain formula.
+// The rotary embedding against the plain formula.
 #include "ops/rotary.h"
 
 #include "tests/ops/compare.h"
@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-TEST(Rotary, TurnsPairsByPosition) {
+TEST(Rotary, RotatesPairsByPosition) {
   const at::Tensor positions = at::tensor({0, 1, 5}, at::kLong);
   const RotaryTable table = MakeRotaryTable(positions, {1.0, 0.1});
   Compare({.inputs = {Random({3, 2, 4})},

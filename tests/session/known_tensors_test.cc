@@ -1,5 +1,5 @@
-// A checkpoint whose keys are not those of its model's graph is named, whatever digests say: what nobody loads must
-// not be written, and what is missing must not be drawn anew.
+// A checkpoint whose keys differ from those of its model's graph is refused by name, whatever its digests
+// say: tensors that nobody loads must not exist, and missing ones must not be silently reinitialised.
 #include "session/known_tensors.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class KnownTensors : public testing::Test {
     CommitCheckpoint(directory_, 1, {});
   }
 
-  // What a reader is told after the key of `from` became `to`, in a manifest that matches its digest.
+  // What a reader reports after the key `from` became `to`, in a manifest that matches its digest.
   std::string Refusal(const std::string& from, const std::string& to,
                       const std::function<void(const HfDirectory&)>& check) {
     const checkpoint::Manifest good = ReadManifest(directory_);
@@ -68,7 +68,7 @@ class KnownTensors : public testing::Test {
   std::set<std::string> names_;
 };
 
-TEST_F(KnownTensors, AWholeCheckpointIsTaken) {
+TEST_F(KnownTensors, AnIntactCheckpointIsAccepted) {
   EXPECT_EQ(Refusal("", "", [&](const HfDirectory& files) {
               RefuseUnknownTensors(files, graph_);
               RefuseMissingTensors(files, graph_);
@@ -86,14 +86,14 @@ TEST_F(KnownTensors, AKeyThatNoLayerKnowsIsNamed) {
       << said;
 }
 
-TEST_F(KnownTensors, AKeyThatALayerMissesIsNamed) {
+TEST_F(KnownTensors, AMissingKeyIsNamed) {
   const std::string said = Refusal("weights/model.norm.weight", "weighty/model.norm.weight",
                                    [&](const HfDirectory& files) { RefuseMissingTensors(files, graph_); });
   EXPECT_NE(said.find("tensor 'model.norm.weight' of a llama model with this config is missing"), std::string::npos)
       << said;
 }
 
-TEST_F(KnownTensors, StatesOfNoParameterAreNamed) {
+TEST_F(KnownTensors, StatesWithoutAParameterAreNamed) {
   const std::string said =
       Refusal("exp_avg_sq/model.norm.weight", "exp_avg_sp/model.norm.weight",
               [&](const HfDirectory& files) { RefuseUnknownKeys(*files.store(), {names_, names_, {"master", "exp_avg", "exp_avg_sq"}}); });

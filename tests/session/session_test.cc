@@ -1,6 +1,6 @@
-// One model in memory serves training, generation and a frozen reference: a run that samples after every step is bit for
-// bit the run that never does, its memory does not grow, and its tokens are those of a session that only generates from
-// the weights it saved. Over several layouts, on four ranks.
+// One model in memory serves training, generation and a frozen reference: a run that samples after every step
+// equals, bit for bit, the run that never does, its memory does not grow, and its tokens equal those of a
+// session that only generates from the weights it saved. Over several layouts, on four ranks.
 #include "session/session.h"
 
 #include <ATen/ATen.h>
@@ -37,7 +37,7 @@ const char* const kModel = R"({"model_type": "qwen3", "architectures": ["Qwen3Fo
   "rope_theta": 10000.0, "tie_word_embeddings": false, "hidden_act": "silu", "attention_bias": false,
   "eos_token_id": 0})";
 
-// Of this test run; removed at its end by the rank that made it.
+// Of this test run; removed at the end by the rank that created it.
 class Scratch {
  public:
   Scratch() : folder_(testing::TempDir() + "trireme_session_" + TestJob().GatherStrings(std::to_string(getpid()))[0]) {
@@ -48,7 +48,7 @@ class Scratch {
     TestJob().Barrier();
   }
   ~Scratch() {
-    if (std::uncaught_exceptions() > 0) return;  // others may be elsewhere
+    if (std::uncaught_exceptions() > 0) return;  // the other ranks may not be here
     TestJob().Barrier();
     if (TestJob().rank() == 0) std::filesystem::remove_all(folder_);
   }
@@ -87,7 +87,7 @@ std::vector<Tokens> Sample(Session& session) {
   return answers;
 }
 
-// Of the labels of some rows, over all ranks: the loss of a pass that trains nothing.
+// Over the labels of some rows on all ranks: the loss of a forward-only pass.
 double ForwardLoss(Session& session, bool adapters) {
   const WeightedLogProbs objective;
   const std::vector<Row> rows = RowsOf(3);
@@ -215,7 +215,7 @@ TEST(Session, AReferenceWithAdaptersOffOrAsASecondModel) {
   auto plain = Session::Open(base_config, TestJob());
   plain->TakeWeights();
   const double before = ForwardLoss(*plain, true);
-  plain.reset();  // its device goes with it
+  plain.reset();  // it owns its device
   const auto session = Session::Open(ConfigWith(scratch.model(), lora), TestJob());
   session->TakeWeights();
   Trainer trainer(*session);

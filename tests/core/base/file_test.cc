@@ -1,4 +1,4 @@
-// The one door for files: what is no regular file is refused by name and at once.
+// Opening files: what is not a regular file is refused by name and at once.
 #include "core/base/file.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class File : public testing::Test {
 
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
 
-  // Without the folder's name.
+  // Without the directory name.
   template <typename Work>
   std::string RefusalOf(const Work& work) const {
     try {
@@ -49,7 +49,7 @@ TEST_F(File, ReadsRegularFilesWhole) {
   EXPECT_FALSE(IsDirectory(Path("a")));
 }
 
-TEST_F(File, RefusesWhatWouldWaitOrNeverEnd) {
+TEST_F(File, RefusesWhatWouldBlockOrNeverEnd) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_EQ(RefusalOf([&] { ReadTextFile(Path("pipe")); }), "pipe: is a FIFO; wanted a regular file");
   EXPECT_EQ(RefusalOf([&] { ReadTextFile("/dev/zero"); }), "/dev/zero: is a device; wanted a regular file");
@@ -57,7 +57,7 @@ TEST_F(File, RefusesWhatWouldWaitOrNeverEnd) {
   EXPECT_EQ(RefusalOf([&] { ReadTextFile(Path("folder")); }), "folder: is a directory; wanted a regular file");
 }
 
-TEST_F(File, RefusesPathsThatLeadNowhereByName) {
+TEST_F(File, RefusesBrokenPathsByName) {
   fs::create_symlink("loop", Path("loop"));
   const std::string loop = "loop: cannot be read: Too many levels of symbolic links";
   EXPECT_EQ(RefusalOf([&] { ReadTextFile(Path("loop")); }), loop);
@@ -67,7 +67,7 @@ TEST_F(File, RefusesPathsThatLeadNowhereByName) {
   EXPECT_EQ(RefusalOf([&] { PathExists(Path(name)); }), name + ": cannot be read: File name too long");
 }
 
-TEST(Printable, ShowsWhatSteersATerminal) {
+TEST(Printable, EscapesTerminalControlSequences) {
   EXPECT_EQ(Printable("model.layers.0"), "model.layers.0");
   EXPECT_EQ(Printable("größe 層"), "größe 層");
   EXPECT_EQ(Printable("\x1b[2J\n\r\x7f"), "\\x1b[2J\\n\\x0d\\x7f");

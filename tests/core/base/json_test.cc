@@ -1,4 +1,4 @@
-// JSON in, with the line of a mistake; JSON out, in one line.
+// JSON input, with the line of an error; JSON output, on one line.
 #include "core/base/json.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string ErrorOf(const std::string& text) {
   return "no error";
 }
 
-TEST(JsonTest, RefusesWhatIsDeepOrTooLarge) {
+TEST(JsonTest, RefusesDeepNestingAndHugeNumbers) {
   const auto nested = [](int levels) {
     return std::string(static_cast<size_t>(levels), '[') + std::string(static_cast<size_t>(levels), ']');
   };
@@ -57,7 +57,7 @@ TEST(JsonTest, MissingFile) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "no/such/config.json: cannot be read: No such file or directory");
   }
-  EXPECT_THROW(ReadJsonFile("/"), Error);  // a directory opens but does not read
+  EXPECT_THROW(ReadJsonFile("/"), Error);  // a directory can be opened but not read
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Lines of the log as they reach stderr. Each case runs in a process of its own: the log is process-wide.
+// Log lines as they reach stderr. Each case runs in its own process: the log is process-wide.
 #include "core/base/log.h"
 
 #include <gflags/gflags.h>
@@ -23,7 +23,7 @@ void LogAllAndExit() {
 struct LogCase {
   const char* name;
   const char* level;
-  int rank;  // -1: not set
+  int rank;  // -1: unset
   const char* wanted;
 };
 
@@ -64,7 +64,7 @@ TEST(LogTest, RefusesAnUnknownLevel) {
   EXPECT_NE(gflags::SetCommandLineOption("log_level", "auto"), "");
 }
 
-TEST(LogTest, RefusesALogDirectoryThatIsNotThere) {
+TEST(LogTest, RefusesAMissingLogDirectory) {
   EXPECT_EQ(gflags::SetCommandLineOption("log_dir", "no/such/directory"), "");
 }
 

@@ -18,7 +18,7 @@ TEST(Problems, NoneOneAndSeveral) {
     EXPECT_EQ(dynamic_cast<const InputErrors*>(&error), nullptr);
   }
   problems.Try([] { throw InputError("b"); });
-  problems.Try([] { throw InputError("a"); });  // is said once
+  problems.Try([] { throw InputError("a"); });  // is reported once
   problems.Try([&] { problems.ThrowIfAny(); });
   try {
     problems.ThrowIfAny();
@@ -29,7 +29,7 @@ TEST(Problems, NoneOneAndSeveral) {
   }
 }
 
-TEST(Problems, OtherErrorsPass) {
+TEST(Problems, OtherErrorsPropagate) {
   Problems problems;
   EXPECT_THROW(problems.Try([] { throw RuntimeError("the disk is full"); }), Error);
   EXPECT_TRUE(problems.empty());

@@ -1,4 +1,4 @@
-// Numbers by place: reproducible, different between streams, and distributed as they should be.
+// Counter-based random numbers: reproducible, different between streams, and correctly distributed.
 #include "core/base/random.h"
 
 #include <gtest/gtest.h>
@@ -9,12 +9,12 @@
 namespace trireme {
 namespace {
 
-TEST(RandomStream, TheSamePlaceGivesTheSameNumber) {
+TEST(RandomStream, TheSameIndexGivesTheSameNumber) {
   const RandomStream a(1, "x"), b(1, "x");
   for (uint64_t i : {0ULL, 1ULL, 1ULL << 40}) EXPECT_EQ(a.Bits(i), b.Bits(i));
 }
 
-TEST(RandomStream, SeedsNamesAndPlacesAllMatter) {
+TEST(RandomStream, SeedsNamesAndIndicesAllMatter) {
   std::set<uint64_t> seen;
   for (uint64_t seed : {0, 1, 2}) {
     for (const char* name : {"", "a", "b", "ab", "ba"}) {
@@ -42,7 +42,7 @@ TEST(RandomStream, NormalHasItsMoments) {
   EXPECT_NEAR(neighbours / kCount, 0, 0.01);
 }
 
-TEST(RandomStream, BranchesAreStreamsOfTheirOwn) {
+TEST(RandomStream, BranchesAreIndependentStreams) {
   const RandomStream random(7, "branch");
   EXPECT_EQ(random.Branch(3).Bits(5), random.Branch(3).Bits(5));
   EXPECT_NE(random.Branch(3).Bits(5), random.Branch(5).Bits(3));

@@ -1,4 +1,4 @@
-// Help texts: complete, and for commands that take a configuration with all of its keys.
+// Help texts: complete, and with every key for commands that take a configuration.
 #include "core/cli/help.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(HelpTest, FirstWordNarrowsTheList) {
   EXPECT_EQ(ProgramHelp(ExampleCommands(), "frobnicate"), "");
 }
 
-TEST(HelpTest, CommandShowsAllItTakes) {
+TEST(HelpTest, CommandShowsAllItsArguments) {
   const std::string help = CommandHelp(Named(ExampleCommands(), "merge"));
   EXPECT_EQ(help.substr(0, help.find('\n')), "usage: trireme merge FROM [TO] --model DIR");
   EXPECT_TRUE(Contains(help, "  FROM   first\n  TO     second\n"));

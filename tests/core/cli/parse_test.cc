@@ -1,4 +1,4 @@
-// The command line: what is understood, and every mistake with the exact line that the user sees.
+// The command line: what is accepted, and every mistake with the exact line that the user sees.
 #include "core/cli/parse.h"
 
 #include <gflags/gflags.h>

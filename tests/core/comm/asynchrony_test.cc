@@ -1,4 +1,4 @@
-// Calls run beside the host and beside other streams, in the order that events ask for.
+// Calls run concurrently with the host and with other streams, in the order that events impose.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -74,13 +74,13 @@ TEST(Asynchrony, GroupsDoNotWaitForEachOther) {
     while (!open) std::this_thread::sleep_for(milliseconds(1));
   });
   const Work held = groups.Get("first").Barrier(busy);
-  groups.Get("second").Barrier().Wait();  // would never return behind the other
+  groups.Get("second").Barrier().Wait();  // would never return if it waited for the other
   EXPECT_FALSE(held.done());
   open = true;
   held.Wait();
 }
 
-// The sleeping task takes no core, so the two together may take hardly longer than the longer one.
+// The sleeping task uses no core, so both together may take hardly longer than the longer one.
 TEST(Asynchrony, AnAllReduceOverlapsASleepingTask) {
   constexpr size_t kCount = 16 << 20;
   constexpr int kTries = 8;

@@ -30,7 +30,7 @@ void ExpectAllReduceSums(DType dtype) {
   World().AllReduce(source.data(), target.data(), kCount, dtype, ReduceOp::kSum).Wait();
   const auto wanted = Generate<T>(kCount, [](size_t i) { return SumOfRanks(World().size(), i); });
   EXPECT_EQ(ToHost<T>(target), wanted) << Name(dtype);
-  EXPECT_EQ(ToHost<T>(source), Mine<T>()) << "the source was changed";
+  EXPECT_EQ(ToHost<T>(source), Mine<T>()) << "the source was modified";
 }
 
 TEST(Collectives, AllReduceSumsEveryType) {
@@ -87,7 +87,7 @@ TEST(Collectives, AllToAllTransposes) {
             }));
 }
 
-// Rank r sends r + s + 1 elements to rank s, from and to places with a gap between them.
+// Rank r sends r + s + 1 elements to rank s, with gaps between the parts on both sides.
 TEST(Collectives, AllToAllVMovesUnevenParts) {
   constexpr size_t kStride = 16;
   const int rank = World().rank();
@@ -107,7 +107,7 @@ TEST(Collectives, AllToAllVMovesUnevenParts) {
             }));
 }
 
-// Rank r brings r elements: rank 0 none.
+// Rank r contributes r elements: rank 0 none.
 TEST(Collectives, AllGatherVAndReduceScatterVTakeUnevenAndEmptyParts) {
   const int rank = World().rank();
   const int ranks = World().size();
@@ -197,7 +197,7 @@ TEST(Collectives, CallsAreNumberedAndDoneInOrder) {
   EXPECT_TRUE(works.back().done());
 }
 
-TEST(Collectives, ZeroElementsAreNoError) {
+TEST(Collectives, ZeroElementsAreNotAnError) {
   World().AllReduce(nullptr, nullptr, 0, DType::kFp32, ReduceOp::kSum).Wait();
   World().Barrier().Wait();
 }

@@ -1,5 +1,5 @@
 // A peer that dies: what the survivor's error says. Ranks are forked processes without mpirun, which would
-// take the survivors down itself; the parent uses no ACL, so that it can fork again and again.
+// kill the survivors itself; the parent does not use ACL, so it can fork repeatedly.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -28,13 +28,13 @@ constexpr int kRanks = 2;
 constexpr DType kType = DType::kFp32;
 constexpr size_t kCount = 1000;
 
-// What the ranks share; in memory that all of them map.
+// State that the ranks share, in memory mapped by all of them.
 struct Meeting {
   std::atomic<bool> root_info_is_there{false};
   HcclRootInfo root_info;
   std::atomic<int> joined{0};
   std::atomic<bool> victim_may_die{false};
-  char text[4096] = "";  // what the surviving rank wants the parent to see
+  char text[4096] = "";  // the surviving rank's message to the parent
 };
 
 void AwaitTrue(const std::function<bool()>& condition) {
@@ -63,10 +63,10 @@ using RankBody = std::function<void(Communicator&, Meeting&)>;
   const int number = ledger.AddGroup("dp", {0, 1});
   Communicator communicator({"dp", {0, 1}, rank, number}, Join(rank, meeting), slot, ledger);
   body(communicator, meeting);
-  _exit(0);  // the group is broken: nothing is to be waited for
+  _exit(0);  // the group is broken: wait for nothing
 }
 
-// Runs one process a rank; gives the text that was left in the meeting. Rank 1 must have died by SIGKILL.
+// Runs one process per rank; returns the message left in the shared state. Rank 1 must have died by SIGKILL.
 std::string RunRanks(const RankBody& survivor, const RankBody& victim) {
   void* shared = mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   Meeting& meeting = *new (shared) Meeting;
@@ -78,9 +78,9 @@ std::string RunRanks(const RankBody& survivor, const RankBody& victim) {
   }
   int status = 0;
   EXPECT_EQ(waitpid(processes[1], &status, 0), processes[1]);
-  EXPECT_TRUE(WIFSIGNALED(status)) << "the victim was to die by a signal, its status is " << status;
+  EXPECT_TRUE(WIFSIGNALED(status)) << "the victim should have died by a signal; its status is " << status;
   EXPECT_EQ(waitpid(processes[0], &status, 0), processes[0]);
-  EXPECT_EQ(status, 0) << "the survivor did not end well";
+  EXPECT_EQ(status, 0) << "the survivor did not exit cleanly";
   const std::string text = meeting.text;
   munmap(shared, sizeof(Meeting));
   return text;
@@ -91,7 +91,7 @@ void Die(Communicator&, Meeting& meeting) {
   kill(getpid(), SIGKILL);
 }
 
-// The kind and text of the error that `call` ends with, and whether it came soon enough.
+// The kind and message of the error that `call` ends with, and whether it came soon enough.
 void RecordError(Meeting& meeting, const std::function<void()>& call) {
   const auto start = std::chrono::steady_clock::now();
   std::string text = "no error";

@@ -1,4 +1,4 @@
-// The set of a plan's communicators: members, order, sharing, groups of one, and sums within each group only.
+// The communicators of a plan: members, order, sharing, groups of one, and sums within each group only.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// All layouts of tensor and pipeline sizes that divide the world; data parallel takes the rest.
+// All combinations of tensor and pipeline sizes that divide the world; data parallelism is the rest.
 std::vector<ParallelSizes> Layouts(int world) {
   std::vector<ParallelSizes> layouts;
   for (int tensor = 1; tensor <= world; ++tensor) {
@@ -72,9 +72,9 @@ TEST(Groups, SharedOnesAreOneCommunicator) {
   EXPECT_EQ(shared > 0, TestJob().world() > 1);  // tp and tp-cp have the same members
 }
 
-TEST(Groups, EachCommunicatorTakesTwiceItsBufferOfDeviceMemory) {
-  if (TestJob().world() == 1) return;     // no communicator is made
-  if (CannProvider() == "cuda") return;  // NCCL's buffers are its own affair, and ranks may share a GPU
+TEST(Groups, EachCommunicatorUsesTwiceItsBufferOfDeviceMemory) {
+  if (TestJob().world() == 1) return;    // no communicator is created
+  if (CannProvider() == "cuda") return;  // NCCL sizes its own buffers, and ranks may share a GPU
   const GroupPlan plan(MakeGrids(TestJob().world(), {.tensor = TestJob().world()}), SmallGroups());
   const size_t before = TestDevice().memory().free_bytes;
   {

@@ -1,4 +1,4 @@
-// Hang reports from constructed states: whole texts, for each way in which ranks can wait for one another.
+// Hang reports from constructed states: complete texts, for each way in which ranks can wait for one another.
 #include "core/comm/hang_report.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class World {
     return group;
   }
 
-  // The rank has done all collectives before this one and waits in it.
+  // The rank has completed all earlier collectives and waits in this one.
   void Waits(int rank, const std::string& name, const std::vector<int>& members, const std::string& operation,
              uint64_t sequence, double seconds) {
     GroupState& group = Group(rank, name, members);
@@ -38,7 +38,7 @@ class World {
                                    .reached_s = seconds};
   }
 
-  // The rank's last collective there was this one, and it is done.
+  // The rank's last collective in the group was this one, and it is complete.
   void HasDone(int rank, const std::string& name, const std::vector<int>& members,
                const std::string& operation, uint64_t sequence, double seconds_ago) {
     GroupState& group = Group(rank, name, members);
@@ -54,7 +54,7 @@ class World {
   std::vector<RankState> states_;
 };
 
-// Writing a checkpoint takes its time; who writes it answers, and waits for nobody.
+// Writing a checkpoint takes time; the rank that writes it still answers, and waits for nobody.
 TEST(HangReport, ARankAtWorkIsGivenTimeBeforeOthersInMpiComplain) {
   World world(2);
   world.Waits(1, kMpiGroup, {0, 1}, "MPI_Barrier", 3, 200);
@@ -187,7 +187,7 @@ TEST(HangReport, ACauseJustBelowTheLimitCounts) {
   EXPECT_EQ(world.Report().cause, "all_gather #4 on dp-cp [1,3]");
 }
 
-TEST(HangReport, ACircleHasNoCause) {
+TEST(HangReport, ACycleHasNoCause) {
   World world(2);
   world.Waits(0, "tp", {0, 1}, "all_reduce", 1, 61);
   world.Waits(1, "world", {0, 1}, "barrier", 1, 62);
@@ -214,7 +214,7 @@ TEST(HangReport, AllHaveArrivedButCallDifferentOperations) {
 }
 
 TEST(HangReport, TheEarliestCallOfAGroupCounts) {
-  // 0 came through #6, which 1 has not finished, and waits in #7.
+  // 0 has passed #6, which 1 has not finished, and waits in #7.
   World world(3);
   world.Waits(0, "tp", {0, 1, 2}, "all_reduce", 7, 70);
   world.Waits(1, "tp", {0, 1, 2}, "broadcast", 6, 65);
@@ -256,7 +256,7 @@ TEST(HangReport, PointToPointMatchesByMessages) {
             "  missing: rank 0: has not issued it; has issued nothing yet\n");
 }
 
-TEST(HangReport, TwoIndependentCausesAreBothTold) {
+TEST(HangReport, TwoIndependentCausesAreBothReported) {
   World world(4);
   world.Waits(0, "tp", {0, 1}, "all_reduce", 2, 61);
   world.Waits(2, "tp", {2, 3}, "all_reduce", 3, 62);

@@ -1,5 +1,5 @@
-// The hang watch inside the set: a rank that comes late is named, with group, operation and number; work goes
-// on.
+// The hang watch inside the communicator set: a late rank is named, with group, operation and number; work
+// continues.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace {
 
 TEST(HangWatch, ReportsWhoHasNotArrived) {
   const int world = TestJob().world();
-  if (world == 1) return;  // no one to wait for
+  if (world == 1) return;  // nobody to wait for
   const GroupPlan plan(MakeGrids(world, {}), {{.name = "dp-cp", .axes = {"cp", "dp"}, .buffer_mb = 4}});
   const CommunicatorSet groups(TestJob(), TestDevice(), plan, {.hang_report_s = 0.3});
   Communicator& group = groups.Get("dp-cp");
@@ -31,7 +31,7 @@ TEST(HangWatch, ReportsWhoHasNotArrived) {
   EXPECT_NE(report.find(Concat("missing: rank ", late, ": has not issued it")), std::string::npos) << report;
 }
 
-// Saving and exporting meet over MPI, which waits without a word.
+// Saving and exporting synchronise over MPI, which waits silently.
 TEST(HangWatch, SeesWhoIsMissingFromMpi) {
   const int world = TestJob().world();
   if (world == 1) return;
@@ -48,7 +48,7 @@ TEST(HangWatch, SeesWhoIsMissingFromMpi) {
   EXPECT_NE(report.find(Concat("missing: rank ", late, ": has not issued it")), std::string::npos) << report;
 }
 
-TEST(HangWatch, IsSilentWhileWorkGoesOn) {
+TEST(HangWatch, IsSilentWhileWorkContinues) {
   const int world = TestJob().world();
   const GroupPlan plan(MakeGrids(world, {}), {{.name = "dp", .axes = {"dp"}, .buffer_mb = 4}});
   const CommunicatorSet groups(TestJob(), TestDevice(), plan, {.hang_report_s = 0.5});

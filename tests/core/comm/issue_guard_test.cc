@@ -1,4 +1,4 @@
-// Two threads that issue at once are caught, and both calls are named.
+// Two threads that issue calls concurrently are caught, and both calls are named.
 #include "core/comm/issue_guard.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-TEST(IssueGuard, OneAfterTheOtherIsFine) {
+TEST(IssueGuard, SerialCallsAreAccepted) {
   IssueSlot slot;
   { const IssueGuard guard(slot, "tp", "all_reduce"); }
   const IssueGuard guard(slot, "dp", "all_gather");

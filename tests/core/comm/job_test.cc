@@ -1,4 +1,4 @@
-// The job over MPI: places, and the little exchange that start-up needs.
+// The job over MPI: ranks, and the few exchanges that start-up needs.
 #include "core/comm/job.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-TEST(Job, KnowsItsPlace) {
+TEST(Job, KnowsItsRankAndWorld) {
   const Job& job = TestJob();
   ASSERT_NE(std::getenv("OMPI_COMM_WORLD_SIZE"), nullptr) << "start this test with mpirun";
   EXPECT_TRUE(job.under_mpi());
@@ -37,7 +37,7 @@ TEST(Job, BroadcastsFromAnyRank) {
   }
 }
 
-TEST(Job, HandsOutWithinDisjointGroups) {
+TEST(Job, BroadcastsWithinDisjointGroups) {
   const int rank = TestJob().rank();
   std::vector<int> members;  // even ranks, odd ranks
   for (int member = rank % 2; member < TestJob().world(); member += 2) members.push_back(member);
@@ -46,7 +46,7 @@ TEST(Job, HandsOutWithinDisjointGroups) {
   EXPECT_EQ(value, rank % 2);
 }
 
-TEST(Job, FindsTheGreatest) {
+TEST(Job, FindsTheMaximum) {
   EXPECT_EQ(TestJob().Max(TestJob().rank() * 1.5), (TestJob().world() - 1) * 1.5);
 }
 

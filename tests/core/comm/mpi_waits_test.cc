@@ -1,4 +1,5 @@
-// What a rank says of itself while MPI waits, and what a hang watch's ledger hears of it. No MPI here.
+// What a rank reports about itself while MPI waits, and what a hang watch's ledger records of it. No MPI
+// here.
 #include "core/comm/mpi_waits.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ class Lines {
   int count_ = 0;
 };
 
-TEST(MpiWaits, SaysWhatItWaitsForAndForHowLong) {
+TEST(MpiWaits, ReportsWhatItWaitsForAndForHowLong) {
   Lines lines;
   MpiWaits waits("rank 1 on host a", 0.1, [&](const std::string& text) { lines.Add(text); });
   const MpiWaits::Call call(&waits, "MPI_Init");
@@ -47,7 +48,7 @@ TEST(MpiWaits, SaysWhatItWaitsForAndForHowLong) {
       << text;
 }
 
-TEST(MpiWaits, IsSilentAboutShortCallsAndWhereItIsTurnedOff) {
+TEST(MpiWaits, IsSilentAboutShortCallsAndWhenTurnedOff) {
   Lines lines;
   const auto print = [&](const std::string& text) { lines.Add(text); };
   MpiWaits waits("rank 1", 0.3, print);
@@ -71,7 +72,7 @@ TEST(MpiWaits, TheLedgerGetsTheCallsWhileAWatchIsAttached) {
   {
     const MpiWaits::Call call(&waits, "MPI_Barrier");
     usleep(300'000);
-    EXPECT_EQ(lines.count(), 0) << "the watch speaks, not the rank";
+    EXPECT_EQ(lines.count(), 0) << "the watch reports, not the rank";
     EXPECT_TRUE(WaitsLongerThan(ledger.Snapshot(1), 0.2));
     const GroupState state = ledger.Snapshot(1).groups.at(0);
     EXPECT_EQ(state.name, kMpiGroup);

@@ -1,5 +1,5 @@
 // What tests under mpirun share: the job, the device, and small helpers for data. Every rank runs the same
-// tests in the same order; the main is in spmd_main.cc.
+// tests in the same order; main is in spmd_main.cc.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ namespace trireme {
 Job& TestJob();
 const Device& TestDevice();
 
-// One group over all ranks, made once and used by many tests.
+// One group over all ranks, created once and used by many tests.
 Communicator& World();
-// Another of this rank alone.
+// Another group of this rank alone.
 Communicator& Alone();
 
 template <typename T>

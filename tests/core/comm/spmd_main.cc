@@ -1,5 +1,5 @@
-// The main of tests under mpirun. The first failure ends the whole job: other ranks may wait for the one that
-// failed.
+// Main of tests under mpirun. The first failure ends the whole job: other ranks may be waiting for the one
+// that failed.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -40,7 +40,7 @@ int Run(int argc, char** argv) {
   return status;
 }
 
-// Every rank is a data-parallel one: its tensor-parallel group is itself.
+// Every rank is data-parallel: its tensor-parallel group is the rank itself.
 CommunicatorSet& Groups() {
   if (!the_world) {
     const Grids grids = MakeGrids(the_job->world(), {});

@@ -1,4 +1,5 @@
-// Segments of killed jobs go; those that a process has open or mapped stay, and so does everything else.
+// Segments of killed jobs are removed; those that a process has open or mapped stay, and so does everything
+// else.
 #include "core/comm/stale_segments.h"
 
 #include <fcntl.h>
@@ -51,7 +52,7 @@ TEST_F(StaleSegments, OfALiveJobStay) {
     const int open_file = open(open_one.c_str(), O_RDWR);
     const int mapped_file = open(mapped_one.c_str(), O_RDWR);
     void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, mapped_file, 0);
-    close(mapped_file);  // as Open MPI does: the mapping alone keeps it
+    close(mapped_file);  // as Open MPI does: only the mapping keeps it alive
     const bool well = open_file >= 0 && memory != MAP_FAILED && write(ready[1], "", 1) == 1;
     _exit(well && read(go[0], &byte, 1) == 1 ? 0 : 1);
   }

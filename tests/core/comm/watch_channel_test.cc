@@ -1,4 +1,4 @@
-// The hang watch with several ranks as threads, and as processes of which one is killed. No MPI anywhere.
+// The hang watch with several ranks as threads, and as processes of which one is killed. Uses no MPI.
 #include "core/comm/watch_channel.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Reports as they are printed.
+// Reports, as printed.
 class Reports {
  public:
   void Add(const std::string& text) {
@@ -28,12 +28,12 @@ class Reports {
     times_.push_back(Clock::now());
     added_.notify_all();
   }
-  // When each was printed, those that Next has given out included.
+  // When each was printed, including those that Next has returned.
   std::vector<Clock::time_point> times() {
     const std::lock_guard lock(mutex_);
     return times_;
   }
-  // The next one; empty where none comes in time.
+  // The next one; empty if none arrives in time.
   std::string Next(double seconds = 30) {
     std::unique_lock lock(mutex_);
     added_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return !texts_.empty(); });
@@ -89,7 +89,7 @@ TEST(WatchChannel, OneReportNamesWhoIsMissing) {
   ranks.Waits(0, 1);
   ranks.Waits(2, 1);
   std::string text = reports.Next();
-  // A rank may still be joining when the first report is due; the next one knows it.
+  // A rank may still be joining when the first report is due; the next report includes it.
   if (Has(text, "never joined")) text = reports.Next();
   EXPECT_TRUE(Has(text, "all_reduce #1 of 1 MB on all [0,1,2] has waited")) << text;
   EXPECT_TRUE(Has(text, "  arrived: 0,2\n")) << text;
@@ -144,7 +144,7 @@ TEST(WatchChannel, RankZeroMayLeaveFirst) {
   ASSERT_NE(reports.Next(), "");
   ranks.channels[0].reset();
   ranks.channels[1].reset();
-  usleep(200'000);  // rank 2 is stuck and finds nobody to tell
+  usleep(200'000);  // rank 2 is stuck and has nobody to report to
   ranks.channels[2].reset();
   EXPECT_EQ(reports.Next(0.01), "");
 }
@@ -155,7 +155,7 @@ TEST(WatchChannel, StopsWhileStillConnecting) {
   channel.Connect("token@127.0.0.1:1");  // nobody listens there
 }
 
-TEST(WatchChannel, AStrangerIsTurnedAway) {
+TEST(WatchChannel, AnUnauthenticatedClientIsRefused) {
   Reports reports;
   Ranks ranks(2, reports);
   const std::string place = ranks.address.substr(ranks.address.find('@') + 1);
@@ -190,7 +190,7 @@ TEST(WatchChannel, AKilledProcessIsNamedGone) {
   int go[2], addresses[2];
   ASSERT_EQ(pipe(go), 0);
   ASSERT_EQ(pipe(addresses), 0);
-  // The children are made before this process has threads.
+  // The children are forked before this process has threads.
   std::vector<pid_t> children;
   for (int rank : {1, 2}) {
     const pid_t child = fork();
@@ -243,7 +243,7 @@ TEST(WatchChannel, AKilledProcessIsNamedGone) {
   close(addresses[1]);
 }
 
-// Rank 0 is stopped, as by a debugger or a full disk's I/O: the others speak for themselves.
+// Rank 0 is stopped, as by a debugger or blocked I/O: the others report for themselves.
 TEST(WatchChannel, AStoppedRankZeroDoesNotSilenceTheOthers) {
   int addresses[2];
   ASSERT_EQ(pipe(addresses), 0);
@@ -269,7 +269,7 @@ TEST(WatchChannel, AStoppedRankZeroDoesNotSilenceTheOthers) {
     char address[512] = {};
     ASSERT_EQ(read(addresses[0], address, sizeof address), 512);
     channel.Connect(address);
-    usleep(300'000);  // it has joined by now; if not, the test proves less, not wrong
+    usleep(300'000);  // it has joined by now; if not, the test proves less but does not fail
     kill(zero, SIGSTOP);
     ledger.Issued(0, 1, "all_reduce");
     ledger.Reached(0, 1);
@@ -284,7 +284,7 @@ TEST(WatchChannel, AStoppedRankZeroDoesNotSilenceTheOthers) {
   close(addresses[1]);
 }
 
-TEST(WatchCodec, AStateComesBackAsItWas) {
+TEST(WatchCodec, AStateSurvivesARoundTrip) {
   Ledger ledger;
   ledger.AddGroup("pp", {3, 7});
   const LedgerMessage messages[] = {{1, true}};

@@ -1,5 +1,5 @@
-// The hang watch and processes that are no ranks: floods, half words, heaps of bytes. The watch goes on working, and
-// takes nothing from whoever does not know its secret.
+// The hang watch and unauthenticated clients: floods, partial messages, huge messages. The watch keeps
+// working, and accepts nothing from a client that does not know its secret.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ uint16_t PortOf(const std::string& address) {
   return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
 }
 
-// Rank 0 and rank 1 of a watch, and what they print.
+// Ranks 0 and 1 of a watch, and what they print.
 class Watch {
  public:
   Watch() {
@@ -46,7 +46,7 @@ class Watch {
   }
   const std::string& address() const { return address_; }
 
-  // Rank 1 joins, rank 0 waits in a call: the first report that rank 1 has answered.
+  // Rank 1 joins, rank 0 waits in a call: returns the first report that rank 1 has answered.
   std::string FirstAnswered() {
     one_ = std::make_unique<WatchChannel>(1, 2, ledgers_[1], Options());
     one_->Connect(address_);
@@ -80,11 +80,11 @@ class Watch {
   std::unique_ptr<WatchChannel> zero_, one_;
 };
 
-// A process that was made before this one had threads, and does `attack` on the port it is told.
+// A process forked before this one had threads; it runs `attack` on the port it receives.
 class Attacker {
  public:
   explicit Attacker(const std::function<int(uint16_t)>& attack) {
-    if (pipe(to_) != 0 || pipe(from_) != 0) throw std::runtime_error("no pipe");
+    if (pipe(to_) != 0 || pipe(from_) != 0) throw std::runtime_error("cannot create a pipe");
     process_ = fork();
     if (process_ != 0) return;
     close(to_[1]);
@@ -92,7 +92,7 @@ class Attacker {
     if (read(to_[0], &port, sizeof port) != sizeof port) _exit(1);
     const int result = attack(port);
     if (write(from_[1], &result, sizeof result) != sizeof result) _exit(1);
-    (void)!read(to_[0], &port, sizeof port);  // stays until it is dismissed
+    (void)!read(to_[0], &port, sizeof port);  // stays alive until the parent releases it
     _exit(0);
   }
   ~Attacker() {
@@ -123,7 +123,7 @@ int OpenMany(uint16_t port) {
   return opened;
 }
 
-// How many MB of one message the watch takes from 20 connections.
+// How many MB of one message the watch accepts from 20 connections.
 int PourMany(uint16_t port) {
   int64_t taken = 0;
   for (int i = 0; i < 20; ++i) {
@@ -145,7 +145,7 @@ int SayHalf(uint16_t port) {
   return said;
 }
 
-TEST(WatchStrangers, IdleConnectionsTakeNoDescriptors) {
+TEST(WatchStrangers, IdleConnectionsUseNoDescriptors) {
   rlimit before = {};
   getrlimit(RLIMIT_NOFILE, &before);
   Attacker attacker(OpenMany);
@@ -154,10 +154,10 @@ TEST(WatchStrangers, IdleConnectionsTakeNoDescriptors) {
   {
     Watch watch;
     EXPECT_GT(attacker.Attack(PortOf(watch.address())), 1000);
-    usleep(500'000);  // rank 0 accepts what it will
+    usleep(500'000);  // gives rank 0 time to accept
     std::vector<int> files;
     for (int i = 0; i < 100; ++i) files.push_back(open("/dev/null", O_RDONLY));
-    EXPECT_GE(files.back(), 0) << "strangers have taken the process's descriptors";
+    EXPECT_GE(files.back(), 0) << "unauthenticated clients used up the process's descriptors";
     for (int file : files) close(file);
     const std::string report = watch.FirstAnswered();
     EXPECT_NE(report.find("rank 1: has not issued it"), std::string::npos) << report;
@@ -165,16 +165,16 @@ TEST(WatchStrangers, IdleConnectionsTakeNoDescriptors) {
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
-TEST(WatchStrangers, HeapsOfBytesAreNotTaken) {
+TEST(WatchStrangers, LargeMessagesAreNotAccepted) {
   Attacker attacker(PourMany);
   Watch watch;
-  // What the kernel's own buffers hold is not the process's.
-  EXPECT_LT(attacker.Attack(PortOf(watch.address())), 300) << "MB were taken from strangers";
+  // What the kernel's socket buffers hold does not count.
+  EXPECT_LT(attacker.Attack(PortOf(watch.address())), 300) << "MB were accepted from unauthenticated clients";
   const std::string report = watch.FirstAnswered();
   EXPECT_NE(report.find("rank 1: has not issued it"), std::string::npos) << report;
 }
 
-TEST(WatchStrangers, HalfWordsHoldUpNobody) {
+TEST(WatchStrangers, PartialMessagesDelayNobody) {
   Attacker attacker(SayHalf);
   Watch watch;
   EXPECT_EQ(attacker.Attack(PortOf(watch.address())), 50);

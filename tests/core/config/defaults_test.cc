@@ -1,5 +1,5 @@
-// The defaults, against the example that users are shown: every key of it loads, and nothing in it but the
-// placeholders (DIR, a.jsonl) differs from what an empty file gives.
+// The defaults, against the documented example: every key of it loads, and apart from the placeholders (DIR,
+// a.jsonl) every value in it equals the default.
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -55,14 +55,14 @@ TEST(DefaultsTest, OfKeysBeyondTheExample) {
   EXPECT_EQ(config.parallel().stage_layers_size(), 0);
 }
 
-// The reader checks every value it is given, and here it is given all of them.
+// The parser checks every value it reads, and here it reads all of them.
 TEST(DefaultsTest, EveryDefaultIsInItsRange) {
   EXPECT_TRUE(
       MessageDifferencer::Equals(ParseConfig(ToYaml(DefaultConfig()), "defaults.yaml"), DefaultConfig()));
 }
 
-// A value without a spelling could not be written, two with the same could not be told apart.
-TEST(DefaultsTest, EveryEnumValueHasASpellingOfItsOwn) {
+// A value without a spelling could not be written; two with the same could not be distinguished.
+TEST(DefaultsTest, EveryEnumValueHasItsOwnSpelling) {
   const google::protobuf::FileDescriptor& file = *Config::descriptor()->file();
   ASSERT_GT(file.enum_type_count(), 0);
   for (int i = 0; i < file.enum_type_count(); ++i) {

@@ -1,4 +1,4 @@
-// The manual holds every key, every comment of config.proto, and no key without a comment.
+// The manual contains every key and every comment of config.proto, and no key without a comment.
 #include "core/config/help.h"
 
 #include <google/protobuf/descriptor.h>

@@ -155,7 +155,7 @@ const ErrorCase kFileCases[] = {
      "optimizer: {warmup: 1.5}\n",
      {},
      "run.yaml:1: optimizer.warmup: wanted a number from 0 to 1, found '1.5'"},
-    // truth values, enums, texts, lists, sections
+    // booleans, enums, strings, lists, sections
     {"BoolFromText",
      "data: {packing: maybe}\n",
      {},
@@ -336,7 +336,7 @@ const ErrorCase kSetCases[] = {
      "run.yaml:1: device: wanted one of auto, cpu, npu, cuda, found 'tpu'"},
 };
 
-// GoogleTest names a failed case by this.
+// Names a failed case in GoogleTest's output.
 void PrintTo(const ErrorCase& test, std::ostream* out) { *out << test.yaml; }
 
 class LoadErrorTest : public testing::TestWithParam<ErrorCase> {};
@@ -352,7 +352,7 @@ INSTANTIATE_TEST_SUITE_P(File, LoadErrorTest, testing::ValuesIn(kFileCases),
 INSTANTIATE_TEST_SUITE_P(Set, LoadErrorTest, testing::ValuesIn(kSetCases),
                          [](const auto& info) { return info.param.name; });
 
-TEST(LoadNamesTest, OtherNamesThanTheListOffersAreRefused) {
+TEST(LoadNamesTest, NamesOutsideTheListAreRefused) {
   OfferNames("model.path", {"first", "second"});
   EXPECT_EQ(ErrorOf({"", "model:\n  path: third\n", {}, ""}),
             "run.yaml:2: model.path: wanted one of first, second, found 'third'");

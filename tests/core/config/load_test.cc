@@ -1,4 +1,4 @@
-// What RUN.yaml and --set mean when they are right.
+// What valid RUN.yaml files and --set options mean.
 #include "core/config/load.h"
 
 #include <google/protobuf/util/message_differencer.h>
@@ -99,7 +99,7 @@ TEST(LoadTest, OneValueIsAListOfOne) {
   EXPECT_EQ(config.parallel().stage_layers(0), 3);
 }
 
-TEST(LoadTest, TruthValuesAsYamlHasThem) {
+TEST(LoadTest, BooleansAsInYaml) {
   for (const char* yes : {"true", "True", "TRUE", "yes", "Yes", "on", "ON"})
     EXPECT_TRUE(ParseConfig(std::string("run: {deterministic: ") + yes + "}", "x").run().deterministic())
         << yes;

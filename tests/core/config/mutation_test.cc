@@ -1,5 +1,5 @@
-// Property: whatever a file holds, reading it gives a Config or an input error of the file's name, nothing
-// else. Texts are the resolved defaults with random bytes changed, removed and doubled.
+// Property: whatever a file contains, parsing it returns a Config or an input error with the file's name,
+// nothing else. Texts are the resolved defaults with random bytes changed, removed and duplicated.
 #include <gtest/gtest.h>
 
 #include <cstdint>

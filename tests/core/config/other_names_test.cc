@@ -1,5 +1,5 @@
-// docs/from_other_systems.md against the program: every key that the page names is in the schema, and whoever
-// writes another system's name into RUN.yaml is given the key that the page gives.
+// docs/from_other_systems.md against the program: every key that the page names is in the schema, and writing
+// another system's name into RUN.yaml suggests the key that the page lists.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// What stands between backticks.
+// The text between backticks.
 std::vector<std::string> Quoted(const std::string& text) {
   std::vector<std::string> words;
   size_t begin = text.find('`');
@@ -30,7 +30,7 @@ struct Line {
   std::string ours;
 };
 
-// The lines of the tables with three columns.
+// The rows of the three-column tables.
 std::vector<Line> TableLines() {
   std::ifstream file(TRIREME_DOCS "/from_other_systems.md");
   std::vector<Line> lines;
@@ -46,7 +46,7 @@ std::vector<Line> TableLines() {
   return lines;
 }
 
-TEST(OtherNames, ThePageNamesKeysThatThereAre) {
+TEST(OtherNames, ThePageNamesExistingKeys) {
   const std::vector<std::string> keys = KeysUnder(*Config::descriptor());
   const std::vector<Line> lines = TableLines();
   EXPECT_GT(lines.size(), 60u);

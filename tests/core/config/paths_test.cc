@@ -1,4 +1,4 @@
-// "~" in whatever names a file, and in nothing else; and where two configurations differ.
+// "~" in every path and in nothing else; and where two configurations differ.
 #include "core/config/paths.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class PathsTest : public testing::Test {
   std::string before_;
 };
 
-TEST_F(PathsTest, HomeAsAShellHasIt) {
+TEST_F(PathsTest, HomeAsInAShell) {
   EXPECT_EQ(ExpandHome("~"), "/home/me");
   EXPECT_EQ(ExpandHome("~/a/~"), "/home/me/a/~");
   EXPECT_EQ(ExpandHome("a/~"), "a/~");

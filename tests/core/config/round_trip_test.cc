@@ -1,5 +1,5 @@
-// Property: any Config, written as YAML and read again, is the same Config. Values are drawn over the whole
-// range that the schema allows, texts from the characters that YAML gives a meaning to.
+// Property: any Config, written as YAML and parsed again, is the same Config. Values are drawn from the whole
+// range that the schema allows, strings from the characters that are special in YAML.
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ class RandomConfig {
     return std::uniform_int_distribution<Integer>(least, greatest)(random_);
   }
 
-  // Any bit pattern that the field accepts: tiny, huge and unround numbers alike.
+  // Any bit pattern that the field accepts: tiny, huge and odd numbers alike.
   double DrawDouble(const FieldDescriptor& field) {
     for (;;) {
       const uint64_t bits = random_() >> (random_() % 3);
@@ -112,7 +112,7 @@ class RandomConfig {
 TEST(RoundTripTest, RandomConfigsReadBackEqual) {
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     Config config = RandomConfig(seed).Draw();
-    ExpandPaths(config);  // what is read has no ~ left
+    ExpandPaths(config);  // parsing expands ~
     const std::string yaml = ToYaml(config);
     google::protobuf::util::MessageDifferencer differencer;
     std::string differences;

@@ -47,7 +47,7 @@ TEST(Buffer, AsynchronousCopiesAndFillsKeepTheirOrder) {
   EXPECT_EQ(bytes[kBytes - 1], 0x5a);
 }
 
-TEST(Buffer, AnEmptyOneTakesNoMemoryAndCopiesNothing) {
+TEST(Buffer, AnEmptyOneUsesNoMemoryAndCopiesNothing) {
   const Device device(0);
   const Stream stream;
   const DeviceBuffer empty(0);
@@ -56,14 +56,14 @@ TEST(Buffer, AnEmptyOneTakesNoMemoryAndCopiesNothing) {
   EXPECT_NO_THROW(FillAsync(empty.data(), 0, 0, stream));
 }
 
-TEST(Buffer, MoveHandsOver) {
+TEST(Buffer, MoveTransfersOwnership) {
   const Device device(0);
   DeviceBuffer first(128);
   void* data = first.data();
   const DeviceBuffer second = std::move(first);
   EXPECT_EQ(second.data(), data);
   EXPECT_EQ(second.bytes(), 128u);
-  EXPECT_EQ(first.data(), nullptr);  // NOLINT: that a moved-from buffer holds nothing is the point
+  EXPECT_EQ(first.data(), nullptr);  // NOLINT: the point is that a moved-from buffer is empty
 }
 
 }  // namespace

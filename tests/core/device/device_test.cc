@@ -1,4 +1,4 @@
-// Devices: counting, choosing, refusing, what memory() says.
+// Devices: counting, selecting, refusing, and what memory() returns.
 #include "core/device/device.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(Device, CountsAndSetsTheChosenOne) {
   EXPECT_EQ(current, last);
 }
 
-TEST(Device, RefusesAnIndexThatIsNotThere) {
+TEST(Device, RefusesAMissingIndex) {
   const int count = Device::Count();
   try {
     const Device device(count);
@@ -34,7 +34,7 @@ TEST(Device, RefusesAnIndexThatIsNotThere) {
   }
 }
 
-TEST(Device, MoreRanksThanDevicesIsAnInputErrorWithTheWayOut) {
+TEST(Device, MoreRanksThanDevicesIsAnInputErrorWithAFix) {
   const int count = Device::Count();
   EXPECT_EQ(Device::ForLocalRank(count - 1).index(), count - 1);
   try {
@@ -78,7 +78,7 @@ TEST(Device, AnotherThreadUsesItAfterMakeCurrent) {
   EXPECT_TRUE(allocated);
 }
 
-TEST(Cann, SaysWhatItIsAndWhereItIs) {
+TEST(Cann, ReportsProviderAndPath) {
   const Device device(0);
   const CannInfo info = QueryCann();
   EXPECT_EQ(info.soc_name.rfind("Ascend", 0), 0u) << info.soc_name;

@@ -1,4 +1,4 @@
-// The one wrapper for ACL's codes: what its text holds, for the codes that users meet.
+// The one wrapper for ACL's error codes: what its message contains, for the codes that users see.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -35,7 +35,7 @@ TEST(AclCall, UnknownCodeKeepsItsNumber) {
 TEST(AclCall, PeerFailureIsRemote) {
   try {
     AclCall(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, "aclrtSomething");
-    FAIL() << "nothing was thrown";
+    FAIL() << "no exception was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kRemote);
   }
@@ -46,7 +46,7 @@ TEST(AclCall, OutOfMemoryShowsTheFigures) {
   const size_t too_much = device.memory().total_bytes + 1;
   try {
     const DeviceBuffer buffer(too_much);
-    FAIL() << too_much << " bytes were given";
+    FAIL() << too_much << " bytes were allocated";
   } catch (const Error& error) {
     const std::string text = error.what();
     EXPECT_EQ(error.kind(), ErrorKind::kRuntime);

@@ -1,5 +1,5 @@
-// Streams and events: order within a stream, none between streams but through events, errors where they
-// belong.
+// Streams and events: ordered within a stream, unordered between streams except through events, errors
+// reported where they belong.
 #include "core/device/stream.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 static_assert(!std::is_copy_constructible_v<Stream> && std::is_nothrow_move_constructible_v<Stream>);
 static_assert(!std::is_copy_constructible_v<Event> && std::is_nothrow_move_constructible_v<Event>);
 
-// Holds a stream's worker until it is opened.
+// Blocks a stream's worker until it is opened.
 class Gate {
  public:
   void Open() {
@@ -42,7 +42,7 @@ class Gate {
   bool open_ = false;
 };
 
-TEST(Stream, RunsInOrderAndBesideTheHost) {
+TEST(Stream, RunsInOrderAndConcurrentlyWithTheHost) {
   const Device device(0);
   const Stream stream;
   Gate gate;
@@ -117,7 +117,7 @@ TEST(Event, SurvivesAMove) {
   moved.Record(stream);
   moved.Wait();
   EXPECT_TRUE(moved.done());
-  EXPECT_EQ(event.handle(), nullptr);  // NOLINT: that a moved-from event holds nothing is the point
+  EXPECT_EQ(event.handle(), nullptr);  // NOLINT: the point is that a moved-from event is empty
 }
 
 TEST(Event, TimedOnesMeasureTheWorkBetween) {

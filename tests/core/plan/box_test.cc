@@ -1,4 +1,4 @@
-// Boxes: intersection, and flat ranges against a walk over every element.
+// Boxes: intersection, and flat ranges against a loop over every element.
 #include "core/plan/box.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(FlatRange, Scalar) {
   EXPECT_EQ(FlatRangeBoxes({3, 0}, 0, 0).size(), 0u);
 }
 
-TEST(FlatRange, EveryRangeOfRandomShapesAgainstAWalk) {
+TEST(FlatRange, EveryRangeOfRandomShapesAgainstALoop) {
   std::mt19937 random(1);
   for (int round = 0; round < 60; ++round) {
     Shape shape(1 + random() % 4);

@@ -1,4 +1,4 @@
-// Visits the elements of a box one by one: the slow twin of what the plan does with whole boxes.
+// Visits the elements of a box one by one: the slow reference for what the plan does with whole boxes.
 #pragma once
 
 #include "core/plan/box.h"

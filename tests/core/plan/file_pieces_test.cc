@@ -1,4 +1,4 @@
-// From shards to boxes of the files' tensors: every element arrives, once, at its place.
+// From shards to boxes of the files' tensors: every element arrives exactly once, at its position.
 #include "core/plan/file_pieces.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,7 @@
 namespace trireme {
 namespace {
 
-// Which element of the parameter lies where, found by walking: (file tensor, flat place there) to memory
-// place.
+// Maps (file tensor, flat index in it) to the index in memory, element by element.
 std::map<std::pair<std::string, int64_t>, int64_t> Walk(const Parameter& parameter, const Shard& shard) {
   std::map<std::pair<std::string, int64_t>, int64_t> places;
   for (const FilePiece& piece : FilePieces(parameter, shard)) {
@@ -45,7 +44,7 @@ TEST(FilePieces, FusedRowsUnderTensorParallelism) {
 
 TEST(FilePieces, AFlatShareOfAStackOfExperts) {
   const Grids grids = MakeGrids(1, {});
-  // Three experts of gate|up, each 4 x 2; in the files one by one, without the dim of the stack.
+  // Three experts of gate|up, each 4 x 2; in the files one by one, without the stacked dim.
   Parameter parameter{.declaration = {.name = "experts", .dims = {WholeDim(3), WholeDim(4), WholeDim(2)}},
                       .hf = {}};
   for (int64_t expert = 0; expert < 3; ++expert) {

@@ -1,5 +1,5 @@
-// The two grids: Megatron's worked examples, refusals, and every layout of every world up to 64 against loops
-// written straight from the rank formulas.
+// The two grids: Megatron's worked examples, refusals, and every layout of every world size up to 64 against
+// loops written directly from the rank formulas.
 #include "core/plan/grids.h"
 
 #include <gtest/gtest.h>
@@ -93,7 +93,7 @@ TEST(Grids, Text) {
             "   1     1    0    0    0 |    0    0    1    0\n");
 }
 
-// Which axes of four a group is over, as bits, fastest axis lowest.
+// Which of four axes a group spans, as bits, fastest axis lowest.
 Lists GroupsByLoops(const std::array<int, 4>& n, int over) {
   std::map<std::array<int, 4>, RankList> by_fixed;
   int rank = 0;
@@ -157,7 +157,7 @@ TEST(Grids, EveryLayoutOfEveryWorldUpTo64) {
     for (int pp : Divisors(world)) {
       const int stage = world / pp;
       const auto pairs = DivisorPairs(stage);
-      // The grids do not look at each other, so each dense layout beside one expert layout covers both lists.
+      // The grids are independent, so pairing each dense layout with one expert layout covers both lists.
       for (size_t i = 0; i < pairs.size(); ++i) {
         const auto [tp, cp] = pairs[i];
         const auto [etp, ep] = pairs[(i + 1) % pairs.size()];

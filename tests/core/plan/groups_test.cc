@@ -42,7 +42,8 @@ TEST(GroupPlan, EmbeddingJoinsFirstAndLastStageOnly) {
 }
 
 TEST(GroupPlan, SharesOnlyWithinALane) {
-  // pp 2: both stages are outer ones. ep equals dp-cp in members, but gradients must not block a dispatch.
+  // pp 2: both stages are outer ones. ep has the same members as dp-cp, but gradients must not block a
+  // dispatch.
   const GroupPlan plan = Plan(8, {.pipeline = 2, .expert = 4});
   EXPECT_EQ(plan.Find("embedding").shares, "pp");
   EXPECT_EQ(plan.Find("ep").members, plan.Find("dp-cp").members);
@@ -57,15 +58,15 @@ TEST(GroupPlan, ASmallerBufferNeverServesALargerGroup) {
   EXPECT_EQ(plan.Find("ep").shares, "");
 }
 
-TEST(GroupPlan, GroupsOfOneTakeNoMemory) {
+TEST(GroupPlan, GroupsOfOneUseNoMemory) {
   EXPECT_EQ(Plan(1, {}).DeviceMemoryMb(), std::vector<int>{0});
-  // world 2 x 16, tp 2 x 200 with tp-cp on it, and edp 2 x 200: experts are not split by tp.
+  // world 2 x 16, tp 2 x 200 shared with tp-cp, and edp 2 x 200: experts are not split by tp.
   const GroupPlan plan = Plan(2, {.tensor = 2});
   EXPECT_EQ(plan.DeviceMemoryMb(), (std::vector<int>{832, 832}));
   EXPECT_EQ(plan.Find("tp-cp").shares, "tp");
 }
 
-TEST(GroupPlan, MakesOnlyWhatTheGroupNeeds) {
+TEST(GroupPlan, CreatesOnlyWhatTheGroupNeeds) {
   const GroupPlan plan = Plan(8, {.tensor = 2, .pipeline = 4}, {.experts = false, .tied_embedding = false});
   std::vector<std::string> names;
   for (const PlannedGroup& group : plan.groups()) names.push_back(group.spec.name);
@@ -79,12 +80,12 @@ TEST(GroupPlan, BuffersAreAtMostTheChosenSize) {
   EXPECT_EQ(plan.DeviceMemoryMb(), std::vector<int>(2, 2 * 8 + 2 * 8));
 }
 
-TEST(GroupPlan, InnerStagesTakeLess) {
+TEST(GroupPlan, InnerStagesUseLess) {
   // world 32, pp 128, and embedding 128 on the outer stages.
   EXPECT_EQ(Plan(4, {.pipeline = 4}).DeviceMemoryMb(), (std::vector<int>{288, 160, 160, 288}));
 }
 
-TEST(GroupPlan, FactoredAxesMakeGroupsOfTheirOwn) {
+TEST(GroupPlan, FactoredAxesFormTheirOwnGroups) {
   Grids grids = MakeGrids(8, {.context = 4});
   grids.dense.Factor("cp", {"ulysses", 2}, "ring");
   auto specs = TrainingGroups({});

@@ -1,4 +1,4 @@
-// What a refused call says, for tests that compare whole error texts.
+// The message of a refused call, for tests that compare whole error texts.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Placements: shapes, boxes, owners, gradient sums, padding, fused blocks, refusals; and for random
-// declarations that every element is held once for each replica.
+// Placements: shapes, boxes, owners, gradient sums, padding, fused blocks, refusals; and, for random
+// declarations, that every element is held once per replica.
 #include "core/plan/placement.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(Placement, FusedBlocksWithSharedKeyValueHeads) {
   EXPECT_EQ(shared[1].ranks, 2);
 }
 
-TEST(Placement, PaddingIsAllocatedButNobodysElement) {
+TEST(Placement, PaddingIsAllocatedButOwnedByNobody) {
   const Grids grids = MakeGrids(4, {.tensor = 4});
   const Placement embedding(
       {.name = "embed",
@@ -150,7 +150,7 @@ RandomCase MakeRandomCase(std::mt19937& random) {
   return result;
 }
 
-TEST(Placement, EveryElementIsHeldOnceForEachReplica) {
+TEST(Placement, EveryElementIsHeldOncePerReplica) {
   std::mt19937 random(2);
   for (int round = 0; round < 300; ++round) {
     const RandomCase drawn = MakeRandomCase(random);

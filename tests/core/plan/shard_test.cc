@@ -1,5 +1,5 @@
-// Shards: what is written through the boxes of all ranks gives back the global tensor, for whole local
-// tensors and for the flat shares of a sharded optimizer; refusals; element types.
+// Shards: what all ranks write through their boxes reproduces the global tensor, for whole local tensors and
+// for the flat shards of a sharded optimizer; refusals; element types.
 #include "core/plan/shard.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(Shard, LocalTensorsOfAllRanksCoverTheGlobalOne) {
   EXPECT_EQ(owners, std::vector<int>(owners.size(), 1));
 }
 
-TEST(Shard, FlatSharesOfAllRanksCoverTheGlobalTensorOnce) {
+TEST(Shard, FlatShardsOfAllRanksCoverTheGlobalTensorOnce) {
   const Grids grids = MakeGrids(12, {.tensor = 4});  // dp 3
   const Placement placement = Fused(grids);
   const int64_t elements = Elements(placement.LocalShape());
@@ -64,7 +64,7 @@ TEST(Shard, FlatSharesOfAllRanksCoverTheGlobalTensorOnce) {
   for (int rank = 0; rank < 12; ++rank) {
     const int dp = grids.dense.Coordinate(rank, "dp");
     const FlatShare share = {elements * dp / 3, elements * (dp + 1) / 3, {"cp", "dp"}};
-    // The local tensor holds each element's own flat index, so an address shows where it points.
+    // The local tensor holds each element's own flat index, so an address shows what it points to.
     std::map<int64_t, int64_t> global_of_local;
     std::vector<float> whole(elements);
     const Shard all = LocalShard(placement, rank, whole.data());

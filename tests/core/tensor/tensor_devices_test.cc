@@ -27,11 +27,11 @@ TEST(TensorDevices, TheSchemaNamesTheListAndNothingElse) {
 TEST(TensorDevices, AutoTakesWhatTheProgramWasBuiltFor) {
   EXPECT_EQ(Chosen(DEVICE_AUTO, "ascend"), "npu");
   EXPECT_EQ(Chosen(DEVICE_AUTO, "cuda"), "cuda");
-  EXPECT_EQ(Chosen(DEVICE_AUTO, "twin"), "cpu");  // the twin's npu is taken only by name
+  EXPECT_EQ(Chosen(DEVICE_AUTO, "twin"), "cpu");  // the twin's npu is used only by name
   EXPECT_EQ(Chosen(DEVICE_NPU, "twin"), "npu");
 }
 
-TEST(TensorDevices, TheCpuIsThereUnderEveryProvider) {
+TEST(TensorDevices, TheCpuIsAvailableUnderEveryProvider) {
   for (const char* provider : {"ascend", "cuda", "twin"}) EXPECT_EQ(Chosen(DEVICE_CPU, provider), "cpu");
 }
 
@@ -51,7 +51,7 @@ TEST(TensorDevices, ADeviceOfAnotherProviderIsRefusedWithWhatToBuild) {
   EXPECT_NE(refusal(DEVICE_NPU, "cuda").find("TRIREME_CANN=cuda"), std::string::npos);
 }
 
-TEST(TensorDevices, TheCpuComputesAtOnce) {
+TEST(TensorDevices, TheCpuComputesSynchronously) {
   const TensorDevice& cpu = TensorDevice::Cpu();
   EXPECT_TRUE(cpu.is_cpu());
   EXPECT_EQ(cpu.compute(), nullptr);

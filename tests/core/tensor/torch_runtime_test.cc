@@ -1,4 +1,4 @@
-// The libtorch that was found is the pinned one, and it computes.
+// The libtorch in use is the pinned version, and it computes.
 #include "core/tensor/torch_runtime.h"
 
 #include <ATen/ATen.h>

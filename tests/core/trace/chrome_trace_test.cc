@@ -1,4 +1,5 @@
-// The file, parsed back: processes, threads, times; and the text between ranks. Names hold what JSON escapes.
+// The file, parsed back: processes, threads, times; and the encoding between ranks. Names contain what JSON
+// escapes.
 #include "core/trace/chrome_trace.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace trireme {
 namespace {
 
 const char kNasty[] = "F\"3\"\\.1\n\t\x01 é 漢 </script>";
-constexpr int64_t kBase = 1'700'000'000'000'000'000;  // as large as real times are
+constexpr int64_t kBase = 1'700'000'000'000'000'000;  // as large as real timestamps
 
 std::vector<RankSpans> TwoRanks() {
   return {{3,
@@ -75,7 +76,7 @@ TEST(ChromeTrace, NothingRecordedIsStillAFile) {
   EXPECT_TRUE(ReadJsonFile(path).at("traceEvents").empty());
 }
 
-TEST(ChromeTrace, ReplacesTheFileAndLeavesNothingAside) {
+TEST(ChromeTrace, ReplacesTheFileAndLeavesNoTemporaryFile) {
   const std::string folder = PathFor("folder");
   std::filesystem::create_directories(folder);
   WriteChromeTrace(folder + "/trace.json", TwoRanks());
@@ -113,11 +114,11 @@ TEST(EncodeSpans, IsCompactAndOneLine) {
   EXPECT_EQ(text.find('\n'), std::string::npos);
 }
 
-TEST(EncodeSpans, BytesThatAreNoTextAreReplaced) {
+TEST(EncodeSpans, InvalidUtf8IsReplaced) {
   EXPECT_EQ(DecodeSpans(EncodeSpans({{"a", "x\xff", 0, 1, {}}}))[0].name, "x\uFFFD");
 }
 
-TEST(EncodeSpans, RefusesWhatIsNoTrace) {
+TEST(EncodeSpans, RefusesWhatIsNotATrace) {
   for (const char* text : {"", "{}", "[]", "{\"start\":0,\"lanes\":[],\"spans\":[[0,\"a\",0,1,[]]]}",
                            "{\"start\":0,\"lanes\":[\"a\"],\"spans\":[[0,\"a\",0,1,[\"key\"]]]}"}) {
     EXPECT_THROW(DecodeSpans(text), Error) << text;

@@ -1,4 +1,4 @@
-// Spans as they are recorded: nested, in order, from several threads, and nothing where there is no trace.
+// Spans as recorded: nested, in order, from several threads, and nothing without a trace.
 #include "core/trace/trace.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ TEST(Trace, TakeEmptiesIt) {
   EXPECT_TRUE(trace.Take().empty());
 }
 
-TEST(Trace, NothingIsAddedBehindAStop) {
+TEST(Trace, NothingIsAddedAfterAStop) {
   Trace trace;
   { Span span(&trace, "a", "before"); }
   trace.Stop();
@@ -62,7 +62,7 @@ TEST(Trace, NothingIsAddedBehindAStop) {
   EXPECT_EQ(NamesOf(trace.Take()), (std::vector<std::string>{"before"}));
 }
 
-TEST(Trace, NoTraceRecordsNothingAndMakesNoName) {
+TEST(Trace, WithoutATraceNothingIsRecordedOrNamed) {
   bool made = false;
   {
     Span span(nullptr, "compute", [&] {
@@ -79,7 +79,7 @@ TEST(Trace, NoTraceRecordsNothingAndMakesNoName) {
   EXPECT_EQ(NamesOf(trace.Take()), std::vector<std::string>{"made"});
 }
 
-TEST(Trace, TimeIsThatOfTheWorld) {
+TEST(Trace, TimeIsWallClockTime) {
   const auto now = [] {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
                std::chrono::system_clock::now().time_since_epoch())
@@ -88,7 +88,7 @@ TEST(Trace, TimeIsThatOfTheWorld) {
   const int64_t before = now();
   Trace trace;
   const int64_t inside = trace.Now();
-  // Both clocks are read one after the other: they agree but for that moment.
+  // The two clocks are read one after the other: they agree up to that interval.
   constexpr int64_t kSlack = int64_t{60} * 1000 * 1000 * 1000;
   EXPECT_GT(inside, before - kSlack);
   EXPECT_LT(inside, now() + kSlack);

@@ -110,7 +110,7 @@ struct HeadsResult {
   at::Tensor query, key, value;
 };
 
-// As attention wants them: query [rows, kv, length, group, dim], key and value [rows, kv, length, dim].
+// In attention's layout: query [rows, kv, length, group, dim], key and value [rows, kv, length, dim].
 HeadsResult PlainHeads(const at::Tensor& qkv, const ascendc::HeadShape& s, const at::Tensor& query_norm,
                        const at::Tensor& key_norm, const at::Tensor& cosine, const at::Tensor& sine) {
   const auto tokens = static_cast<int64_t>(s.tokens), dim = static_cast<int64_t>(s.dim),
@@ -178,7 +178,7 @@ TEST(HeadsKernel, RandomCases) {
     torch::autograd::backward({wanted.query, wanted.key, wanted.value},
                               {dq.to(at::kDouble), dk.to(at::kDouble), dv.to(at::kDouble)});
     const auto largest = [](const at::Tensor& t) { return t.abs().max().to(at::kDouble).item<double>(); };
-    // A norm's gradient is a difference: what it may be off by follows from what is subtracted.
+    // A norm's gradient is a difference: its error bound follows from what is subtracted.
     const double subtracted = std::max(largest(dq), largest(dk)) *
                               std::max(largest(query_norm), largest(key_norm)) * largest(scales);
     ExpectNear(result, x.grad(), c.Tolerance() + 2e-5, context + ", gradient",

@@ -1,4 +1,5 @@
-// Rows moved and combined, the router, low-rank products: kernels against ATen in fp64, forward and gradient.
+// Rows permuted and combined, the router, low-rank matmul: kernels against ATen in fp64, forward and
+// gradient.
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/ascendc/lora.h"
@@ -21,7 +22,7 @@ TEST(RowKernels, RandomCases) {
     const at::Tensor ones = weighted ? weights : at::ones_like(weights);
     const ascendc::RowShape shape{static_cast<uint64_t>(from_rows), static_cast<uint64_t>(rows),
                                   static_cast<uint64_t>(columns), static_cast<uint64_t>(terms)};
-    // Picked rows in fp64, zeros where there is none: [rows, terms, columns].
+    // Gathered rows in fp64, zeros where there is none: [rows, terms, columns].
     const at::Tensor picked =
         from.to(at::kDouble).index({index.clamp_min(0).to(at::kLong)}) * index.ge(0).unsqueeze(2);
     const at::Tensor combined = c.Empty({rows, columns});
@@ -34,7 +35,7 @@ TEST(RowKernels, RandomCases) {
     ascendc::DotRows(c.place(), c.element(), gradient.data_ptr(), from.data_ptr(), Of<int32_t>(index), shape,
                      Of<float>(dots));
     const at::Tensor products = picked * gradient.to(at::kDouble).unsqueeze(1);
-    // Terms may cancel: what a sum may be off by follows from their sizes.
+    // Terms may cancel: the error bound of a sum follows from their magnitudes.
     const double sizes = rows * terms * columns == 0 ? 0 : products.abs().sum(2).max().item<double>();
     ExpectNear(dots, products.sum(2), 1e-5, context + ", dots", 1e-37 + 1e-6 * sizes);
 
@@ -86,7 +87,7 @@ TEST(RouterKernel, RandomCases) {
     const at::Tensor x = logits.to(at::kDouble).requires_grad_(), p = s.sigmoid ? x.sigmoid() : x.softmax(1);
     ExpectNear(probabilities, p.detach(), 2e-6, context + ", probabilities");
     if (tokens == 0) return;
-    // The same scores in the same order; experts with equal scores may trade places, the first comes first.
+    // The same scores in the same order; experts with equal scores may swap, the first comes first.
     at::Tensor scores = probabilities + (biased ? bias : at::zeros_like(bias));
     const at::Tensor chosen = index.to(at::kLong), grouped = scores.view({tokens, groups, size});
     const at::Tensor worth = std::get<0>(grouped.topk(s.two_of_group && size > 1 ? 2 : 1)).sum(2);
@@ -94,7 +95,7 @@ TEST(RouterKernel, RandomCases) {
     scores = grouped.masked_fill(worth.lt(least).unsqueeze(2), -kInfinity).view({tokens, experts});
     EXPECT_TRUE(scores.gather(1, chosen).equal(std::get<0>(scores.topk(top, 1)))) << context;
     EXPECT_EQ(std::get<0>(chosen.sort(1)).diff(1, 1).eq(0).sum().item<int64_t>(), 0)
-        << context << ", an expert twice";
+        << context << ", an expert was chosen twice";
     const at::Tensor picked = p.gather(1, chosen),
                      wanted = (s.normalise ? picked / (picked.sum(1, true) + s.eps) : picked) * s.scale;
     ExpectNear(weights, wanted.detach(), 4e-6, context + ", weights");
@@ -112,7 +113,7 @@ TEST(RouterKernel, RandomCases) {
   });
 }
 
-TEST(RouterKernel, OfEqualsTheFirst) {
+TEST(RouterKernel, TiesGoToTheFirst) {
   const at::Tensor logits = at::zeros({1, 9}), probabilities = at::empty({1, 9}), weights = at::empty({1, 3});
   const at::Tensor index = at::empty({1, 3}, at::kInt);
   ascendc::RouterForward(PlaceOf(logits), ascendc::Element::kFloat, logits.data_ptr(), nullptr, {1, 9, 3},

@@ -34,7 +34,7 @@ void OneCrossEntropy(KernelCase& c, int64_t rows, int64_t stride, const std::str
   wanted = at::constant_pad_nd(wanted * 0.01, {0, stride - columns});
   ascendc::LogitGradient(c.place(), c.element(), logits.data_ptr(), Of<int64_t>(labels), shape,
                          Of<float>(log_sum_exp), 0.01f);
-  // The exponent's own rounding grows with the logits.
+  // The rounding error of the exponent grows with the logits.
   ExpectNear(logits, wanted, c.Tolerance() + 2e-7 * 50 * size, context + ", gradient");
 }
 
@@ -102,7 +102,7 @@ TEST(FlatKernels, SumsScalesAndAccumulates) {
   });
 }
 
-// The loops draw the same mask to the bit.
+// The CPU loops draw the same mask, bit for bit.
 TEST(DropoutAddKernel, RandomCases) {
   ForCases(200, [](KernelCase& c, const std::string& given) {
     const int64_t rows = c.Rows(), columns = c.Chance(0.1) ? c.Between(2000, 9000) : c.Columns();
@@ -129,7 +129,7 @@ TEST(DropoutAddKernel, RandomCases) {
   });
 }
 
-// Rows in runs of a larger sum, whose other rows are left alone.
+// Runs of rows of a larger sum, whose other rows stay unchanged.
 TEST(AttentionMergeKernel, RandomCases) {
   ForCases(200, [](KernelCase& c, const std::string& given) {
     const int64_t runs = c.Chance(0.4) ? c.Between(2, 4) : 1, columns = c.Columns(300), gap = c.Between(0, 3);
@@ -158,7 +158,7 @@ TEST(AttentionMergeKernel, RandomCases) {
   });
 }
 
-TEST(AttentionMergeKernel, RowsThatHaveSeenNoKeyStayEmpty) {
+TEST(AttentionMergeKernel, RowsWithoutKeysStayEmpty) {
   const at::Tensor sum = at::zeros({1, 8}), part = at::zeros({1, 8}), lse = at::full({1}, -INFINITY),
                    other = at::full({1}, -INFINITY);
   ascendc::AttentionMerge(PlaceOf(sum), ascendc::Element::kFloat, Of<float>(sum), Of<float>(lse),

@@ -1,5 +1,5 @@
 // For the kernels' property tests: random cases of type, shape, values and cores, and comparison with fp64.
-// The tests run in the checked build, so each case is also a case for its rules.
+// The tests run in the checked build, so each case also exercises its rules.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -23,7 +23,7 @@ class KernelCase {
   explicit KernelCase(unsigned seed) : random_(seed) {
     at::manual_seed(seed);
     type_ = Pick({at::kFloat, at::kHalf, at::kBFloat16});
-    // Few threads, for the machine is small; many cores, for shares to come out uneven and empty.
+    // Few threads, since the machine is small; many cores, so that shares come out uneven and empty.
     place_ = PlaceOf(at::empty({1}));
     place_.cores = static_cast<uint32_t>(Pick({1, 2, 3, 5, 40, 48}));
     place_.longest_tile = static_cast<uint32_t>(Pick({64, 128, 1024, 1 << 30}));
@@ -38,13 +38,13 @@ class KernelCase {
   }
   bool Chance(double p) { return std::bernoulli_distribution(p)(random_); }
 
-  // Mostly tails of every residue, sometimes a power of two and its neighbours.
+  // Mostly tails of every residue, sometimes a power of two or a number next to one.
   int64_t Columns(int64_t largest = 700) {
     return std::min(largest, Chance(0.7) ? Between(1, 90) : (int64_t{1} << Between(4, 9)) + Between(-1, 1));
   }
   int64_t Rows() { return Chance(0.1) ? 0 : Between(1, 9); }
 
-  // Normal numbers of some size; now and then many zeros or denormals among them.
+  // Normally distributed numbers of some magnitude; occasionally with many zeros or denormals.
   at::Tensor Values(at::IntArrayRef shape, at::ScalarType type) {
     at::Tensor values = at::randn(shape, at::kDouble) * std::pow(10.0, static_cast<double>(Between(-2, 1)));
     if (Chance(0.1)) values = values * at::rand(shape, at::kDouble).gt(0.7);
@@ -54,7 +54,7 @@ class KernelCase {
   }
   at::Tensor Values(at::IntArrayRef shape) { return Values(shape, type_); }
   at::Tensor Empty(at::IntArrayRef shape,
-                   at::ScalarType type) const {  // what was there shows where nothing is written
+                   at::ScalarType type) const {  // old contents show where nothing was written
     return at::full(shape, type == at::kInt ? -7.0 : 1234.0, type);
   }
   at::Tensor Empty(at::IntArrayRef shape) const { return Empty(shape, type_); }
@@ -62,7 +62,7 @@ class KernelCase {
   at::ScalarType type() const { return type_; }
   const ascendc::KernelPlace& place() const { return place_; }
   ascendc::Element element() const { return ElementOf(at::empty({0}, type_)); }
-  // What one or two roundings may leave, relative to a value.
+  // The relative error that one or two roundings may leave.
   double Tolerance() const { return type_ == at::kFloat ? 3e-6 : (type_ == at::kHalf ? 1.6e-3 : 1.2e-2); }
   std::string Text() const { return Concat(c10::toString(type_), ", ", place_.cores, " cores"); }
 
@@ -72,13 +72,13 @@ class KernelCase {
   ascendc::KernelPlace place_;
 };
 
-// Each element within tolerance · (its size + the typical size) + absolute, NaN and infinities in the same
-// places.
+// Each element within tolerance · (its magnitude + the typical magnitude) + absolute, NaN and infinities at
+// the same positions.
 inline void ExpectNear(const at::Tensor& found, const at::Tensor& wanted, double tolerance,
                        const std::string& context, double absolute = 1e-37) {
   ASSERT_EQ(found.sizes(), wanted.sizes()) << context;
   if (found.numel() == 0) return;
-  const double largest = found.scalar_type() == at::kHalf ? 65519 : 3.3e38;  // beyond is infinity in the type
+  const double largest = found.scalar_type() == at::kHalf ? 65519 : 3.3e38;  // larger is infinity in the type
   const at::Tensor f = found.to(at::kDouble), w = wanted.to(at::kDouble);
   const at::Tensor finite = w.isfinite().logical_and(w.abs().lt(largest));
   const at::Tensor typical = at::where(finite, w, at::zeros_like(w)).square().mean().sqrt();

@@ -1,4 +1,4 @@
-// Tilings for parts of 20 and 24 AI cores (40 and 48 vector cores): no core idles that could work, tiles fit.
+// Tilings for chips of 20 and 24 AI cores (40 and 48 vector cores): no core idles that could work, tiles fit.
 #include "ops/ascendc/tiling.h"
 
 #include <gtest/gtest.h>

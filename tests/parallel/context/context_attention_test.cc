@@ -1,5 +1,6 @@
 // Attention over ranks and packed documents against the plain formula in fp64 on all tokens, forward and
-// backward: ring, Ulysses and both, the fast version and the reference, values of another size than keys.
+// backward: ring, Ulysses and hybrid, the fast version and the reference, with a value head size that differs
+// from the key's.
 #include "parallel/context/context_attention.h"
 
 #include <ATen/ATen.h>
@@ -67,7 +68,7 @@ Answer Plain(const Tokens& tokens) {
                                 .masked_fill(sees.logical_not(), -std::numeric_limits<double>::infinity());
   const at::Tensor p = at::softmax(scores, -1).nan_to_num();  // padding sees nothing
   const at::Tensor output = p.matmul(heads(v)).transpose(0, 1);
-  // softmax over nothing is NaN, and so would be its gradient: only real tokens take part.
+  // softmax over no keys is NaN, and so would be its gradient: only real tokens take part.
   const at::Tensor chosen = real.nonzero().squeeze(1);
   torch::autograd::backward({output.index_select(0, chosen)}, {tokens.gradient.index_select(0, chosen)});
   const auto lines = [](const at::Tensor& x) { return x.flatten(1).nan_to_num(); };

@@ -1,4 +1,4 @@
-// Which tokens each context rank holds, and that every query meets each key it may see exactly once.
+// Which tokens each context rank holds, and that every query is paired with each key it may see exactly once.
 #include "parallel/context/context_plan.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 using Documents = std::vector<Document>;
 constexpr int64_t kRows = 2, kLength = 64;
 
-// One document a row; several; padding at the end, and a row that is all padding.
+// One document per row; several; padding at the end, and a row of padding only.
 const std::vector<Documents> kCases = {
     {{0, 64}, {64, 128}}, {{0, 10}, {10, 11}, {11, 50}, {50, 64}, {64, 100}}, {{0, 33}}, {}};
 
@@ -77,16 +77,16 @@ TEST(ContextPlan, EveryTokenHasOneRankAndEveryPairIsComputedOnce) {
   }
 }
 
-TEST(ContextPlan, OneDocumentIsDealtInZigZag) {
+TEST(ContextPlan, OneDocumentIsSplitInZigZag) {
   const ContextPlan plan(1, 16, {{0, 16}}, {.ring = 4, .rank = 1});
   EXPECT_EQ(plan.LocalTokens(), (std::vector<int64_t>{2, 3, 12, 13}));
   EXPECT_FALSE(plan.plain());
   EXPECT_TRUE(ContextPlan(1, 16, {{0, 16}}, {}).plain());
-  EXPECT_TRUE(ContextPlan(1, 16, {{0, 9}}, {}).plain());  // padding behind it is nobody's business
+  EXPECT_TRUE(ContextPlan(1, 16, {{0, 9}}, {}).plain());  // the padding after it belongs to no rank
   EXPECT_FALSE(ContextPlan(1, 16, {{0, 9}, {9, 16}}, {}).plain());
 }
 
-// One document: each position has the same work but for the middle of its blocks. Packed: within a few
+// One document: each position has the same work except for the diagonal of its blocks. Packed: within a few
 // percent.
 TEST(ContextPlan, WorkIsBalanced) {
   const std::vector<Documents> rows = {{{0, 8192}},

@@ -1,4 +1,4 @@
-// Every schedule on real ranks with stages that only count: each tensor must reach the right stage, of the
+// Every schedule on real ranks with stages that only count: each tensor must reach the right stage, for the
 // right micro batch, once. With sleeping stages the time is compared with the simulator's and printed.
 #include "parallel/executor/executor.h"
 
@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr int64_t kElements = 64;
 
-// Forward adds one to what the stage before made, backward adds one to the gradient; both carry the micro
+// Forward adds one to the previous stage's output, backward adds one to the gradient; both carry the micro
 // batch.
 class CountingStage : public StageWork {
  public:
@@ -56,7 +56,7 @@ class CountingStage : public StageWork {
   void GatherParameters() override { ++gathers_; }
   void FreeParameters() override { ++frees_; }
   void ReduceGradients() override {
-    EXPECT_TRUE(reduction_announced_) << "a reduction that no weight gradient was told of";
+    EXPECT_TRUE(reduction_announced_) << "a reduction that was not announced to any weight gradient";
     reduction_announced_ = false;
     ++reductions_;
   }
@@ -103,7 +103,7 @@ class ExecutorOnRanks : public testing::Test {
   static inline std::unique_ptr<CommunicatorSet> groups_;
 };
 
-// Seconds of one run, the slowest rank's.
+// The slowest rank's time for one run, in seconds.
 double ExecutorOnRanks::RunTable(const Schedule& schedule, milliseconds nap) {
   const StagePlacement& placement = schedule.placement;
   std::vector<std::unique_ptr<CountingStage>> stages;
@@ -135,7 +135,7 @@ TEST_F(ExecutorOnRanks, EveryScheduleDeliversEveryTensorOnce) {
   }
 }
 
-// No limit is checked: machines are shared. The figures are printed, beside the simulator's.
+// No limit is checked, since machines are shared. The figures are printed next to the simulator's.
 TEST_F(ExecutorOnRanks, SleepingStagesTakeTheSimulatedTime) {
   const int ranks = TestJob().world();
   const milliseconds nap(10);
@@ -151,7 +151,7 @@ TEST_F(ExecutorOnRanks, SleepingStagesTakeTheSimulatedTime) {
       std::cout << "pp " << ranks << " " << name << ": measured " << measured << " s, simulated " << simulated
                 << " s, ratio " << measured / simulated << "\n";
     }
-    EXPECT_GE(measured, 0.99 * simulated) << "faster than its own sleep";
+    EXPECT_GE(measured, 0.99 * simulated) << "faster than its own sleeps";
   }
 }
 

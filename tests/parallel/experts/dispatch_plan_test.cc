@@ -1,4 +1,4 @@
-// Where rows go, for every grid of experts up to 8 ranks, played by moving numbered rows by hand.
+// Where rows go, for every grid of experts up to 8 ranks, simulated by moving numbered rows by hand.
 #include "parallel/experts/dispatch_plan.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ struct Row {
   auto operator<=>(const Row&) const = default;
 };
 
-// Choices of a rank, as many as it likes; expert 0 gets nothing, and on the last rank all go to one.
+// A rank's choices, any number of them; expert 0 gets none, and on the last rank all go to one expert.
 std::vector<int64_t> Chosen(int rank, int ranks, int64_t experts) {
   std::vector<int64_t> chosen;
   for (int64_t i = 0; i < 5 + 3 * rank; ++i) {
@@ -45,7 +45,7 @@ class Played {
     }
   }
 
-  // What arrives at a rank, in the order of its experts.
+  // What arrives at a rank, in expert order.
   std::vector<Row> Arrived(int rank) const {
     const ExchangePlan& plan = plans_[rank];
     std::vector<Row> rows(plan.received_rows), grouped(plan.received_rows);
@@ -84,7 +84,7 @@ void ExpectRightPlaces(const Played& played) {
       begin = end;
     }
     EXPECT_EQ(begin, static_cast<int64_t>(rows.size()));
-    // What comes back lies where it was sent from, once for each rank of the expert.
+    // What returns is at the position it was sent from, once per rank of the expert.
     for (int to = 0; to < played.layout().ranks(); ++to) {
       const Parts &returned = played.plan(rank).returned, &sent = played.plan(rank).sent;
       EXPECT_EQ(returned.counts[to], sent.counts[to]);
@@ -111,8 +111,8 @@ TEST(DispatchPlan, EveryRowReachesAllRanksOfItsExpert) {
   }
 }
 
-TEST(DispatchPlan, ExpertsWithFewRowsAreFilledUp) {
-  // Two ranks, two experts each; expert 2 gets nothing, expert 3 more than the least.
+TEST(DispatchPlan, ExpertsWithFewRowsArePadded) {
+  // Two ranks, two experts each; expert 2 gets nothing, expert 3 more than the minimum.
   const std::vector<int64_t> counts = {1, 0, 0, 3, 0, 2, 0, 2};
   const ExchangePlan plan = PlanExchange(counts, {.experts = 4, .expert = 2, .rank = 1}, /*least=*/4);
   EXPECT_EQ(plan.received_rows, 5);
@@ -121,8 +121,8 @@ TEST(DispatchPlan, ExpertsWithFewRowsAreFilledUp) {
   EXPECT_EQ(plan.regrouped, (std::vector<int64_t>{4, 5, 6, 7, 8}));
 }
 
-TEST(DispatchPlan, BeyondACapacityTheSmallestWeightsGoNowhere) {
-  // Three tokens of two choices; expert 0 is chosen by all, twice with the same weight.
+TEST(DispatchPlan, BeyondTheCapacityTheSmallestWeightsAreDropped) {
+  // Three tokens with two choices; all choose expert 0, two of them with the same weight.
   std::vector<int64_t> chosen = {0, 1, 0, 2, 1, 0};
   const std::vector<float> weights = {0.25f, 0.75f, 0.25f, 0.5f, 0.5f, 0.9f};
   const std::vector<int64_t> order = {7, 3, 5};  // the second token comes first

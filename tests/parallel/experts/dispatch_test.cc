@@ -1,5 +1,5 @@
-// Dispatch and combine over real ranks: the plain way through all experts, and <A x, y> == <x, Aᵀ y>, in
-// whole numbers, so that the sums are exact.
+// Dispatch and combine over real ranks: against the computation through all experts on one rank, and
+// <A x, y> == <x, Aᵀ y>, in integers, so that the sums are exact.
 #include "parallel/experts/dispatch.h"
 
 #include <ATen/ATen.h>
@@ -30,7 +30,7 @@ class DispatchTest : public testing::Test {
   static inline std::unique_ptr<CommunicatorSet> groups_;
 };
 
-// Tokens of a rank: another number on each, none on rank 1.
+// A rank's tokens: a different number on each, none on rank 1.
 int64_t TokensOf(int rank) { return rank == 1 ? 0 : 4 + rank; }
 
 at::Tensor Numbers(at::IntArrayRef shape, int64_t salt) {
@@ -52,7 +52,7 @@ double OverRanks(const at::Tensor& a, const at::Tensor& b, Communicator& group) 
   return sum.item<double>();
 }
 
-TEST_F(DispatchTest, BothWaysAreAdjointAndSumOverCopies) {
+TEST_F(DispatchTest, DispatchAndCombineAreAdjointAndSumOverCopies) {
   Communicator& group = Group();
   for (const int etp : {1, 2}) {
     if (group.size() % etp != 0) continue;
@@ -75,8 +75,8 @@ TEST_F(DispatchTest, BothWaysAreAdjointAndSumOverCopies) {
   }
 }
 
-// Expert e multiplies by e + 1: what comes back is known without any exchange.
-TEST_F(DispatchTest, TokensMeetTheirExpertsWithTheirWeights) {
+// Expert e multiplies by e + 1: the result is known without any exchange.
+TEST_F(DispatchTest, TokensReachTheirExpertsWithTheirWeights) {
   Communicator& group = Group();
   for (const int etp : {1, 2}) {
     if (group.size() % etp != 0) continue;
@@ -98,7 +98,7 @@ TEST_F(DispatchTest, TokensMeetTheirExpertsWithTheirWeights) {
   }
 }
 
-TEST_F(DispatchTest, SharesOfTokensAndTheirAdjoints) {
+TEST_F(DispatchTest, TokenShardsAndTheirAdjoints) {
   Communicator& group = Group();
   const TensorParallel parallel{group, /*sequence=*/false};
   const at::Tensor whole = Numbers({12, kSize}, 1).requires_grad_();  // the same on every rank
@@ -106,7 +106,7 @@ TEST_F(DispatchTest, SharesOfTokensAndTheirAdjoints) {
   const at::Tensor mine = TakeShare(whole, parallel);
   EXPECT_TRUE(mine.equal(whole.narrow(0, group.rank() * share, share)));
   EXPECT_TRUE(GiveShare(mine, parallel).equal(whole));
-  // Each rank has the gradient of its share; of what all have the gradient is whole.
+  // Each rank has the gradient of its shard; the gradient of a replicated tensor is complete.
   const at::Tensor y = Numbers({share, kSize}, 9 + group.rank());
   const at::Tensor back = torch::autograd::grad({mine}, {whole}, {y})[0];
   EXPECT_TRUE(back.equal(AllGatherRows(y, group)));

@@ -13,7 +13,7 @@ struct ExampleSizes {
   bool tied = false;
 };
 
-// One decoder layer for each entry, with that many times the given ffn.
+// One decoder layer per entry, with that multiple of the given ffn size.
 inline LayerGraph ExampleGraph(const ExampleSizes& sizes, const std::vector<int>& ffn_times) {
   LayerGraph graph{.family = "example", .layers = {}};
   graph.layers.push_back(
@@ -40,7 +40,7 @@ inline LayerGraph ExampleGraph(const ExampleSizes& sizes, const std::vector<int>
   return graph;
 }
 
-// Experts in place of the mlp of layer `index`.
+// Replaces the mlp of layer `index` with experts.
 inline void PutExperts(LayerGraph& graph, size_t index, const ExpertsSpec& experts) {
   Layer& layer = graph.layers.at(index);
   std::get<DecoderSpec>(layer.spec).experts = experts;
@@ -51,7 +51,7 @@ inline void PutExperts(LayerGraph& graph, size_t index, const ExpertsSpec& exper
   }
 }
 
-// One more layer like the last decoder, for a further token, that nothing uses so far.
+// Adds a multi-token prediction layer like the last decoder layer, not used by default.
 inline void OfferMtp(LayerGraph& graph) {
   const Layer& last = graph.layers[graph.layers.size() - 2];
   const std::string name = "mtp." + std::to_string(graph.mtp.size() + 1);
@@ -65,7 +65,7 @@ inline void OfferMtp(LayerGraph& graph) {
   graph.mtp.push_back(layer);
 }
 
-// Hidden 768, 12 layers, 12 heads of 64, 4 for keys and values, ffn 2304, vocabulary 32000.
+// Hidden 768, 12 layers, 12 heads of 64, 4 key-value heads, ffn 2304, vocabulary 32000.
 inline LayerGraph Graph107M(bool tied = true) {
   return ExampleGraph({.hidden = 768,
                        .heads = 12,

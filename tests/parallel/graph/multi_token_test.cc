@@ -1,4 +1,5 @@
-// Graphs that predict further tokens: which layers and names they have, what they cost, where they live.
+// Graphs with multi-token prediction: which layers and names they have, what they cost, where they are
+// placed.
 #include "parallel/graph/multi_token.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ std::vector<std::string> FilesOf(const LayerGraph& graph, const Layer& layer) {
   return files;
 }
 
-TEST(MultiToken, LayersStandBeforeTheHeadAndTakeItsNorm) {
+TEST(MultiToken, LayersComeBeforeTheHeadAndUseItsNorm) {
   const LayerGraph graph = Further(2);
   EXPECT_EQ(NamesOf(graph), (std::vector<std::string>{"embedding", "layers.0", "layers.1", "layers.2",
                                                       "mtp.1", "mtp.2", "head"}));
@@ -59,7 +60,7 @@ TEST(MultiToken, LayersStandBeforeTheHeadAndTakeItsNorm) {
   EXPECT_DOUBLE_EQ(std::get<HeadSpec>(graph.layers.back().spec).depth_weight, 0.15);
 }
 
-TEST(MultiToken, FilesHaveEmbeddingAndLogitsOnceMoreForEachDepth) {
+TEST(MultiToken, FilesRepeatEmbeddingAndLogitsForEachDepth) {
   const LayerGraph graph = Further(2);
   EXPECT_EQ(FilesOf(graph, graph.layers.front()),
             (std::vector<std::string>{"embed", "(mtp.1.embedding)", "(mtp.2.embedding)"}));
@@ -81,7 +82,8 @@ TEST(MultiToken, OneOfTwoLeavesTheOther) {
   EXPECT_TRUE(UsesEmbeddingAgain(graph));
 }
 
-// Hidden 8: the join has 8 · 16 products beside the decoder layer's, the head 8 · 32 for each depth.
+// Hidden 8: the projection has 8 · 16 matmul parameters besides the decoder layer's, the head 8 · 32 per
+// depth.
 TEST(MultiToken, Costs) {
   const LayerGraph graph = Further(2);
   EXPECT_EQ(ProductParameters(graph.layers[4]), ProductParameters(graph.layers[3]) + 128);
@@ -98,7 +100,7 @@ TEST(MultiToken, LivesOnTheLastStage) {
   EXPECT_EQ(said, (std::vector<StageLayers>{{0, 4}, {4, 7}}));
 }
 
-TEST(MultiToken, TheLastLayersOfAFrozenModelAreWithIt) {
+TEST(MultiToken, BelongsToTheLastLayersOfAFrozenModel) {
   LayerGraph graph = Further(1);
   Freeze(graph, {"tuning.targets", {kAllWeights}}, {"tuning.modules_to_save", {}}, 1);
   std::vector<std::string> trained;

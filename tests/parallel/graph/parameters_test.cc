@@ -1,5 +1,5 @@
-// A layer's parameters over every tensor size: the ranks' slices of each Hugging Face tensor put together
-// give the tensor, and what does not divide is refused with numbers.
+// A layer's parameters for every tensor-parallel size: the ranks' slices of each Hugging Face tensor add up
+// to the tensor, and sizes that do not divide are refused with numbers.
 #include "parallel/graph/parameters.h"
 
 #include <map>
@@ -58,7 +58,7 @@ void ForEachElement(const SliceCopy& copy, Visit visit) {
 
 class ParametersOverRanks : public testing::TestWithParam<std::tuple<int, int>> {};
 
-TEST_P(ParametersOverRanks, SlicesPutTogetherAreTheTensor) {
+TEST_P(ParametersOverRanks, SlicesAddUpToTheTensor) {
   const auto [tensor, kv_heads] = GetParam();
   const LayerGraph graph = SmallGraph(kv_heads);
   const Grids grids = MakeGrids(tensor, {.tensor = tensor});
@@ -79,7 +79,7 @@ TEST_P(ParametersOverRanks, SlicesPutTogetherAreTheTensor) {
           EXPECT_LE(count, 1) << parameter.declaration.name << ": a local element filled twice";
       }
       for (const auto& [name, counts] : owners) {
-        for (int count : counts) ASSERT_EQ(count, 1) << name << ": an element without its one owner";
+        for (int count : counts) ASSERT_EQ(count, 1) << name << ": an element without exactly one owner";
       }
     }
   }
@@ -113,7 +113,7 @@ TEST(Parameters, RefusesHeadsThatDoNotDivide) {
             std::string::npos);
 }
 
-TEST(Parameters, GradientsArePartsWhereRanksSeeOtherTokensOrHeads) {
+TEST(Parameters, GradientsArePartialWhereRanksSeeOtherTokensOrHeads) {
   const LayerGraph graph = SmallGraph(2);
   for (bool sequence : {true, false}) {
     for (const Parameter& parameter :
@@ -158,7 +158,7 @@ TEST(Parameters, ExpertsAreStackedAndSplitOverTheirOwnGrid) {
   EXPECT_EQ(boxes[1].global.offset, (Shape{2, 18, 0}));
   EXPECT_EQ(Placement(found.at("layers.0.experts.down.weight").declaration, grids).LocalShape(),
             (Shape{2, 8, 6}));
-  // Each tensor-parallel rank routes its share of the tokens, with sequence parallelism and without.
+  // Each tensor-parallel rank routes its own tokens, with sequence parallelism and without.
   EXPECT_EQ(found.at("layers.0.router.weight").declaration.partial_gradient, (AxisNames{"tp"}));
   EXPECT_FALSE(found.contains("layers.0.mlp.gate_up.weight"));
 }

@@ -1,4 +1,4 @@
-// Partitions against a search of all of them, and the refusals with their numbers.
+// Partitions against an exhaustive search, and the refusals with their numbers.
 #include "parallel/graph/partition.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kLength = 16;
 
-// What the partition promises, as one value to compare: largest stage, sum of squares, ends in order. The
+// What the partition optimises, as one value to compare: largest stage, sum of squares, ends in order. The
 // sizes are small enough for exact sums.
 using Merit = std::tuple<double, double, std::vector<size_t>>;
 
@@ -32,7 +32,7 @@ Merit MeritOf(const LayerGraph& graph, const std::vector<size_t>& ends) {
   return {largest, squares, ends};
 }
 
-// Every way to cut the layers behind `begin` into `stages` runs, none empty.
+// Every way to split the layers after `begin` into `stages` non-empty runs.
 void Search(const LayerGraph& graph, size_t stages, std::vector<size_t>& ends, std::vector<Merit>& found) {
   const size_t begin = ends.empty() ? 0 : ends.back(), layers = graph.layers.size();
   if (stages == 1) {
@@ -102,7 +102,7 @@ TEST(Partition, IsTheBestOfAllForEqualLayers) {
   }
 }
 
-// Of unequal layers the evenest layout is not always the one with the least largest stage.
+// For unequal layers the most even partition does not always have the smallest largest stage.
 TEST(Partition, IsTheBestOfAllForUnequalLayers) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
@@ -114,11 +114,11 @@ TEST(Partition, IsTheBestOfAllForUnequalLayers) {
 }
 
 TEST(Partition, FiveLayersOnFourStages) {
-  // A head that costs little: one stage has two layers, not the last, which has the head, and of the others
-  // the one that keeps the fewest micro batches.
+  // A cheap head: one stage has two layers; not the last, which has the head, and of the others the one that
+  // holds the fewest micro batches.
   const LayerGraph light = ExampleGraph({.vocabulary = 8}, {1, 1, 1, 1, 1});
   EXPECT_EQ(DecodersOf(light, PartitionLayers(light, 4, {}, kLength)), (std::vector<size_t>{1, 1, 2, 1}));
-  // A head that costs more than two layers stands alone.
+  // A head that costs more than two layers gets its own stage.
   const LayerGraph heavy = ExampleGraph({.vocabulary = 4000}, {1, 1, 1, 1, 1});
   EXPECT_EQ(DecodersOf(heavy, PartitionLayers(heavy, 4, {}, kLength)), (std::vector<size_t>{1, 2, 2, 0}));
 }
@@ -126,12 +126,14 @@ TEST(Partition, FiveLayersOnFourStages) {
 TEST(Partition, EightStagesOfTwelveLayersAreTheSameForATiedHead) {
   const auto tied = PartitionLayers(Graph107M(true), 8, {}, 512);
   EXPECT_EQ(tied, PartitionLayers(Graph107M(false), 8, {}, 512));
-  // The head costs 3.4 layers and stands alone; twelve layers on seven stages are five of two and two of one.
+  // The head costs 3.4 layers and gets its own stage; twelve layers on seven stages are five of two and two
+  // of one.
   EXPECT_EQ(DecodersOf(Graph107M(), tied), (std::vector<size_t>{1, 1, 2, 2, 2, 2, 2, 0}));
 }
 
-TEST(Partition, LengthDecidesWhereAttentionDoes) {
-  // Attention grows with the square of the length, the head does not: a long sequence lets it take layers.
+TEST(Partition, SequenceLengthChangesTheBalance) {
+  // Attention grows with the square of the length, the head does not: for a long sequence its stage takes
+  // layers.
   const auto graph = Graph107M();
   const auto head_stage = [&](int64_t length) {
     return DecodersOf(graph, PartitionLayers(graph, 4, {}, length)).back();
@@ -139,7 +141,7 @@ TEST(Partition, LengthDecidesWhereAttentionDoes) {
   EXPECT_LT(head_stage(512), head_stage(1 << 17));
 }
 
-TEST(Partition, AsTheUserSays) {
+TEST(Partition, AsTheUserSpecifies) {
   const LayerGraph graph = ExampleGraph({}, {1, 1, 1, 1, 1});
   EXPECT_EQ(PartitionLayers(graph, 4, {2, 1, 1, 1}, kLength),
             (std::vector<StageLayers>{{0, 3}, {3, 4}, {4, 5}, {5, 7}}));

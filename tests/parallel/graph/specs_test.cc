@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-TEST(InverseFrequencies, PlainOnesFallGeometrically) {
+TEST(InverseFrequencies, DefaultOnesFallGeometrically) {
   const auto frequencies = InverseFrequencies({.theta = 10000.0, .rotary_dim = 8});
   ASSERT_EQ(frequencies.size(), 4u);
   EXPECT_DOUBLE_EQ(frequencies[0], 1.0);
@@ -16,7 +16,7 @@ TEST(InverseFrequencies, PlainOnesFallGeometrically) {
   EXPECT_NEAR(frequencies[3], 0.001, 1e-12);
 }
 
-TEST(InverseFrequencies, Llama3KeepsShortWavesStretchesLongOnesAndBlendsBetween) {
+TEST(InverseFrequencies, Llama3KeepsShortWavelengthsScalesLongOnesAndInterpolates) {
   RopeSpec rope{.theta = 1e6, .rotary_dim = 12, .scaling = RopeSpec::Scaling::kLlama3, .factor = 8.0};
   rope.original_positions = 8192;
   RopeSpec plain = rope;

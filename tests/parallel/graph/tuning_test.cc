@@ -1,4 +1,4 @@
-// Tuned graphs: which parameters are added and trained, how they are split, what they are called in files;
+// Tuned graphs: which parameters are added and trained, how they are sharded, what they are called in files;
 // and what is refused.
 #include "parallel/graph/tuning.h"
 
@@ -79,7 +79,7 @@ TEST(Tuning, PairsOfAFusedMatrixAreSplitAsItIs) {
   EXPECT_FALSE(parameters.contains("layers.0.attention.qkv.lora_b.1"));
 }
 
-TEST(Tuning, PairsOfARowSplitMatrixHaveAPartOfBsGradient) {
+TEST(Tuning, PairsOfARowParallelMatrixHaveAPartialGradientOfB) {
   const auto parameters = ParametersByName(Adapted({"mlp.down"}), {.size = 2});
   const Grids grids = MakeGrids(2, {.tensor = 2});
   const Parameter &a = parameters.at("layers.0.mlp.down.lora_a"),
@@ -113,7 +113,7 @@ TEST(Tuning, OnlyPairsAndSavedModulesAreTrained) {
   EXPECT_EQ(graph.adapter->targets, std::set<std::string>{"output"});
 }
 
-TEST(Tuning, AllLinearLeavesRoutersAndTheHeadAlone) {
+TEST(Tuning, AllLinearExcludesRoutersAndTheHead) {
   const LayerGraph graph = Adapted({kAllLinear});
   for (const auto& [name, module] : graph.adapter->modules) {
     EXPECT_EQ(name.find("router"), std::string::npos) << name;

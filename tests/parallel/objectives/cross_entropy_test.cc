@@ -1,4 +1,4 @@
-// Cross-entropy over shards of the vocabulary against the whole one in fp64: loss, gradients of the hidden
+// Cross-entropy over vocabulary shards against the unsharded one in fp64: loss, gradients of the hidden
 // states (summed over the ranks) and of this rank's weight; padding, untrained tokens, chunks of any size.
 #include "parallel/objectives/cross_entropy.h"
 
@@ -25,12 +25,12 @@ void Check(at::ScalarType type, int64_t chunk_bytes) {
   const HeadRun run = RunObjective(CrossEntropy({.chunk_bytes = chunk_bytes}), p, {.totals = {.trained = 4}});
   EXPECT_LT(RelativeError(run.output.sums.at("loss"), wanted.detach()), tolerance) << context;
   EXPECT_LT(RelativeError(run.hidden_gradient, wide.grad()), tolerance) << context;
-  // Padding gets nothing.
+  // Padding gets no gradient.
   EXPECT_LT(RelativeError(run.weight_gradient, wide_weight.grad().narrow(0, p.first(), p.shard_rows)), tolerance)
       << context;
 }
 
-TEST(CrossEntropy, IsTheWholeOne) {
+TEST(CrossEntropy, EqualsTheUnshardedOne) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const int64_t chunk_bytes : {1, 700, 1 << 20}) Check(type, chunk_bytes);
   }

@@ -1,5 +1,5 @@
-// A head for tests of objectives: hidden states, labels and a weight whose vocabulary is shared out over the job's ranks,
-// the same on all of them, and the whole computation in fp64 beside it.
+// A head for tests of objectives: hidden states, labels and a weight whose vocabulary is sharded over the
+// job's ranks, the same on all of them, with the whole computation in fp64 for comparison.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -23,7 +23,7 @@ inline double RelativeError(const at::Tensor& found, const at::Tensor& wanted) {
 struct HeadProblem {
   int64_t vocabulary = 50, size = 12, tokens = 23;
   at::Tensor hidden;  // [tokens, size]
-  at::Tensor whole;   // [padded vocabulary, size]; its padding is loud, to be heard if it counted
+  at::Tensor whole;   // [padded vocabulary, size]; its padding is large, to show if it is used
   int64_t shard_rows = 0;
   PassInput input;
 
@@ -42,7 +42,7 @@ struct HeadProblem {
   }
 
   int64_t first() const { return World().rank() * shard_rows; }
-  // Its gradient's sum was one before.
+  // The gradient of the sum was one before.
   Weight OwnWeight() const {
     return {"logits", whole.narrow(0, first(), shard_rows).contiguous(), at::ones({shard_rows, size})};
   }
@@ -56,10 +56,10 @@ struct HeadProblem {
   }
 };
 
-// What an objective gave for the problem.
+// What an objective returned for the problem.
 struct HeadRun {
   PassOutput output;
-  at::Tensor hidden_gradient;  // summed over the ranks; undefined where nothing is differentiated
+  at::Tensor hidden_gradient;  // summed over the ranks; undefined if nothing is differentiated
   at::Tensor weight_gradient;  // of this rank's rows
 };
 

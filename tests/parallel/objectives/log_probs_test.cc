@@ -1,5 +1,6 @@
-// Log-probabilities over shards of the vocabulary against log_softmax and gather in fp64: values, sums over documents,
-// gradients with weights that are known and with weights that a document's sum decides; chunks of any size.
+// Log-probabilities over vocabulary shards against log_softmax and gather in fp64: values, sums over
+// documents, gradients with known weights and with weights that depend on a document's sum; chunks of any
+// size.
 #include "parallel/objectives/log_probs.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +37,7 @@ void ForAll(const Check& check) {
   }
 }
 
-TEST(LogProbs, WithTheDatasWeights) {
+TEST(LogProbs, WithWeightsFromTheData) {
   ForAll([](at::ScalarType type, int64_t chunk_bytes) {
     HeadProblem p(type);
     p.input.weights = at::randn({p.tokens});
@@ -55,14 +56,14 @@ TEST(LogProbs, WithTheDatasWeights) {
   });
 }
 
-TEST(LogProbs, WithoutWeightsTheMeanOverTheWholeBatch) {
+TEST(LogProbs, WithoutWeightsIsTheMeanOverTheWholeBatch) {
   const HeadProblem p(at::kFloat);
   const WideProblem wide(p);
   const HeadRun run = RunObjective(WeightedLogProbs(), p, {.totals = {.trained = 80}});
   wide.ExpectGradients(-wide.log_probs.sum() / 80, run, p, 1e-5, "mean");
 }
 
-TEST(LogProbs, WhereASumDecidesWhatTokensCount) {
+TEST(LogProbs, WithWeightsThatDependOnASum) {
   ForAll([](at::ScalarType type, int64_t chunk_bytes) {
     const HeadProblem p(type);
     const WideProblem wide(p);

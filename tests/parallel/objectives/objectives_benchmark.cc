@@ -1,5 +1,6 @@
-// What the log-probability objective costs beside cross-entropy: forward and backward over a whole head, one JSON line each
-// with the ratio of times (best of alternating rounds) and of the peak of tensor memory. Not a test: no limit here.
+// What the log-probability objective costs relative to cross-entropy: forward and backward over a whole head,
+// one JSON line each with the ratio of times (best of alternating rounds) and of peak tensor memory. Not a
+// test: no limit here.
 //   objectives_benchmark        32k vocabulary, 2 x 512 tokens, bf16, hidden size 1024
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Drawings: the text to the letter, the SVG by its parts.
+// Drawings: the text exactly, the SVG by its elements.
 #include "parallel/schedule/draw.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(DrawText, OneFOneB) {
             "rank 1   bubble 33.3 %, at most 1 live\n");
 }
 
-TEST(DrawText, NamesTheChunkWhereThereAreSeveral) {
+TEST(DrawText, NamesTheChunkIfThereAreSeveral) {
   const std::string text = DrawText(Simulate(MakeSchedule("dualpipev", {1, 1, 2}, 0), {}));
   EXPECT_NE(text.find("|F0.0 F0.1 I0.1 I0.0 W0.1 W0.0 \n"), std::string::npos) << text;
 }

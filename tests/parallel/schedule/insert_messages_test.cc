@@ -37,7 +37,7 @@ TEST(InsertMessages, KeepsTheComputeOrder) {
   }
 }
 
-TEST(InsertMessages, EachBorderBetweenRanksIsCrossedTwiceAMicroBatch) {
+TEST(InsertMessages, EachBoundaryBetweenRanksIsCrossedTwicePerMicroBatch) {
   const int micro_batches = 6;
   const auto count = [&](const char* name, int ranks, int chunks) {
     return CountMessages(InsertMessages(name, MakeComputeOrder(name, {ranks, micro_batches, chunks})));
@@ -45,7 +45,7 @@ TEST(InsertMessages, EachBorderBetweenRanksIsCrossedTwiceAMicroBatch) {
   const int a_border = 2 * 2 * micro_batches;  // forward and backward, at both ends
   EXPECT_EQ(count("1f1b", 4, 1), 3 * a_border);
   EXPECT_EQ(count("interleaved", 4, 3), 11 * a_border);
-  EXPECT_EQ(count("dualpipev", 4, 2), 6 * a_border);  // the turn of the V stays on its rank
+  EXPECT_EQ(count("dualpipev", 4, 2), 6 * a_border);  // the turning point of the V stays on its rank
   EXPECT_EQ(count("interleaved", 1, 3), 0);
 }
 
@@ -55,8 +55,8 @@ TEST(InsertMessages, ExchangesArePostedTogether) {
   EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.size() > 1; }));
 }
 
-// The line of messages costs next to nothing against links without any queue, also where times are not those
-// of the plan: that is what the place within the window is for.
+// In-order messages cost next to nothing compared with links without a queue, even when times differ from the
+// plan: that is what the slack within the window is for.
 TEST(InsertMessages, QueueOfMessagesDoesNotStallCompute) {
   for (const Durations& durations : {Durations{1, 1.2, 0.8, 0}, Durations{1, 0.8, 1.2, 0}}) {
     const Schedule schedule = MakeSchedule("dualpipev", {8, 32, 2}, 0);
@@ -65,7 +65,7 @@ TEST(InsertMessages, QueueOfMessagesDoesNotStallCompute) {
   }
 }
 
-TEST(InsertMessages, RefusesAnOrderThatCannotBePlayed) {
+TEST(InsertMessages, RefusesAnOrderThatCannotRun) {
   ComputeOrder order = MakeComputeOrder("1f1b", {2, 2, 1});
   std::reverse(order.ranks[0].begin(), order.ranks[0].end());
   try {

@@ -25,7 +25,7 @@ int MostGathered(const std::vector<Step>& steps) {
   return most;
 }
 
-TEST(InsertParameterActions, ReducesOnceAChunkBelowZero2) {
+TEST(InsertParameterActions, ReducesOncePerChunkBelowZero2) {
   for (int zero : {0, 1}) {
     const Schedule schedule = MakeSchedule("interleaved", {2, 6, 3}, zero);
     for (const auto& steps : schedule.ranks) {
@@ -42,7 +42,7 @@ TEST(InsertParameterActions, ReducesEachMicroBatchFromZero2) {
   }
 }
 
-// Only messages come in between: other stages wait for those, nobody here waits for the reduction.
+// Only messages come in between: other stages wait for them, while nobody here waits for the reduction.
 TEST(InsertParameterActions, ReductionLetsMessagesPassAndNothingElse) {
   const Schedule schedule = MakeSchedule("zero_bubble", {4, 6, 1}, 2);
   for (const auto& steps : schedule.ranks) {
@@ -66,12 +66,12 @@ TEST(InsertParameterActions, HoldsTwoChunksAtMost) {
   }
 }
 
-TEST(InsertParameterActions, GathersAOneChunkRankOnce) {
+TEST(InsertParameterActions, GathersARankWithOneChunkOnce) {
   const Schedule schedule = MakeSchedule("1f1b", {4, 8, 1}, 3);
   for (const auto& steps : schedule.ranks) EXPECT_EQ(Count(steps, ActionKind::kGatherParameters), 1);
 }
 
-// The next chunk is gathered before the last compute of the chunk in use, so that the two can overlap.
+// The next chunk is gathered before the last compute of the current chunk, so that the two can overlap.
 TEST(InsertParameterActions, GathersAhead) {
   const Schedule schedule = MakeSchedule("interleaved", {1, 1, 3}, 3);
   EXPECT_EQ(

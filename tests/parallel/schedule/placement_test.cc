@@ -1,4 +1,4 @@
-// Every placement is a bijection between stages and sites, with the neighbours it promises.
+// Every placement is a bijection between stages and sites, with the specified neighbours.
 #include "parallel/schedule/placement.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(Placement, RoundRobinAndV) {
   EXPECT_EQ(interleaved.SiteOf(5), (StageSite{1, 1}));
   const StagePlacement v = PlaceStages(PlacementKind::kV, 4, 2);
   EXPECT_EQ(v.SiteOf(3), (StageSite{3, 0}));
-  EXPECT_EQ(v.SiteOf(4), (StageSite{3, 1}));  // the turn needs no message
+  EXPECT_EQ(v.SiteOf(4), (StageSite{3, 1}));  // the turning point needs no message
   EXPECT_EQ(v.SiteOf(7), (StageSite{0, 1}));  // loss and embedding meet on rank 0
 }
 

@@ -66,13 +66,13 @@ TEST(Schedules, PrintAsText) {
       "reduce .0\n");
 }
 
-TEST(Schedules, PlaceStagesAsTheyPromise) {
+TEST(Schedules, PlaceStagesAsDocumented) {
   EXPECT_EQ(MakeSchedule("interleaved", {2, 4, 3}, 0).placement.StageAt(1, 2), 5);
   EXPECT_EQ(MakeSchedule("dualpipev", {4, 8, 2}, 0).placement.StageAt(0, 1), 7);
-  EXPECT_EQ(MakeSchedule("dualpipev", {4, 3, 2}, 0).placement.StageAt(0, 1), 7);  // too few: still the same V
+  EXPECT_EQ(MakeSchedule("dualpipev", {4, 3, 2}, 0).placement.StageAt(0, 1), 7);  // few micro batches: same V
 }
 
-TEST(LiveActivations, OneFOneBHoldsTheStagesBehind) {
+TEST(LiveActivations, OneFOneBHoldsOnePerRemainingStage) {
   const Timeline timeline = Simulate(MakeSchedule("1f1b", {4, 9, 1}, 0), {});
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(timeline.ranks[rank].peak_live, 4 - rank);
 }

@@ -14,7 +14,7 @@ Timeline Of(const std::string& name, const PipelineShape& shape, const Durations
   return Simulate(MakeSchedule(name, shape, 0), durations);
 }
 
-// Idle time of the rank that idles most.
+// Idle time of the rank that idles the most.
 double IdleOf(const Timeline& timeline) {
   double most = 0;
   for (const RankTimeline& rank : timeline.ranks) most = std::max(most, rank.bubble_fraction);
@@ -73,9 +73,9 @@ TEST(Theory, ZeroBubbleBeatsOneFOneB) {
   }
 }
 
-// DualPipeV states (ranks - 1)(F&B + B - 3W) where a forward and a backward run as one block, F&B = F + I + W
-// and B = I + W. One after the other, the forward is handed on before the backward ends, and
-// (ranks - 1)(F + I - W) is left.
+// DualPipeV's paper gives (ranks - 1)(F&B + B - 3W) if a forward and a backward run as one block, F&B = F + I
+// + W and B = I + W. If they run one after the other, the forward is sent before the backward ends, and
+// (ranks - 1)(F + I - W) remains.
 TEST(Theory, DualPipeV) {
   for (int ranks = 2; ranks <= 16; ++ranks) {
     for (int micro_batches : {2 * ranks, 2 * ranks + 1, 4 * ranks}) {
@@ -103,7 +103,7 @@ TEST(Theory, DualPipeVWithFewMicroBatches) {
   }
 }
 
-TEST(Simulate, MessagesTakeTheirTime) {
+TEST(Simulate, MessagesTakeTime) {
   const Timeline timeline = Of("1f1b", {2, 1, 1}, {.message = 0.5});
   EXPECT_DOUBLE_EQ(timeline.end, 1 + 0.5 + 1 + 2 + 0.5 + 2);
   ASSERT_EQ(timeline.ranks[1].messages.size(), 2u);
@@ -112,7 +112,7 @@ TEST(Simulate, MessagesTakeTheirTime) {
   EXPECT_DOUBLE_EQ(timeline.ranks[1].compute[0].start, 1.5);
 }
 
-// A message is on its way while both ranks compute: short ones cost a schedule with slack little.
+// A message travels while both ranks compute: short ones cost a schedule with slack little.
 TEST(Simulate, MessagesHideBehindCompute) {
   const double without = Of("zero_bubble", {4, 64, 1}).end;
   const double with = Of("zero_bubble", {4, 64, 1}, {.message = 0.1}).end;
@@ -128,7 +128,7 @@ TEST(Simulate, OneRankNeverIdles) {
   }
 }
 
-TEST(Simulate, RefusesDurationsThatAreNone) {
+TEST(Simulate, RefusesInvalidDurations) {
   EXPECT_THROW(Of("1f1b", {2, 2, 1}, {.forward = 0}), Error);
   EXPECT_THROW(Of("1f1b", {2, 2, 1}, {.message = -1}), Error);
 }

@@ -1,4 +1,4 @@
-// The verifier must refuse: each test takes a right table, breaks one thing, and reads the fault.
+// The verifier must refuse: each test takes a valid table, breaks one thing, and checks the reported fault.
 #include "parallel/schedule/verify.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ testing::AssertionResult Says(const std::string& fault, const std::string& wante
 
 std::string FaultOf(const Schedule& schedule) { return FindFault(schedule).value_or("none"); }
 
-// The first step that holds such an action.
+// The first step that contains such an action.
 Steps::iterator StepOf(Steps& steps, ActionKind kind, int micro_batch) {
   const auto found = std::find_if(steps.begin(), steps.end(), [&](const Step& step) {
     return std::any_of(step.begin(), step.end(), [&](const Action& action) {
@@ -148,7 +148,7 @@ TEST_F(Verifier, EmptyStep) {
   EXPECT_TRUE(Says(FaultOf(schedule_), "an empty step"));
 }
 
-// All forwards of rank 0 stand before its sends, so that two of them can change places.
+// All forwards of rank 0 come before its sends, so that two of them can be swapped.
 TEST_F(Verifier, SendsSwapped) {
   Schedule all_first{"all forwards first", PlaceStages(PlacementKind::kStraight, 2, 1), 2, std::nullopt, {}};
   const auto compute = [](ActionKind kind, int i) { return Step{{.kind = kind, .micro_batch = i}}; };
@@ -167,8 +167,8 @@ TEST_F(Verifier, SendsSwapped) {
                    "'send F1.0 to 1', rank 1 at step 0 has 'recv F0.0 from 0'"));
 }
 
-// 1F1B as one would write it by hand: receive, compute, send, one after the other. With `batched`,
-// neighbouring messages are posted together.
+// 1F1B as one would write it by hand: receive, compute, send, one after the other. With `batched`, adjacent
+// messages are posted together.
 Schedule ByHand(int ranks, int micro_batches, bool batched) {
   const ComputeOrder order = MakeComputeOrder("1f1b", {ranks, micro_batches, 1});
   Schedule schedule{"by hand", order.placement, micro_batches, std::nullopt, {}};
@@ -201,10 +201,10 @@ TEST(Deadlock, OneFOneBByHandHangsUnlessNeighboursArePostedTogether) {
       EXPECT_EQ(FaultOf(ByHand(ranks, micro_batches, true)), "none") << ranks << " " << micro_batches;
     }
   }
-  EXPECT_EQ(hangs, 133);  // all of the 140 but those with a single micro batch
+  EXPECT_EQ(hangs, 133);  // all of the 140 except those with a single micro batch
 }
 
-TEST(Deadlock, SaysWhoWaitsForWhom) {
+TEST(Deadlock, ReportsWhoWaitsForWhom) {
   EXPECT_EQ(
       FaultOf(ByHand(2, 2, false)),
       "deadlock; rank 0 at step 3 waits for rank 1 ('send F1.0 to 1'), which is at step 3 {send B0.0 to "
@@ -269,7 +269,7 @@ TEST_F(Verifier, GatherUnderALowerZero) {
   EXPECT_TRUE(Says(FaultOf(schedule_), "parameters are not sharded with zero 0"));
 }
 
-// Whatever single step is left out of a right table, the verifier sees it.
+// Whichever single step is removed from a valid table, the verifier detects it.
 TEST(Mutation, EveryStepLeftOutIsMissed) {
   for (const std::string& name : ScheduleNames()) {
     const Schedule whole = MakeSchedule(name, {3, 7, name == "interleaved" ? 2 : 1}, 3);

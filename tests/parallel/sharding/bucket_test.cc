@@ -1,4 +1,4 @@
-// Buckets: what they hold when, what a freed one says, what a group of one saves.
+// Buckets: what they hold when, what access to a freed one reports, what a group of one saves.
 #include "parallel/sharding/bucket.h"
 
 #include <ATen/ATen.h>
@@ -54,7 +54,7 @@ class BucketTest : public testing::Test {
   int64_t elements_alone_ = 0;  // the same in a group of one
 };
 
-TEST_F(BucketTest, ValuesTakeAShareOnlyAtZeroThree) {
+TEST_F(BucketTest, ValuesAreShardedOnlyAtZeroThree) {
   for (int zero = 0; zero <= 3; ++zero) {
     for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const int64_t whole = elements_ * (type == at::kFloat ? 4 : 2);
@@ -78,7 +78,7 @@ TEST_F(BucketTest, ValuesTakeAShareOnlyAtZeroThree) {
   }
 }
 
-TEST_F(BucketTest, AFrozenOneHasNoGradientsAndIsSplitAtZeroThree) {
+TEST_F(BucketTest, AFrozenOneHasNoGradientsAndIsShardedAtZeroThree) {
   for (int zero = 0; zero <= 3; ++zero) {
     const std::unique_ptr<Bucket> bucket = Make({.zero = zero, .type = at::kBFloat16, .trained = false});
     bucket->SealValues();
@@ -95,7 +95,7 @@ TEST_F(BucketTest, AFrozenOneHasNoGradientsAndIsSplitAtZeroThree) {
   }
 }
 
-TEST_F(BucketTest, WholeGradientsGoWithTheirReductionFromZeroTwoOn) {
+TEST_F(BucketTest, FullGradientsAreFreedByTheirReductionFromZeroTwoOn) {
   for (int zero = 0; zero <= 3; ++zero) {
     const std::unique_ptr<Bucket> bucket = Make({.zero = zero});
     bucket->SealValues();
@@ -111,7 +111,8 @@ TEST_F(BucketTest, WholeGradientsGoWithTheirReductionFromZeroTwoOn) {
     if (size() > 1 && zero == 1) wanted = whole + whole / size();
     if (size() > 1 && zero >= 2) wanted = whole / size();
     EXPECT_EQ(bucket->memory().gradient_bytes, wanted);
-    // Alone there is one gradient to which all micro batches add, and no reduction changes it.
+    // In a group of one there is one gradient that all micro batches accumulate into, and no reduction
+    // changes it.
     const double sum = size() * (size() + 1) / 2.0 * (zero >= 2 ? 3 : 1);
     for (const FlatPart& part : bucket->parts()) {
       EXPECT_TRUE(
@@ -160,8 +161,8 @@ TEST_F(BucketTest, SettlingFreesWithoutWaiting) {
   EXPECT_EQ(bucket->memory().gradient_bytes, elements_ * 4 / size());
 }
 
-// A forgotten gather or PrepareGradients must not read or write somebody else's memory.
-TEST_F(BucketTest, AFreedViewPointsNowhereAndIsStillTrained) {
+// A forgotten gather or PrepareGradients must not access anyone else's memory.
+TEST_F(BucketTest, AFreedViewHasNoStorageAndIsStillTrained) {
   const std::unique_ptr<Bucket> bucket = Make({.zero = 3});
   bucket->SealValues();
   const Weight& weight = entries_[0].weight;
@@ -171,7 +172,7 @@ TEST_F(BucketTest, AFreedViewPointsNowhereAndIsStillTrained) {
   EXPECT_EQ(value.storage().data() == nullptr, size() > 1);
   bucket->AwaitValues();
   EXPECT_TRUE(at::equal(value, InitialValue(entries_[0].placement, at::kFloat)))
-      << "an old view is good again";
+      << "an old view is valid again";
   bucket->PrepareGradients();
   EXPECT_NE(weight.gradient.storage().data(), nullptr);
   bucket->StartReduce();

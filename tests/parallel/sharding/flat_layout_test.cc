@@ -1,4 +1,4 @@
-// Flat layouts and pieces, by their rules: aligned begins, equal shares that cover everything once, and
+// Flat layouts and pieces, by their rules: aligned starts, equal shards that cover everything once, and
 // pieces that name exactly the elements of a box.
 #include "parallel/sharding/flat_layout.h"
 
@@ -30,7 +30,7 @@ TEST(FlatLayout, ParametersBeginAlignedAndDoNotOverlap) {
   EXPECT_EQ(layout.total() % (3 * 16), 0);
 }
 
-TEST(FlatLayout, SharesAreEqualAndHoldEachElementOnce) {
+TEST(FlatLayout, ShardsAreEqualAndHoldEachElementOnce) {
   const std::vector<int64_t> sizes = {3, 100, 16, 1, 47};
   for (int shares : {1, 2, 3, 4, 7}) {
     const FlatLayout layout(sizes, shares);
@@ -56,7 +56,7 @@ TEST(FlatLayout, SharesAreEqualAndHoldEachElementOnce) {
   }
 }
 
-TEST(FlatLayout, AParameterBeginsInTheSamePlaceForAnyNumberOfShares) {
+TEST(FlatLayout, AParameterStartsAtTheSameOffsetForAnyNumberOfShards) {
   const std::vector<int64_t> sizes = {3, 100, 16};
   for (size_t i = 0; i < sizes.size(); ++i) {
     EXPECT_EQ(FlatLayout(sizes, 1).RangeOf(i), FlatLayout(sizes, 5).RangeOf(i));
@@ -83,7 +83,7 @@ bool Holds(const Box& box, const Shape& index) {
   return true;
 }
 
-TEST(Pieces, InABoxAreThePartsElementsInIt) {
+TEST(Pieces, InABoxAreThoseOfTheShardInIt) {
   const Shape shape = {4, 3, 5};
   const std::vector<Box> boxes = {{{0, 0, 0}, {4, 3, 5}}, {{1, 0, 0}, {2, 3, 5}}, {{0, 1, 2}, {4, 2, 2}}};
   for (const Box& box : boxes) {
@@ -104,7 +104,7 @@ TEST(Pieces, InABoxAreThePartsElementsInIt) {
   }
 }
 
-TEST(Pieces, MergedAreOneWhereTheyFollowEachOtherAndNeverTakeAGapAlong) {
+TEST(Pieces, MergedAreOneIfContiguousAndNeverSpanAGap) {
   const std::vector<Piece> pieces = {{0, {2, 5}, {5, 1}},  {10, {6}, {1}}, {18, {4}, {1}},
                                      {32, {2, 2}, {4, 1}}, {40, {}, {}},   {41, {3, 1}, {1, 7}}};
   const std::vector<Piece> merged = MergeRuns(pieces);

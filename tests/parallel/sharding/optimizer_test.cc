@@ -1,5 +1,5 @@
 // The sharded optimizer under every layout, zero level and type, against torch's AdamW on the whole model in
-// one process; norm, clipping, and what is not finite.
+// one process; norm, clipping, and non-finite gradients.
 #include "parallel/sharding/optimizer.h"
 
 #include <ATen/ATen.h>
@@ -31,8 +31,8 @@ void ExpectStates(ModelRank& rank, const PlainModel& plain, Communicator& world)
   }
 }
 
-// Values on this rank are the plain ones (in bf16: those rounded, but for masters that differ in the last
-// digit), and padding is zero.
+// Values on this rank equal the reference (in bf16: rounded, except where masters differ in the last digit),
+// and padding is zero.
 void ExpectValues(ModelRank& rank, const PlainModel& plain, at::ScalarType type) {
   const std::map<std::string, at::Tensor> values = rank.Values();
   for (const Weights::Entry& entry : rank.entries()) {
@@ -86,14 +86,14 @@ TEST(ShardedOptimizer, ClipsByTheNormOfAllRanks) {
   ForEachLayout([](const ParallelSizes& sizes, const Grids& grids, CommunicatorSet& groups) {
     CaseOptions options = {.zero = 2};
     options.adamw.clip = 0.25;
-    options.adamw.eps = 0.1;  // large, so that the scale of a gradient shows in the very first step
+    options.adamw.eps = 0.1;  // large, so that a gradient's scale affects the very first step
     ExpectPlainSteps(sizes, grids, groups, options);
     options.adamw.clip = 1e6;
     ExpectPlainSteps(sizes, grids, groups, options);
   });
 }
 
-TEST(ShardedOptimizer, OffloadToTheHostChangesNothingThere) {
+TEST(ShardedOptimizer, OffloadToTheHostChangesNothing) {
   ForEachLayout([](const ParallelSizes& sizes, const Grids& grids, CommunicatorSet& groups) {
     for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       CaseOptions options = {.zero = 3, .type = type};
@@ -133,7 +133,8 @@ TEST(ShardedOptimizer, ZeroLevelsGiveTheSameBits) {
   });
 }
 
-// One element of one rank's gradient goes bad; every rank says the same, and a skipped step leaves no trace.
+// One element of one rank's gradient becomes non-finite; every rank reports the same, and a skipped step
+// changes nothing.
 void ExpectNamedAndSkipped(const Grids& grids, CommunicatorSet& groups, const CaseOptions& options,
                            double bad) {
   ModelRank rank(grids, groups, options);

@@ -1,4 +1,4 @@
-// The stranger: torch's own AdamW on whole parameters in one process, with its headers kept out of sight.
+// The reference: torch's own AdamW on whole parameters in one process, with its headers hidden.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ struct PlainOptions {
 
 class PlainAdamW {
  public:
-  // Takes clones. Parameters of fewer than two dims are not decayed.
+  // Clones its arguments. Parameters of fewer than two dims have no weight decay.
   PlainAdamW(const std::map<std::string, at::Tensor>& values, const PlainOptions& options);
   ~PlainAdamW();
 

@@ -33,7 +33,7 @@ DeclaredLayer EmbeddingLayer(int tensor) {
 
 DeclaredLayer LayerA(int tensor) {
   const Block query{.size = 12, .parts = tensor};
-  const Block key{.size = 6, .parts = std::max(tensor / 2, 1)};  // fewer than ranks: neighbours share
+  const Block key{.size = 6, .parts = std::max(tensor / 2, 1)};  // fewer than ranks: adjacent ranks share
   const Dim qkv = SplitDim("tp", {query, key, key});
   return {"a",
           {{.name = "a.norm", .dims = {WholeDim(7)}, .partial_gradient = {"tp"}},
@@ -95,7 +95,7 @@ bool SumsOverTensor(const Placement& placement) {
 }
 
 at::Tensor Contribution(const Placement& placement, int rank, int step, int micro_batch) {
-  // Replicas that compute the same thing: all as the first one does.
+  // Replicas that compute the same thing: all do as the first one.
   if (!SumsOverTensor(placement)) rank -= placement.mesh().Coordinate(rank, "tp");
   return Random(placement.GlobalShape(), Concat(placement.name(), " ", rank, " ", step, " ", micro_batch));
 }

@@ -1,6 +1,6 @@
 // A small model for the tests of buckets and optimizer: uneven shapes, norms with partial gradients, shared
 // key-value heads, a padded and tied embedding. One side is a rank of a layout; the other knows every rank's
-// contributions and keeps the whole model.
+// contributions and holds the whole model.
 #pragma once
 
 #include <deque>
@@ -30,8 +30,8 @@ struct CaseOptions {
 };
 std::string TextOf(const ParallelSizes& sizes, const CaseOptions& options);
 
-// Names and declarations of a stage's layers, in order. Stage 0 of 2 has embedding and a, stage 1 has b and
-// the tied copy of the embedding.
+// Names and declarations of a stage's layers, in order. Stage 0 of 2 has the embedding and a, stage 1 has b
+// and the tied copy of the embedding.
 struct DeclaredLayer {
   std::string name;
   std::vector<ParameterDeclaration> parameters;
@@ -40,12 +40,12 @@ std::vector<DeclaredLayer> LayersOf(const Grids& grids, int stage);
 
 at::Tensor InitialValue(const Placement& placement, at::ScalarType type);  // whole, fp32
 
-// What `rank` adds to the gradient of the whole parameter in one micro batch, where it holds it.
+// What `rank` adds to the gradient of the whole parameter in one micro batch, if it holds it.
 at::Tensor Contribution(const Placement& placement, int rank, int step, int micro_batch);
-// Whether the contributions of tensor-parallel ranks to what they hold are summed. If not they are the same.
+// Whether the contributions of tensor-parallel ranks are summed. If not, they are equal.
 bool SumsOverTensor(const Placement& placement);
 
-// What a rank has in memory of a whole tensor: copies it between there and its local one.
+// Copies between a whole tensor and a rank's local part of it.
 void CopyToLocal(const Placement& placement, int rank, const at::Tensor& whole, const at::Tensor& local);
 
 template <typename Visit>  // visit(sizes, grids, groups)
@@ -57,13 +57,13 @@ void ForEachLayout(const Visit& visit) {
   }
 }
 
-double Distance(const at::Tensor& found, const at::Tensor& wanted);  // the largest of all elements
+double Distance(const at::Tensor& found, const at::Tensor& wanted);  // the maximum over all elements
 
 class ModelRank {
  public:
   ModelRank(const Grids& grids, CommunicatorSet& groups, const CaseOptions& options);
 
-  // All micro batches of a step; then gradients are on their way.
+  // All micro batches of a step; afterwards gradients are being reduced.
   void RunStep(int step);
   void AddLocalGradients(Bucket& bucket, int step, int micro_batch);
   Bucket* BucketOf(const std::string& layer);
@@ -85,7 +85,7 @@ class PlainModel {
  public:
   PlainModel(const Grids& grids, const CaseOptions& options, double learning_rate);
 
-  // Sums of all contributions of a step, fp32; the norm of all; one update, clipped.
+  // Sums of all contributions of a step, fp32; the norm over all; one update, clipped.
   std::map<std::string, at::Tensor> Gradients(int step) const;
   static double Norm(const std::map<std::string, at::Tensor>& gradients);
   double RunStep(int step);
@@ -101,7 +101,8 @@ class PlainModel {
   std::unique_ptr<PlainAdamW> adamw_;
 };
 
-// Whole tensors out of what all ranks own of the shards of a state; checks that each element has one owner.
+// Assembles whole tensors from what all ranks own of the shards of a state; checks that each element has one
+// owner.
 std::map<std::string, at::Tensor> Assemble(const std::vector<Shard>& shards, const std::string& state,
                                            const PlainModel& plain, Communicator& world);
 

@@ -1,4 +1,4 @@
-// What the optimizer hands out as shards: whole gradients, and states from which another one goes on.
+// What the optimizer exports as shards: full gradients, and states from which another one resumes.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kRate = 0.01;
 
-TEST(ShardedOptimizer, GradientsAreTheWholeModelsSums) {
+TEST(ShardedOptimizer, GradientsEqualTheSumsOfTheWholeModel) {
   ForEachLayout([](const ParallelSizes& sizes, const Grids& grids, CommunicatorSet& groups) {
     for (int zero = 0; zero <= 3; ++zero) {
       const CaseOptions options = {.zero = zero, .micro_batches = 2};
@@ -27,7 +27,7 @@ TEST(ShardedOptimizer, GradientsAreTheWholeModelsSums) {
   });
 }
 
-TEST(ShardedOptimizer, GoesOnFromLoadedStates) {
+TEST(ShardedOptimizer, ResumesFromLoadedStates) {
   ForEachLayout([](const ParallelSizes& sizes, const Grids& grids, CommunicatorSet& groups) {
     for (int zero = 0; zero <= 3; ++zero) {
       for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
@@ -41,7 +41,7 @@ TEST(ShardedOptimizer, GoesOnFromLoadedStates) {
         };
         step(first, 1);
         step(first, 2);
-        step(second, 9);  // elsewhere, and with its values still on their way
+        step(second, 9);  // from a different state, and with its values still being gathered
         const std::vector<Shard> from = first.optimizer().States(), to = second.optimizer().States();
         ASSERT_EQ(from.size(), to.size());
         for (size_t i = 0; i < from.size(); ++i) {

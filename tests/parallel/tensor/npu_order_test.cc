@@ -1,6 +1,6 @@
-// On device npu: operators, kernels of ours and collectives keep their order without the host waiting,
-// whatever queue torch_npu has before its stream (TASK_QUEUE_ENABLE, set by whoever starts this test). Each
-// case first puts something slow into that queue and onto the stream: what overtakes it computes with old
+// On device npu: operators, our kernels and collectives keep their order without the host waiting, whatever
+// queue torch_npu has in front of its stream (TASK_QUEUE_ENABLE, set by whoever starts this test). Each case
+// first puts something slow into that queue and onto the stream: whatever overtakes it computes with old
 // values.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class NpuOrder : public testing::Test {
   static Npu& TheNpu() { return Npu::Open(TestDevice().index()); }
   static Communicator& Group() { return groups_->Get("tp"); }
 
-  // Holds up the queue's own thread, and then the stream.
+  // Blocks the queue's own thread, and then the stream.
   static void HoldUp() {
     TheNpu().bridge().Launch("hold up the queue", [](aclrtStream stream) {
       std::this_thread::sleep_for(kNap);
@@ -52,7 +52,7 @@ class NpuOrder : public testing::Test {
   static inline std::unique_ptr<CommunicatorSet> groups_;
 };
 
-TEST_F(NpuOrder, ACollectiveTakesWhatWasComputedBeforeIt) {
+TEST_F(NpuOrder, ACollectiveUsesWhatWasComputedBeforeIt) {
   for (int round = 1; round <= 5; ++round) {
     const at::Tensor x = at::zeros({kElements}, options_);
     HoldUp();
@@ -65,7 +65,7 @@ TEST_F(NpuOrder, ACollectiveTakesWhatWasComputedBeforeIt) {
   }
 }
 
-TEST_F(NpuOrder, TheHostGoesOnWhileACollectiveWaits) {
+TEST_F(NpuOrder, TheHostContinuesWhileACollectiveWaits) {
   const at::Tensor x = at::ones({kElements}, options_);
   TheNpu().Flushed().Synchronize();
   TheNpu().bridge().Launch("hold up the stream", [](aclrtStream stream) {
@@ -75,11 +75,11 @@ TEST_F(NpuOrder, TheHostGoesOnWhileACollectiveWaits) {
   EXPECT_FALSE(pending.done()) << "the collective did not wait for the stream";
   pending.Wait();
   const at::Tensor y = x + 1;
-  EXPECT_FALSE(TheNpu().Current().idle()) << "the host has waited";
+  EXPECT_FALSE(TheNpu().Current().idle()) << "the host waited";
   ExpectAll(y, Group().size() + 1);
 }
 
-TEST_F(NpuOrder, AKernelRunsBetweenItsNeighbours) {
+TEST_F(NpuOrder, AKernelRunsInStreamOrder) {
   for (int round = 0; round < 5; ++round) {
     const at::Tensor x = at::zeros({kElements}, options_);
     HoldUp();
@@ -96,7 +96,7 @@ TEST_F(NpuOrder, AKernelRunsBetweenItsNeighbours) {
   }
 }
 
-TEST_F(NpuOrder, MemoryOfACollectiveIsNotTakenByTheNextTensor) {
+TEST_F(NpuOrder, MemoryOfACollectiveIsNotReusedByTheNextTensor) {
   for (int round = 0; round < 20; ++round) {
     at::Tensor x = at::ones({kElements}, options_);
     HoldUp();
@@ -110,7 +110,7 @@ TEST_F(NpuOrder, MemoryOfACollectiveIsNotTakenByTheNextTensor) {
   }
 }
 
-TEST_F(NpuOrder, TheAllocatorTellsItsMemory) {
+TEST_F(NpuOrder, TheAllocatorReportsItsMemory) {
   NpuBridge& bridge = TheNpu().bridge();
   const int device = TestDevice().index();
   constexpr int64_t kBytes = 64 << 20;

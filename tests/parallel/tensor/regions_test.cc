@@ -1,5 +1,5 @@
-// Each border of a tensor-parallel block beside its adjoint: <A x, y> == <x, Aᵀ y> over all ranks, with
-// products of whole numbers, so that the sums are exact.
+// Each boundary of a tensor-parallel region with its adjoint: <A x, y> == <x, Aᵀ y> over all ranks, with
+// integer products, so that the sums are exact.
 #include "parallel/tensor/regions.h"
 
 #include <ATen/ATen.h>
@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kTokens = 12, kSize = 5;  // tokens divide by every number of ranks that is tested
+constexpr int64_t kTokens = 12, kSize = 5;  // divisible by every number of ranks that is tested
 
 class Regions : public testing::Test {
  protected:
@@ -30,7 +30,7 @@ class Regions : public testing::Test {
   static inline std::unique_ptr<CommunicatorSet> groups_;
 };
 
-// The same on every rank where `salt` is the same.
+// The same on every rank if `salt` is the same.
 at::Tensor Numbers(int64_t rows, int64_t salt) {
   const at::Tensor places = at::arange(rows * kSize, at::kFloat) * 7 + static_cast<double>(salt) * 13;
   return places.remainder(11).view({rows, kSize}) - 5;
@@ -44,7 +44,7 @@ double SumOverRanks(double mine, Communicator& group) {
   return sum.item<double>();
 }
 
-struct Spaces {  // whether each rank's tensor is a part of the whole vector, or all ranks have the same one
+struct Spaces {  // whether each rank holds a part of the vector, or all ranks hold the same one
   bool input_parts;
   bool output_parts;
 };
@@ -61,7 +61,7 @@ void ExpectAdjoint(Border border, const at::Tensor& x, const at::Tensor& y, cons
   EXPECT_NE(Dot(back, back), 0);
 }
 
-TEST_F(Regions, BordersAndTheirAdjoints) {
+TEST_F(Regions, BoundariesAndTheirAdjoints) {
   Communicator& group = Group();
   const int64_t share = kTokens / group.size(), rank = group.rank();
   for (const bool sequence : {true, false}) {
@@ -69,7 +69,7 @@ TEST_F(Regions, BordersAndTheirAdjoints) {
     const TensorParallel parallel{group, sequence};
     const auto enter = [&](const at::Tensor& x) { return Enter(x, parallel); };
     const auto leave = [&](const at::Tensor& x) { return Leave(x, parallel); };
-    // Inside a block each rank has its own part of the gradient, hence of y.
+    // Inside a region each rank has its own part of the gradient, hence of y.
     ExpectAdjoint(enter, sequence ? Numbers(share, rank) : Numbers(kTokens, 50), Numbers(kTokens, 3 + rank),
                   {.input_parts = sequence, .output_parts = true}, group);
     ExpectAdjoint(leave, Numbers(kTokens, 3 + rank), sequence ? Numbers(share, rank) : Numbers(kTokens, 50),

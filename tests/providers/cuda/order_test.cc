@@ -1,6 +1,6 @@
-// On device cuda: torch's operators and collectives keep their order without the host waiting. Each case first
-// puts something slow onto torch's stream: what overtakes it computes with old values. With one rank a group is an
-// identity; several ranks run NCCL.
+// On device cuda: torch's operators and collectives keep their order without the host waiting. Each case
+// first puts something slow onto torch's stream: whatever overtakes it computes with old values. With one
+// rank a group is an identity; several ranks run NCCL.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class CudaOrder : public testing::Test {
   static inline std::unique_ptr<CommunicatorSet> groups_;
 };
 
-TEST_F(CudaOrder, AnAllReduceStandsBetweenTwoKernels) {
+TEST_F(CudaOrder, AnAllReduceRunsBetweenTwoKernels) {
   for (int round = 1; round <= 10; ++round) {
     const at::Tensor x = at::zeros({kElements}, options_);
     HoldUp();
@@ -60,19 +60,19 @@ TEST_F(CudaOrder, AnAllReduceStandsBetweenTwoKernels) {
   }
 }
 
-TEST_F(CudaOrder, TheHostGoesOnWhileACollectiveWaits) {
+TEST_F(CudaOrder, TheHostContinuesWhileACollectiveWaits) {
   const at::Tensor x = at::ones({kElements}, options_);
-  ExpectAll(x + 1, 2);  // a kernel's first launch loads it, and waits for the device
+  ExpectAll(x + 1, 2);  // a kernel's first launch loads it and synchronises
   Computing().RunOnHost([] { std::this_thread::sleep_for(10 * kNap); });
   Pending pending = StartAllReduce(x, Group());
   EXPECT_FALSE(pending.done()) << "the collective did not wait for torch's stream";
   pending.Wait();
   const at::Tensor y = x + 1;
-  EXPECT_FALSE(Computing().idle()) << "the host has waited";
+  EXPECT_FALSE(Computing().idle()) << "the host waited";
   ExpectAll(y, Group().size() + 1);
 }
 
-TEST_F(CudaOrder, MemoryOfACollectiveIsNotTakenByTheNextTensor) {
+TEST_F(CudaOrder, MemoryOfACollectiveIsNotReusedByTheNextTensor) {
   for (int round = 0; round < 20; ++round) {
     at::Tensor x = at::ones({kElements}, options_);
     HoldUp();
@@ -86,14 +86,14 @@ TEST_F(CudaOrder, MemoryOfACollectiveIsNotTakenByTheNextTensor) {
   }
 }
 
-// A question whose answer is "not yet" must not look like a failed launch to torch's next operator.
-TEST_F(CudaOrder, AskingIsNoError) {
+// A query whose answer is "not yet" must not look like a failed launch to torch's next operator.
+TEST_F(CudaOrder, AQueryIsNotAnError) {
   HoldUp();
   EXPECT_FALSE(Computing().idle());
   ExpectAll(at::ones({8}, options_) + 1, 2);
 }
 
-TEST_F(CudaOrder, TheAllocatorTellsItsMemory) {
+TEST_F(CudaOrder, TheAllocatorReportsItsMemory) {
   constexpr int64_t kBytes = 64 << 20;
   tensors_->ResetTensorPeak();
   const int64_t before = tensors_->tensor_bytes();
