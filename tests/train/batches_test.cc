@@ -19,7 +19,7 @@ std::vector<Row> SomeRows(int count) {
   return rows;
 }
 
-TEST(Batches, EveryRowIsOnOneRankAndEveryRankHasAsManyBatches) {
+TEST(Batches, EveryRowIsOnOneRankAndEveryRankHasTheSameNumberOfBatches) {
   for (int data_size : {1, 2, 3}) {
     for (int micro_batch : {1, 2, 4}) {
       const std::vector<Row> rows = SomeRows(8);
@@ -65,8 +65,8 @@ TEST(Batches, DocumentsOfPackedRowsDoNotSeeEachOther) {
   EXPECT_DOUBLE_EQ(TotalsOf(RowList({packed}), std::vector<int64_t>{0}).per_trained(), 1.0 / 3);
 }
 
-// Depth 2 of a document: token and label stand two further on; what would stand behind its end is not there.
-TEST(Batches, FurtherTokensStayInTheirDocument) {
+// Depth 2 of a document: token and label are shifted by two more; positions past its end do not exist.
+TEST(Batches, MultiTokenPredictionStaysInItsDocument) {
   const Row packed{{1, 2, 3, 4, 5, 6}, {1, 2, 3, -100, 5, 6}, {0, 2}};
   const std::vector<PassInput> batches = MakePassInputs({packed}, {.multiple = 8, .mtp_depths = 2});
   ASSERT_EQ(batches[0].mtp.size(), 2u);
@@ -85,8 +85,8 @@ TEST(Batches, FurtherTokensStayInTheirDocument) {
   EXPECT_DOUBLE_EQ(totals[0].per_token(), 1.0 / 8);
 }
 
-// A weight stands at its label, and documents know their sample, told apart over all rows of the step.
-TEST(Batches, RowsBringWeightsAndSamples) {
+// A weight is at its label's position, and documents know their sample, numbered over all rows of the step.
+TEST(Batches, RowsCarryWeightsAndSamples) {
   const Row pair{{1, 2, 3, 4, 5}, {1, 2, -100, 4, 5}, {0, 3}, {9, 0.5F, 9, 9, -2}, {0, 0}};
   const Row single{{6, 7}, {6, 7}, {}, {9, 3}};
   const std::vector<PassInput> inputs = MakePassInputs({pair, single}, {.micro_batch = 2, .multiple = 8});
@@ -97,7 +97,7 @@ TEST(Batches, RowsBringWeightsAndSamples) {
   ASSERT_EQ(inputs[0].samples.size(), 3u);
   EXPECT_EQ(inputs[0].samples[0], inputs[0].samples[1]);
   EXPECT_NE(inputs[0].samples[0], inputs[0].samples[2]);
-  // The same whatever the micro batches.
+  // The same for any micro batch size.
   const std::vector<PassInput> apart = MakePassInputs({pair, single}, {.multiple = 8});
   ASSERT_EQ(apart.size(), 2u);
   EXPECT_EQ(apart[1].samples, std::vector<int64_t>{inputs[0].samples[2]});

@@ -1,4 +1,4 @@
-// What is said of experts, from counts of two ranks put together.
+// The report on expert balance, from the combined counts of two ranks.
 #include "train/expert_balance.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(ExpertBalance, TheBusiestAndTheIdlestRankAreNamed) {
   EXPECT_EQ(said["tokens_per_expert"]["layers.2"], (std::vector<int64_t>{4, 0, 0, 2}));
 }
 
-TEST(ExpertBalance, AHeatMapHasACellForEachExpert) {
+TEST(ExpertBalance, AHeatMapHasACellPerExpert) {
   const std::string drawing = Example().HeatMap();
   EXPECT_NE(drawing.find("layers.2, expert 3: 2 tokens"), std::string::npos);
   EXPECT_NE(drawing.find("layers.1, expert 1: 2 tokens"), std::string::npos);

@@ -1,6 +1,7 @@
-// Every layer of small models of each kind, under several layouts, as text: parameters with their splits and
-// names in files, products and FLOPs, saved activations. Compared line by line with layers.golden, so that
-// describing a layer in another way cannot change what it is. TRIREME_WRITE_GOLDEN=1 writes the file anew.
+// Every layer of small models of each kind, under several layouts, as text: parameters with their sharding
+// and names in files, matmul parameters and FLOPs, saved activations. Compared line by line with
+// layers.golden, so that describing a layer differently cannot change what it is. TRIREME_WRITE_GOLDEN=1
+// rewrites the file.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -137,17 +138,16 @@ std::string Describe() {
   return out.str();
 }
 
-TEST(Layers, AreWhatTheyWere) {
+TEST(Layers, AreUnchanged) {
   const std::string found = Describe();
   if (std::getenv("TRIREME_WRITE_GOLDEN") != nullptr) std::ofstream(LAYERS_GOLDEN) << found;
   std::istringstream now(found), golden(ReadTextFile(LAYERS_GOLDEN));
   std::string line, wanted;
   for (int number = 1; std::getline(golden, wanted); ++number) {
-    ASSERT_TRUE(std::getline(now, line))
-        << "nothing where layers.golden has line " << number << ": " << wanted;
+    ASSERT_TRUE(std::getline(now, line)) << "missing: layers.golden has line " << number << ": " << wanted;
     ASSERT_EQ(line, wanted) << "line " << number;
   }
-  EXPECT_FALSE(std::getline(now, line)) << "beyond layers.golden: " << line;
+  EXPECT_FALSE(std::getline(now, line)) << "not in layers.golden: " << line;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Learning rates from the formula, and its edges.
+// Learning rates from the formula, and edge cases.
 #include "train/learning_rate.h"
 
 #include <gtest/gtest.h>
@@ -28,8 +28,8 @@ void ExpectRates(const OptimizerConfig& config, const std::vector<double>& wante
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(rates[i], wanted[i], 1e-12) << "step " << i + 1;
 }
 
-TEST(LearningRate, WarmsUpThenFallsAsACosine) {
-  // Two steps of warm-up, then a half wave over eight: cos of 0, 22.5, 45, … 157.5 degrees.
+TEST(LearningRate, WarmsUpThenDecaysAsACosine) {
+  // Two warm-up steps, then half a period over eight: cos of 0, 22.5, 45, … 157.5 degrees.
   const double half = std::sqrt(0.5);
   ExpectRates(Optimizer("lr: 2.0, min_lr: 1.0, warmup: 0.2, schedule: cosine"),
               {1.0, 2.0, 2.0, 1.5 + 0.5 * std::cos(M_PI / 8), 1.5 + 0.5 * half,
@@ -37,21 +37,21 @@ TEST(LearningRate, WarmsUpThenFallsAsACosine) {
                1.5 - 0.5 * std::cos(M_PI / 8)});
 }
 
-TEST(LearningRate, WarmsUpThenFallsInAStraightLine) {
+TEST(LearningRate, WarmsUpThenDecaysLinearly) {
   ExpectRates(Optimizer("lr: 1.0, min_lr: 0.2, warmup: 0.5, schedule: linear"),
               {0.25, 0.5, 0.75, 1.0, 1.0, 0.8, 0.6, 0.4});
 }
 
-TEST(LearningRate, WarmsUpThenStays) {
+TEST(LearningRate, WarmsUpThenStaysConstant) {
   ExpectRates(Optimizer("lr: 1.0, min_lr: 0.2, warmup: 0.5, schedule: constant"), {0.5, 1.0, 1.0, 1.0});
 }
 
-TEST(LearningRate, WithoutWarmUpBeginsAtTheTop) {
+TEST(LearningRate, WithoutWarmUpStartsAtThePeak) {
   ExpectRates(Optimizer("lr: 1.0, min_lr: 0.0, schedule: linear"), {1.0, 0.75, 0.5, 0.25});
   ExpectRates(Optimizer("lr: 1.0, min_lr: 0.0, schedule: cosine"), {1.0, 0.5});
 }
 
-// The default: a run whose rate falls to 0 learns in its last step, too.
+// The default: a run whose rate decays to 0 still learns in its last step.
 TEST(LearningRate, LastStepIsNotWasted) {
   for (const char* schedule : {"cosine", "linear"}) {
     for (const int64_t steps : {1, 2, 3, 1000}) {
@@ -60,7 +60,7 @@ TEST(LearningRate, LastStepIsNotWasted) {
   }
 }
 
-TEST(LearningRate, LastStepHasTheLeastWhereAsked) {
+TEST(LearningRate, LastStepReachesTheMinimumIfAsked) {
   ExpectRates(Optimizer("lr: 1.0, schedule: linear, reach_min_lr: true"), {1.0, 0.75, 0.5, 0.25, 0.0});
   ExpectRates(Optimizer("lr: 1.0, min_lr: 0.2, warmup: 0.5, schedule: linear, reach_min_lr: true"),
               {0.5, 1.0, 0.6, 0.2});
@@ -68,7 +68,7 @@ TEST(LearningRate, LastStepHasTheLeastWhereAsked) {
   ExpectRates(Optimizer("lr: 1.0, schedule: cosine, reach_min_lr: true"), {1.0});
 }
 
-TEST(LearningRate, AllWarmUpEndsAtTheTop) {
+TEST(LearningRate, AllWarmUpEndsAtThePeak) {
   ExpectRates(Optimizer("lr: 1.0, warmup: 1, schedule: cosine"), {0.25, 0.5, 0.75, 1.0});
 }
 
@@ -78,7 +78,7 @@ TEST(LearningRate, WarmUpStepsAreRounded) {
   ExpectRates(Optimizer("lr: 1.0, warmup: 0.14, schedule: constant"), {1, 1, 1, 1, 1, 1, 1, 1, 1, 1});  // 1.4
 }
 
-TEST(LearningRate, OneStepIsTheTop) {
+TEST(LearningRate, OneStepIsThePeak) {
   for (const char* schedule : {"cosine", "linear", "constant"}) {
     for (const char* warmup : {"0", "0.3", "1"}) {
       const std::string yaml = std::string("lr: 0.5, warmup: ") + warmup + ", schedule: " + schedule;

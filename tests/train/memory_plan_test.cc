@@ -13,13 +13,13 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kLayer = 6881280 + 2 * 768;                // products and two norms
+constexpr int64_t kLayer = 6881280 + 2 * 768;                // matmul weights and two norms
 constexpr int64_t kVocabulary = 32000 * 768;                 // the embedding, or the logits
 constexpr int64_t kModel = 12 * kLayer + kVocabulary + 768;  // tied
 constexpr int64_t kTokens = 1024;                            // two rows of 512
 
 struct Case {
-  std::string yaml = "";  // keys beside those of Plan()
+  std::string yaml = "";  // keys in addition to those of Plan()
   int world = 1;
   LayerGraph graph = Graph107M();
   const char* schedule = "1f1b";
@@ -63,7 +63,7 @@ TEST(MemoryPlan, StatesOfOneRank) {
   EXPECT_EQ(Plan({.graph = Graph107M(/*tied=*/false)})[0].values, 2 * (kModel + kVocabulary));
 }
 
-// All twelve layers with 16 experts of 512 hidden units, 4 a token.
+// All twelve layers with 16 experts of 512 hidden units, 4 per token.
 LayerGraph GraphWithExperts() {
   LayerGraph graph = Graph107M();
   for (size_t layer = 1; layer <= 12; ++layer) {
@@ -72,7 +72,7 @@ LayerGraph GraphWithExperts() {
   return graph;
 }
 
-TEST(MemoryPlan, ExpertsAreSharedOverTheirOwnGrid) {
+TEST(MemoryPlan, ExpertsAreShardedOverTheirOwnGrid) {
   constexpr int64_t kExperts = 12 * 16 * 3 * 768 * 512;                    // of all layers
   constexpr int64_t kRest = kModel - 12 * 3 * 768 * 2304 + 12 * 16 * 768;  // routers instead of mlps
   const auto plan = [](int expert, int expert_tensor, int zero) {
@@ -89,7 +89,7 @@ TEST(MemoryPlan, ExpertsAreSharedOverTheirOwnGrid) {
   EXPECT_EQ(plan(4, 1, 1).moments, 8 * (kRest / 4 + kExperts / 4));
 }
 
-// A token, a layer: as a dense one, but four rows of 768 to experts, and of those the hidden units.
+// Per token and layer: as a dense one, but four rows of 768 to experts, and the hidden units of those.
 TEST(MemoryPlan, ActivationsOfExperts) {
   const int64_t head = 2 * 768 * kTokens * 2;
   const int64_t whole = 1536 + 1536 + 2560 + 768 + 4 * (768 + 2 * 512 + 512);
@@ -97,11 +97,11 @@ TEST(MemoryPlan, ActivationsOfExperts) {
     return Plan({.yaml = yaml, .world = 2, .graph = GraphWithExperts()})[0].activations;
   };
   EXPECT_EQ(activations(""), 12 * whole * kTokens * 2 + head);
-  EXPECT_EQ(activations("parallel: {expert: 2}"), activations(""));  // others' tokens for its own
+  EXPECT_EQ(activations("parallel: {expert: 2}"), activations(""));  // other ranks' tokens instead of its own
   EXPECT_EQ(activations("parallel: {expert_tensor: 2}"), activations("") + 12 * 4 * 768 * kTokens * 2);
 }
 
-TEST(MemoryPlan, ZeroSharesOverTheDataRanks) {
+TEST(MemoryPlan, ZeroShardsOverTheDataRanks) {
   const auto level = [](int zero) {
     return Plan({.yaml = Concat("parallel: {zero: ", zero, "}"), .world = 4})[0];
   };
@@ -113,7 +113,7 @@ TEST(MemoryPlan, ZeroSharesOverTheDataRanks) {
   EXPECT_EQ(level(1).masters, 4 * share);
   EXPECT_EQ(level(1).moments, 8 * share);
   EXPECT_EQ(level(1).values, 2 * kModel);
-  // On the way: the embedding, the largest, and a layer.
+  // In flight: the embedding, which is the largest, and a layer.
   EXPECT_EQ(level(2).gradients, 4 * (share + kVocabulary + kLayer));
   EXPECT_EQ(level(2).values, 2 * kModel);
   EXPECT_EQ(level(3).gradients, level(2).gradients);
@@ -164,9 +164,9 @@ TEST(MemoryPlan, ActivationsOfOneMicroBatch) {
             (12 * 768 + (whole - 768)) * kTokens * 2 + head);
 }
 
-// A layer like the others, with its join, three norms and the states around them: what comes in, the model's
-// normalised one, embeddings, two norms side by side, its result. The head has two of everything.
-TEST(MemoryPlan, MultiTokenPredictionIsALayerAndAnEmbeddingMore) {
+// A layer like the others, with its projection, three norms and the states around them: the input, the
+// model's normalised state, embeddings, two norms side by side, its output. The head has two of everything.
+TEST(MemoryPlan, MultiTokenPredictionAddsALayerAndAnEmbedding) {
   LayerGraph graph = Graph107M(/*tied=*/false);
   OfferMtp(graph);
   PredictFurther(graph, 1, 0.1);
@@ -182,10 +182,10 @@ TEST(MemoryPlan, MultiTokenPredictionIsALayerAndAnEmbeddingMore) {
   const auto stages =
       Plan({.yaml = "parallel: {pipeline: 2, stage_layers: [6, 6]}", .world = 2, .graph = graph});
   EXPECT_EQ(stages[0].values, 2 * (6 * kLayer + kVocabulary));
-  EXPECT_EQ(stages[1].values, 2 * (6 * kLayer + kMtp + 768 + 2 * kVocabulary));  // an embedding of its own
+  EXPECT_EQ(stages[1].values, 2 * (6 * kLayer + kMtp + 768 + 2 * kVocabulary));  // its own embedding
 }
 
-TEST(MemoryPlan, TensorRanksShareHeadsAndHiddenUnitsAndPerhapsTokens) {
+TEST(MemoryPlan, TensorRanksShardHeadsHiddenUnitsAndOptionallyTokens) {
   const int64_t blocks = (1536 + 2560 / 2 + 768 / 2 + 4608 / 2 + 2304 / 2) * kTokens;  // norms stay whole
   const RankMemory sequence = Plan({.yaml = "parallel: {tensor: 2}", .world = 2})[0];
   EXPECT_EQ(sequence.activations,
@@ -195,21 +195,21 @@ TEST(MemoryPlan, TensorRanksShareHeadsAndHiddenUnitsAndPerhapsTokens) {
   EXPECT_EQ(sequence.values, 2 * (12 * (6881280 / 2 + 2 * 768) + kVocabulary / 2 + 768));
 }
 
-TEST(MemoryPlan, KeyValueHeadsThatRanksShareAreWholeOnEach) {
+TEST(MemoryPlan, SharedKeyValueHeadsAreCompleteOnEachRank) {
   const LayerGraph graph =
       ExampleGraph({.hidden = 8, .heads = 8, .kv_heads = 2, .head_dim = 4, .ffn = 16}, {1});
   const RankMemory memory = Plan({.yaml = "parallel: {tensor: 4}", .world = 4, .graph = graph})[0];
-  // Of a rank: 2 heads, 1 for keys and 1 for values; ffn 4. Tokens between blocks: a quarter.
+  // Per rank: 2 query heads, 1 key and 1 value head; ffn 4. Tokens between blocks: a quarter.
   const int64_t layer = 16 / 4 + 16 + 2 * (2 + 2) * 4 + 2 * 4 + 2 * 4 + 4, head = 8 / 4 + 8;
   EXPECT_EQ(memory.activations, 2 * kTokens * (layer + head));
 }
 
-TEST(MemoryPlan, ContextRanksShareTokens) {
+TEST(MemoryPlan, ContextRanksShardTokens) {
   EXPECT_EQ(2 * Plan({.yaml = "parallel: {context: 2}", .world = 2})[0].activations, Plan({})[0].activations);
   EXPECT_EQ(Plan({.yaml = "parallel: {context: 2}", .world = 2})[0].moments, 8 * kModel / 2);
 }
 
-TEST(MemoryPlan, EarlierStagesKeepMoreMicroBatches) {
+TEST(MemoryPlan, EarlierStagesSaveMoreMicroBatches) {
   const auto ranks = Plan({.yaml = "parallel: {pipeline: 4, stage_layers: [3, 3, 3, 3]}", .world = 4});
   const int64_t layer = 13312 * kTokens * 2, head = 2 * 768 * kTokens * 2;
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks[rank].activations, (4 - rank) * 3 * layer);
@@ -220,7 +220,7 @@ TEST(MemoryPlan, EarlierStagesKeepMoreMicroBatches) {
 }
 
 TEST(MemoryPlan, ChunksCountByTheirOwnSize) {
-  // Rank 0: stages 0 and 2. With two micro batches all four passes are alive at once.
+  // Rank 0: stages 0 and 2. With two micro batches all four passes are live at once.
   const auto activations = [](int micro_batches) {
     return Plan({.yaml = "parallel: {pipeline: 2, virtual_stages: 2, stage_layers: [1, 2, 7, 2]}",
                  .world = 2,
@@ -232,7 +232,7 @@ TEST(MemoryPlan, ChunksCountByTheirOwnSize) {
   EXPECT_EQ(activations(8), activations(32));
 }
 
-TEST(MemoryPlan, WhatIsKeptIsFreedAgain) {
+TEST(MemoryPlan, WhatIsSavedIsFreedAgain) {
   const std::string yaml = "parallel: {pipeline: 3, stage_layers: [2, 4, 6]}";
   for (const char* schedule : {"1f1b", "zero_bubble"}) {
     EXPECT_EQ(Plan({.yaml = yaml, .world = 3, .schedule = schedule, .micro_batches = 8}),
@@ -246,14 +246,14 @@ TEST(MemoryPlan, ATiedHeadOnAnotherRankHasACopyOfTheEmbedding) {
   EXPECT_EQ(tied[0].values, 2 * (6 * kLayer + kVocabulary));
   EXPECT_EQ(tied[1].values, 2 * (6 * kLayer + kVocabulary + 768));
   EXPECT_EQ(Plan({.yaml = yaml, .world = 2, .graph = Graph107M(false)}), tied);  // the logits are as large
-  // In a V, the first and the last stage are the same rank's.
+  // In a V, the first and the last stage are on the same rank.
   const auto v = Plan(
       {.yaml = "parallel: {pipeline: 2, stage_layers: [3, 3, 3, 3]}", .world = 2, .schedule = "dualpipev"});
   EXPECT_EQ(v[0].values, 2 * (6 * kLayer + kVocabulary + 768));
   EXPECT_EQ(v[1].values, 2 * 6 * kLayer);
 }
 
-TEST(MemoryPlan, LogitsAreThereInPieces) {
+TEST(MemoryPlan, LogitsAreComputedInChunks) {
   EXPECT_EQ(Plan({})[0].logits, std::min<int64_t>(kTokens, (64 << 20) / 64000) * 64000);
   EXPECT_EQ(Plan({.yaml = "model: {dtype: fp32}"})[0].logits,
             std::min<int64_t>(kTokens, (64 << 20) / 128000) * 128000);
@@ -263,8 +263,7 @@ TEST(MemoryPlan, LogitsAreThereInPieces) {
   EXPECT_GT(ranks[1].logits, 0);
 }
 
-// Twice the buffer each: 16 MB for the world, 64 for the pipeline; inner stages have no group for the
-// embedding.
+// Twice the buffer each: 16 MB for the world, 64 for the pipeline; inner stages have no embedding group.
 TEST(MemoryPlan, CommunicatorsAreThoseOfTheGroups) {
   const auto ranks = Plan({.yaml = "parallel: {pipeline: 4}", .world = 4});
   EXPECT_EQ(ranks[1].communicators, 2 * (16 + 64) << 20);

@@ -1,4 +1,4 @@
-// Which rows a step takes: every row once an epoch, the same for the same seed, another order every epoch.
+// Which rows a step uses: every row once per epoch, the same for the same seed, another order every epoch.
 #include "train/row_order.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(RowOrder, FileOrderWithoutShuffling) {
   EXPECT_DOUBLE_EQ(order.EpochAt(4), 1.4);
 }
 
-TEST(RowOrder, ShufflingTakesEveryRowOnceAnEpoch) {
+TEST(RowOrder, ShufflingUsesEveryRowOncePerEpoch) {
   RowOrder order({.rows = 100, .batch = 7, .shuffle = true, .seed = 3});
   std::set<std::vector<int64_t>> orders;
   for (int64_t epoch = 0; epoch < 4; ++epoch) {
@@ -41,7 +41,7 @@ TEST(RowOrder, ShufflingTakesEveryRowOnceAnEpoch) {
   EXPECT_EQ(orders.size(), 4U) << "two epochs have the same order";
 }
 
-TEST(RowOrder, FollowsFromTheSeedAndTheStepAlone) {
+TEST(RowOrder, DependsOnlyOnTheSeedAndTheStep) {
   const RowOrderOptions options{.rows = 50, .batch = 8, .shuffle = true, .seed = 9};
   RowOrder forwards(options), jumping(options), other({.rows = 50, .batch = 8, .shuffle = true, .seed = 10});
   const std::vector<int64_t> far = jumping.RowsOf(20);

@@ -57,7 +57,7 @@ TEST_F(RunRecordTest, EarlierOnesAreKept) {
   EXPECT_FALSE(fs::exists(output_ / "run-3.yaml"));
 }
 
-TEST_F(RunRecordTest, CompleteIsWhatHasItsStepsItsSettingsAndItsModel) {
+TEST_F(RunRecordTest, CompleteMeansAllStepsTheSameSettingsAndTheModel) {
   WriteRecord(output_, ConfigOf({}));
   EXPECT_EQ(Refusal(ConfigOf({}), At(19), 20), "not complete");
   EXPECT_EQ(Refusal(ConfigOf({}), At(20), 20), "not complete") << "final is missing";
@@ -83,12 +83,12 @@ TEST_F(RunRecordTest, RefusalsNameWhatDiffers) {
                 kNothing);
 }
 
-TEST_F(RunRecordTest, ARecordThatCannotBeReadDiffersInNothing) {
+TEST_F(RunRecordTest, AnUnreadableRecordReportsNoDifferences) {
   std::ofstream(output_ / "run.yaml") << "no: {such: key}\n";
   EXPECT_TRUE(DifferencesFromRecord(output_, ConfigOf({})).empty());
 }
 
-TEST(OutputLockTest, LocksOfOneHostAreFoundOut) {
+TEST(OutputLockTest, HostLocalLocksAreDetected) {
   const std::string mounts =
       "24 1 0:22 / / rw,relatime - ext4 /dev/sda1 rw\n"
       "90 24 0:51 / /a rw,relatime - nfs4 server:/a rw,vers=4.2,local_lock=none,addr=10.0.0.1\n"
@@ -99,7 +99,7 @@ TEST(OutputLockTest, LocksOfOneHostAreFoundOut) {
   EXPECT_FALSE(LocksAreLocal(mounts, "0:51"));
   EXPECT_TRUE(LocksAreLocal(mounts, "0:52"));
   EXPECT_TRUE(LocksAreLocal(mounts, "0:53"));
-  EXPECT_FALSE(LocksAreLocal(mounts, "0:54")) << "only flock(), which is not what is taken";
+  EXPECT_FALSE(LocksAreLocal(mounts, "0:54")) << "only flock() is local, and we do not use it";
   EXPECT_FALSE(LocksAreLocal(mounts, "0:99"));
 }
 

@@ -1,5 +1,5 @@
-// The plan of a run, in one process: every refusal with its words, and what the text shows. The command
-// itself is run by tests/scripts/dry_run_test.
+// The plan of a run, in one process: every refusal with its message, and what the text shows. The command
+// itself is tested by tests/scripts/dry_run_test.
 #include "train/train_plan.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class TrainPlanTest : public testing::Test {
     return MakeTrainPlan(ParseConfig(yaml, "run.yaml", overrides), world);
   }
 
-  // All white space as one blank.
+  // Collapses whitespace.
   std::string Text(int world, const Overrides& overrides) const {
     std::istringstream words(ToText(Plan(world, overrides)));
     std::string text;
@@ -115,7 +115,7 @@ TEST_F(TrainPlanTest, ShowsStagesOfAVAndUnevenBatches) {
        "model: qwen3, 195680 parameters, 5 decoder layers trained: 37120 of them"});
 }
 
-TEST_F(TrainPlanTest, DrawsAtMostSixteenMicroBatchesAndSaysSo) {
+TEST_F(TrainPlanTest, DrawsAtMostSixteenMicroBatchesAndReportsIt) {
   ExpectShown(Text(2, {"run.global_batch=40", "parallel.pipeline=2"}),
               {"drawn for 16 of the 40 micro batches of a step: 1f1b, 2 ranks, 16 micro batches",
                "bubble of a step with 40 micro batches: 2.4 %"});
@@ -130,7 +130,7 @@ TEST_F(TrainPlanTest, PlansMemoryForEveryRank) {
   EXPECT_GT(plan.memory[4].logits, 0);
 }
 
-// Not only for what is drawn: rank 0 of 20 keeps 20 micro batches of 40. A token of a layer: residual and
+// Not only for the steps drawn: rank 0 of 20 saves 20 micro batches of 40. Per token and layer: residual and
 // norms 4 · 64, heads 2 · 128, attention 64, gate and up 192, their product 96.
 TEST_F(TrainPlanTest, PlansMemoryForAWholeStep) {
   WriteModel("qwen3", 20);
@@ -198,7 +198,7 @@ TEST_F(TrainPlanTest, RefusesValues) {
       1, {"run.micro_batch=2000000000", "data.max_length=2"});
 }
 
-TEST_F(TrainPlanTest, RefusesFilesThatAreNotThere) {
+TEST_F(TrainPlanTest, RefusesMissingFiles) {
   const std::string there = folder_ + "/there.jsonl", none = folder_ + "/none";
   EXPECT_EQ(Refusal(1, {"data.train=[" + there + "]", "data.valid=[" + there + "]", "run.resume=never"}),
             "accepted");
@@ -210,7 +210,7 @@ TEST_F(TrainPlanTest, RefusesFilesThatAreNotThere) {
   ExpectRefused(folder_ + "/model: has no weights; wanted model.safetensors", 1, {"model.init=weights"});
 }
 
-TEST_F(TrainPlanTest, RefusesAModelThatIsNotKnown) {
+TEST_F(TrainPlanTest, RefusesAnUnknownModel) {
   WriteModel("gpt2");
   ExpectRefused(folder_ +
                     "/model/config.json: model_type 'gpt2' is not supported; supported: deepseek_v2, "

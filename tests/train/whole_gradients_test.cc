@@ -1,5 +1,5 @@
-// Gradients that are spread over ranks in shares come back as the files' tensors, bit by bit: under tensor,
-// data and pipeline parallelism, with shared key-value heads and a head tied across stages.
+// Gradients sharded over ranks are reassembled into the files' tensors, bit for bit: under tensor, data and
+// pipeline parallelism, with shared key-value heads and a head tied across stages.
 #include "train/whole_gradients.h"
 
 #include <ATen/ATen.h>
@@ -36,7 +36,7 @@ LayerGraph SmallGraph(bool tied) {
   return graph;
 }
 
-// A number for each element of each file tensor that no other one has.
+// A unique number for each element of each file tensor.
 at::Tensor FileTensor(const HfTensor& tensor) {
   const auto first = static_cast<int64_t>(std::hash<std::string>()(tensor.name) % 1000) * 1000;
   return at::arange(first, first + Elements(tensor.shape), at::kFloat).view(tensor.shape);
@@ -49,7 +49,7 @@ std::vector<Layer> LayersOfStage(const LayerGraph& graph, int stage, int stages)
                             : std::vector<Layer>{graph.layers[2]};
 }
 
-// Each element comes from one rank; the others have nothing to add.
+// Each element comes from one rank; the others contribute nothing.
 void FillGradients(Weights& weights, bool is_tied_copy_stage) {
   for (Weights::Entry& entry : weights.entries()) {
     if (is_tied_copy_stage && entry.weight.name == "embedding.embedding.weight") continue;

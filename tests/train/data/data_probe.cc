@@ -1,5 +1,5 @@
-// For the judges: the rows of a run's training data, one JSON object a line, as any rank would find them by
-// index; with --count behind it only how many rows and tokens there are.
+// For the parity tests: the rows of a run's training data, one JSON object per line, as any rank would find
+// them by index; with a trailing --count, only the numbers of rows and tokens.
 #include <iostream>
 #include <string>
 

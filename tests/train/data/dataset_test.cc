@@ -1,5 +1,5 @@
-// From files to rows: tokenised once, found again in the cache, anew where anything that decides the result
-// changed.
+// From files to rows: tokenised once, found again in the cache, and recomputed if anything that affects the
+// result changed.
 #include "train/data/dataset.h"
 
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ class Dataset : public ScratchTest {
       count += entry.path().extension() == ".rows";
     return count;
   }
-  // What is learnt of a row, as text.
+  // The trained part of a row, as text.
   static std::string Learnt(const Row& row) {
     static const Tokenizer bytes(TRIREME_EXAMPLE);
     std::vector<int32_t> ids;
@@ -52,7 +52,7 @@ class Dataset : public ScratchTest {
   }
 };
 
-TEST_F(Dataset, LearnsAnswersOfConversations) {
+TEST_F(Dataset, TrainsOnTheAnswersOfConversations) {
   Write("a.jsonl", kTwo);
   const DataSets data = Open(Run(Named("a.jsonl")));
   ASSERT_EQ(data.train->size(), 2);
@@ -70,7 +70,7 @@ TEST_F(Dataset, PretrainsOnTextWithItsEnd) {
   EXPECT_EQ(Learnt(data.train->Read(1)), "wo<|im_end|>");
 }
 
-TEST_F(Dataset, TokenisesOnceAndAgainWhereAnythingChanged) {
+TEST_F(Dataset, TokenisesOnceAndAgainIfAnythingChanged) {
   Write("a.jsonl", kTwo);
   Open(Run(Named("a.jsonl")));
   const auto store = [&] {
@@ -94,7 +94,7 @@ TEST_F(Dataset, TokenisesOnceAndAgainWhereAnythingChanged) {
   EXPECT_EQ(Stores(), 4);
 }
 
-TEST_F(Dataset, OthersWaitForTheOneThatWorks) {
+TEST_F(Dataset, OtherProcessesWaitForTheOneThatTokenises) {
   Write("a.jsonl", kTwo);
   const Config config = Run(Named("a.jsonl"));
   int64_t rows = 0;
@@ -108,7 +108,7 @@ TEST_F(Dataset, OthersWaitForTheOneThatWorks) {
   EXPECT_EQ(rows, 2);
 }
 
-TEST_F(Dataset, TakesDirectoriesCountsAndWeights) {
+TEST_F(Dataset, AcceptsDirectoriesCountsAndWeights) {
   std::filesystem::create_directory(folder_ / "many");
   Write("many/b.jsonl", kTwo);
   Write("many/a.json", "[{\"query\": \"x\", \"response\": \"c\"}]");
@@ -118,7 +118,7 @@ TEST_F(Dataset, TakesDirectoriesCountsAndWeights) {
   ASSERT_EQ(data.train->size(), 3);
   EXPECT_EQ(Learnt(data.train->Read(0)), "c<|im_end|>\n");
   EXPECT_EQ(Open(Run(Named("many#7"))).train->size(), 7);
-  EXPECT_EQ(Open(Run(Named("a#1.jsonl"))).train->size(), 2);  // a file of that very name
+  EXPECT_EQ(Open(Run(Named("a#1.jsonl"))).train->size(), 2);  // a file with exactly that name
   EXPECT_EQ(Open(Run(Named("a#1.jsonl#1"))).train->size(), 1);
   const std::string many = (folder_ / "many").string(), one = (folder_ / "a#1.jsonl").string();
   EXPECT_EQ(Open(Run(Concat("train: ['", many, "@0.75', '", one, "@0.25']"))).train->size(), 5);
@@ -130,7 +130,7 @@ TEST_F(Dataset, TakesDirectoriesCountsAndWeights) {
   EXPECT_EQ(Refused(Named("none")), "data.train: none does not exist; check the path");
 }
 
-TEST_F(Dataset, PacksAndSetsAside) {
+TEST_F(Dataset, PacksAndSplitsOffValidation) {
   std::string text;
   for (int i = 0; i < 20; ++i) text += kTwo;
   Write("a.jsonl", text);
@@ -144,7 +144,7 @@ TEST_F(Dataset, PacksAndSetsAside) {
   EXPECT_GT(packed.train->Read(0).starts.size(), 2u);
 }
 
-TEST_F(Dataset, RefusesBadInputWithItsPlace) {
+TEST_F(Dataset, RefusesBadInputWithItsLocation) {
   Write("broken.jsonl", std::string(kTwo) + "{\"query\": \n");
   EXPECT_EQ(Refused(Named("broken.jsonl")),
             "broken.jsonl:3: is not a JSON object: {\"query\": ; repair the line, or set data.on_error to skip");
@@ -173,7 +173,7 @@ TEST_F(Dataset, RefusesBadInputWithItsPlace) {
   EXPECT_EQ(Refused("train: []"), "data.train is empty; name at least one file");
 }
 
-TEST_F(Dataset, RefusesWhatATemplateWouldLoseWithItsPlace) {
+TEST_F(Dataset, RefusesWhatATemplateWouldDropWithItsLocation) {
   Write("users.jinja",
         "{% for m in messages %}{% if m.role == 'user' %}U:{{ m.content }}{% elif m.role == 'assistant' %}"
         "A:{{ m.content }}{% endif %}{% endfor %}");
@@ -192,7 +192,7 @@ TEST_F(Dataset, RefusesWhatATemplateWouldLoseWithItsPlace) {
             "t.jsonl:1: has the tool find, which the chat template does not render; ");
 }
 
-TEST_F(Dataset, TakesPatterns) {
+TEST_F(Dataset, AcceptsGlobPatterns) {
   Write("a1.jsonl", kTwo);
   Write("a2.jsonl", kTwo);
   Write("b.jsonl", kTwo);
@@ -222,7 +222,7 @@ TEST_F(Dataset, NamesEveryBrokenRecord) {
   EXPECT_EQ(some[1], (folder_ / "a.jsonl: 3 more of its 6 records are broken").string());
 }
 
-TEST_F(Dataset, RefusesAMissingTokenizerEvenWhereRecordsMayBeSkipped) {
+TEST_F(Dataset, RefusesAMissingTokenizerEvenIfRecordsMayBeSkipped) {
   Write("a.jsonl", kTwo);
   Config config = Run(Named("a.jsonl") + ", on_error: skip");
   config.mutable_model()->set_path(folder_.string());
@@ -237,7 +237,7 @@ TEST_F(Dataset, RefusesTokensBeyondTheVocabulary) {
             "belong to the model?");
 }
 
-TEST_F(Dataset, SkipsWhatIsBrokenAndGoesOn) {
+TEST_F(Dataset, SkipsBrokenRecordsAndContinues) {
   Write("a.jsonl",
         std::string("{broken\n") + kTwo + "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}\n");
   const Config config = Run(Named("a.jsonl") + ", on_error: skip");
@@ -246,8 +246,8 @@ TEST_F(Dataset, SkipsWhatIsBrokenAndGoesOn) {
   EXPECT_EQ(preparer.Prepare(folder_ / "a.jsonl")->skipped(), 2);
 }
 
-// Whatever byte of the cache is damaged, the rows are those of the data, or nobody trains on them.
-TEST_F(Dataset, ADamagedCacheIsMadeAnew) {
+// Whatever byte of the cache is damaged, the rows equal the data, or nobody trains on them.
+TEST_F(Dataset, ADamagedCacheIsRebuilt) {
   Write("a.jsonl", kTwo);
   const Config config = Run(Named("a.jsonl"));
   const auto rows = [&] {
@@ -285,8 +285,8 @@ TEST_F(Dataset, ADamagedCacheIsMadeAnew) {
             std::string::npos);
 }
 
-// A disk may also forget what was sound when the run began.
-TEST_F(Dataset, ARowThatIsDamagedLaterEndsTheRunAndGoes) {
+// A disk may also corrupt what was intact when the run began.
+TEST_F(Dataset, ARowDamagedLaterEndsTheRunAndIsRemoved) {
   Write("a.jsonl", kTwo);
   const Config config = Run(Named("a.jsonl"));
   const Preparer preparer(config.data(), config.stage(), config.model().path(), true);
@@ -311,7 +311,7 @@ TEST_F(Dataset, ARowThatIsDamagedLaterEndsTheRunAndGoes) {
   EXPECT_EQ(preparer.Prepare(folder_ / "a.jsonl")->Read(1).input_ids.size(), static_cast<size_t>(store->Length(1)));
 }
 
-TEST_F(Dataset, RefusesWhatIsNoRegularFileByName) {
+TEST_F(Dataset, RefusesWhatIsNotARegularFileByName) {
   ASSERT_EQ(mkfifo((folder_ / "pipe.jsonl").c_str(), 0600), 0);
   EXPECT_EQ(Refused(Named("pipe.jsonl")), "pipe.jsonl: is a FIFO; wanted a regular file");
   std::filesystem::create_symlink("/dev/zero", folder_ / "zero.jsonl");

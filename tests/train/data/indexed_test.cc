@@ -1,4 +1,5 @@
-// Megatron's indexed data: what is written is read, every token is foretold once, broken files are refused.
+// Megatron's indexed datasets: what is written is read back, every token is predicted once, broken files are
+// refused.
 #include "train/data/indexed_rows.h"
 
 #include <set>
@@ -42,7 +43,7 @@ TEST_F(Indexed, ReadsWhatItWrote) {
   }
 }
 
-TEST_F(Indexed, EveryTokenButTheFirstIsForetoldOnce) {
+TEST_F(Indexed, EveryTokenButTheFirstIsPredictedOnce) {
   const auto prefix = WriteDocuments({7, 1, 0, 12, 30, 2, 3});
   for (const bool shuffle : {false, true}) {
     const Rows rows = OpenIndexedRows(prefix, {.length = 6, .isolate = false, .shuffle = shuffle, .seed = 5});
@@ -63,7 +64,7 @@ TEST_F(Indexed, EveryTokenButTheFirstIsForetoldOnce) {
   }
 }
 
-TEST_F(Indexed, DocumentsOfARowAreApart) {
+TEST_F(Indexed, DocumentsOfARowAreSeparate) {
   const Rows rows = OpenIndexedRows(WriteDocuments({4, 0, 1, 9}), {.length = 6, .shuffle = false});
   const Row row = rows->Read(0);
   EXPECT_EQ(row.starts, (std::vector<int64_t>{0, 4, 5}));
@@ -87,7 +88,7 @@ TEST_F(Indexed, SplitsByDocuments) {
                          "'], max_length: 6, split: [8, 2], cache: '", folder_.string(), "'}"),
                   "test");
   const DataSets data = OpenDataSets(config, {.vocabulary = 100});
-  EXPECT_EQ(data.train->size(), 9);  // 47 of 48 tokens, five a row
+  EXPECT_EQ(data.train->size(), 9);  // 47 of 48 tokens, five per row
   EXPECT_EQ(data.valid->size(), 2);
 }
 

@@ -1,4 +1,4 @@
-// Rows that are read on another thread are the rows behind it, once each, and its errors come out.
+// Prefetched rows equal the underlying rows, once each, and errors of the thread propagate.
 #include "train/data/read_ahead.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class CountedRows : public RowSource {
   mutable std::atomic<int> reads = 0;
 };
 
-TEST(ReadAhead, GivesWhatWasAskedForOneStartAgo) {
+TEST(ReadAhead, ReturnsWhatThePreviousStartRequested) {
   const auto rows = std::make_shared<CountedRows>();
   ReadAhead ahead(rows);
   ahead.Start({4, 2});
@@ -33,12 +33,12 @@ TEST(ReadAhead, GivesWhatWasAskedForOneStartAgo) {
   EXPECT_EQ(rows->reads, 3);  // none was read twice
   EXPECT_EQ(ahead.Read(7).input_ids, std::vector<int64_t>{7});
   EXPECT_EQ(rows->reads, 3);
-  EXPECT_EQ(ahead.Read(50).input_ids, std::vector<int64_t>{50});  // not asked for
+  EXPECT_EQ(ahead.Read(50).input_ids, std::vector<int64_t>{50});  // not prefetched
   EXPECT_EQ(ahead.Length(9), 9);
   EXPECT_EQ(ahead.Trained(9), 8);
 }
 
-TEST(ReadAhead, AnErrorOfTheThreadComesOut) {
+TEST(ReadAhead, AnErrorOfTheThreadPropagates) {
   ReadAhead ahead(std::make_shared<CountedRows>());
   ahead.Start({99});
   EXPECT_THROW(ahead.Start({}), std::runtime_error);

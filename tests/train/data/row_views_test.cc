@@ -1,4 +1,4 @@
-// Rows made of rows: every row where it belongs, none lost, the same on every call.
+// Views over rows: every row where it belongs, none lost, the same on every call.
 #include "train/data/row_views.h"
 
 #include <gtest/gtest.h>
@@ -43,11 +43,11 @@ TEST(RowViews, BlendsAsMegatronDoes) {
   // Megatron's build_blending_indices with weights .5, .3, .2 gives the datasets 0 1 2 0 1 0 2 0 1 0.
   const Rows blend = BlendRows({Ones(5, 0), Ones(3, 10), Ones(2, 20)}, {5, 3, 2});
   EXPECT_EQ(FirstIds(*blend), (std::vector<int64_t>{0, 10, 20, 1, 11, 2, 21, 3, 12, 4}));
-  const Rows small = BlendRows({Ones(1, 0), Ones(3, 10)}, {3, 1});  // the first begins anew
+  const Rows small = BlendRows({Ones(1, 0), Ones(3, 10)}, {3, 1});  // the first starts over
   EXPECT_EQ(FirstIds(*small), (std::vector<int64_t>{0, 10, 0, 0}));
 }
 
-TEST(RowViews, SamplesWithoutRepeatingUntilAllAreTaken) {
+TEST(RowViews, SamplesWithoutReplacementUntilAllAreUsed) {
   const Rows some = SampleRows(Ones(100, 0), 30, 7, "a");
   const std::vector<int64_t> ids = FirstIds(*some);
   EXPECT_EQ(std::set<int64_t>(ids.begin(), ids.end()).size(), 30u);
@@ -59,8 +59,8 @@ TEST(RowViews, SamplesWithoutRepeatingUntilAllAreTaken) {
   for (const auto& [id, count] : times) EXPECT_TRUE(count == 2 || count == 3) << id;
 }
 
-// The first label of a piece is not predicted: nothing before it is there. A piece with no other trained label is
-// left out, also where the label was predicted in the whole row.
+// The first label of a piece is not predicted, since nothing precedes it. A piece with no other trained label
+// is left out, even if the label was predicted in the whole row.
 TEST(RowViews, APieceWhoseOnlyTrainedLabelIsItsFirstIsLeftOut) {
   constexpr int64_t kOff = kNotTrained;
   const Rows rows = std::make_shared<RowList>(std::vector<Row>{
@@ -72,7 +72,7 @@ TEST(RowViews, APieceWhoseOnlyTrainedLabelIsItsFirstIsLeftOut) {
   for (int64_t i = 0; i < cut->size(); ++i) EXPECT_EQ(cut->Trained(i), 1);
 }
 
-TEST(RowViews, SetsAsideEachRowOnce) {
+TEST(RowViews, SplitsOffEachRowOnce) {
   const SplitRows split = SetAside(Ones(50, 0), 0.1, 7);
   EXPECT_EQ(split.valid->size(), 5);
   std::vector<int64_t> all = FirstIds(*split.train);
@@ -99,7 +99,7 @@ TEST(RowViews, LimitsLengthByPolicy) {
   for (int64_t i = 0; i < split->size(); ++i) EXPECT_EQ(split->Trained(i), TrainedTokens(split->Read(i)));
 }
 
-TEST(RowViews, LeavesOutWhatHasNothingToLearn) {
+TEST(RowViews, LeavesOutRowsWithoutTrainedTokens) {
   const auto rows = std::make_shared<RowList>(
       std::vector<Row>{{{1, 2}, {1, -100}}, {{3, 4}, {-100, 4}}, {{5, 6, 7, 8}, {-100, -100, -100, 8}}});
   EXPECT_EQ(FirstIds(*LimitLength(rows, 4, OverLength::kDrop)), (std::vector<int64_t>{3, 5}));

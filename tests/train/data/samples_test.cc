@@ -1,4 +1,4 @@
-// Every format that a record may have, and what is said of those that have none.
+// Every format that a record may have, and the errors for those without a known format.
 #include "train/data/samples.h"
 
 #include "tests/train/data/scratch.h"
@@ -53,7 +53,7 @@ TEST_F(Samples, QuestionsAndAnswers) {
             "s:s u:q a:a ");
 }
 
-TEST_F(Samples, ToolsAsTheTemplatesWantThem) {
+TEST_F(Samples, ToolsAsTheTemplatesExpectThem) {
   const Json messages = MessagesOf(R"({"messages": [{"role": "user", "content": "q"},
     {"role": "tool_call", "content": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"},
     {"role": "tool_response", "content": "r"}, {"role": "assistant", "content": "a", "loss": false}]})");
@@ -97,7 +97,7 @@ TEST_F(Samples, ContentsThatAreNullOrInParts) {
             "s: u:one two three a: ");
   const Json called = MessagesOf(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant",
     "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]})");
-  EXPECT_TRUE(called[1]["content"].is_null()) << "templates tell calls apart by it";
+  EXPECT_TRUE(called[1]["content"].is_null()) << "templates recognise calls by it";
 }
 
 TEST_F(Samples, RefusesImagesInsteadOfTrainingTheirPlaceholders) {
@@ -132,7 +132,7 @@ TEST_F(Samples, RecordsOfEveryKindOfFile) {
   EXPECT_EQ(OpenRecords(Write("a.tsv", "x\ty\n1\t2"))->Read(0)["y"], "2");
 }
 
-TEST_F(Samples, SaysWhereAFileIsBroken) {
+TEST_F(Samples, ReportsWhereAFileIsBroken) {
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.jsonl", "{}\n\n{\"a\": \n"))->Read(1); }),
             "a.jsonl:3: is not a JSON object: {\"a\": ; repair the line, or set data.on_error to skip");
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.csv", "x,y\n1,2\n\"1\n2\"\n")); }),

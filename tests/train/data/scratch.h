@@ -1,4 +1,4 @@
-// For the data tests: a folder that goes with the test, files in it, and what an error says.
+// For the data tests: a directory removed with the test, files in it, and the message of an error.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class ScratchTest : public testing::Test {
     return (folder_ / name).string();
   }
 
-  // What an input error says, without the folder's name; "accepted" where there is none.
+  // The message of an input error, without the directory name; "accepted" if there is none.
   template <typename Work>
   std::string RefusalOf(const Work& work) const {
     try {

@@ -1,4 +1,4 @@
-// Answers with a tokenizer of bytes: where they end, and what of their text is certain while they go on.
+// Answers with a byte tokenizer: where they end, and which part of their text is final while they continue.
 #include "train/generation/answer.h"
 
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@ const Tokenizer& Bytes() {
 }
 
 struct Written {
-  std::vector<std::string> pieces;  // as they became certain
+  std::vector<std::string> pieces;  // as they became final
   std::string text, reason;
   size_t tokens = 0;
 };
 
-// What becomes of a text that the model goes on to write, token by token, until the answer ends.
+// The result of a text that the model writes token by token until the answer ends.
 Written Write(const std::string& text, const AnswerRules& rules, int64_t most = 100) {
   Answer answer(rules, most, &Bytes());
   Written written;
@@ -42,7 +42,7 @@ TEST(Answer, EndsAtTheLimit) {
   EXPECT_EQ(written.pieces, (Pieces{"a", "b", "c"}));
 }
 
-TEST(Answer, EndsAtAnEndTokenWhichIsAmongTheTokensOnly) {
+TEST(Answer, EndsAtAnEosTokenWhichIsNotInTheText) {
   const int64_t end = *Bytes().IdOf("<|im_end|>");
   const Written written = Write("ab<|im_end|>cd", {.ends = {end}});
   EXPECT_EQ(written.text, "ab");
@@ -50,23 +50,23 @@ TEST(Answer, EndsAtAnEndTokenWhichIsAmongTheTokensOnly) {
   EXPECT_EQ(written.tokens, 3u);
 }
 
-TEST(Answer, EndsBeforeAStopWord) {
+TEST(Answer, EndsBeforeAStopString) {
   const Written written = Write("one two three", {.stops = {"three", "two", "tw!"}});
   EXPECT_EQ(written.text, "one ");
   EXPECT_EQ(written.reason, "stop");
 }
 
-TEST(Answer, HoldsBackWhatMayBecomeAStopWord) {
+TEST(Answer, HoldsBackWhatMayBecomeAStopString) {
   EXPECT_EQ(Write("aENx", {.stops = {"END"}}).pieces, (Pieces{"a", "ENx"}));
-  EXPECT_EQ(Write("aEEND", {.stops = {"END"}}).pieces, (Pieces{"a", "E"})) << "it begins a second time";
+  EXPECT_EQ(Write("aEEND", {.stops = {"END"}}).pieces, (Pieces{"a", "E"})) << "a second match may begin";
   EXPECT_EQ(Write("aEN", {.stops = {"END"}}, 3).pieces, (Pieces{"a", "EN"}))
       << "at the end nothing is held back";
 }
 
-TEST(Answer, GivesNoHalfCharacter) {
+TEST(Answer, EmitsNoPartialCharacter) {
   const Written written = Write("aßb", {});
   EXPECT_EQ(written.pieces, (Pieces{"a", "ß", "b"}));
-  EXPECT_EQ(Write("aß", {}, 2).text, "a\xEF\xBF\xBD") << "one that never became whole";
+  EXPECT_EQ(Write("aß", {}, 2).text, "a\xEF\xBF\xBD") << "one that was never completed";
 }
 
 TEST(Answer, WithoutATokenizerHasTokensOnly) {

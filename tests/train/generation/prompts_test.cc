@@ -1,4 +1,4 @@
-// What a model's directory says of its answers' ends, and conversations that are refused.
+// What a model's directory specifies about the end of answers, and conversations that are refused.
 #include "train/generation/prompts.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST_F(Prompts, ATurnEndsAtItsSpecialToken) {
   EXPECT_EQ(TurnEnd(tokenizer, ChatTemplate::Of(tokenizer)), *tokenizer.IdOf("<|im_end|>"));
   const ChatTemplate plain("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
                            Json::object(), "plain");
-  EXPECT_EQ(TurnEnd(tokenizer, plain), std::nullopt) << "a line break is no end";
+  EXPECT_EQ(TurnEnd(tokenizer, plain), std::nullopt) << "a line break does not end a turn";
 }
 
 TEST_F(Prompts, ConversationsAreOneOrSeveral) {
@@ -50,7 +50,7 @@ TEST_F(Prompts, ConversationsAreOneOrSeveral) {
       "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n\n"
       "[{\"role\": \"user\", \"content\": \"b\"}]\n";
   EXPECT_EQ(ReadConversations(Write("c.jsonl", lines)).each.size(), 2u);
-  EXPECT_EQ(read(lines).each.size(), 2u) << "lines under the other ending";
+  EXPECT_EQ(read(lines).each.size(), 2u) << "JSON lines with the other extension";
   EXPECT_TRUE(RefusalOf([&] {
                 ReadConversations(Write("c.jsonl", lines + "{\"messages\": 3}\n"));
               }).starts_with("c.jsonl:4: "));

@@ -1,5 +1,5 @@
-// What is drawn from, by the rules alone, and that draws follow it. Against transformers' filters it is
-// judged in tests/judges/generate_test.py.
+// Which tokens are candidates, by the rules alone, and that samples follow their probabilities. The
+// comparison with transformers' filters is in tests/judges/generate_test.py.
 #include "train/generation/sampler.h"
 
 #include <gtest/gtest.h>
@@ -19,9 +19,9 @@ std::vector<int64_t> TokensOf(const std::vector<Candidate>& candidates) {
   return tokens;
 }
 
-TEST(Sampler, TakesTheLikeliestAtTemperatureZero) {
+TEST(Sampler, IsGreedyAtTemperatureZero) {
   EXPECT_EQ(ChooseToken(kLogits, {}, 0, 0), 1);
-  EXPECT_EQ(ChooseToken(std::vector<float>{2, 5, 5, 1}, {}, 0, 0), 1) << "of equals the first";
+  EXPECT_EQ(ChooseToken(std::vector<float>{2, 5, 5, 1}, {}, 0, 0), 1) << "ties go to the first";
 }
 
 TEST(Sampler, DrawsFromAllByTheirProbability) {
@@ -41,7 +41,7 @@ TEST(Sampler, KeepsTheKLikeliest) {
   const auto two = Candidates(kLogits, {.temperature = 1, .top_k = 2});
   EXPECT_EQ(TokensOf(two), (std::vector<int64_t>{1, 3}));
   EXPECT_NEAR(two[0].probability, 0.4 / 0.7, 1e-6);
-  EXPECT_EQ(Candidates(kLogits, {.temperature = 1, .top_k = 9}).size(), 4u) << "more than there are";
+  EXPECT_EQ(Candidates(kLogits, {.temperature = 1, .top_k = 9}).size(), 4u) << "more than exist";
 }
 
 TEST(Sampler, KeepsTheLikeliestThatReachAShare) {
@@ -49,18 +49,18 @@ TEST(Sampler, KeepsTheLikeliestThatReachAShare) {
     return TokensOf(Candidates(kLogits, {.temperature = 1, .top_k = top_k, .top_p = top_p}));
   };
   EXPECT_EQ(kept(0.39), (std::vector<int64_t>{1}));
-  EXPECT_EQ(kept(0.41), (std::vector<int64_t>{1, 3})) << "the one that crosses the border is kept";
+  EXPECT_EQ(kept(0.41), (std::vector<int64_t>{1, 3})) << "the one that crosses the threshold is kept";
   EXPECT_EQ(kept(0.89), (std::vector<int64_t>{1, 3, 2}));
   EXPECT_EQ(kept(1e-9), (std::vector<int64_t>{1})) << "at least one";
-  EXPECT_EQ(kept(0.56, 2), (std::vector<int64_t>{1})) << "the share is of what top-k left: 0.4 of 0.7";
+  EXPECT_EQ(kept(0.56, 2), (std::vector<int64_t>{1})) << "top-p applies to what top-k left: 0.4 of 0.7";
 }
 
-TEST(Sampler, TheTemperatureComesFirst) {
+TEST(Sampler, TheTemperatureIsAppliedFirst) {
   // At temperature 0.5 the likeliest alone has 0.533.
   EXPECT_EQ(TokensOf(Candidates(kLogits, {.temperature = 0.5, .top_p = 0.53})), (std::vector<int64_t>{1}));
 }
 
-TEST(Sampler, DrawsAsOftenAsIsLikely) {
+TEST(Sampler, SampleFrequenciesMatchProbabilities) {
   constexpr int kDraws = 20000;
   std::map<int64_t, int> counts;
   for (int i = 0; i < kDraws; ++i)
@@ -72,7 +72,7 @@ TEST(Sampler, DrawsAsOftenAsIsLikely) {
   }
 }
 
-TEST(Sampler, RowPositionAndSeedDecideAlone) {
+TEST(Sampler, DependsOnlyOnRowPositionAndSeed) {
   const auto drawn = [](uint64_t seed, int64_t row) {
     std::vector<int64_t> tokens;
     for (int64_t i = 0; i < 50; ++i)

@@ -1,4 +1,4 @@
-// A log that is taken away while it is written is noticed, however it was taken.
+// A log that is removed while it is being written is noticed, however it was removed.
 #include "train/report/appended_file.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(AppendedFile, GoesOnWithWhatIsThere) {
+TEST(AppendedFile, AppendsToAnExistingFile) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "a") << "one\n";
   AppendedFile file(scratch.path() / "a");

@@ -1,4 +1,4 @@
-// The bytes of an event file. What TensorBoard makes of them is judged in tests/judges/events_test.py.
+// The bytes of an event file. How TensorBoard reads them is tested in tests/judges/events_test.py.
 #include "train/report/event_file.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-// The number that follows a tag: field 2, four bytes. Nothing where it was left out.
+// The number after a tag: field 2, four bytes. Empty if it was omitted.
 std::optional<float> NumberOf(const std::string& bytes, const std::string& tag) {
   const size_t place = bytes.find(tag) + tag.size();
   if (place + 5 > bytes.size() || bytes[place] != 0x15) return std::nullopt;

@@ -1,4 +1,4 @@
-// The drawing of any log, also of one with nothing in it.
+// The chart of any log, including an empty one.
 #include "train/report/loss_chart.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ size_t Count(const std::string& text, const std::string& word) {
   return count;
 }
 
-// The places of the first line that is drawn.
+// The points of the first line drawn.
 std::vector<std::pair<double, double>> FirstCurve(const std::string& svg) {
   const size_t begin = svg.find("points=\"") + 8;
   std::istringstream text(svg.substr(begin, svg.find('"', begin) - begin));
@@ -28,7 +28,7 @@ TEST(LossChart, FallsFromLeftToRight) {
   const auto places = FirstCurve(DrawLossChart({.train = {{1, 4.0}, {2, 3.0}, {3, 2.0}}, .eval = {}}));
   ASSERT_EQ(places.size(), 3u);
   EXPECT_EQ(places.front(),
-            std::make_pair(70.0, 48.0));  // the highest loss is at the top, the first step left
+            std::make_pair(70.0, 48.0));  // the highest loss is at the top, the first step at the left
   EXPECT_EQ(places.back(), std::make_pair(776.0, 408.0));
   EXPECT_LT(places[0].second, places[1].second);
 }
@@ -41,7 +41,7 @@ TEST(LossChart, NamesItsAxesAndMarks) {
   EXPECT_EQ(Count(svg, "<circle"), 2u);
 }
 
-TEST(LossChart, ManyStepsMakeNoLargerDrawing) {
+TEST(LossChart, ManyStepsDoNotEnlargeTheDrawing) {
   LogCurves curves;
   for (int64_t step = 1; step <= 100000; ++step) {
     curves.train.push_back({step, 1.0 / static_cast<double>(step)});
@@ -49,7 +49,7 @@ TEST(LossChart, ManyStepsMakeNoLargerDrawing) {
   EXPECT_LE(FirstCurve(DrawLossChart(curves)).size(), 1000u);
 }
 
-TEST(LossChart, NothingAndOnePointAreDrawnToo) {
+TEST(LossChart, AnEmptyLogAndOnePointAreDrawnToo) {
   for (const LogCurves& curves : {LogCurves{}, LogCurves{.train = {{7, 2.0}}, .eval = {}}}) {
     const std::string svg = DrawLossChart(curves);
     EXPECT_EQ(svg.find("nan"), std::string::npos);

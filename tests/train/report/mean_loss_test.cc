@@ -1,4 +1,4 @@
-// What a line of the log says of the steps that have none.
+// What a log line reports about steps without their own line.
 #include "train/report/mean_loss.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(MeanLoss, OneStepKeepsItsBits) {
   EXPECT_EQ(line.loss, 0.1 + 0.2);
 }
 
-TEST(MeanLoss, LeavesOutWhatIsNotFinite) {
+TEST(MeanLoss, SkipsNonFiniteLosses) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   MeanLoss mean;
   LoggedStep alone = StepOf(nan);

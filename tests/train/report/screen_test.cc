@@ -1,4 +1,4 @@
-// What people see: a bar that fits the terminal, or plain lines.
+// What users see: a progress bar that fits the terminal, or plain lines.
 #include "train/report/screen.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::string Shown(const ScreenOptions& options, const std::vector<std::pair<Logg
   return out.str();
 }
 
-TEST(Screen, PlainLinesAreOfLoggedStepsAndEvaluations) {
+TEST(Screen, PlainLinesForLoggedStepsAndEvaluations) {
   LoggedStep evaluated = StepOf(100);
   evaluated.evaluation = Evaluation{.loss = 1.5, .accuracy = 0.75, .seconds = 2};
   EXPECT_EQ(Shown({}, {{StepOf(99), false}, {evaluated, true}}),
@@ -41,7 +41,7 @@ TEST(Screen, PlainLinesAreOfLoggedStepsAndEvaluations) {
             "0:50\nstep 100/200  eval loss 1.5000  token accuracy 0.7500  2.00 s\n");
 }
 
-TEST(Screen, BarTakesWhatTheNumbersLeave) {
+TEST(Screen, BarFillsTheRemainingWidth) {
   const std::string numbers = "50/200  loss 1.2500  1234 tokens/s  mfu 41.3 %  38.1 GiB  left 2:30";
   EXPECT_EQ(Shown({.bar = true, .columns = 80}, {{StepOf(50), false}}),
             "\r[==       ] " + numbers + "\x1b[K\n");
@@ -50,7 +50,7 @@ TEST(Screen, BarTakesWhatTheNumbersLeave) {
             "\r" + numbers.substr(0, 29) + "\x1b[K\n");
 }
 
-TEST(Screen, AShareAboveAllIsNoFact) {
+TEST(Screen, AnMfuAboveOneIsMarkedUnsure) {
   LoggedStep step = StepOf(50);
   step.mfu = 3.9;
   EXPECT_NE(Shown({}, {{step, true}}).find("  mfu unsure (390.0 %)  38.13 GiB"), std::string::npos);
@@ -58,7 +58,7 @@ TEST(Screen, AShareAboveAllIsNoFact) {
             std::string::npos);
 }
 
-TEST(Screen, BarIsNotDrawnFasterThanPeopleSeeButAlwaysAtTheEnd) {
+TEST(Screen, BarRedrawsAreThrottledExceptAtTheEnd) {
   const std::string shown =
       Shown({.bar = true, .columns = 200}, {{StepOf(1), true}, {StepOf(2), true}, {StepOf(200), true}});
   EXPECT_EQ(shown.find(" 2/200"), std::string::npos) << shown;

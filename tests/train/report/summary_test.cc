@@ -1,4 +1,4 @@
-// The words at the end name what can be typed next, as a shell takes it.
+// The closing summary names commands that can be typed next, quoted for a shell.
 #include "train/report/summary.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ Config ConfigOf(TuningKind kind) {
 
 const LogCurves kCurves = {.train = {{1, 4.0}, {20, 2.0}}, .eval = {{10, 2.5}, {20, 2.75}}};
 
-TEST(Summary, FullTuningLeavesAModel) {
+TEST(Summary, FullTuningProducesAModel) {
   EXPECT_EQ(
       EndSummary(ConfigOf(TUNING_FULL), {.step = 20, .total_steps = 20, .seconds = 65}, kCurves, "trireme"),
       "done: step 20 of 20, 1:05\n"
@@ -32,7 +32,7 @@ TEST(Summary, FullTuningLeavesAModel) {
       "  tensorboard --logdir 'my runs/a/events'\n");
 }
 
-// A model's directory as the words at the end look at it.
+// A model directory as the summary reads it.
 class ModelFiles : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
@@ -70,13 +70,13 @@ TEST_F(ModelFiles, NothingIsSuggestedThatWouldNotWork) {
   EXPECT_EQ(Words(TUNING_FULL, STAGE_PT).find("generate"), std::string::npos) << "there is no tokenizer";
 }
 
-TEST(Summary, WhatWasCompleteBeforeIsNotDone) {
+TEST(Summary, ACompleteRunIsReportedAsSuch) {
   const std::string text = EndSummary(
       ConfigOf(TUNING_FULL), {.step = 20, .total_steps = 20, .trained = false}, kCurves, "trireme");
   EXPECT_EQ(text.substr(0, text.find('\n')), "already complete: step 20 of 20; nothing was trained");
 }
 
-TEST(Summary, AnAdapterOfExpertsSaysWhichVersionsReadIt) {
+TEST(Summary, AnExpertAdapterNamesTheVersionsThatReadIt) {
   const std::filesystem::path output = testing::TempDir() + "trireme_summary_" + std::to_string(getpid());
   std::filesystem::create_directories(output / "final");
   Config config = ConfigOf(TUNING_LORA);
@@ -96,7 +96,7 @@ TEST(Summary, AnAdapterOfExpertsSaysWhichVersionsReadIt) {
   std::filesystem::remove_all(output);
 }
 
-TEST(Summary, AStopSaysHowToGoOn) {
+TEST(Summary, AStopSaysHowToResume) {
   EXPECT_EQ(
       EndSummary(ConfigOf(TUNING_FULL), {.step = 7, .total_steps = 20, .seconds = 3}, kCurves, "trireme"),
       "stopped at step 7 of 20 after 0:03; saved as my runs/a/checkpoint-7\n"

@@ -1,5 +1,5 @@
-// For the judges: a tokenizer's directory as argument, one JSON request a line in, one JSON answer a line
-// out.
+// For the parity tests: takes a tokenizer directory as argument, reads one JSON request per line and writes
+// one JSON answer per line.
 //   {"encode": TEXT}            {"ids": […]}
 //   {"decode": [IDS]}           {"text": …, "pieces": […]} whole, and as a stream gives it
 //   {"messages": […], "tools": […], "add_generation_prompt": …, "variables": {…}}

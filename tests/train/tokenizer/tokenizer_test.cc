@@ -1,5 +1,5 @@
-// The tokenizer with a vocabulary of bytes, and chat templates of many shapes: which text is whose. Against
-// Hugging Face it is judged in tests/judges/tokenizer_test.py.
+// The tokenizer with a byte vocabulary, and chat templates of many shapes: which text belongs to which
+// message. The comparison with Hugging Face is in tests/judges/tokenizer_test.py.
 #include "train/tokenizer/tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ Json Chat(const std::vector<std::pair<std::string, std::string>>& turns) {
   return messages;
 }
 
-// What is learnt of a conversation, as text, one piece a run of learnt tokens.
+// The trained part of a conversation, as text, one string per run of trained tokens.
 std::vector<std::string> Learnt(const ChatTemplate& chat, const Json& messages,
                                 LossOn loss_on = LossOn::kAnswers) {
   const ChatTokens tokens = TokenizeChat(Bytes(), chat, messages);
@@ -63,7 +63,7 @@ TEST(Tokenizer, EncodesManyTextsAtOnce) {
   for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(Bytes().Decode(all[i].ids), texts[i]);
 }
 
-TEST(Tokenizer, RefusesTextThatIsNoUtf8AndFilesThatAreNoTokenizer) {
+TEST(Tokenizer, RefusesInvalidUtf8AndFilesThatAreNotATokenizer) {
   EXPECT_THROW(Bytes().Encode("\xFF"), Error);
   EXPECT_THROW(Tokenizer("/no/such/folder"), Error);
   try {
@@ -74,7 +74,7 @@ TEST(Tokenizer, RefusesTextThatIsNoUtf8AndFilesThatAreNoTokenizer) {
   }
 }
 
-TEST(AllCores, GivesTheErrorOfTheFirstItem) {
+TEST(AllCores, ReportsTheErrorOfTheFirstItem) {
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> done = 0;
     try {
@@ -90,7 +90,7 @@ TEST(AllCores, GivesTheErrorOfTheFirstItem) {
   }
 }
 
-TEST(StreamDecoder, HoldsBackHalfACharacter) {
+TEST(StreamDecoder, HoldsBackAPartialCharacter) {
   StreamDecoder stream(Bytes());
   std::vector<std::string> pieces;
   for (const int32_t id : Bytes().Encode("a🚢b").ids) pieces.push_back(stream.Add(id));
@@ -99,7 +99,7 @@ TEST(StreamDecoder, HoldsBackHalfACharacter) {
   EXPECT_EQ(stream.Finish(), "\xEF\xBF\xBD");
 }
 
-TEST(ChatTemplate, EveryAnswerIsLearntWithItsEnd) {
+TEST(ChatTemplate, EveryAnswerIsTrainedWithItsEnd) {
   const ChatTemplate chat = ChatTemplate::Of(Bytes());
   const Json messages =
       Chat({{"system", "s"}, {"user", "q"}, {"assistant", " one "}, {"user", "r"}, {"assistant", "two\n"}});
@@ -108,7 +108,7 @@ TEST(ChatTemplate, EveryAnswerIsLearntWithItsEnd) {
   EXPECT_EQ(Learnt(chat, messages, LossOn::kAll).size(), 1u);
 }
 
-TEST(ChatTemplate, AMessageSaysForItselfWhetherItIsLearnt) {
+TEST(ChatTemplate, AMessageCanSetWhetherItIsTrained) {
   Json messages = Chat({{"user", "q"}, {"assistant", "one"}, {"user", "r"}, {"assistant", "two"}});
   messages[3]["loss"] = false;
   const ChatTemplate chat = ChatTemplate::Of(Bytes());
@@ -138,14 +138,14 @@ TEST(ChatTemplate, FindsAnswersInTemplatesOfOtherShapes) {
       "{% for m in messages %}{{ m.role }}:{% if m.role == 'assistant' %}{% generation %}"
       "{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %};{% endfor %}";
   EXPECT_EQ(LearntOf(marked, messages), (std::vector<std::string>{"\n one ", "two"}));
-  // Its text depends on how long the contents are, so marks cannot be followed; prefixes can.
+  // Its text depends on the length of the contents, so markers cannot be followed; prefixes can.
   const std::string counts =
       "{% for m in messages %}{{ m.content|length ~ m.role ~ ':' ~ m.content ~ ';' }}{% endfor %}";
   EXPECT_EQ(LearntOf(counts, messages), (std::vector<std::string>{"6assistant:\n one ;", "3assistant:two;"}));
 }
 
-// As Qwen3's: system only in the first place, users, and assistants whose thoughts are dropped; nothing for
-// others.
+// Like Qwen3's: system only at the first position, users, and assistants whose reasoning is dropped; nothing
+// for other roles.
 constexpr const char* kStrict =
     "{% if messages[0].role == 'system' %}S:{{ messages[0].content }};{% endif %}{% for m in messages %}"
     "{% if m.role == 'user' %}U:{{ m.content }};{% elif m.role == 'assistant' %}A:"
@@ -158,10 +158,10 @@ TEST(ChatTemplate, FindsMessagesThatATemplateLeavesOut) {
   const std::vector<size_t> none, first = {0}, second = {1};
   EXPECT_EQ(lost(kStrict, Chat({{"system", "s"}, {"user", "u"}, {"assistant", "<think>t</think>a"}})), none);
   EXPECT_EQ(lost(kStrict, Chat({{"developer", "u"}, {"user", "u"}, {"assistant", "a"}})), first)
-      << "another message has the same words";
+      << "another message has the same text";
   EXPECT_EQ(lost(kStrict, Chat({{"user", "u"}, {"system", "late"}, {"assistant", "a"}})), second);
   EXPECT_EQ(lost(kStrict, Chat({{"user", "u"}, {"system", ""}, {"assistant", " "}})), none)
-      << "who says nothing loses nothing";
+      << "an empty message loses nothing";
   EXPECT_EQ(
       lost(kStrict, Chat({{"user", "u"}, {"tool", "<tool_response>r</tool_response>"}, {"assistant", "a"}})),
       second);
@@ -175,7 +175,7 @@ TEST(ChatTemplate, FindsMessagesThatATemplateLeavesOut) {
   EXPECT_EQ(lost(marked, Chat({{"developer", "d"}, {"user", "u"}, {"assistant", "a"}})), first);
 }
 
-TEST(ChatTemplate, RenderAllRefusesWhatWouldBeLost) {
+TEST(ChatTemplate, RenderAllRefusesMessagesThatWouldBeLost) {
   const ChatTemplate chat(kStrict, Json::object(), "test");
   EXPECT_EQ(chat.RenderAll(Chat({{"user", "u"}})), "U:u;");
   try {
@@ -188,7 +188,7 @@ TEST(ChatTemplate, RenderAllRefusesWhatWouldBeLost) {
   }
 }
 
-TEST(ChatTemplate, SaysWhatATemplateRefuses) {
+TEST(ChatTemplate, ReportsWhatATemplateRefuses) {
   const ChatTemplate chat("{% if messages|length > 1 %}{{ raise_exception('one message only') }}{% endif %}",
                           Json::object(), "strict.jinja");
   try {
@@ -200,8 +200,8 @@ TEST(ChatTemplate, SaysWhatATemplateRefuses) {
   }
 }
 
-// What would end the process with a signal, fill the memory or never end is refused, with the template's name.
-TEST(ChatTemplate, LeavesNoLimitOfDepthMemoryAndSteps) {
+// What would crash the process, exhaust memory or never end is refused, with the template's name.
+TEST(ChatTemplate, EnforcesLimitsOfDepthMemoryAndSteps) {
   const auto many = [](const std::string& text, int count) {
     std::string all;
     for (int i = 0; i < count; ++i) all += text;
