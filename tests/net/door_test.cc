@@ -8,8 +8,6 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -143,35 +141,6 @@ TEST(Door, SurvivesAProcessWithoutDescriptors) {
   std::thread other([&] { EXPECT_EQ(ProveSoon(client, key), State::kProven); });
   EXPECT_TRUE(AwaitOne(door).valid());
   other.join();
-}
-
-TEST(Door, AnotherUserStaysOutsideOfAUnixSocket) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
-  const Key key{NewSecret(), "door"};
-  const Fd listener(::socket(AF_UNIX, SOCK_STREAM, 0));
-  const std::string text = "net-door-test-" + Hex(RandomBytes(8));
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  text.copy(name.sun_path + 1, text.size());
-  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
-  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&name), bytes), 0);
-  ASSERT_EQ(listen(listener.get(), 8), 0);
-  for (const uid_t user : {uid_t{65534}, uid_t{0}}) {
-    const pid_t child = fork();
-    if (child == 0) {
-      if (setresuid(user, user, user) != 0) _exit(9);
-      const Fd client(::socket(AF_UNIX, SOCK_STREAM, 0));
-      if (connect(client.get(), reinterpret_cast<sockaddr*>(&name), bytes) != 0) _exit(8);
-      _exit(ProveSoon(client, key) == State::kProven ? 0 : 1);  // it even knows the secret
-    }
-    Door door(listener.get(), key);
-    int status = 0;
-    while (waitpid(child, &status, WNOHANG) == 0) {
-      door.Admit();
-      usleep(5000);
-    }
-    EXPECT_EQ(WEXITSTATUS(status), user == 0 ? 0 : 1) << "user " << user;
-  }
 }
 
 }  // namespace
