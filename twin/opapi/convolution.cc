@@ -3,6 +3,7 @@
 // internal format has the same element order here, so converting to one is a copy.
 #include <ATen/ATen.h>
 
+#include "twin/opapi/masked_gradients.h"
 #include "twin/opapi/named.h"
 #include "twin/opapi/operator.h"
 
@@ -18,13 +19,12 @@ OP(aclnnConvolutionBackward,
    [](Tensor grad, Tensor input, Tensor weight, Optional<Ints> bias_sizes, Ints stride, Ints padding,
       Ints dilation, bool transposed, Ints output_padding, int64_t groups, Bools mask, int8_t,
       Optional<Tensor> grad_input, Optional<Tensor> grad_weight, Optional<Tensor> grad_bias) {
-     const std::array<bool, 3> wanted = {mask.at(0) != 0, mask.at(1) != 0, mask.at(2) != 0};
+     const auto wanted = twin::MakeGradientMask(mask);
      const at::OptionalIntArrayRef sizes = bias_sizes ? at::OptionalIntArrayRef(*bias_sizes) : std::nullopt;
-     const auto [input_part, weight_part, bias_part] = at::convolution_backward(
-         grad, input, weight, sizes, stride, padding, dilation, transposed, output_padding, groups, wanted);
-     if (wanted[0]) grad_input.value().copy_(input_part);
-     if (wanted[1]) grad_weight.value().copy_(weight_part);
-     if (wanted[2]) grad_bias.value().copy_(bias_part);
+     twin::CopyMasked(wanted,
+                      at::convolution_backward(grad, input, weight, sizes, stride, padding, dilation,
+                                               transposed, output_padding, groups, wanted),
+                      grad_input, grad_weight, grad_bias);
    })
 
 namespace {

@@ -3,6 +3,7 @@
 // precision, is not used.
 #include <ATen/ATen.h>
 
+#include "twin/opapi/masked_gradients.h"
 #include "twin/opapi/operator.h"
 
 TWIN_OPERATOR_WORDS
@@ -94,17 +95,16 @@ OP(aclnnLayerNorm, [](Tensor input, Ints shape, Optional<Tensor> weight, Optiona
   if (mean) mean->copy_(found_mean);
   if (rstd) rstd->copy_(found_rstd);
 })
-OP(aclnnLayerNormBackward, [](Tensor grad, Tensor input, Ints shape, Tensor mean, Tensor rstd,
-                              Optional<Tensor> weight, Optional<Tensor> bias, Bools mask,
-                              Optional<Tensor> grad_input, Optional<Tensor> grad_weight,
-                              Optional<Tensor> grad_bias) {
-  const std::array<bool, 3> wanted = {mask.at(0) != 0, mask.at(1) != 0, mask.at(2) != 0};
-  const auto [input_part, weight_part, bias_part] = at::native_layer_norm_backward(
-      grad, input, shape, mean.to(input.scalar_type()), rstd.to(input.scalar_type()), weight, bias, wanted);
-  if (wanted[0]) grad_input.value().copy_(input_part);
-  if (wanted[1]) grad_weight.value().copy_(weight_part);
-  if (wanted[2]) grad_bias.value().copy_(bias_part);
-})
+OP(aclnnLayerNormBackward,
+   [](Tensor grad, Tensor input, Ints shape, Tensor mean, Tensor rstd, Optional<Tensor> weight,
+      Optional<Tensor> bias, Bools mask, Optional<Tensor> grad_input, Optional<Tensor> grad_weight,
+      Optional<Tensor> grad_bias) {
+     const auto wanted = twin::MakeGradientMask(mask);
+     twin::CopyMasked(wanted,
+                      at::native_layer_norm_backward(grad, input, shape, mean.to(input.scalar_type()),
+                                                     rstd.to(input.scalar_type()), weight, bias, wanted),
+                      grad_input, grad_weight, grad_bias);
+   })
 
 OP(aclnnNLLLoss, [](Tensor self, Tensor target, Optional<Tensor> weight, int64_t reduction, int64_t ignore,
                     Tensor out, Tensor total_weight) {

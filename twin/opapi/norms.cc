@@ -2,14 +2,13 @@
 // neural.cc.
 #include <ATen/ATen.h>
 
+#include "twin/opapi/masked_gradients.h"
 #include "twin/opapi/named.h"
 #include "twin/opapi/operator.h"
 
 TWIN_OPERATOR_WORDS
 
 namespace {
-
-std::array<bool, 3> Wanted(const Bools& mask) { return {mask.at(0) != 0, mask.at(1) != 0, mask.at(2) != 0}; }
 
 // An output that the caller omitted, or made empty, is not written.
 void Put(const Optional<Tensor>& to, const Tensor& values) {
@@ -49,12 +48,11 @@ OP(aclnnBatchNormBackward,
    [](Tensor grad, Tensor input, Optional<Tensor> weight, Optional<Tensor> mean, Optional<Tensor> variance,
       Optional<Tensor> saved_mean, Optional<Tensor> saved_invstd, bool training, double eps, Bools mask,
       Optional<Tensor> grad_input, Optional<Tensor> grad_weight, Optional<Tensor> grad_bias) {
-     const auto wanted = Wanted(mask);
-     const auto [input_part, weight_part, bias_part] = at::native_batch_norm_backward(
-         grad, input, weight, mean, variance, saved_mean, saved_invstd, training, eps, wanted);
-     if (wanted[0]) grad_input.value().copy_(input_part);
-     if (wanted[1]) grad_weight.value().copy_(weight_part);
-     if (wanted[2]) grad_bias.value().copy_(bias_part);
+     const auto wanted = twin::MakeGradientMask(mask);
+     twin::CopyMasked(wanted,
+                      at::native_batch_norm_backward(grad, input, weight, mean, variance, saved_mean,
+                                                     saved_invstd, training, eps, wanted),
+                      grad_input, grad_weight, grad_bias);
    })
 
 OP(aclnnBatchNormStats, [](Tensor input, double eps, Tensor mean, Tensor invstd) {
@@ -119,12 +117,11 @@ OP(aclnnGroupNormBackward,
    [](Tensor grad, Tensor input, Tensor mean, Tensor rstd, Optional<Tensor> weight, int64_t batch,
       int64_t channels, int64_t pixels, int64_t groups, Bools mask, Optional<Tensor> grad_input,
       Optional<Tensor> grad_weight, Optional<Tensor> grad_bias) {
-     const auto wanted = Wanted(mask);
-     const auto [input_part, weight_part, bias_part] = at::native_group_norm_backward(
-         grad.contiguous(), input.contiguous(), mean, rstd, weight, batch, channels, pixels, groups, wanted);
-     if (wanted[0]) grad_input.value().copy_(input_part);
-     if (wanted[1]) grad_weight.value().copy_(weight_part);
-     if (wanted[2]) grad_bias.value().copy_(bias_part);
+     const auto wanted = twin::MakeGradientMask(mask);
+     twin::CopyMasked(wanted,
+                      at::native_group_norm_backward(grad.contiguous(), input.contiguous(), mean, rstd,
+                                                     weight, batch, channels, pixels, groups, wanted),
+                      grad_input, grad_weight, grad_bias);
    })
 
 // torch_npu's SyncBatchNorm looks its statistics up by name.
