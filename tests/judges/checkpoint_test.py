@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checkpoints and Hugging Face directories, judged by their own readers: h5py sees every tensor whole, safetensors the
+"""Checkpoints and Hugging Face directories against their own readers: h5py sees every tensor whole, safetensors the
 same bytes after a round trip, transformers the same logits. Then what is refused, and how."""
 import json
 import pathlib
@@ -68,8 +68,8 @@ def judge_family(folder, family, ranks):
     convert(stored, back, "--shard-bytes", 200000, "--verify", ranks=ranks)
     check("several shards with an index", (back / "model.safetensors.index.json").is_file())
     check("the same bytes in each tensor", same_tensors(tensors, tensors_of(back)))
-    check("transformers gives the same logits", torch.equal(logits(model), logits(back)))
-    check("files are carried over", all((back / name).read_text() == text for name, text in CARRIED.items()
+    check("transformers computes the same logits", torch.equal(logits(model), logits(back)))
+    check("other files are copied", all((back / name).read_text() == text for name, text in CARRIED.items()
                                         if name != "generation_config.json"))
     check("config and generation config too", all((back / name).read_bytes() == (model / name).read_bytes()
                                                   for name in ("config.json", "generation_config.json")))
@@ -102,20 +102,20 @@ def write_run(folder, model, rows, output, **run_keys):
 
 
 def judge_run(folder, model):
-    """What a trained run leaves: final/ is the checkpoint, for h5py, safetensors, transformers and ourselves."""
+    """What a trained run leaves: final/ equals the checkpoint, for h5py, safetensors, transformers and ourselves."""
     rows, output = folder / "rows.jsonl", folder / "run"
     tiny_models.write_rows(rows, tiny_models.make_rows(8, shortest=8))
     result = run(4, ["train", write_run(folder, model, rows, output)],
                  ["parallel.tensor=2", "parallel.pipeline=2", "parallel.sequence=true"])
     check("train under tp 2, pp 2", result.returncode == 0, failure_text(result))
     final, last = tensors_of(output / "final"), output / "checkpoint-4"
-    check("final is what h5py sees", h5py_equals(last, final))
+    check("h5py reads final's tensors", h5py_equals(last, final))
     with h5py.File(last / "index.h5") as file:
         masters = {name: torch.from_numpy(value[()]) for name, value in file["optimizer/master"].items()}
         moments = all(abs(value[()]).max() > 0 for value in file["optimizer/exp_avg_sq"].values())
-    check("masters whole, and the weights are their bf16",
+    check("masters are whole, and the weights are their bf16",
           all(torch.equal(masters[name].bfloat16(), tensor) for name, tensor in final.items()))
-    check("moments whole", moments)
+    check("moments are whole", moments)
     losses = []
     for directory in (output / "final", last):
         result = run(None, ["grads", "--model", directory, "--rows", rows, "--out", folder / "grads.safetensors"])
@@ -124,7 +124,7 @@ def judge_run(folder, model):
     trained = transformers.AutoModelForCausalLM.from_pretrained(output / "final", dtype=torch.float32)
     theirs, _ = tiny_models.backward(trained, tiny_models.make_rows(8, shortest=8))
     check("a checkpoint is a model", losses[0] == losses[1], str(losses))
-    check("transformers finds the same loss in final", abs(losses[0] - theirs) <= 1e-5 * theirs, f"{losses} {theirs}")
+    check("transformers computes final's loss", abs(losses[0] - theirs) <= 1e-5 * theirs, f"{losses} {theirs}")
     return rows, output
 
 
@@ -141,7 +141,7 @@ def judge_inspect(model, stored, output):
 
 
 def refused(what, words, arguments, settings=(), ranks=None, status=2, begins=False):
-    """`begins`: it is found out only when the run has said what it is about to do."""
+    """`begins`: the error is found only after the run has printed its plan."""
     result = run(ranks, arguments, settings)
     fine = result.returncode == status and all(word in result.stderr for word in words) and (begins or not result.stdout)
     check(f"refused: {what}", fine, failure_text(result))
@@ -194,7 +194,7 @@ def judge_refusals(folder, model, other, stored, rows, output):
             begins=True)
     refused("a flipped byte, on two ranks", ["rank-00002.h5", "damaged"], train, [f"run.resume={broken}"], ranks=2,
             begins=True)
-    refused("a flipped byte, looked at", ["rank-00002.h5", "damaged"], ["inspect", broken, "--digests"])
+    refused("a flipped byte, inspected", ["rank-00002.h5", "damaged"], ["inspect", broken, "--digests"])
 
 
 def main():

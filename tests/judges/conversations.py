@@ -1,5 +1,5 @@
-"""Conversations to render: every role, white space at every border, many scripts, thoughts, tools, and contents that
-look like a template's own words. Generated from a seed."""
+"""Conversations to render: every role, whitespace at every boundary, many scripts, reasoning, tools, and contents that
+look like a template's own markers. Generated from a seed."""
 import json
 import random
 

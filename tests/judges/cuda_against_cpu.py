@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Device cuda against device cpu of the same program, in fp32 on one rank, without another project: whole runs on the
 data of examples/weekdays (pretraining, LoRA with dropout, experts, resuming, generation with an adapter), and gradients
-under every setting of routers and dropout. Needs a build with TRIREME_CANN=cuda and a GPU."""
+under every router and dropout setting. Needs a build with TRIREME_CANN=cuda and a GPU."""
 import json
 import pathlib
 import shutil
@@ -13,7 +13,7 @@ from program import failure_text, run
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DATA = ROOT / "examples/weekdays"
 STEPS = 12
-# AdamW turns rounding of a gradient near zero into a whole step: curves part slowly. One pass is held to the law.
+# AdamW turns the rounding of a gradient near zero into a whole step, so curves drift apart slowly; one pass must agree.
 LIMITS = {"loss": 2e-4, "grad_norm": 5e-3}
 GRADS_LIMITS = {"loss": 1e-5, "grad_norm": 1e-4}
 BRIEF = [f"run.steps={STEPS}", "run.log_every=1", "run.eval_every=0"]
@@ -45,7 +45,7 @@ def logged(output):
 
 
 def worst(found, wanted, limits):
-    """The largest relative difference of each field over the lines of two logs."""
+    """The largest relative difference per field over the lines of two logs."""
     if len(found) != len(wanted):
         raise Failed(f"{len(found)} lines, wanted {len(wanted)}")
     return {field: max(abs(a[field] - b[field]) / max(abs(b[field]), 1e-12) for a, b in zip(found, wanted))
@@ -53,7 +53,7 @@ def worst(found, wanted, limits):
 
 
 def judge(what, limits, on):
-    """`on(device)` gives a log; both devices' are compared."""
+    """`on(device)` returns a log; those of both devices are compared."""
     try:
         errors = worst(on("cuda"), on("cpu"), limits)
         wrong = [field for field, limit in limits.items() if not errors[field] <= limit]

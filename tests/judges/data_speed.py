@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Conversations to rows, against `datasets.map` (batched, two processes) with transformers' fast tokenizer: first that
-the rows are the same, then how long each takes on this machine's cores. Ours also packs, writes its cache and includes
-the start of the program; theirs counts the mapping alone. `--tiny` compares the rows and few of them."""
+the rows are equal, then how long each takes on this machine's cores. Ours also packs, writes its cache and includes
+program start-up; theirs counts only the mapping. `--tiny` compares only the rows, and few of them."""
 import json
 import os
 import pathlib
@@ -66,7 +66,7 @@ def ours(model, path, folder, packing, words=()):
 def main():
     tiny = "--tiny" in sys.argv
     datasets.disable_progress_bars()
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as datasets asks for where it forks
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as datasets requires before it forks
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         write_chats(folder / "chats.jsonl", 300 if tiny else 20000)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Evaluations of `trireme train`, judged by transformers: loss and token accuracy of the model that the run left, on
-the same rows, under several layouts and uneven rows; and the best checkpoint stays. One start a number of ranks."""
+"""Evaluations of `trireme train` against transformers: loss and token accuracy of the model that the run left, on the
+same rows, under several layouts and uneven rows; and the best checkpoint is kept. One launch per number of ranks."""
 import json
 import pathlib
 import sys
@@ -12,14 +12,14 @@ import transformers
 import tiny_models
 from program import BUILD, failure_text, run_many, start, words_of
 
-# Enough steps to learn some of the rows by heart: an untrained model is right in no token, which proves nothing.
+# Enough steps to memorise some of the rows: an untrained model predicts no token correctly, which proves nothing.
 STEPS, EVERY = 8, 4
-# fp32 sums in another order. A token that is wrongly counted moves the accuracy by 6e-3.
+# fp32 sums in another order. One wrongly counted token changes the accuracy by 6e-3.
 LOSS_LIMIT, ACCURACY_LIMIT = 2e-5, 1e-9
-# bf16: transformers' own strays from fp32 by more; equal logits are common, and another rounding moves a token or two.
+# bf16: transformers itself deviates more from fp32; equal logits are common, and other rounding flips a token or two.
 BF16_LIMITS = 1e-2, 2e-2
 V_SHAPE = ["parallel.pipeline=2", "parallel.schedule=dualpipev", "parallel.virtual_stages=2"]
-# ranks: model, dtype, settings; 7 rows, so that no number of ranks shares them evenly
+# ranks: model, dtype, settings; 7 rows, so that no number of ranks divides them evenly
 RUNS = {
     1: [("qwen2", "fp32", []), ("qwen2", "fp32", ["run.micro_batch=4", "memory.recompute=full"]),
         ("qwen2", "bf16", []), ("qwen2", "fp32", ["tuning.hidden_dropout=0.1"])],
@@ -61,10 +61,10 @@ def wrong_with(output, rows, dtype):
     log = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
     evaluated = [line["step"] for line in log if "eval_loss" in line]
     if evaluated != [EVERY, STEPS]:
-        return f"evaluated behind steps {evaluated}"
+        return f"evaluated after steps {evaluated}"
     loss, accuracy = judged(output / "final", rows, {"fp32": "float32", "bf16": "bfloat16"}[dtype])
     if accuracy < 0.1:
-        return f"transformers has accuracy {accuracy}: the judge would not see a wrong one"
+        return f"transformers has accuracy {accuracy}: the test could not detect a wrong one"
     loss_limit, accuracy_limit = BF16_LIMITS if dtype == "bf16" else (LOSS_LIMIT, ACCURACY_LIMIT)
     errors = abs(log[-1]["eval_loss"] - loss) / loss, abs(log[-1]["eval_token_accuracy"] - accuracy)
     print(f"    loss {loss:.4f} ({errors[0]:.1e})  accuracy {accuracy:.4f} ({errors[1]:.1e})")
@@ -95,7 +95,8 @@ def judge_layouts(folder, rows):
 
 
 def judge_best(folder):
-    """Rows by heart make other rows worse: the first evaluation is the best, and its checkpoint outlives newer ones."""
+    """Memorising rows makes other rows worse: the first evaluation is the best, and its checkpoint outlives newer
+    ones."""
     output = folder / "best"
     more = {"output": str(output), "eval_every": 2, "save_every": 2, "keep": 1}
     path = write_run(folder / "best.yaml", folder, "qwen2", "others.jsonl", more)
@@ -110,7 +111,7 @@ def judge_best(folder):
 
 
 def judge_speed(folder, rows):
-    """What the log says of speed, where a step has all rows: as many tokens as there are, padding not counted."""
+    """The speed in the log, where a step has all rows: it counts all tokens, without padding."""
     output = folder / "speed"
     path = write_run(folder / "speed.yaml", folder, "qwen2", "rows.jsonl",
                      {"output": str(output), "global_batch": len(rows), "micro_batch": 2, "log_every": 1, "steps": 2})

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The event files of a run, read by TensorBoard itself: every number of log.jsonl, also where a run was cut off and
-went on, so that some steps were written twice; and a file whose bytes were changed is refused, so that its checksums
-count."""
+"""A run's event files, read by TensorBoard itself: every number of log.jsonl, also where a run was interrupted and
+resumed, so that some steps were written twice; and a file with changed bytes is refused, which shows that its checksums
+are checked."""
 import json
 import pathlib
 import shutil
@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from program import failure_text, run
 
-# the log's keys by TensorBoard's names
+# the log's keys by TensorBoard's tags
 CURVES = {"train/loss": "loss", "train/grad_norm": "grad_norm", "train/learning_rate": "learning_rate",
           "train/epoch": "epoch", "speed/tokens_per_second": "tokens_per_second", "speed/mfu": "mfu",
           "speed/step_seconds": "step_seconds", "speed/memory_gib": "memory_gib", "eval/loss": "eval_loss",
@@ -23,7 +23,7 @@ CURVES = {"train/loss": "loss", "train/grad_norm": "grad_norm", "train/learning_
 def train(output, steps):
     settings = [f"run.output={output}", f"run.steps={steps}", "run.save_every=3", "run.log_every=1", "run.eval_every=2",
                 "data.valid_ratio=0.2", "run.keep=0", "optimizer.schedule=constant",
-                "optimizer.lr=0"]  # numbers that are 0 are shown, too
+                "optimizer.lr=0"]  # zeros are shown too
     result = run(None, ["train", "examples/bytes/run.yaml"], settings, threads=2)
     if result.returncode != 0:
         sys.exit(f"FAILED: {failure_text(result)}")
@@ -51,7 +51,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         output = pathlib.Path(scratch) / "run"
         compare("one start", output / "events", train(output, 5))
-        shutil.rmtree(output / "checkpoint-5")  # as if it had been cut off behind step 5
+        shutil.rmtree(output / "checkpoint-5")  # as if it had been killed after step 5
         shutil.rmtree(output / "final")
         log = train(output, 6)
         files = sorted((output / "events").iterdir())
@@ -63,7 +63,7 @@ def main():
         data[-10] ^= 1  # within the last record
         (broken / files[0].name).write_bytes(data)
         if len(read(broken).get("train/loss", [])) != 4:
-            sys.exit(f"FAILED: TensorBoard takes a changed record for whole: {read(broken)}")
+            sys.exit(f"FAILED: TensorBoard accepts a changed record: {read(broken)}")
         print("ok: a changed record is refused")
         chart = (output / "loss.svg").read_text()
         if not (chart.startswith("<svg") and chart.count("<circle") == 3 and ">step<" in chart and ">loss<" in chart):

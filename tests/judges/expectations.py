@@ -1,4 +1,4 @@
-"""What a judge expects, said line by line; a judge fails where `failures` is not empty at its end."""
+"""A parity test's expectations, printed line by line; the test fails if `failures` is not empty at its end."""
 failures = []
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`trireme generate` against transformers' generate, in fp32: the same tokens for every family, whatever the layout and
-however rows are batched; text, conversations and chats; what sampling draws from; bad input. On device npu with
---device npu: some families and layouts; on cuda with --device cuda: every family on one rank."""
+"""`trireme generate` against transformers' generate, in fp32: the same tokens for every family, under any layout and
+batching of rows; text, conversations and chats; the sampling distribution; bad input. On device npu with --device npu:
+some families and layouts; on cuda with --device cuda: every family on one rank."""
 import argparse
 import collections
 import json
@@ -29,7 +29,7 @@ Judge = collections.namedtuple("Judge", "model rows wanted")
 
 
 def likeliest(model, ids, count=NEW, ends=None):
-    """The new tokens, and by how much the least clear of them won."""
+    """The new tokens, and the smallest margin by which one of them won."""
     given = torch.tensor([ids])
     out = model.generate(given, attention_mask=torch.ones_like(given), do_sample=False, max_new_tokens=count,
                          eos_token_id=ends, pad_token_id=0, return_dict_in_generate=True, output_logits=True)
@@ -38,8 +38,8 @@ def likeliest(model, ids, count=NEW, ends=None):
 
 
 def clear_rows(model):
-    """Rows of different length in which no token wins by a hair, for what rounding may turn over proves nothing, and
-    that write as many different tokens as can be."""
+    """Rows of different length in which no token wins narrowly, since rounding could flip it, and that generate as many
+    different tokens as possible."""
     written = [(row, *likeliest(model, row["input_ids"]))
                for row in tiny_models.make_rows(count=2 * ROWS, shortest=1, longest=24)]
     clear = [(row, tokens) for row, tokens, margin in written if margin > CLEAR]
@@ -50,9 +50,9 @@ def clear_rows(model):
 
 
 def make_judge(folder, family):
-    """A token that the first row writes in the middle is made the end of text: rows end at different steps."""
+    """Makes a token that the first row generates in the middle the EOS token: rows end at different steps."""
     folder.mkdir()
-    config = tiny_models.config_of(family, num_hidden_layers=4, initializer_range=0.2)  # smaller ones repeat a token
+    config = tiny_models.config_of(family, num_hidden_layers=4, initializer_range=0.2)  # smaller models repeat a token
     model = tiny_models.write_model(config, folder / "model")
     rows = clear_rows(model)
     tiny_models.write_rows(folder / "rows.jsonl", [row for row, _ in rows])
@@ -88,7 +88,7 @@ def layouts(ranks):
 
 
 def judge_together(ranks, cases, judges, folder, device):
-    """All cases of one number of ranks in one start of the program, which gives a line a row."""
+    """All cases of one number of ranks in one launch of the program, which prints a line per row."""
     commands = []
     for case in cases:
         judge = judges[case.family]
@@ -105,7 +105,7 @@ def judge_together(ranks, cases, judges, folder, device):
                f"{case.family} on {ranks} ranks {device} {' '.join(case.settings)} batch {case.batch}",
                f"\n{found}\nwanted {wanted}")
         expect(all(line["finish_reason"] == ("length" if len(line["output_ids"]) == NEW else "stop") for line in found),
-               f"{case.family}: why rows ended", str(found))
+               f"{case.family}: the finish reasons", str(found))
     if device == "npu" and result.returncode == 0:
         operators = json.loads(lines[-1])["operators"]
         unknown = [entry["name"] for entry in operators if entry["calls"] > 0 and not entry["used"]]
@@ -121,7 +121,7 @@ def judge_tokens(folder, device):
 
 
 class Writer:
-    """A small model with a tokenizer of bytes and a chat template: `generate` and transformers side by side."""
+    """A small model with a byte tokenizer and a chat template: `generate` and transformers side by side."""
 
     def __init__(self, folder):
         self.folder, config = folder / "chat", json.loads(pathlib.Path("examples/chat/config.json").read_text())
@@ -154,16 +154,16 @@ def judge_text(folder):
     plain = writer.run(*words)
     expect(plain.returncode == 0 and plain.stdout == wanted + "\n", "a prompt's text",
            f"{wanted!r} {failure_text(plain)}")
-    expect("tokens in" in plain.stderr, "the speed is said", plain.stderr)
-    expect(any(ord(letter) > 127 for letter in wanted), "characters of several tokens are among it", wanted)
+    expect("tokens in" in plain.stderr, "the speed is printed", plain.stderr)
+    expect(any(ord(letter) > 127 for letter in wanted), "it has characters of several tokens", wanted)
     streamed = writer.run(*words, "--stream")
-    expect(streamed.stdout == plain.stdout, "streamed text equals the other", failure_text(streamed))
+    expect(streamed.stdout == plain.stdout, "streamed text equals plain text", failure_text(streamed))
     piped = writer.run("--max-new-tokens", count, stdin=prompt + "\n", ranks=2, settings=["parallel.tensor=2"])
     expect(piped.stdout == plain.stdout, "a prompt on standard input, two ranks", failure_text(piped))
     stop = wanted[len(wanted) // 2:len(wanted) // 2 + 2]
     for more in ([], ["--stream"]):
         stopped = writer.run(*words, "--stop", "no such text", "--stop", stop, *more)
-        expect(stopped.stdout == wanted[:wanted.index(stop)] + "\n", f"the stop word {stop!r} {more}",
+        expect(stopped.stdout == wanted[:wanted.index(stop)] + "\n", f"the stop string {stop!r} {more}",
                failure_text(stopped))
     judge_checkpoint(folder, writer, words, plain.stdout)
     judge_conversations(writer, folder)
@@ -173,7 +173,7 @@ def judge_text(folder):
 
 
 def judge_checkpoint(folder, writer, words, wanted):
-    """A checkpoint is a model directory as any other."""
+    """A checkpoint is a model directory like any other."""
     start(None, [BUILD / "trireme", "convert", "--from", writer.folder, "--to", folder / "checkpoint-1"])
     result = start(None, [BUILD / "trireme", "generate", "--model", folder / "checkpoint-1", *words, *words_of(FP32)])
     expect(result.stdout == wanted, "from a checkpoint", failure_text(result))
@@ -196,7 +196,7 @@ def judge_conversations(writer, folder):
 
 
 def judge_chat(writer):
-    """Two turns, of which the second has the first before it, and a third in a new conversation."""
+    """Two turns, the second continuing the first, and a third in a new conversation."""
     def asks(*texts):
         messages = []
         for text in texts:
@@ -211,7 +211,7 @@ def judge_chat(writer):
 
 
 def judge_sampling(writer, folder, rows=600):
-    """The first tokens of many equal rows are spread as transformers' own filters say."""
+    """The first tokens of many equal rows are distributed as transformers' own filters specify."""
     ids, path = writer.tokenizer("Tuesday")["input_ids"], folder / "equal.jsonl"
     path.write_text((json.dumps({"input_ids": ids}) + "\n") * rows)
     with torch.no_grad():
@@ -226,7 +226,7 @@ def judge_sampling(writer, folder, rows=600):
         result = writer.run(*words)
         drawn = collections.Counter(json.loads(line)["output_ids"][0] for line in result.stdout.splitlines())
         outside = [token for token in drawn if wanted[token] == 0]
-        # Pearson's statistic lies within five deviations of its mean; tokens of few expected draws count as one.
+        # Pearson's statistic is within five deviations of its mean; tokens with few expected draws are pooled.
         expected = [rows * share.item() for share in wanted]
         rare = [token for token, share in enumerate(expected) if 0 < share < 5]
         groups = [[token] for token, share in enumerate(expected) if share >= 5] + ([rare] if rare else [])
@@ -236,7 +236,7 @@ def judge_sampling(writer, folder, rows=600):
         expect(sum(drawn.values()) == rows and not outside and statistic < freedom + 5 * math.sqrt(2 * freedom), text,
                f"outside: {outside}\n{failure_text(result)[-500:]}")
     again = writer.run(*words)
-    expect(again.stdout == result.stdout, "the same seed draws the same")
+    expect(again.stdout == result.stdout, "the same seed draws the same tokens")
 
 
 def refusals(writer, folder):

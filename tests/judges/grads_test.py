@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The law of equality, judged by transformers in fp32: loss, trained tokens, gradient of every parameter and norm of
-them all, for each family under every kind of layout. By default a few cases in which all pairs of settings meet."""
+"""The law of equality, against transformers in fp32: loss, trained tokens, the gradient of every parameter and their
+norm, for each family under every kind of layout. By default a small set of cases that covers all pairs of settings."""
 import argparse
 import collections
 import concurrent.futures
@@ -27,7 +27,7 @@ def rows_of(case):
     rows = tiny_models.make_rows()
     if case["rows"] == "one":
         return rows[:1]
-    if case["rows"] == "silent":  # micro batches go to the data-parallel ranks in turn: the last one's are not trained
+    if case["rows"] == "silent":  # micro batches go to the data-parallel ranks in turn: the last rank trains none
         for index, row in enumerate(rows):
             if index // case["micro_batch"] % case["data"] == case["data"] - 1:
                 row["labels"] = [-100] * len(row["labels"])
@@ -35,12 +35,12 @@ def rows_of(case):
 
 
 def program_rows(case, rows):
-    """What the program gets; transformers, which has no ranks and no packing, always sees the rows one by one."""
+    """What the program gets; transformers, without ranks and packing, always sees the rows one by one."""
     return tiny_models.pack(rows, 3) if case["rows"] == "packed" else rows
 
 
 def make_judge(folder, family, layers, rows, given):
-    """What transformers says of `rows`; the model and the rows `given` to the program are left in the folder."""
+    """What transformers computes for `rows`; leaves the model and the rows `given` to the program in the folder."""
     folder.mkdir(parents=True)
     model = tiny_models.write_model(tiny_models.config_of(family, num_hidden_layers=layers), folder / "model")
     tiny_models.write_rows(folder / "rows.jsonl", given)
@@ -51,7 +51,7 @@ def make_judge(folder, family, layers, rows, given):
 
 
 def relative(found, wanted):
-    """Of numbers or tensors. What is not finite, or should be all zero and is not, counts as the largest error."""
+    """Of numbers or tensors. Non-finite values, and non-zeros where all should be zero, count as the largest error."""
     found, wanted = (torch.as_tensor(value, dtype=torch.float64) for value in (found, wanted))
     difference, size = (found - wanted).norm().item(), wanted.norm().item()
     if difference == 0:
@@ -60,7 +60,7 @@ def relative(found, wanted):
 
 
 def compare(line, found, judge):
-    """Errors by kind, the worst parameter, and what is wrong beyond numbers."""
+    """Errors by kind, the worst parameter, and any other mismatch."""
     if found.keys() != judge.gradients.keys():
         return {}, "", f"names differ: {sorted(found.keys() ^ judge.gradients.keys())}"
     for name, wanted in judge.gradients.items():
@@ -86,14 +86,14 @@ def judge_case(case, judge, out):
         return {"case": case, "seconds": seconds, "errors": {}, "wrong": failure_text(result)}
     try:
         errors, worst, wrong = compare(json.loads(result.stdout), load_file(out), judge)
-    except (ValueError, KeyError, OSError) as error:  # no JSON line, a field or the file is missing
+    except (ValueError, KeyError, OSError) as error:  # the JSON line, a field or the file is missing
         errors, worst, wrong = {}, "", f"{error!r}: {failure_text(result)}"
     out.unlink(missing_ok=True)
     return {"case": case, "seconds": seconds, "errors": errors, "worst": worst, "wrong": wrong}
 
 
 class Judges:
-    """Made when first asked for, one for each model and rows."""
+    """Created on first use, one per model and rows."""
 
     def __init__(self, folder):
         self.folder, self.made = folder, {}
@@ -108,7 +108,7 @@ class Judges:
 
 
 def judge_all(cases, folder, jobs):
-    """Yields a record a case, in order."""
+    """Yields one record per case, in order."""
     judges = Judges(folder)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         running = [pool.submit(judge_case, case, judges.of(case), folder / f"{number}.safetensors")
@@ -118,14 +118,14 @@ def judge_all(cases, folder, jobs):
 
 
 def judge_together(cases, judges, folder, device):
-    """Yields a record a case; all have as many ranks, and one start of the program runs them one after the other."""
+    """Yields one record per case; all use the same number of ranks, and one launch of the program runs them in turn."""
     ranks, begin = layouts.ranks(cases[0]), time.monotonic()
     outs = [folder / f"{ranks}-{number}.safetensors" for number in range(len(cases))]
     commands = []
     for case, out in zip(cases, outs):
         judge, settings = judges.of(case), [f"device={device}", *layouts.settings(case)]
         commands.append(["grads", "--model", judge.model, "--rows", judge.rows, "--out", out, *words_of(settings)])
-    queue = {"TASK_QUEUE_ENABLE": str(ranks % 3)}  # torch_npu's own: off, on, and with more in it
+    queue = {"TASK_QUEUE_ENABLE": str(ranks % 3)}  # torch_npu's task queue: off, on, and its second mode
     last = ["check", "--npu-ops", "--json"] if device == "npu" else ["--version"]
     result = run_many(ranks if ranks > 1 else None, [*commands, last], variables=queue)
     lines = result.stdout.splitlines()
@@ -137,7 +137,7 @@ def judge_together(cases, judges, folder, device):
         else:
             yield {**record, "wrong": f"{failure_text(result)}"}
     if result.returncode != 0:
-        raise SystemExit(f"FAILED at its end: {failure_text(result)}")
+        raise SystemExit(f"FAILED at exit: {failure_text(result)}")
     if device != "npu":
         return
     operators = json.loads(lines[-1])["operators"]
@@ -158,7 +158,7 @@ def print_record(record):
 
 
 def worst_table(records):
-    """Worst gradient error for each model and grid of ranks."""
+    """Worst gradient error per model and rank grid."""
     table = collections.defaultdict(dict)
     for record in records:
         case, error = record["case"], record["errors"].get("gradient", LARGEST_ERROR)
@@ -177,13 +177,13 @@ def print_table(table):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help=f"all {len(layouts.all_cases())} cases")
-    parser.add_argument("--strength", type=int, default=2, help="how many settings must meet in every combination")
+    parser.add_argument("--strength", type=int, default=2, help="cover all combinations of this many settings")
     parser.add_argument("--where", action="append", default=[], metavar="KEY=VALUE", help="only cases with this value")
     parser.add_argument("--list", action="store_true", help="print the cases and stop")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every case and the table there too")
     parser.add_argument("--device", default="cpu", help="cpu, npu or cuda: the latter with one start per number of ranks")
-    parser.add_argument("--ranks", type=int, help="at most so many; by default 8 on the cpu, 4 on npu, 1 on cuda")
-    parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
+    parser.add_argument("--ranks", type=int, help="at most this many; by default 8 on the cpu, 4 on npu, 1 on cuda")
+    parser.add_argument("--jobs", type=int, default=2, help="concurrent cases")
     return parser.parse_args()
 
 

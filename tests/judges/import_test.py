@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Other ways to keep experts' weights on disk: in one tensor, in one tensor with its dims swapped, and as fp8 with a
-scale for each block of 128 x 128 (as DeepSeek-V3 is published, with its head for a second next token). Each gives the
-gradients of the plain directory, bit for bit; scales that do not fit are refused."""
+"""Other ways to store experts' weights on disk: in one tensor, in one tensor with swapped dims, and as fp8 with a scale
+per block of 128 x 128 (as DeepSeek-V3 is published, with its multi-token prediction head). Each gives the gradients of
+the plain directory, bit for bit; scales that do not match are refused."""
 import json
 import pathlib
 import re
@@ -37,7 +37,7 @@ def fused(tensors, swap):
 
 
 def quantised(tensor):
-    """fp8 and its scales, and what both stand for."""
+    """fp8 values and scales, and what they represent."""
     blocks = [-(-size // BLOCK) for size in tensor.shape]
     scales = torch.rand(blocks) * 0.01 + 0.001
     wide = scales.repeat_interleave(BLOCK, 0)[:tensor.shape[0]].repeat_interleave(BLOCK, 1)[:, :tensor.shape[1]]
@@ -109,7 +109,7 @@ def main():
                             folder / "never"])
         wanted = result.returncode == 2 and name in result.stderr and "wanted [1, 2]" in result.stderr
         assert wanted, failure_text(result)
-        print("ok: scales that do not fit are refused")
+        print("ok: scales that do not match are refused")
     return 0
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Megatron's .bin and .idx, judged by megatron-core: ours reads what its builder wrote, it reads what ours wrote; rows,
-splits and blends by its rules."""
+"""Megatron's .bin and .idx against megatron-core: we read what its builder wrote, it reads what we wrote; rows, splits
+and blends by its rules."""
 import json
 import pathlib
 import random
@@ -46,14 +46,14 @@ def rows_of(folder, train, **data):
 
 
 def cut(documents):
-    """The documents as one text, cut into rows that share a token."""
+    """The documents as one text, split into rows that overlap by one token."""
     text = numpy.concatenate([numpy.array(document) for document in documents])
     count = (len(text) - 1) // (LENGTH - 1)
     return [text[i * (LENGTH - 1):i * (LENGTH - 1) + LENGTH].tolist() for i in range(count)]
 
 
 def blend(sizes, weights):
-    """Which row of which part stands where, as megatron-core's own helper shares them out."""
+    """Which row of which dataset is where, as megatron-core's own helper blends them."""
     total = sum(sizes)
     parts, rows = numpy.zeros(total, dtype=numpy.int16), numpy.zeros(total, dtype=numpy.int64)
     helpers_cpp.build_blending_indices(parts, rows, numpy.array(weights) / sum(weights), len(sizes), total, False)
@@ -83,7 +83,7 @@ def judge_reading(folder):
         assert row["starts"] == [0] + [place for place in range(1, LENGTH) if first + place in borders], row
     again = rows_of(folder, [str(folder / "i64")], shuffle=True)
     assert again == rows_of(folder, [str(folder / "i64")], shuffle=True) != rows_of(folder, [str(folder / "i64")])
-    return f"ok: five kinds of numbers, splits, a blend of {len(mixed)} rows, isolated documents, shuffled twice alike"
+    return f"ok: five integer types, splits, a blend of {len(mixed)} rows, isolated documents, the same shuffle twice"
 
 
 def judge_writing(folder):

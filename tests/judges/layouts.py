@@ -1,5 +1,5 @@
-"""The cases of the equality matrix: every setting that must not change a gradient, the combinations that are valid,
-and a small set of them in which all pairs of values meet. No torch, no program."""
+"""The cases of the equality matrix: every setting that must not change a gradient, the valid combinations, and a small
+set of them that covers all pairs of values. Uses neither torch nor the program."""
 import functools
 import itertools
 
@@ -13,15 +13,15 @@ DENSE = {
     "recompute": ["none", "selective", "full"],
     "sequence": ["true", "false"],
     "micro_batch": [1, 2],
-    # mixed: 8 rows, which 3 ranks share unevenly; one: a single row; silent: one data-parallel rank trains no token
+    # mixed: 8 rows, uneven over 3 ranks; one: a single row; silent: one data-parallel rank trains no token
     "rows": ["mixed", "one", "silent"],
     "expert": [1],
     "expert_tensor": [1],
     "context": [1],
     "method": ["none"],
 }
-# Experts and long sequences: their grids come on top, so that the rest takes fewer values. Packed are the rows of
-# "mixed", put together into a few.
+# Experts and long sequences: their grids come on top, so the other settings take fewer values. Packed: the rows of
+# "mixed", packed into a few.
 EXPERTS = ["qwen3_moe", "qwen2_moe", "mixtral", "deepseek_v2", "deepseek_v3"]
 WIDE = {**DENSE, "model": ["llama", "qwen3", *EXPERTS], "tensor": [1, 2], "pipeline": [1, 2], "data": [1, 2],
         "schedule": ["1f1b", "zero_bubble"], "expert": [1, 2, 4], "expert_tensor": [1, 2],
@@ -46,7 +46,7 @@ def virtual_stages(case):
 
 
 def layers(case):
-    """Layers of the case's model: 5 divide over no pipeline; 8 stages need more."""
+    """The number of layers of the case's model: 5 divide over no pipeline; 8 stages need more."""
     return 5 if case["pipeline"] * virtual_stages(case) <= 5 else 9
 
 
@@ -79,13 +79,13 @@ def all_cases():
 
 
 def meetings(case, strength):
-    """The combinations of `strength` values that meet in a case."""
+    """The combinations of `strength` values that a case covers."""
     return itertools.combinations(case.items(), strength)
 
 
 def covering(cases, strength=2):
-    """A few of the cases in which every `strength` values meet that meet in any. Greedy, always the same: most new
-    meetings first, then fewest ranks."""
+    """A subset of the cases that covers every `strength`-tuple of values occurring in any. Greedy and deterministic:
+    most new tuples first, then fewest ranks."""
     bits = {}
     masks = [sum(1 << bits.setdefault(meeting, len(bits)) for meeting in meetings(case, strength)) for case in cases]
     missing, chosen = (1 << len(bits)) - 1, []
@@ -97,8 +97,8 @@ def covering(cases, strength=2):
 
 
 def thinned(cases, most=8000):
-    """Fewer cases with the same meetings of two values, where there are very many: covering them all takes long."""
-    step = max(1, len(cases) // most) | 1  # odd, so that the free settings take turns
+    """Fewer cases that cover the same pairs, where there are very many: exact covering takes too long."""
+    step = max(1, len(cases) // most) | 1  # odd, so that the free settings alternate
     bits = {meeting for case in cases[::step] for meeting in meetings(case, 2)}
     kept = cases[::step]
     for case in cases if step > 1 else []:
@@ -109,9 +109,9 @@ def thinned(cases, most=8000):
 
 
 def chosen_cases(cases, strength=2, device="cpu"):
-    """What a test run covers: all pairs on the mixed rows, for the others hide much; every value once on the others.
-    Dense models by themselves, then experts and long sequences, where packed rows hide nothing; on other devices
-    than the cpu every value of these once."""
+    """What a test run covers: all pairs on the mixed rows, since the other rows hide much; every value once on those.
+    Dense models by themselves, then experts and long sequences, where packed rows hide nothing; on devices other than
+    the cpu, each of these values once."""
     chosen = []
     for rows, least in zip(DENSE["rows"], (strength, 1, 1)):
         chosen += covering([case for case in cases if case["rows"] == rows and is_dense(case)], least)
@@ -122,7 +122,7 @@ def chosen_cases(cases, strength=2, device="cpu"):
 
 
 def settings(case):
-    """What the program is told; data parallel is what remains."""
+    """The program's settings; data parallelism is the rest."""
     keys = ("tensor", "pipeline", "schedule", "zero", "sequence", "expert", "expert_tensor", "context")
     values = {f"parallel.{key}": case[key] for key in keys}
     if case["method"] != "none":

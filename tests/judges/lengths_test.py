@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Documents of lengths on both sides of every power of two up to 512, so that whatever size tiles, chunks, rings and
-buffers are cut to is passed, judged by transformers one document at a time: loss and every gradient, packed into few rows
-and as rows of their own, under tensor, context, pipeline parallelism and recomputation."""
+buffers have is exceeded, against transformers one document at a time: loss and every gradient, packed into few rows and
+one document per row, under tensor, context and pipeline parallelism and recomputation."""
 import json
 import pathlib
 import random

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Log-probabilities of given tokens, judged by log_softmax and gather of transformers in fp32: every label's value, the
-weighted sum of them, and the gradient of every parameter, for each family under every kind of layout; every setting at
-least once, packed rows and context parallelism among them. --full: all pairs of settings."""
+"""Log-probabilities of given tokens against log_softmax and gather of transformers in fp32: every label's value, their
+weighted sum, and the gradient of every parameter, for each family under every kind of layout; every setting at least
+once, including packed rows and context parallelism. --full: all pairs of settings."""
 import argparse
 import collections
 import json
@@ -23,21 +23,21 @@ Peer = collections.namedtuple("Peer", "model rows loss log_probs gradients")
 
 
 def weigh(rows):
-    """A weight for each label, some negative, some zero."""
+    """A weight per label, some negative, some zero."""
     generator = random.Random(9)
     return [{**row, "weights": [generator.choice([0.0, generator.uniform(-1, 1)]) for _ in row["labels"]]}
             for row in rows]
 
 
 def pack_weights(rows, packed):
-    """Weights and documents travel together: packing is by turns, as tiny_models.pack deals them."""
+    """Weights and documents travel together: documents are packed in turn, as in tiny_models.pack."""
     for index, into in enumerate(packed):
         into["weights"] = [weight for row in rows[index::len(packed)] for weight in row["weights"]]
     return packed
 
 
 def log_probs_of(model, row):
-    """[labels - 1]: what the model gives each label, whether or not it is trained."""
+    """[labels - 1]: the model's log-probability of each label, trained or not."""
     logits = model(input_ids=torch.tensor([row["input_ids"]])).logits[0, :-1].float()
     chosen = torch.tensor(row["input_ids"][1:]).where(torch.tensor(row["labels"][1:]) == -100,
                                                       torch.tensor(row["labels"][1:]))
@@ -69,7 +69,7 @@ def make_peer(folder, case):
 def compare(line, log_probs, found, peer):
     pattern = [[value is None for value in row] for row in log_probs]
     if pattern != [[value is None for value in row] for row in peer.log_probs]:
-        return {}, "other labels have a value"
+        return {}, "the labels with a value differ"
     flat = [value for row in log_probs for value in row if value is not None]
     wanted = [value for row in peer.log_probs for value in row if value is not None]
     if found.keys() != peer.gradients.keys():
@@ -80,7 +80,7 @@ def compare(line, log_probs, found, peer):
 
 
 def judge_together(cases, folder, device):
-    """Yields case, errors and what is wrong; all have as many ranks, and one start of the program runs them all."""
+    """Yields case, errors and mismatches; all use the same number of ranks, and one launch of the program runs them."""
     ranks = layouts.ranks(cases[0])
     peers = [make_peer(folder / f"{ranks}-{number}", case) for number, case in enumerate(cases)]
     outs = [folder / f"{ranks}-{number}" for number in range(len(cases))]
@@ -96,12 +96,12 @@ def judge_together(cases, folder, device):
         log_probs = [json.loads(text)["log_probs"] for text in (out / "log_probs.jsonl").read_text().splitlines()]
         yield case, *compare(json.loads(lines[number]), log_probs, load_file(out / "gradients.safetensors"), peer)
     if result.returncode != 0:
-        raise SystemExit(f"FAILED at its end: {failure_text(result)}")
+        raise SystemExit(f"FAILED at exit: {failure_text(result)}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="all pairs of settings meet")
+    parser.add_argument("--full", action="store_true", help="cover all pairs of settings")
     parser.add_argument("--device", default="cpu", help="cpu, or npu")
     arguments = parser.parse_args()
     possible = [case for case in layouts.all_cases() if layouts.ranks(case) <= 4 and case["rows"] != "one"]

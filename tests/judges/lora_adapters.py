@@ -1,5 +1,5 @@
-"""Adapters of tiny models as PEFT makes them, of every family and in both of its namings of experts, with the gradients
-that PEFT gets: what lora_test.py judges the program by. Asserts nothing itself."""
+"""Adapters of tiny models as PEFT creates them, for every family and both of its expert namings, with PEFT's gradients:
+the reference of lora_test.py. Asserts nothing itself."""
 import collections
 import json
 
@@ -15,9 +15,9 @@ ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 LATENT = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
 LINEAR = [*ATTENTION, "gate_proj", "up_proj", "down_proj"]
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
-# Gate and up in one tensor: twice the rank keeps a pair for each.
+# Gate and up in one tensor: twice the rank keeps one pair for each.
 TWICE = dict(rank_pattern={r".*\.gate_up_proj": 6}, alpha_pattern={r".*\.gate_up_proj": 10})
-# name, family, changes of the model, what PEFT is told
+# name, family, changes to the model, PEFT's arguments
 ADAPTERS = {
     "all-linear": ("llama3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
                                       modules_to_save=["lm_head", "input_layernorm"])),
@@ -43,7 +43,7 @@ def make_model(folder, family, changes):
 
 
 def randomise(tuned):
-    """A and B that matter both; B of gate and up as two blocks, for the program keeps a pair for each."""
+    """A and B both non-trivial; B of gate and up as two blocks, since the program keeps one pair for each."""
     torch.manual_seed(3)
     with torch.no_grad():
         for name, parameter in tuned.named_parameters():
@@ -60,7 +60,7 @@ def experts_of(tuned):
 
 
 def is_gate_up(name, tensor, tuned):
-    """Whether it is of the experts' fused gate and up; the other one's A reads, its B makes another size."""
+    """Whether it belongs to the experts' fused gate and up; the other one's A and B have different sizes."""
     if ".experts." not in name:
         return False
     hidden = tuned.config.hidden_size
@@ -76,7 +76,7 @@ def two_blocks(b, experts):
 
 
 def in_adapter(name, tensor, tuned):
-    """A tensor of PEFT's as the program names it: experts one by one."""
+    """A PEFT tensor under the program's names: experts one by one."""
     for word in (".default", ".modules_to_save"):
         name = name.replace(word, "")
     kind = tuned.config.model_type
@@ -109,7 +109,7 @@ def gradients(tuned):
 
 
 def write_one_by_one(tuned, settings, folder):
-    """The adapter with each expert's pair by itself, as PEFT wrote it before transformers 5."""
+    """The adapter with one pair per expert, as PEFT wrote it before transformers 5."""
     folder.mkdir()
     tensors = {}
     for name, parameter in tuned.named_parameters():

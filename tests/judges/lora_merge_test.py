@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`trireme merge`, judged by PEFT's own merge: equal logits for every naming and scaling that PEFT writes. Then adapters
-that do not fit."""
+"""`trireme merge` against PEFT's own merge: equal logits for every naming and scaling that PEFT writes. Then adapters
+that do not match."""
 import json
 import pathlib
 import shutil
@@ -16,7 +16,7 @@ import tiny_models
 from program import failure_text, run
 
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-# name, family, what PEFT is told
+# name, family, PEFT's arguments
 ADAPTERS = [
     ("all-linear", "llama3", dict(r=4, lora_alpha=8, target_modules=LINEAR)),
     ("some, rslora", "qwen2", dict(r=6, lora_alpha=5, target_modules=["q_proj", "down_proj"], use_rslora=True)),
@@ -43,7 +43,7 @@ def logits(model):
 
 
 def make_adapter(model, folder, settings):
-    """Random A and B, and a head that is not the base's; returns the logits of PEFT's own merge."""
+    """Random A and B, and a head that differs from the base's; returns the logits of PEFT's own merge."""
     torch.manual_seed(3)
     tuned = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **settings))
     with torch.no_grad():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""LoRA, judged by PEFT: gradients of every trained parameter under every kind of layout, ten steps of training, what a
-run leaves behind, and what goes on from it. PEFT's adapters are read in both of its namings of experts."""
+"""LoRA against PEFT: gradients of every trained parameter under every kind of layout, ten training steps, what a run
+leaves behind, and what resumes from it. PEFT's adapters are read in both of its expert namings."""
 import json
 import pathlib
 import sys
@@ -18,8 +18,8 @@ import tiny_models
 from lora_adapters import ADAPTERS, ROWS, Judged, load_frozen, load_tuned, make_judge, make_model
 from program import failure_text, run, run_many, words_of
 
-NPU = "device=npu"  # in a process of its own: torch sets its threads up for the devices it finds first
-# adapter, ranks, settings; data parallel is what remains
+NPU = "device=npu"  # in a separate process: torch sets up its threads for the first devices it finds
+# adapter, ranks, settings; data parallelism is the rest
 LAYOUTS = [
     *((adapter, 1, []) for adapter in ADAPTERS),
     ("all-linear", 1, ["memory.recompute=selective"]),
@@ -54,7 +54,7 @@ def many(ranks, commands):
 
 
 def dropout_words(folder, judges, device):
-    """A pass that drops the pairs' inputs, at experts too, and hidden values."""
+    """A pass with dropout on the pairs' inputs, experts included, and on hidden states."""
     judged = judges["qwen3_moe"]
     return ["grads", "--model", judged.model, "--adapters", judged.adapter, "--rows", folder / "rows.jsonl", "--out",
             folder / f"dropout-{device}.safetensors",
@@ -62,14 +62,14 @@ def dropout_words(folder, judges, device):
 
 
 def judge_npu_dropout(folder):
-    """The npu's kernels drop what the cpu's loops drop."""
+    """The npu's kernels drop the same elements as the cpu's loops."""
     outs = [folder / f"dropout-{device}.safetensors" for device in ("npu", "cpu")]
     if not all(out.exists() for out in outs):
-        check("dropout on npu is that on cpu", False, "no gradients were written")
+        check("dropout on npu equals that on cpu", False, "no gradients were written")
         return
     found, wanted = (load_file(out) for out in outs)
     error = max(grads_test.relative(found[name], wanted[name]) for name in wanted)
-    check(f"dropout on npu is that on cpu: {error:.1e}", error <= 1e-4)
+    check(f"dropout on npu equals that on cpu: {error:.1e}", error <= 1e-4)
 
 
 def judge_gradients(folder, judges, rows):
@@ -97,8 +97,8 @@ def judge_gradients(folder, judges, rows):
 
 
 def judge_fused(folder, judges, rows):
-    """Experts in one tensor: gate and up then share A, which the program reads as one for each. The other way, PEFT
-    makes one tensor of experts that are written one by one."""
+    """Experts in one tensor: gate and up then share A, which the program reads as one for each. Conversely, PEFT
+    stacks experts that are stored one by one."""
     names = [name for name, (_, _, settings) in ADAPTERS.items() if "target_parameters" in settings]
     outs = [folder / f"fused-{name}.safetensors" for name in names]
     lines, result = many(None, [["grads", "--model", judges[name].model, "--rows", rows, "--out", out,
@@ -134,7 +134,7 @@ FROZEN = ["tuning.kind=freeze", "tuning.last_layers=2", "tuning.targets=[all]", 
 
 
 def train_words(judged, rows, output, settings):
-    """A run from the adapter, ten steps in fp32."""
+    """A ten-step fp32 run that starts from the adapter."""
     path = output.parent / f"{output.name}.yaml"
     sections = {
         "device": "cpu", "model": {"path": str(judged.model), "dtype": "fp32"},
@@ -183,7 +183,7 @@ def judge_steps(folder, judges):
 
 
 def judge_final(folder, judges, finals):
-    """PEFT reads what a run leaves: the loss is the program's, and the values are those that PEFT would have got."""
+    """PEFT reads what a run leaves: the loss equals the program's, and the values those that PEFT would have got."""
     adapters = [name for name in finals if name != "freeze"]
     lines, result = many(None, [["grads", "--model", judges[name].model, "--rows", folder / "rows.jsonl", "--out",
                                  folder / "final.safetensors", "--adapters", finals[name][0] / "final"]
@@ -203,10 +203,10 @@ def judge_final(folder, judges, finals):
     kept = all(torch.equal(a, b) for (name, a), (_, b) in zip(frozen.named_parameters(), before.named_parameters())
                if not b.requires_grad)
     error = grads_test.relative(tiny_models.loss_of(frozen, ROWS), tiny_models.loss_of(finals["freeze"][1], ROWS))
-    check(f"final/ of a frozen run is a model: loss {error:.1e}, the rest is the base's", kept and error <= 1e-4)
+    check(f"final/ of a frozen run is a model: loss {error:.1e}, the rest equals the base", kept and error <= 1e-4)
 
 
-# New adapters with dropout: any layout drops the same inputs. model, ranks, settings
+# New adapters with dropout: every layout drops the same inputs. model, ranks, settings
 DROPOUT = [
     ("all-linear", 1, []),
     ("all-linear", 1, ["tuning.dropout=0"]),
@@ -222,7 +222,7 @@ DROPOUT = [
 ]
 
 
-# Hidden values dropped in one pass: the gradient of every parameter is that of one rank. model, ranks, settings
+# Dropout on hidden states in one pass: every parameter's gradient equals that of one rank. model, ranks, settings
 HIDDEN = [
     ("all-linear", 1, []),
     ("qwen3_moe", 1, []),
@@ -283,7 +283,7 @@ def judge_dropout(folder, judges):
             check(f"{what}: {error:.1e}", error > 1e-3 if differs else error <= 2e-5)
 
 
-# Runs that adapt every projection of a model with experts. family, changes of the model, settings
+# Runs that adapt every projection of a model with experts. family, changes to the model, settings
 WHOLE = [
     ("deepseek_v3", {}, ["tuning.targets=[all-linear, gate]"]),
     ("deepseek_v2", {}, ["tuning.rslora=true"]),
@@ -296,8 +296,8 @@ WHOLE = [
 
 
 def judge_whole(folder, judges):
-    """What such runs leave, PEFT loads as it is: routed experts beside shared ones, dense layers and routers. The same
-    adapter as a checkpoint, or with its experts written one by one, gives the program the same gradients."""
+    """PEFT loads what such runs leave: routed experts beside shared ones, dense layers and routers. The same adapter as
+    a checkpoint, or with its experts stored one by one, gives the program the same gradients."""
     runs, commands = [], []
     for number, (family, changes, settings) in enumerate(WHOLE):
         model, output = folder / f"whole-model-{number}", folder / f"whole-{number}"
@@ -312,7 +312,7 @@ def judge_whole(folder, judges):
         runs.append((family, settings, judged))
     lines, result = many(None, commands)
     printed = [json.loads(line) for line in lines if line.startswith("{") and "grad_norm" in line]
-    check("runs of every projection end", len(printed) == 3 * len(WHOLE), failure_text(result))
+    check("runs of every projection succeed", len(printed) == 3 * len(WHOLE), failure_text(result))
     for number, (family, settings, judged) in enumerate(runs[:len(printed) // 3]):
         final, checkpoint, apart = printed[3 * number:3 * number + 3]
         grads = [load_file(folder / f"{name}-{number}") for name in "fca"]
@@ -327,11 +327,11 @@ def judge_whole(folder, judges):
         missing = [str(warning.message)[:300] for warning in warned if "missing" in str(warning.message)]
         check(f"PEFT reads what a run of {family} {' '.join(settings)} leaves: loss {error:.1e}, moved by {effect:.1e}",
               error <= 1e-5 and effect > 1e-3 and not missing, missing)
-        check(f"{len(grads[0])} gradients of it, of its checkpoint and with experts apart are the same", same)
+        check(f"{len(grads[0])} gradients are equal from it, from its checkpoint and with experts apart", same)
 
 
 def judge_resume(folder, judges):
-    """A run that stops and goes on under another layout; its checkpoint has no base, and serves as an adapter."""
+    """A run that stops and resumes under another layout; its checkpoint has no base, and serves as an adapter."""
     judged, output, never_stopped = judges["all-linear"], folder / "resumed", folder / "never-stopped"
     common = ["tuning.dropout=0.3", "optimizer.lr=0.02", "tuning.alpha=16", "optimizer.schedule=constant",
               "run.save_every=2"]
@@ -344,7 +344,7 @@ def judge_resume(folder, judges):
     lines, result = many(2, [[*words, "--set", "parallel.tensor=2"]])
     losses, wanted = (torch.tensor([line["loss"] for line in read_log(path)]) for path in (output, never_stopped))
     error = grads_test.relative(losses, wanted) if len(losses) == len(wanted) else 1
-    check(f"goes on from a checkpoint under another layout: {error:.1e}", error <= 2e-5, failure_text(result))
+    check(f"resumes from a checkpoint under another layout: {error:.1e}", error <= 2e-5, failure_text(result))
     grads = ["grads", "--model", judged.model, "--rows", folder / "rows.jsonl", "--out", folder / "x.safetensors",
              "--adapters"]
     lines, result = many(None, [["convert", "--from", saved, "--to", folder / "exported"], [*grads, saved],
@@ -352,19 +352,19 @@ def judge_resume(folder, judges):
     same = len(lines) == 3 and lines[1] == lines[2]
     check("a checkpoint serves as an adapter, exported or not", same, failure_text(result))
     refused("another rank", ["was trained with rank 8", "this run has rank 4"],
-            [*words, "--set", "tuning.rank=4", "--set", "run.steps=6"])  # a complete run would be refused as such
+            [*words, "--set", "tuning.rank=4", "--set", "run.steps=6"])  # a complete run would be refused
     refused("an adapter's checkpoint as a model", ["is an adapter's checkpoint", "tuning.adapters"],
             [*grads[:2], saved, *grads[3:7]])
 
 
-# Unmerged adapters that write. adapter, ranks, settings
+# Generation with unmerged adapters. adapter, ranks, settings
 WRITERS = [("patterns", 1, []), ("qwen3_moe", 1, []), ("patterns", 2, ["parallel.tensor=2"]),
            ("rslora", 2, ["parallel.pipeline=2"]), ("qwen3_moe", 2, ["parallel.expert=2"]),
            ("deepseek_v3", 2, ["parallel.tensor=2", "parallel.expert_tensor=2"])]
 
 
 def clear_rows(tuned):
-    """Rows whose next tokens PEFT is sure of, with those tokens: what rounding may turn over proves nothing."""
+    """Rows whose next tokens PEFT predicts with a clear margin, with those tokens: rounding could flip others."""
     written = [(row, *generate_test.likeliest(tuned, row["input_ids"])) for row in ROWS]
     return [(row, tokens) for row, tokens, margin in written if margin > generate_test.CLEAR]
 
@@ -372,7 +372,7 @@ def clear_rows(tuned):
 def judge_writing(folder, judges):
     wanted = {name: clear_rows(load_tuned(judges[name], False)) for name in {name for name, _, _ in WRITERS}}
     for name, rows in wanted.items():
-        check(f"{name} has rows to write from", len(rows) > 2)
+        check(f"{name} has rows to generate from", len(rows) > 2)
         tiny_models.write_rows(folder / f"{name}.jsonl", [row for row, _ in rows])
     for ranks in (1, 2):
         cases = [(name, settings) for name, count, settings in WRITERS if count == ranks]
@@ -383,7 +383,7 @@ def judge_writing(folder, judges):
         found = [json.loads(line)["output_ids"] for line in lines]
         for name, settings in cases:
             tokens, found = found[:len(wanted[name])], found[len(wanted[name]):]
-            check(f"{name} writes as PEFT does, {ranks} ranks {' '.join(settings)}",
+            check(f"{name} generates PEFT's tokens, {ranks} ranks {' '.join(settings)}",
                   tokens == [tokens for _, tokens in wanted[name]], failure_text(result)[-2000:])
 
 

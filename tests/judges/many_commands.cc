@@ -1,6 +1,6 @@
-// Runs several commands of the program one after the other in one job: where each start of a process is dear,
-// as on device npu, a judge has many cases behind one start. The file has one command a line, a JSON list of
-// words.
+// Runs several commands of the program one after the other in one job: where starting a process is expensive,
+// as on device npu, a parity test runs many cases in one launch. The file has one command per line, a JSON
+// list of words.
 #include <fstream>
 #include <iostream>
 

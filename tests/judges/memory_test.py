@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Memory by layout, as torch's allocator counts it: activations fall as 1 / context, experts' weights, gradients and
-optimizer states as 1 / (expert · expert_tensor), each within 10 %."""
+"""Memory by layout, as torch's allocator counts it: activations scale as 1 / context; experts' weights, gradients and
+optimizer states as 1 / (expert · expert_tensor); each within 10 %."""
 import json
 import pathlib
 import sys
@@ -14,7 +14,7 @@ CONFIG = dict(
     norm_topk_prob=True, vocab_size=256, tie_word_embeddings=False, rms_norm_eps=1e-6, hidden_act="silu",
     rope_theta=10000.0, max_position_embeddings=4096, decoder_sparse_step=1, mlp_only_layers=[])
 TOKENS = 2048
-# Zero 0: what a rank has does not also fall by the number of ranks that share it.
+# Zero 0: a rank's memory does not also shrink with the number of data-parallel ranks.
 COMMON = ["tuning.kind=full", "parallel.zero=0", "run.micro_batch=1"]
 # ranks, context, settings
 CONTEXT = [
@@ -33,7 +33,7 @@ EXPERTS = [
     (4, 4, ["parallel.expert=4"]),
     (4, 4, ["parallel.tensor=2", "parallel.expert_tensor=2", "parallel.expert=2"]),
 ]
-WIDTHS = (128, 256)  # of experts: the difference has nothing else in it
+WIDTHS = (128, 256)  # of experts: the difference between the two is experts only
 failures = 0
 
 
@@ -44,7 +44,7 @@ def write_model(folder, width):
 
 
 def measure(ranks, cases):
-    """The line of `bench step` for each case: a model, tokens of a row, rows, settings."""
+    """The line of `bench step` for each case: a model, tokens per row, rows, settings."""
     result = run_many(ranks, [["bench", "step", "--model", model, "--steps", 1, *words_of(
         [*COMMON, f"data.max_length={tokens}", f"run.global_batch={rows}", *settings])]
         for model, tokens, rows, settings in cases])

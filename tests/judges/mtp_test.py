@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Multi-token prediction, judged by layers of transformers: losses of all depths and every gradient under each kind of
-layout, packed or not; then runs that train it, save, go on elsewhere and export; and what is refused."""
+"""Multi-token prediction against layers of transformers: losses of all depths and every gradient under each kind of
+layout, packed or not; then runs that train it, save, resume elsewhere and export; and what is refused."""
 import argparse
 import json
 import pathlib
@@ -17,13 +17,13 @@ from grads_test import LIMITS, compare, relative
 from program import failure_text, run, run_many, words_of
 
 WEIGHT, BALANCE = 0.3, 0.2
-ROWS = tiny_models.make_rows(8)  # some shorter than a depth reaches
+ROWS = tiny_models.make_rows(8)  # some shorter than a depth's reach
 TP, PP, CP, EP = (f"parallel.{axis}=2" for axis in ("tensor", "pipeline", "context", "expert"))
 FULL, SELECTIVE, WHOLE = "memory.recompute=full", "memory.recompute=selective", "parallel.sequence=false"
 MB2, ZERO2, ZERO3 = "run.micro_batch=2", "parallel.zero=2", "parallel.zero=3"
 V, INTERLEAVED = (["parallel.virtual_stages=2", f"parallel.schedule={name}"] for name in ("dualpipev", "interleaved"))
 ZERO_BUBBLE = "parallel.schedule=zero_bubble"
-BALANCED = f"experts.balance_coefficient={BALANCE}"  # over each row, or document
+BALANCED = f"experts.balance_coefficient={BALANCE}"  # per row or document
 # model, depths, packed, ranks, layout
 CASES = [
     ("plain", 1, False, 1, []), ("plain", 2, False, 1, [MB2]), ("plain", 2, False, 1, [FULL]),
@@ -53,7 +53,7 @@ def references(folder):
 
 
 def judge_group(cases, wanted, folder, ranks, device):
-    """All cases of as many ranks, behind one start of the program."""
+    """All cases with the same number of ranks, in one launch of the program."""
     commands, outs = [], [folder / f"{ranks}-{i}.safetensors" for i in range(len(cases))]
     for (model, depths, packed, _, layout), out in zip(cases, outs):
         judge = wanted[model, depths].judge
@@ -76,12 +76,12 @@ def judge_group(cases, wanted, folder, ranks, device):
 
 
 LESS = "tuning.hidden_dropout=0.1"
-# ranks, layout; the first is what the others are compared with
+# ranks, layout; the first is the reference of the others
 DROPPING = [(1, []), (1, [LESS]), (1, [FULL]), (2, [TP]), (2, [PP]), (2, [CP])]
 
 
 def judge_dropout(folder, wanted):
-    """Hidden values of these layers are dropped as those of all others are: by the token alone, under any layout."""
+    """Hidden states of the mtp layers are dropped like all others: by token alone, under any layout."""
     judge, found = wanted["plain", 2].judge, []
     for ranks in (None, 2):
         cases = [layout for count, layout in DROPPING if count == (ranks or 1)]
@@ -90,17 +90,17 @@ def judge_dropout(folder, wanted):
             ["multi_token_prediction.depths=2", "tuning.hidden_dropout=0.3", *layout])]
             for layout, out in zip(cases, outs)])
         if not all(out.exists() for out in outs):
-            expect(False, f"{ranks or 1} ranks drop hidden values", failure_text(result))
+            expect(False, f"{ranks or 1} ranks apply hidden dropout", failure_text(result))
             return
         found += [load_file(out) for out in outs]
     for (ranks, layout), gradients in zip(DROPPING[1:], found[1:]):
         error = max(relative(gradients[name], one) for name, one in found[0].items())
         fine = error > 1e-2 if LESS in layout else error <= 1e-4
-        expect(fine, f"hidden values dropped, {ranks} ranks {' '.join(layout)}: {error:.1e}")
+        expect(fine, f"hidden dropout, {ranks} ranks {' '.join(layout)}: {error:.1e}")
 
 
 def train(folder, ranks, output, steps, *settings):
-    """A run's log; its stderr."""
+    """A run's log and its stderr."""
     yaml = folder / "run.yaml"
     yaml.write_text("{}\n")
     rows = [row for row in ROWS if tiny_models.trained_tokens([row])]
@@ -116,7 +116,7 @@ def train(folder, ranks, output, steps, *settings):
 
 
 def places(k):
-    """Those of the trained rows that have a token k further on."""
+    """The positions of the trained rows that have a token k further on."""
     return sum(max(len(row["input_ids"]) - k, 0) for row in ROWS if tiny_models.trained_tokens([row]))
 
 
@@ -129,29 +129,29 @@ def same(found, wanted):
 
 
 def judge_runs(folder, wanted):
-    """Nothing is learnt at rate 0, and the export has every byte of the source but the depth that was not asked for. A
-    run that is saved goes on under another layout, and both train the loss of the further tokens."""
+    """At learning rate 0 nothing changes, and the export has every byte of the source except the depth that was not
+    requested. A saved run resumes under another layout, and both train the mtp loss."""
     place, source = folder / "plain", weights(folder / "plain/model")
     log, text = train(place, 2, folder / "still", 1, "multi_token_prediction.depths=1", "optimizer.lr=0", PP,
                       f"data.valid=[{place / 'trained.jsonl'}]", "run.eval_every=1")
     expect(log and relative(log[0]["mtp_loss"], wanted["plain", 1].mtp_loss) <= LIMITS["loss"], "logged losses", text)
     routed = log and sum(log[0]["experts"]["tokens_per_expert"]["mtp.1"])
-    expect(routed == 2 * places(1), "experts of further tokens meet what is there", f"{routed}")
-    expect(log and relative(log[0]["eval_loss"], log[0]["loss"]) <= LIMITS["loss"], "an evaluation is the model's own")
+    expect(routed == 2 * places(1), "mtp experts see exactly the existing positions", f"{routed}")
+    expect(log and relative(log[0]["eval_loss"], log[0]["loss"]) <= LIMITS["loss"], "an evaluation excludes mtp")
     left_out = {name for name in source if name.startswith("model.layers.5.")}
     expect(same(weights(folder / "still/final"), {name: source[name] for name in source.keys() - left_out}),
-           "an export with the bytes of its source")
-    expect(f" {len(left_out)} tensors of model.layers.5. are not trained" in text, "what is left out is said", text)
+           "an export has the bytes of its source")
+    expect(f" {len(left_out)} tensors of model.layers.5. are not trained" in text, "what is left out is reported", text)
     learn = ["optimizer.lr=1e-3", "multi_token_prediction.depths=2", "run.save_every=1"]
     whole, text = train(place, 1, folder / "whole", 3, *learn)
-    expect(whole and whole[-1]["mtp_loss"][1] < whole[0]["mtp_loss"][1] - 0.01, "further tokens are learnt", text)
+    expect(whole and whole[-1]["mtp_loss"][1] < whole[0]["mtp_loss"][1] - 0.01, "the mtp loss falls", text)
     again, text = train(place, 2, folder / "again", 3, *learn, TP, f"run.resume={folder / 'whole/checkpoint-1'}")
     expect(again and relative([line["mtp_loss"] for line in again], [line["mtp_loss"] for line in whole[1:]]) <= 2e-5,
-           "a run that goes on under another layout", text)
+           "a run resumes under another layout", text)
 
 
 def judge_unequal_copies(folder, wanted):
-    """A copy that is not the embedding is said and not used."""
+    """A copy that differs from the embedding is reported and not used."""
     judge = wanted["plain", 1].judge
     changed = weights(judge.model)
     changed["model.layers.4.embed_tokens.weight"] += 1
@@ -160,7 +160,7 @@ def judge_unequal_copies(folder, wanted):
                  ["multi_token_prediction.depths=1"])
     expect("'model.layers.4.embed_tokens.weight' differs from 'model.embed_tokens.weight'" in result.stderr
            and relative(json.loads(result.stdout)["mtp_loss"], wanted["plain", 1].mtp_loss) <= LIMITS["loss"],
-           "a copy that differs", failure_text(result))
+           "a copy that differs is reported", failure_text(result))
 
 
 def judge_refusals(folder):

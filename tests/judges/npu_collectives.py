@@ -1,11 +1,11 @@
-"""torch.distributed's collectives over the hccl backend on two ranks, against what they are defined to give. For
-npu_training_test, whose ranks call check()."""
+"""torch.distributed's collectives over the hccl backend on two ranks, against their definition. For npu_training_test,
+whose ranks call check()."""
 import torch
 import torch.distributed as dist
 
 
 def cases(rank, device):
-    """Name, what it gave, what was wanted. Rank r starts from r*10 + [0, 1, 2, 3]."""
+    """Name, result, expected result. Rank r starts from r*10 + [0, 1, 2, 3]."""
     mine = [torch.arange(4.0) + 10 * r for r in range(2)]
     other = 1 - rank
 
@@ -55,10 +55,10 @@ def cases(rank, device):
 
 
 def check(rank, device):
-    """The number of cases; stops the program at one that is wrong."""
+    """Returns the number of cases; exits at the first wrong one."""
     count = 0
     for name, found, wanted in cases(rank, device):
         count += 1
         if not torch.equal(found.cpu(), wanted):
-            raise SystemExit(f"rank {rank}: {name} gave {found.tolist()}; wanted {wanted.tolist()}")
+            raise SystemExit(f"rank {rank}: {name} returned {found.tolist()}; wanted {wanted.tolist()}")
     return count

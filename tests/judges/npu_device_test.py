@@ -54,7 +54,7 @@ def memory():
     equal(total, 1 << 29, "the device's memory")
     assert 0 < free <= total - (4 << 20), f"{free} bytes free"
     del block
-    equal(torch.npu.memory_allocated(), before, "what is left of a tensor that is gone")
+    equal(torch.npu.memory_allocated(), before, "the memory after a tensor was freed")
     torch.npu.empty_cache()
     assert torch.npu.mem_get_info(0)[0] > free
     assert "NPU" in torch.npu.memory_summary()
@@ -88,11 +88,11 @@ def copies():
     target.t().copy_(x)
     assert torch.equal(target.cpu(), x.t())
     with torch.autocast("npu", dtype=torch.bfloat16):
-        equal((on_device @ on_device.t()).dtype, torch.bfloat16, "the type of a product under autocast")
+        equal((on_device @ on_device.t()).dtype, torch.bfloat16, "the type of a matmul under autocast")
 
 
 class Gate:
-    """Holds a stream until opened: a callback in its queue that waits."""
+    """Blocks a stream until opened: a callback in its queue that waits."""
 
     def __init__(self, stream):
         self.opened = threading.Event()
@@ -106,8 +106,8 @@ class Gate:
 
 @case
 def operators_run_on_their_stream():
-    """Not on the caller's thread: while the stream is held the calls return and nothing has been computed. And in the
-    stream's order: once it goes on, each operator has seen what the one before it wrote."""
+    """Not on the caller's thread: while the stream is blocked the calls return and nothing has been computed. And in
+    stream order: once it continues, each operator sees what the previous one wrote."""
     held, free = torch.npu.Stream(), torch.npu.Stream()
     x = torch.zeros(1000, device="npu:0")
     torch.npu.synchronize()
@@ -117,14 +117,14 @@ def operators_run_on_their_stream():
         x.mul_(3)
         done = held.record_event()
     time.sleep(0.05)
-    assert not done.query(), "the stream is done although it is held"
-    with torch.npu.stream(free):  # nothing orders the two
-        equal(x.sum().item(), 0, "what another stream sees of held operators")
+    assert not done.query(), "the stream is done although it is blocked"
+    with torch.npu.stream(free):  # the two are unordered
+        equal(x.sum().item(), 0, "what another stream sees of blocked operators")
     with torch.npu.stream(free):
         free.wait_event(done)
         after = x + 1
         ready = free.record_event()
-    assert not ready.query(), "a stream that waits for an event of a held stream went on"
+    assert not ready.query(), "a stream that waits for an event of a blocked stream continued"
     gate.open()
     torch.npu.synchronize()
     assert done.query() and ready.query()
@@ -144,7 +144,7 @@ def streams_and_events():
     end.synchronize()
     assert begin.elapsed_time(end) >= 0
     torch.npu.current_stream().wait_stream(stream)
-    equal(product.sum().item(), 64.0**3, "a product made on another stream")
+    equal(product.sum().item(), 64.0**3, "a matmul computed on another stream")
     stream.synchronize()
     assert stream.query()
 
@@ -160,7 +160,7 @@ def random_numbers():
     second = draw()
     assert not torch.equal(first, second)
     torch.npu.set_rng_state(state)
-    assert torch.equal(draw(), second), "the state set again gives other numbers"
+    assert torch.equal(draw(), second), "the restored state gives other numbers"
     torch.manual_seed(5)
     assert torch.equal(draw(), first), "the same seed gives other numbers"
     equal(torch.npu.initial_seed(), 5, "the seed")
@@ -187,13 +187,14 @@ def random_operators():
     dropped = torch.nn.functional.dropout(x, 0.25)
     dropped.sum().backward()
     kept = dropped.detach().cpu()
-    assert torch.equal(x.grad.cpu(), kept), "the gradient of dropout has another mask than its value"
+    assert torch.equal(x.grad.cpu(), kept), "dropout's gradient has another mask than its value"
     assert torch.allclose(kept[kept != 0], torch.tensor(4 / 3)) and 650 < (kept != 0).sum() < 850
 
 
 @case
 def a_missing_operator_is_named():
-    """The two ways the wheel ends where libopapi lacks an operator. The second leaves its queue unusable: it is last."""
+    """The wheel's two error paths for an operator that libopapi lacks. The second leaves its queue unusable, so it is
+    last."""
     x = torch.randn(4, 2, 8, device="npu:0")
     for name, call in (
             ("aclnnGemmaRmsNorm", lambda: torch_npu.npu_gemma_rms_norm(x, x[0, 0])),
@@ -209,14 +210,14 @@ def a_missing_operator_is_named():
 
 @case
 def what_comes_after_a_missing_operator_fails():
-    """The wheel's queue drops what follows the operator that the case before caught, and would then copy whatever the
+    """The wheel's queue drops what follows the operator that the previous case caught, and would then copy whatever the
     result's memory held."""
     for attempt in range(3):
         try:
             found = (torch.full((4,), 3.0, device="npu:0") + attempt).cpu()
         except RuntimeError:
             continue
-        raise AssertionError(f"{found.tolist()} was given for a sum that was not computed")
+        raise AssertionError(f"{found.tolist()} was returned for a sum that was never computed")
 
 
 def main():

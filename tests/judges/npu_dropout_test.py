@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Attention with dropout on npu:0 against plain attention on the CPU with the very mask that was drawn, values and
-gradients; and models whose attention drops by default, in training."""
+"""Attention with dropout on npu:0 against plain attention on the CPU with exactly the mask that was drawn, values and
+gradients; and models with attention dropout by default, in training."""
 import sys
 
 import torch
@@ -16,7 +16,7 @@ def case(function):
 
 
 def fused(q, k, v, layout, heads, **settings):
-    """Inputs [b, n, s, d]; always draws the same mask for as many scores."""
+    """Inputs [b, n, s, d]; always draws the same mask for the same number of scores."""
     order, back = {
         "BNSD": (lambda t: t, lambda t: t), "BSND": (lambda t: t.transpose(1, 2), lambda t: t.transpose(1, 2)),
         "BSH": (lambda t: t.transpose(1, 2).flatten(2), lambda t: t.unflatten(2, (heads, -1)).transpose(1, 2)),
@@ -58,7 +58,7 @@ def compare(layout, key_heads=N, value_size=D, dtype=torch.float32, limit=1e-5, 
     q, k, v = inputs(key_heads, value_size, dtype)
     hidden = settings["atten_mask"].cpu() if "atten_mask" in settings else None
     on_npu = [t.npu() for t in (q, k, v)]
-    # With the unit matrix for values the result is what the probabilities are after dropout.
+    # With the identity as values, the result is the probabilities after dropout.
     unit = torch.eye(S, dtype=dtype).expand(B, key_heads, S, S).npu()
     kept = (fused(*on_npu[:2], unit, layout, N, **settings) != 0).cpu()
     seen = torch.ones(S, S) if hidden is None else (~hidden).float()
@@ -128,7 +128,7 @@ def another_seed_draws_another_mask():
 
 
 def train(model, batch, name):
-    """One step in training mode on the NPU with the model's own dropout; and evaluation as the CPU has it."""
+    """One step in training mode on the NPU with the model's own dropout; evaluation must equal the CPU's."""
     model.eval()
     wanted = batch(model, "cpu")
     model.npu()

@@ -191,14 +191,14 @@ FOREACH = (
        "f = torch.zeros(1, device=device); torch._amp_foreach_non_finite_check_and_unscale_([a], f, f + 0.5); a, f",
        "s = torch.full((1,), 8.0, device=device); torch._amp_update_scale_(s, s.int() * 0, s / 8, 2.0, 0.5, 10); s"])
 
-# The optimizer as torch offers it: a loop over lists, and one fused operator.
+# torch's optimizers: a loop over lists, and one fused operator.
 TWO = "t = [torch.nn.Parameter(a), torch.nn.Parameter(row)]; t[0].grad = a * 2; t[1].grad = row * 3; "
 OPTIMIZER = each(TWO + "o = torch.optim.AdamW(t, lr=0.1, weight_decay=0.3, @=True); o.step(); o.step(); o.step(); t",
                  "foreach fused amsgrad maximize foreach=True,amsgrad fused=True,amsgrad fused=True,maximize")
 OPTIMIZER += each(TWO + "o = torch.optim.@(t, lr=0.1); o.step(); o.step(); t", "SGD Adam RMSprop Adagrad NAdam RAdam")
 OPTIMIZER += [TWO + "n = torch.nn.utils.clip_grad_norm_(t, 1.0); n, t[0].grad, t[1].grad"]
 
-# Random numbers differ between devices; npu_device_test looks at them. Here they are called, and have the right shape.
+# Random numbers differ between devices; npu_device_test checks them. Here they are only called, for the right shape.
 RANDOM = [
     "torch.rand(3, device=device)", "a.uniform_(1, 2)", "torch.randn(3, device=device)", "a.normal_(1, 2)",
     "torch.normal(a, p)", "torch.normal(a, 2.0)", "torch.normal(1.0, p)",

@@ -1,7 +1,7 @@
-"""Operators that only the NPU has, each beside what it means on the CPU: pairs for npu_operators_test (see
+"""Operators that only the NPU has, each paired with its meaning on the CPU, for npu_operators_test (see
 npu_expressions)."""
 
-# x and what is done to it, on the NPU and on the CPU
+# x and the operation on it, on the NPU and on the CPU
 ON_X = [
     ("a", "torch_npu.npu_rms_norm(x, row, 1e-5)[0]", "F.rms_norm(x, (6,), row, 1e-5)"),
     ("a", "torch_npu.npu_rms_norm(x, row, 1e-5)[1]", "torch.rsqrt((x * x).mean(1, keepdim=True) + 1e-5)"),
@@ -31,7 +31,7 @@ CAUSAL = "torch.ones(4, 4, device=device, dtype=torch.bool).triu(1)"
 
 
 def attention(setting, npu, cpu, shapes):
-    """`setting` may define layout (into the NPU's order) and what else the two use; both scale by 0.4."""
+    """`setting` may define layout (to the NPU's dim order) and anything else the two use; both scale by 0.4."""
     npu = (f"{setting}f = lambda q, k, v: torch_npu.npu_fusion_attention(layout(q), layout(k), layout(v), {npu}, "
            "scale=0.4)[0]; ")
     cpu = f"{setting}f = lambda q, k, v: {cpu}; "
@@ -45,20 +45,20 @@ EQUAL_HEADS = [pair for npu, cpu in [
     (f", atten_mask={CAUSAL}, sparse_mode=3, next_tockens=0", "is_causal=True, ")]
     for pair in attention(PLAIN, "3, 'BNSD'" + npu, f"F.scaled_dot_product_attention(q, k, v, {cpu}scale=0.4)",
                           "big, big * 2, big + 1")]
-# one key head for three query heads, in each order of dims
+# one key head for three query heads, in each dim order
 SHARED = "layout(F.scaled_dot_product_attention(q, k.repeat_interleave(3, 1), v.repeat_interleave(3, 1), scale=0.4))"
 LAYOUTS = [pair for name, order in [
     ("BNSD", "t"), ("BSND", "t.transpose(1, 2)"), ("BSH", "t.transpose(1, 2).flatten(2)"),
     ("SBH", "t.permute(2, 0, 1, 3).flatten(2)")]
     for pair in attention(f"layout = lambda t: {order}; ", f"3, '{name}'", SHARED, "big, big[:, :1], big[:, 1:2]")]
-# fewer queries than keys, the last of both level: what lies how far ahead of a query
+# fewer queries than keys, aligned at the end: how far a key is ahead of a query
 AHEAD = PLAIN + "ahead = torch.arange(4, device=device) - torch.arange(1, 4, device=device).unsqueeze(1); "
 BANDS = [pair for npu, seen in [
     ("sparse_mode=3, next_tockens=0", "ahead <= 0"),
     ("sparse_mode=4, pre_tockens=2, next_tockens=1", "(ahead <= 1) & (ahead >= -2)")]
     for pair in attention(AHEAD, f"3, 'BNSD', atten_mask={CAUSAL}, {npu}",
                           f"F.scaled_dot_product_attention(q, k, v, {seen}, scale=0.4)", "big[:, :, 1:], big, big")]
-# packed sequences of 1 and 3 tokens, [tokens, heads, width], a key head for two query heads
+# packed sequences of 1 and 3 tokens, [tokens, heads, width], one key head for two query heads
 PACKED = PLAIN + ("x = big.permute(2, 0, 1, 3).flatten(1, 2); sequences = (slice(0, 1), slice(1, 4)); "
                   "turn = lambda t, n: t.repeat_interleave(n, 1).transpose(0, 1); ")
 PACKED_PAIRS = [pair for npu, cpu in [
@@ -68,7 +68,7 @@ PACKED_PAIRS = [pair for npu, cpu in [
                           "torch.cat([F.scaled_dot_product_attention(turn(q[s], 1), turn(k[s], 2), turn(v[s], 2), "
                           f"{cpu}scale=0.4).transpose(0, 1) for s in sequences])", "x, x[:, :3], x[:, 3:]")]
 
-# values of another size than the keys, as latent attention has them: shorter and longer, in each order of dims
+# values of another size than the keys, as in latent attention: shorter and longer, in each dim order
 OTHER_SIZES = [pair for name, order in [
     ("BNSD", "t"), ("BSND", "t.transpose(1, 2)"), ("BSH", "t.transpose(1, 2).flatten(2)"),
     ("SBH", "t.permute(2, 0, 1, 3).flatten(2)")] for shapes in ("big, big * 2, big[..., :3]", "big[..., :3], big[..., 2:], big")
@@ -79,7 +79,7 @@ OTHER_SIZES += attention(PACKED, f"6, 'TND', actual_seq_qlen=[1, 4], actual_seq_
                          "torch.cat([F.scaled_dot_product_attention(turn(q[s], 1), turn(k[s], 2), turn(v[s], 2), "
                          "is_causal=True, scale=0.4).transpose(0, 1) for s in sequences])", "x, x[:, :3], x[:, 3:, :2]")
 
-# experts [4 tokens, 2 choices]; where a choice goes when all are sorted by expert, one that is cut off going nowhere
+# experts [4 tokens, 2 choices]; where a choice goes when all are sorted by expert; dropped ones go nowhere
 ROUTE = ("e = torch.tensor([[2, 0], [1, 2], [0, 1], [2, 1]], device=device); order = e.flatten().argsort(stable=True); "
          "back = order.argsort(); x = a.repeat(2, 1)[:6]; weights = p[:, :2]; ")
 BACK = "(torch.cat([x, x.new_zeros(2, 6)]).index_select(0, back).view(4, 2, 6) * w[..., None]).sum(1)"

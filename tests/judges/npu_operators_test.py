@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Operators on npu:0 against the same expressions on the CPU, through torch and the torch_npu wheel alone.
 
-Each pair of expressions runs from the same inputs, one on each device. At the end every operator that the twin's
-libopapi lists has been called: a wrong argument list shows as a wrong value here, and one that nothing calls shows too.
+Each pair of expressions runs from the same inputs, one on each device. In the end every operator that the twin's
+libopapi lists must have been called: a wrong argument list shows as a wrong value here, and an operator never called
+fails too.
 """
 import ctypes
 import sys
@@ -12,7 +13,7 @@ import torch_npu
 
 from npu_expressions import EXPRESSIONS, NOT_EQUAL_BY_NATURE
 
-# The wheel asks whether they are there, then calls aclnnLogSigmoidForward and aclnnGroupedMatmulV5.
+# The wheel checks whether they exist, then calls aclnnLogSigmoidForward and aclnnGroupedMatmulV5.
 LOOKED_UP_ONLY = {"aclnnLogSigmoid", "aclnnGroupedMatmulV4"}
 LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.complex64: 1e-5}
 
@@ -40,7 +41,7 @@ def inputs(device):
 
 
 def gradients(function, *tensors):
-    """Of the sum of squares of what the function returns."""
+    """Gradients of the sum of squares of what the function returns."""
     leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
     return torch.autograd.grad((function(*leaves) ** 2).sum(), leaves)
 
@@ -74,7 +75,7 @@ def difference(found, wanted):
 def check(expression, on_cpu):
     try:
         found, wanted = run(expression, "npu:0"), run(on_cpu, "cpu")
-    except Exception as error:  # the table goes on: one failure must not hide the others
+    except Exception as error:  # continue: one failure must not hide the others
         return f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
     if expression in NOT_EQUAL_BY_NATURE:
         return None
@@ -109,7 +110,7 @@ def main():
     if idle:
         print(f"FAILED: {len(idle)} of {count} operators were never called: {' '.join(idle)}")
     if not failed and not idle:
-        print(f"ok: {len(EXPRESSIONS)} expressions give on npu:0 what they give on the CPU; {count} operators called")
+        print(f"ok: {len(EXPRESSIONS)} expressions are equal on npu:0 and the CPU; {count} operators called")
     return 1 if failed or idle else 0
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The program on device npu: ten training steps as on the cpu, memory that runs out, and set-ups that are refused. The
-cpu's run is the judge here; it is itself judged by transformers elsewhere."""
+"""The program on device npu: ten training steps as on the cpu, running out of memory, and set-ups that are refused. The
+cpu's run is the reference here; it is itself compared with transformers elsewhere."""
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ from program import BUILD, failure_text, run, run_many, start, words_of
 STEPS, LIMIT = 10, 1e-5
 RUN = "examples/bytes/run.yaml"
 COMMON = [f"run.steps={STEPS}", "run.log_every=1"]
-# By number of ranks, all settings of one in one start of the program.
+# By number of ranks; all settings of one number share one launch of the program.
 RUNS = {
     1: [[], ["memory.recompute=full", "run.micro_batch=3"], ["memory.offload_optimizer=true"]],
     2: [["parallel.tensor=2"], ["parallel.pipeline=2", "parallel.schedule=zero_bubble"], ["parallel.zero=0"],
@@ -56,10 +56,10 @@ def memory_runs_out(scratch):
     result = start(2, [BUILD / "trireme", "train", RUN, *words_of(settings)],
                    variables={"TWIN_DEVICE_MEMORY_GB": "0.015"})
     text = result.stderr
-    expect(result.returncode == 1, "memory that runs out ends the run with status 1", failure_text(result))
+    expect(result.returncode == 1, "running out of memory ends the run with status 1", failure_text(result))
     for wanted in ("rank", "out of memory", "Tried to allocate", "MiB", "memory.recompute"):
-        expect(wanted in text, f"memory that runs out: '{wanted}' is said", text)
-    expect("Exception raised from" not in text and "frame #" not in text, "memory that runs out: no stack", text)
+        expect(wanted in text, f"running out of memory: '{wanted}' is reported", text)
+    expect("Exception raised from" not in text and "frame #" not in text, "running out of memory: no stack trace", text)
 
 
 def refused(name, result, *wanted):
@@ -84,7 +84,7 @@ def other_version(scratch):
 
 
 def hidden(path, scratch):
-    """A start in a mount namespace of its own, where an empty file lies over this one."""
+    """A command prefix that runs in its own mount namespace, where an empty file is mounted over this one."""
     cover = scratch / "empty"
     cover.write_text("")
     return ["unshare", "-m", "sh", "-c", f"mount --bind {cover} {os.path.realpath(path)} && exec \"$@\"", "sh"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Device npu as a stranger uses it: transformers and torch_npu train tiny models, nothing of ours is imported.
+"""Device npu as any user sees it: transformers and torch_npu train tiny models, nothing of ours is imported.
 
 The loss curve on npu:0 is that of the CPU, and the trained model generates the same tokens. So is the curve of two
 ranks under DistributedDataParallel over hccl, and their collectives and SyncBatchNorm give what they should. Run by tests/judges/npu_run,
@@ -30,14 +30,14 @@ CONFIGS = {
 
 
 def model_on(device, name):
-    """The same weights on every device and rank: made on the CPU, then moved."""
+    """The same weights on every device and rank: created on the CPU, then moved."""
     torch.manual_seed(7)
     return transformers.AutoModelForCausalLM.from_config(CONFIGS[name](), dtype=torch.float32).to(device)
 
 
 def batches():
-    """One batch a step, [4 rows, 24 tokens], two in turn so that there is something to learn; some labels are not
-    trained."""
+    """One batch per step, [4 rows, 24 tokens], alternating between two so that there is something to learn; some labels
+    are not trained."""
     generator = torch.Generator().manual_seed(3)
     two = [torch.randint(0, SIZES["vocab_size"], (4, 24), generator=generator) for _ in range(2)]
     for step in range(STEPS):
@@ -46,7 +46,7 @@ def batches():
 
 
 def train(model, device, rank=0, ranks=1):
-    """The loss of every step; a rank takes its share of the rows. The shares' losses add up to the whole's."""
+    """The loss of every step; a rank takes its share of the rows. The ranks' losses add up to the total."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1)
     losses = []
     for ids, labels in batches():
@@ -64,7 +64,7 @@ def train(model, device, rank=0, ranks=1):
 
 
 def generate(model, device):
-    """Greedily, with the cache of keys and values; one prompt is shorter than the others."""
+    """Greedily, with the key-value cache; one prompt is shorter than the others."""
     prompts, mask = next(batches())[0][:, :6].to(device), torch.ones(4, 6, dtype=torch.int64, device=device)
     mask[1, :3] = 0
     tokens = model.eval().generate(prompts, attention_mask=mask, max_new_tokens=10, do_sample=False, pad_token_id=0)
@@ -95,7 +95,7 @@ def rank_main(rank, ranks):
 def train_on_ranks(ranks):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    # The wheel's task queue in its other mode: what one process above has not used.
+    # The wheel's task queue in its other mode, which the single process above does not use.
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TASK_QUEUE_ENABLE": "2"}
     processes = [subprocess.Popen([sys.executable, "-W", "ignore", __file__, "--rank", str(rank), str(ranks)],
                                   env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -110,7 +110,7 @@ def train_on_ranks(ranks):
 
 def compare(what, losses, wanted):
     error = max(abs(a - b) / abs(b) for a, b in zip(losses, wanted))
-    learns = wanted[-1] < 0.8 * wanted[0]  # equal curves of a model that learns nothing would show little
+    learns = wanted[-1] < 0.8 * wanted[0]  # equal curves of a model that learns nothing would prove little
     good = len(losses) == len(wanted) == STEPS and learns and error <= LIMIT
     print(f"{'ok' if good else 'FAILED'}: {what}: {len(losses)} losses from {losses[0]:.5f} to {losses[-1]:.5f}, "
           f"worst relative difference to the CPU {error:.1e} (at most {LIMIT:.0e})")
@@ -121,7 +121,7 @@ def main():
     if sys.argv[1:2] == ["--rank"]:
         return rank_main(int(sys.argv[2]), int(sys.argv[3]))
     wanted = {name: run(name, "cpu") for name in CONFIGS}
-    import torch_npu  # noqa: F401  after the CPU's runs: nothing of it may change what is compared with
+    import torch_npu  # noqa: F401  after the CPU's runs: it must not affect the reference
     good = True
     for name, (losses, tokens) in wanted.items():
         found_losses, found_tokens = run(name, "npu:0")

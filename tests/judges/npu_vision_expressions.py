@@ -1,5 +1,5 @@
-"""Convolution, pooling, batch and group norm, interpolation, bags of embeddings, QR and singular values, recurrent layers:
-pairs for npu_operators_test (see npu_expressions). Where only the NPU has an operator, what it means stands beside it."""
+"""Convolution, pooling, batch and group norm, interpolation, embedding bags, QR and SVD, recurrent layers: pairs for
+npu_operators_test (see npu_expressions). Operators that only the NPU has are paired with their meaning."""
 
 # big is [2, 3, 4, 5], cube [3, 4, 6], cube2 [3, 6, 5]
 TWO = "w2 = torch.stack([cube2[:, :2, :2], cube2[:, 2:4, 1:3]]); "  # [2, 3, 2, 2]
@@ -59,7 +59,7 @@ DECOMPOSITIONS = ["torch.linalg.qr(a)", "torch.linalg.qr(a.t(), mode='complete')
                   "torch.linalg.svd(cube)[1]", "u, s, v = torch.linalg.svd(a, full_matrices=False); u * s @ v",
                   "u, s, v = torch.linalg.svd(a); u * s @ v[:4]", "torch.linalg.svdvals(a)",
                   "gradients(lambda x: torch.linalg.svd(x, full_matrices=False)[1], cube2)"]
-# The weights are drawn on the CPU, for both the same; cube is [steps, batch, size].
+# The weights are drawn on the CPU, the same for both; cube is [steps, batch, size].
 LAYERS = [f"torch.manual_seed(3); l = torch.nn.{layer}.to(device); " + call for layer in (
     "LSTM(6, 5)", "LSTM(6, 5, 2, bias=False)", "LSTM(6, 4, bidirectional=True)", "GRU(6, 5)", "GRU(6, 5, 2)",
     "GRU(6, 4, bidirectional=True)")
@@ -67,7 +67,7 @@ LAYERS = [f"torch.manual_seed(3); l = torch.nn.{layer}.to(device); " + call for 
                  "(l(cube)[0] ** 2).sum().backward(); [p.grad for p in l.parameters()]")]
 LAYERS += ["torch.manual_seed(3); l = torch.nn.LSTM(6, 5).to(device); l(cube, (b[None, :, :5], a[None, :, :5]))"]
 
-# The pieces of a batch norm over several ranks, two of them here: [0] and [1] of big.
+# The parts of a batch norm over several ranks, here two: [0] and [1] of big.
 CHANNELS = "x = big - 0.3; m = x.mean((0, 2, 3)); s = (x.var((0, 2, 3), unbiased=False) + 1e-5).rsqrt(); g = big * 2 + 1; "
 PARTS = ("parts = [big[:1], big[1:]]; ms = torch.stack([t.mean((0, 2, 3)) for t in parts]); "
          "vs = torch.stack([t.var((0, 2, 3), unbiased=False) for t in parts]); ")
@@ -93,8 +93,9 @@ RANKS += [("torch_npu.batch_norm_reduce(big, 1e-5)", "big.sum((0, 2, 3)), (big *
            f"{RUNNING}F.batch_norm(big, mean, var, training=True, momentum=0.3); y = (big.mean((0, 2, 3)), "
            "(big.var((0, 2, 3), unbiased=False) + 1e-5).rsqrt()); y, mean, var")]
 
-# By default the wheel convolves by older names and gives a GRU's result in an internal format, which operators after it
-# then want by name. Once such formats are off, and they stay off, both take aclnn functions: these come last.
+# By default the wheel convolves under older names and returns a GRU's result in an internal format, which later
+# operators then request by name. Once such formats are off, and they stay off, both use aclnn functions: these come
+# last.
 PLAIN_FORMATS = "torch.npu.config.allow_internal_format = False; "
 SAME = CONVOLUTION + POOLING + NORMS + SCALES + BAGS + DECOMPOSITIONS + [e for e in LAYERS if "GRU" not in e]
 LAST = CONVOLUTION + [e for e in LAYERS if "GRU" in e]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Samples in one sequence do not see each other: a run that packs has the losses of a run that does not, as long as a
+"""Samples packed into one sequence do not see each other: a run that packs has the losses of a run that does not, if a
 step takes all samples; and its first loss is what transformers computes from the samples one by one. Under several
 layouts, with and without recomputation."""
 import json

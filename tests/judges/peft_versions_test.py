@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""An experts' adapter under two pairs of transformers and PEFT. `final/` loads whole with transformers 5; the other form,
-which the run's last words name with its command, loads whole with transformers 4. In either, the loss is that of the
-merged model, and every tensor of the file has found its place."""
+"""An adapter of experts under two pairs of transformers and PEFT versions. `final/` loads completely with transformers
+5; the other form, written by the command that the run prints at its end, loads completely with transformers 4. With
+either, the loss equals the merged model's, and every tensor of the file was used."""
 import json
 import pathlib
 import re
@@ -16,7 +16,7 @@ FAMILIES = ["qwen3_moe", "mixtral"]
 
 
 def load(questions):
-    """The other side, in the python of a pair: a line for each of the questions (model, adapter or nothing, rows)."""
+    """The other side, in a pair's Python: prints a line per question (model, adapter or nothing, rows)."""
     import peft
     import torch
     import transformers
@@ -26,7 +26,7 @@ def load(questions):
         found = {"transformers": transformers.__version__, "peft": peft.__version__}
         if adapter:
             tuned = peft.PeftModel.from_pretrained(tuned, adapter)
-            # B begins with zeros: what was left out still has them.
+            # B starts at zero: what was not loaded still is.
             b = [value for name, value in tuned.named_parameters() if "lora_B" in name]
             with safe_open(pathlib.Path(adapter) / "adapter_model.safetensors", "pt") as file:
                 found |= {"in_file": sum("lora_B" in name for name in file.keys()), "there": len(b),
@@ -64,7 +64,7 @@ def write_run(folder, model):
 
 
 def write_model(family, folder):
-    """Readable by both versions: transformers 4 looks for some values elsewhere."""
+    """Readable by both versions: transformers 4 expects some values under other keys."""
     import tiny_models
     changes = {"mlp_only_layers": []} if family == "qwen3_moe" else {}
     made = tiny_models.config_of(family, num_hidden_layers=2, **changes)
@@ -77,7 +77,8 @@ def write_model(family, folder):
 
 
 def prepare(family, folder):
-    """Trains, merges, and writes the other form by the command that the run gave; how many of that failed."""
+    """Trains, merges, and writes the other form with the command that the run printed; returns the number of
+    failures."""
     import tiny_models
     from program import BUILD, failure_text, start
     folder.mkdir()
@@ -96,11 +97,11 @@ def prepare(family, folder):
     words = shlex.split(command[1])
     subprocess.run([str(BUILD / "trireme"), *words], check=True, capture_output=True)
     shutil.move(words[words.index("--to") + 1], folder / "apart")
-    return check(f"{family}: the run says which versions read final/", "as PEFT reads it with transformers 5" in said, said)
+    return check(f"{family}: the run names versions for final/", "as PEFT reads it with transformers 5" in said, said)
 
 
 def judge(pair, form, folder):
-    """The form of the adapter that is for this pair, in every family."""
+    """The adapter in the form for this pair, for every family."""
     questions = [(str(folder / family / model), str(folder / family / adapter) if adapter else "",
                   str(folder / family / "rows.jsonl"))
                  for family in FAMILIES for model, adapter in (("model", ""), ("merged", ""), ("model", form))]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The rank grids, judged by megatron-core's own rank generator: the groups of every axis for many layouts."""
+"""The rank grids against megatron-core's own rank generator: the groups of every axis for many layouts."""
 import json
 import os
 import pathlib
@@ -15,7 +15,7 @@ EXPERT = {"etp": "tp", "ep": "ep", "edp": "dp"}
 
 
 def layouts(count):
-    """(world, tensor, context, pipeline, expert, expert tensor) that both grids can hold, worked examples first."""
+    """(world, tensor, context, pipeline, expert, expert tensor) that both grids support, worked examples first."""
     yield (16, 2, 2, 2, 1, 1)
     yield (16, 2, 2, 2, 4, 1)
     yield (16, 2, 2, 2, 2, 2)

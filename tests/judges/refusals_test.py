@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Bad input to `trireme grads`, alone and under mpirun: status 2, one line on stderr that says what and where, nothing
-on stdout, nothing written."""
+"""Bad input to `trireme grads`, alone and under mpirun: status 2, one line on stderr with what and where, nothing on
+stdout, nothing written."""
 import concurrent.futures
 import json
 import math
@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from program import failure_text, run
 from tiny_models import VOCABULARY, config_of, make_rows, write_model, write_rows
 
-# words: what the line must say; settings: --set; model: changes to the config; edit: what is done to the inputs first
+# words: what the line must contain; settings: --set; model: changes to the config; edit: applied to the inputs first
 Refusal = namedtuple("Refusal", "name words settings model edit", defaults=[[], {}, None])
 
 
@@ -70,7 +70,7 @@ REFUSALS = [
             layout(pipeline=2, schedule="dualpipev", virtual_stages=3)),
     Refusal("unknown schedule", ["gpipe", "1f1b"], ["parallel.schedule=gpipe"]),
     Refusal("unknown key", ["tensro", "tensor"], ["parallel.tensro=2"]),
-    Refusal("no number", ["parallel.tensor", "two"], ["parallel.tensor=two"]),
+    Refusal("not a number", ["parallel.tensor", "two"], ["parallel.tensor=two"]),
     Refusal("unknown zero level", ["zero", "4", "3"], ["parallel.zero=4"]),
     Refusal("unknown family", ["model_type", "gpt99", "llama", "qwen3"], [], {}, edit_config(model_type="gpt99")),
     Refusal("missing tensor", [NORM], [], {}, edit_weights(lambda weights: weights.pop(NORM))),
@@ -105,12 +105,12 @@ def needs_two_ranks(refusal):
 
 
 def faults(folder, refusal, ranks):
-    """What is wrong with how the program refuses; nothing: an empty list."""
+    """What is wrong with the program's refusal; an empty list if nothing is."""
     before = sorted(folder.rglob("*"))
     words = ["grads", "--model", folder / "model", "--rows", folder / "rows.jsonl", "--out", folder / "out.safetensors"]
     result = run(ranks, words, refusal.settings)
-    line = result.stderr.replace(str(folder), "")  # a path's digits are no words
-    # One rank alone cannot hold a layout of two: that may be refused first, as plainly.
+    line = result.stderr.replace(str(folder), "")  # the path's digits must not match
+    # One rank alone cannot hold a layout of two: that may be refused first, just as clearly.
     too_small = ranks is None and needs_two_ranks(refusal) and "world 1 " in line
     checks = {f"status {result.returncode}": result.returncode == 2,
               "not one line on stderr": len(result.stderr.splitlines()) == 1,

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs that stop and go on. Under the same layout the next ten steps have the same bits as a run that never stopped;
-under any other layout the same losses and norms. Here: one run of a dense model and one with experts that change their
-layout at every checkpoint, through all of them, and some that do not. `--full`: every layout to every layout."""
+"""Runs that stop and resume. Under the same layout the next ten steps equal, bit for bit, a run that never stopped;
+under any other layout they have the same losses and norms. Here: one run of a dense model and one with experts that
+change their layout at every checkpoint, through all of them, and some that do not. `--full`: every layout to every
+layout."""
 import errno
 import json
 import os
@@ -37,7 +38,7 @@ EXPERT_LAYOUTS = [
 ]
 SHIM = BUILD / "tests" / "checkpoint" / "libfault_shim.so"
 SAVED, AFTER, BATCH = 3, 10, 6
-# As a change of the layout without a checkpoint in between; moments that are lost or mixed up are 1e-2 and more.
+# As for a change of layout without a checkpoint in between; lost or mixed-up moments cause 1e-2 and more.
 LIMITS = {"loss": 2e-5, "grad_norm": 2e-4}
 
 
@@ -94,7 +95,7 @@ def report(what, errors, wrong, why=""):
 
 
 def same_bits(runs, layout, dtype):
-    """Saved, cut off as if killed, gone on with: the log has the steps behind the checkpoint once, with the same bits."""
+    """Saved, interrupted as if killed, resumed: the log has the steps after the checkpoint once, with the same bits."""
     output = runs.fresh()
     whole, why = runs.train(layout, SAVED + AFTER, output, dtype)
     if whole is None:
@@ -104,16 +105,16 @@ def same_bits(runs, layout, dtype):
             shutil.rmtree(late)
     again, why = runs.train(layout, SAVED + AFTER, output, dtype)
     errors, wrong = compare(again, whole, exact=True)
-    return report(f"{layout.name} {dtype} goes on with the same bits", errors, wrong, why)
+    return report(f"{layout.name} {dtype} resumes with the same bits", errors, wrong, why)
 
 
 def failed_save(runs):
-    """The second save fails or dies in one rank's thread: the run ends and says which file, and goes on from the first
-    save as if nothing had been."""
+    """The second save fails or dies in one rank's thread: the run ends and names the file, and resumes from the first
+    save as if nothing had happened."""
     layout, failed = LAYOUTS[1], 0
     wanted, why = runs.train(layout, 3 * SAVED, runs.fresh())
     if wanted is None:
-        return report("the run that does not fail", {}, "no run", why)
+        return report("the run without a fault", {}, "no run", why)
     for what, with_, at in (("a full disk", str(errno.ENOSPC), 3), ("a kill", "kill", 5)):
         output = runs.fresh()
         fault = {"LD_PRELOAD": str(SHIM), "FAULT_UNDER": f"checkpoint-{2 * SAVED}.part", "FAULT_AT": str(at),
@@ -128,7 +129,7 @@ def failed_save(runs):
         failed += report(f"{what} in the second save ends the run", {}, wrong)
         log, why = runs.train(layout, 3 * SAVED, output)
         errors, wrong = compare(log, wanted, exact=True)
-        failed += report(f"after {what} it goes on with the same bits", errors, wrong, why)
+        failed += report(f"after {what} it resumes with the same bits", errors, wrong, why)
     return failed
 
 
@@ -136,7 +137,7 @@ def chain(runs, order):
     """One run whose layout changes at every checkpoint; the first layout is one rank."""
     wanted, why = runs.train(order[0], SAVED * len(order), runs.fresh())
     if wanted is None:
-        return report("the run that never stops", {}, "no run", why)
+        return report("the uninterrupted run", {}, "no run", why)
     output, failed = runs.fresh(), 0
     for hop, layout in enumerate(order, start=1):
         log, why = runs.train(layout, SAVED * hop, output)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Routers, judged by transformers' own logits: balance losses of each kind, z-loss, capacity, all-gather dispatch, moved
-correction biases and what the log says of experts, under several layouts."""
+"""Routers against transformers' own logits: balance losses of each kind, z-loss, capacity, all-gather dispatch, updated
+correction biases and the expert statistics in the log, under several layouts."""
 import json
 import math
 import pathlib
@@ -17,8 +17,8 @@ from program import failure_text, run, run_many, words_of
 
 ROWS = tiny_models.make_rows(8, shortest=6)
 TOKENS = sum(len(row["input_ids"]) for row in ROWS)
-BALANCE, Z = 0.3, 0.05  # large, so that a wrong one shows beside the model's loss
-# What is asked of the routers: rows of one set of tokens, then the settings.
+BALANCE, Z = 0.3, 0.05  # large, so that an error shows next to the model's loss
+# What is requested of the routers: how many rows form one set of tokens, then the settings.
 BATCH = ["experts.balance=batch", f"experts.balance_coefficient={BALANCE}"]
 ASKS = {
     "sequence": (1, ["experts.balance=sequence", f"experts.balance_coefficient={BALANCE}"]),
@@ -34,8 +34,8 @@ ASKS = {
     "gather": (1, ["experts.dispatch=all_gather"]),
     "plain": (1, []),
 }
-# Models at the edges: one expert a rank; very many; one that takes all tokens while the others get none. A single
-# choice keeps its weight: normalised to 1, it would give the router no gradient.
+# Edge cases: one expert per rank; very many; one that takes all tokens while the others get none. A single choice keeps
+# its weight: normalised to 1, it would give the router no gradient.
 QWEN, TRAITS = tiny_models.FAMILIES["qwen3_moe"]
 DEEPSEEK, LATENT = tiny_models.FAMILIES["deepseek_v3"]
 tiny_models.FAMILIES |= {
@@ -74,7 +74,7 @@ CASES = [
 
 
 class Routers:
-    """What a model's routers say while it runs: logits and choices of each layer, one entry a forward pass. With a
+    """Records a model's routers while it runs: logits and choices of each layer, one entry per forward pass. With a
     capacity, choices beyond it lose their weight."""
 
     def __init__(self, model, capacity=None, real=None):
@@ -113,7 +113,7 @@ def choice_rates(chosen, experts):
 
 
 def balance_loss(passes, k, pooled):
-    """passes: one list of layers for each row of a set of tokens that are looked at together."""
+    """passes: one list of layers per row of a set of tokens that are considered together."""
     experts = passes[0][0][0].shape[1]
     if pooled:
         logits = tuple(torch.cat([layers[i][0] for layers in passes]) for i in range(len(passes[0])))
@@ -132,7 +132,7 @@ def cross_entropy(logits, row, tokens):
 
 
 def judge_losses(model, ask, in_a_set):
-    """Rows one by one; sets of them have their losses."""
+    """Rows one by one; each set of rows has its own losses."""
     loss, tokens, passes = 0.0, tiny_models.trained_tokens(ROWS), []
     for row in ROWS:
         routers = Routers(model)
@@ -150,7 +150,7 @@ def judge_losses(model, ask, in_a_set):
 
 
 def judge_capacity(model, in_a_set):
-    """Micro batches, padded: an expert's capacity counts them whole."""
+    """Micro batches, padded: an expert's capacity counts all of their tokens."""
     loss, tokens, dropped = 0.0, tiny_models.trained_tokens(ROWS), 0
     for begin in range(0, len(ROWS), in_a_set):
         rows = ROWS[begin:begin + in_a_set]
@@ -186,7 +186,7 @@ def make_judge(folder, family, ask):
 
 
 def judge_experts(found, ask, extra, dropped, judge_rows):
-    """What the program says of its experts."""
+    """Compares the program's expert statistics."""
     spoken = found["z_loss"] if ask == "z" else found["balance_loss"]
     rows = sum(sum(layer) for layer in found["tokens_per_expert"].values())
     if abs(spoken - extra) > 1e-5 * max(extra, 1):
@@ -236,7 +236,7 @@ def judge_gradients(folder):
 
 
 def judge_biases(folder):
-    """Three steps that change nothing but the biases; tokens of each expert in the log; the heat map."""
+    """Three steps that change only the biases; tokens per expert in the log; the heat map."""
     speed, steps, folder = 0.01, 3, folder / "biases"
     folder.mkdir()
     model = tiny_models.write_model(tiny_models.config_of("deepseek_v3"), folder / "model")
@@ -274,7 +274,7 @@ def judge_biases(folder):
     cells = (folder / "out/experts.svg").read_text().count("<title>")
     if cells != len(biases) * 8:
         wrong.append(f"a heat map of {cells} cells")
-    print(f"{'FAILED' if wrong else 'ok'}: biases moved, experts counted, drawn {wrong}")
+    print(f"{'FAILED' if wrong else 'ok'}: biases updated, experts counted and drawn {wrong}")
     return bool(wrong)
 
 

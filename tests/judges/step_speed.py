@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Speed and memory of one training step, by hand: `trireme bench step` in turn with transformers and torch's fused
-AdamW, each in a process of its own; then two ranks of one thread against our own process of two. `--tiny` only looks
-whether every field is there and sane: a test has no limits in seconds."""
+"""Speed and memory of one training step, run by hand: `trireme bench step` alternating with transformers and torch's
+fused AdamW, each in its own process; then two ranks of one thread against one of our processes with two. `--tiny` only
+checks that every field is present and plausible: a test has no limits in seconds."""
 import argparse
 import json
 import math
@@ -61,7 +61,7 @@ def run_peer(model, dtype, rows, length):
 
 
 def check_fields(line, tokens):
-    """Ends the judge where a field is missing or cannot be."""
+    """Exits if a field is missing or implausible."""
     wrong = [f"{field} is {line.get(field)}" for field in FIELDS
              if not (isinstance(line.get(field), (int, float)) and math.isfinite(line[field]) and line[field] >= 0)]
     wrong += [f"{field} is 0" for field in POSITIVE if line.get(field) == 0]
@@ -72,7 +72,7 @@ def check_fields(line, tokens):
 
 
 def run_ours(model, shape, ranks, settings):
-    """Two threads in all, on one rank or on two."""
+    """Two threads in total, on one rank or on two."""
     dtype, micro_batch, global_batch, length = shape
     settings = [f"model.dtype={dtype}", f"run.micro_batch={micro_batch}", f"run.global_batch={global_batch}",
                 f"data.max_length={length}", *settings]
@@ -85,7 +85,8 @@ def run_ours(model, shape, ranks, settings):
 
 
 def best_of(rounds, contenders):
-    """Contenders (name to function) in turn; of each the fastest line, with the smallest peak of memory."""
+    """Runs the contenders (name to function) alternately; returns the fastest line of each, with its smallest memory
+    peak."""
     lines = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, measure in contenders.items():
@@ -118,7 +119,7 @@ def against_one_process(model, rounds, rows, length, layouts):
 
 
 def print_row(case, against, *numbers):
-    """Words are the table's head; ratios above 1: ours is faster, memory ratios below 1: ours needs less."""
+    """Strings make the table's header; ratios above 1: ours is faster, memory ratios below 1: ours needs less."""
     cells = (number if isinstance(number, str) else f"{number:.2f}" for number in numbers)
     print(f"{case:28} {against:24}" + "".join(f"{cell:>10}" for cell in cells), flush=True)
 
@@ -127,7 +128,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tiny", action="store_true", help="a tiny shape, one round")
     parser.add_argument("--experts", action="store_true", help="a model with experts instead of the dense one")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured, in turn")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured, alternately")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every number there too")
     parser.add_argument("--peer", nargs=4, metavar=("MODEL", "DTYPE", "ROWS", "LENGTH"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`trireme train` for ten steps, judged by transformers with torch's AdamW and clip_grad_norm_: loss, norm, learning
-rate and trained tokens of every step, under several layouts; in bf16 close to the fp32 curve; the same bits twice. On
-device cuda with --device cuda: the runs of one rank, or of as many as --ranks says."""
+"""`trireme train` for ten steps against transformers with torch's AdamW and clip_grad_norm_: loss, norm, learning rate
+and trained tokens of every step, under several layouts; in bf16 close to the fp32 curve; the same bits twice. On device
+cuda with --device cuda: the runs of one rank, or of up to --ranks."""
 import argparse
 import json
 import math
@@ -15,14 +15,14 @@ import tiny_models
 from program import failure_text, run
 
 DEVICE = "cpu"
-STEPS, BATCH, EPOCH = 10, 4, 12  # EPOCH: rows that train something; steps take them in turn and begin anew
-# Seed 5 has an embedding element whose gradient is all rounding: AdamW turns its sign into a whole step, and norms part
-# by 2e-4 under another order of sums. With seed 7 fp32 stays within 2e-6 of fp64 for all three families.
+STEPS, BATCH, EPOCH = 10, 4, 12  # EPOCH: rows with trained tokens; steps cycle through them
+# Seed 5 has an embedding element whose gradient is only rounding: AdamW turns its sign into a whole step, and norms
+# differ by 2e-4 under another order of sums. With seed 7, fp32 stays within 2e-6 of fp64 for all three families.
 SEED = 7
-# Measured on transformers: fp32 strays from fp64 by 1e-7 (loss) and 8e-7 (norm). What is to be caught: decay of norms
+# Measured on transformers: fp32 deviates from fp64 by 1e-7 (loss) and 8e-7 (norm). What must be caught: decay of norms
 # and biases 2.4e-4, an eps of 1e-6 1.9e-4, a beta2 of 0.951 2.5e-5.
 LIMITS = {"loss": 2e-5, "grad_norm": 1e-4, "learning_rate": 1e-6, "tokens": 0}
-# Measured: transformers in bf16, with gradient sums and the optimizer in fp32, strays by 1e-3 (loss), 8e-3 (norm).
+# Measured: transformers in bf16, with gradient sums and the optimizer in fp32, deviates by 1e-3 (loss), 8e-3 (norm).
 BF16_LIMITS = {"loss": 5e-3, "grad_norm": 5e-2, "learning_rate": 1e-6, "tokens": 0}
 LOGGED = {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_second", "step_seconds", "mfu",
           "memory_gib", "epoch", "elapsed_seconds", "remaining_seconds"}
@@ -31,7 +31,7 @@ ADAMW = dict(beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1)
 COSINE = dict(lr=1e-3, min_lr=1e-4, schedule="cosine", warmup=0.2, clip=1.0)
 LINEAR = dict(lr=1e-3, min_lr=1e-4, schedule="linear", warmup=0.0, clip=3.0)
 CONSTANT = dict(lr=1e-3, min_lr=0, schedule="constant", warmup=0.3, clip=0.0)
-# model, optimizer, ranks, settings; data parallel is what remains
+# model, optimizer, ranks, settings; data parallelism is the rest
 RUNS = [
     ("qwen2", COSINE, 1, []),
     ("qwen2", CONSTANT, 1, ["run.micro_batch=4"]),
@@ -57,7 +57,7 @@ TWICE = [("qwen2", COSINE, 2, ["parallel.tensor=2"]), ("qwen2", COSINE, 2, ["par
 
 
 def learning_rate(optimizer, step):
-    """Of step 1, 2, …: a straight rise to lr, then as Hugging Face's schedules fall: the step after the last would have
+    """Of step 1, 2, …: a linear warm-up to lr, then Hugging Face's schedules: the step after the last would have
     min_lr."""
     rise, low, high = round(optimizer["warmup"] * STEPS), optimizer["min_lr"], optimizer["lr"]
     if step <= rise:
@@ -68,7 +68,7 @@ def learning_rate(optimizer, step):
 
 
 def parameter_groups(model):
-    """Decay spares what has one dim: norms and biases."""
+    """Parameters with one dim, norms and biases, have no weight decay."""
     return [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": ADAMW["weight_decay"]},
             {"params": [p for p in model.parameters() if p.dim() == 1], "weight_decay": 0.0}]
 
@@ -107,13 +107,13 @@ def write_run(folder, optimizer, dtype):
 
 
 class Trainer:
-    """A model of one family with its rows, and runs of the program on it, each in an output folder of its own."""
+    """A model of one family with its rows, and runs of the program on it, each with its own output folder."""
 
     def __init__(self, folder, family):
         folder.mkdir()
         self.folder, self.runs, self.references = folder, 0, {}
         self.config = tiny_models.config_of(family)
-        # One of them trains no token: it is left out of a run.
+        # One of them trains no token: a run skips it.
         written = tiny_models.make_rows(EPOCH + 1, shortest=8, seed=SEED)
         self.rows = [row for row in written if tiny_models.trained_tokens([row]) > 0]
         assert len(self.rows) == EPOCH, len(self.rows)
@@ -123,12 +123,12 @@ class Trainer:
     def reference(self, optimizer):
         key = json.dumps(optimizer)
         if key not in self.references:
-            model = tiny_models.write_model(self.config, self.folder / "again")  # the seed makes the same weights
+            model = tiny_models.write_model(self.config, self.folder / "again")  # the seed gives the same weights
             self.references[key] = reference(model, self.rows, optimizer)
         return self.references[key]
 
     def log(self, optimizer, ranks, settings, dtype, parse_float=float):
-        """log.jsonl of a run, and what went wrong if there is none."""
+        """log.jsonl of a run, and the error if there is none."""
         self.runs += 1
         output = self.folder / f"output-{self.runs}"
         words = ["train", write_run(self.folder, optimizer, dtype)]
@@ -140,7 +140,7 @@ class Trainer:
 
 
 def compare(log, wanted, limits):
-    """Largest relative error of each field, and what is wrong."""
+    """Largest relative error per field, and any other mismatch."""
     if [line.get("step") for line in log] != [line["step"] for line in wanted]:
         return {}, f"steps {[line.get('step') for line in log]}"
     missing = sorted(LOGGED - set.intersection(*(set(line) for line in log)))
@@ -173,7 +173,7 @@ def judge_curves(trainers, runs, dtype, limits):
 
 
 def judge_twice(trainers):
-    """Losses and norms as text: the same to the last digit."""
+    """Losses and norms as text: equal to the last digit."""
     failed = 0
     for family, optimizer, ranks, settings in TWICE:
         settings = [*settings, "run.deterministic=true"]
@@ -190,7 +190,7 @@ def main():
     global DEVICE
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default=DEVICE, choices=["cpu", "cuda"])
-    parser.add_argument("--ranks", type=int, help="runs of at most so many; by default all on the cpu, 1 on cuda")
+    parser.add_argument("--ranks", type=int, help="runs of at most this many; by default all on the cpu, 1 on cuda")
     arguments = parser.parse_args()
     DEVICE, most = arguments.device, arguments.ranks or {"cpu": 8, "cuda": 1}[arguments.device]
     for runs in (RUNS, BF16_RUNS, TWICE):

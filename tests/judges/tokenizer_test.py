@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Our tokenizer and chat templates against Hugging Face's, for the real tokenizers of four families: ids, text, streamed
-text, rendered conversations, their tokens and which of them are learnt. A thousand conversations a template.
+"""Our tokenizer and chat templates against Hugging Face's, for the real tokenizers of four families: ids, text,
+streamed text, rendered conversations, their tokens and which of them are trained. A thousand conversations per
+template.
 
-transformers tells what an assistant wrote only where a template marks it with {% generation %}. The real templates do
-not: MARKED puts the marks in, and every conversation shows that this changes nothing of the text.
+transformers reports what an assistant wrote only if a template marks it with {% generation %}. The real templates do
+not: MARKED adds the marks, and every conversation shows that this leaves the text unchanged.
 """
 import json
 import pathlib
@@ -23,7 +24,7 @@ QWEN_CALL = """{{- '<|im_start|>' + message.role }}
         {%- if message.content %}
             {{- '\\n' + message.content }}
         {%- endif %}"""
-MARKED = {  # pairs of a part of the template and what stands for it
+MARKED = {  # pairs of a part of the template and its replacement
     "qwen2_5": [
         (' or (message.role == "assistant" and not message.tool_calls)', ''),
         (QWEN_CALL, """{{- '<|im_start|>assistant\\n' }}{%- generation %}
@@ -69,7 +70,8 @@ def ask(folder, requests, template=""):
 
 
 def requests_of(name, count, seed):
-    """Qwen's templates take tools and arguments as objects, DeepSeek's a text; the stored Llama template has no tools."""
+    """Qwen's templates take tools and arguments as objects, DeepSeek's as text; the stored Llama template has no
+    tools."""
     generator = generator_of(seed)
     for number in range(count):
         tools = name.startswith("qwen") and number % 4 == 0
@@ -99,7 +101,7 @@ def judge_texts(name, folder):
         whole = theirs.decode(ids, skip_special_tokens=False)
         assert answer["text"] == whole and "".join(answer["pieces"]) == whole, f"{name}: {ids}: {answer}, wanted {whole!r}"
         half += sum(piece == "" for piece in answer["pieces"][:-1])
-    assert half > 100, f"{name}: only {half} tokens were held back; the stream was not tried"
+    assert half > 100, f"{name}: only {half} tokens were held back; the stream was hardly tested"
     return f"ok: {name}: {len(texts)} texts, {len(wanted + random_ids)} decoded, {half} pieces held back"
 
 
@@ -129,23 +131,23 @@ def judge_chats(name, folder):
                     f"{name}, {kind}: {key} of {json.dumps(request, ensure_ascii=False)}:\n{found.get(key, found)}\nwanted\n{value}\n{rendered!r}"
         learnt += sum(wanted["mask"])
     assert learnt > 10 * CONVERSATIONS
-    return f"ok: {name}: {len(requests)} conversations, tokens and mask equal, {learnt} tokens learnt"
+    return f"ok: {name}: {len(requests)} conversations, tokens and mask equal, {learnt} tokens trained"
 
 
 def judge_lost(name, folder):
-    """A role that the template does not know is found, where its words are not in the text that transformers renders."""
+    """A role that the template does not know is reported if its text is not in what transformers renders."""
     theirs = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
     messages = [{"role": "developer", "content": "Only rhymes."}, {"role": "user", "content": "Hi"},
                 {"role": "assistant", "content": "Bye"}]
     there = "Only rhymes." in theirs.apply_chat_template(messages, tokenize=False)
     answer = ask(folder, [{"messages": messages}])[0]
     assert answer["lost"] == ([] if there else [0]), f"{name}: {answer}"
-    assert there or name != "llama3_1", f"{name}: the template was thought to write every role"
-    return f"ok: {name}: a developer's message is {'rendered' if there else 'lost, and found to be'}"
+    assert there or name != "llama3_1", f"{name}: the template was expected to render every role"
+    return f"ok: {name}: a developer's message is {'rendered' if there else 'lost, and reported'}"
 
 
 def judge_training():
-    """A tokenizer out of a text has the tokens and merges that `tokenizers` finds in it, and a chat template."""
+    """A tokenizer trained on a text has the tokens and merges that `tokenizers` finds in it, and a chat template."""
     source = pathlib.Path("README.md")
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch) / "trained"

@@ -1,4 +1,4 @@
-// A library to preload: file locks fail as on a file system that has none.
+// A preload library: file locks fail as on a file system without locks.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
