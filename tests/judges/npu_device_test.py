@@ -11,12 +11,7 @@ os.environ["TWIN_DEVICE_MEMORY_GB"] = "0.5"
 import torch  # noqa: E402  the twin reads its settings once
 import torch_npu  # noqa: E402
 
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
+from cases import case, run_cases  # noqa: E402
 
 
 def equal(found, wanted, what):
@@ -220,18 +215,7 @@ def what_comes_after_a_missing_operator_fails():
         raise AssertionError(f"{found.tolist()} was returned for a sum that was never computed")
 
 
-def main():
-    failed = 0
-    for run in CASES:
-        try:
-            run()
-            print(f"ok: {run.__name__}")
-        except Exception as error:
-            failed += 1
-            print(f"FAILED: {run.__name__}: {type(error).__name__}: {error}")
-    sys.stdout.flush()
-    os._exit(1 if failed else 0)  # past the wheel's own ending, which reports the broken queue of the last case
-
-
 if __name__ == "__main__":
-    main()
+    failures = run_cases()
+    sys.stdout.flush()
+    os._exit(1 if failures else 0)  # past the wheel's own ending, which reports the broken queue of the last case

@@ -6,13 +6,9 @@ import sys
 import torch
 import torch_npu
 
+from cases import case, run_cases
+
 B, N, S, D, KEEP, SCALE = 2, 4, 12, 12, 0.7, 0.3
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
 
 
 def fused(q, k, v, layout, heads, **settings):
@@ -159,17 +155,5 @@ def models_that_drop_by_default():
     train(BertModel(config), lambda m, d: m(ids.to(d)).last_hidden_state, "BERT")
 
 
-def main():
-    failed = 0
-    for run in CASES:
-        try:
-            run()
-            print(f"ok: {run.__name__}")
-        except Exception as error:
-            failed += 1
-            print(f"FAILED: {run.__name__}: {type(error).__name__}: {error}")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(1 if run_cases() else 0)
