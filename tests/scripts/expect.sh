@@ -1,5 +1,5 @@
-# For script tests to source: `expect_refusal TEXT COMMAND…` wants exit status 2 (or WANT_STATUS) and TEXT in the
-# output, whatever else is printed; `expect_one_line` wants nothing but that line. A failure counts and is shown.
+# For script tests to source: `expect_refusal TEXT COMMAND…` expects exit status 2 (or WANT_STATUS) and TEXT in the output,
+# whatever else is printed; `expect_one_line` expects only that line. A failure is counted and printed.
 failures=0
 
 fail() {

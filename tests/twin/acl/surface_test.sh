@@ -1,5 +1,5 @@
 #!/bin/sh
-# What libtorch_npu.so needs of ACL at load time, against what libascendcl.so exports.
+# What libtorch_npu.so needs from ACL at load time, against what libascendcl.so exports.
 # usage: surface_test.sh libtorch_npu.so libascendcl.so
 set -eu
 needed=$(nm -D --undefined-only "$1" | awk '$2 ~ /^acl/ {sub(/@.*/, "", $2); print $2}' | sort -u)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Is libhccl.so a drop-in? Every Hccl symbol that the wheel's libtorch_npu.so needs or looks up is exported, nothing of
-# the inside is, and a program written for Ascend compiles, links with Huawei's library names and runs on 2 ranks.
+# Is libhccl.so a drop-in? It exports every Hccl symbol that the wheel's libtorch_npu.so links or looks up and no internal
+# one, and a program written for Ascend compiles, links with Huawei's library names and runs on 2 ranks.
 # usage: judge_symbols_test.sh REPOSITORY LIBRARY_DIRECTORY MPIRUN...
 set -euo pipefail
 root=$1
@@ -27,7 +27,7 @@ for symbol in $(grep -oE 'LOAD_FUNCTION\(Hccl[A-Za-z]+' "$wheel/include/torch_np
   need "$symbol" "looked up by libtorch_npu.so"
 done
 
-# Declared by the header (inline functions aside), or in Huawei's library without being declared.
+# Declared by the header (except inline functions), or exported by Huawei's library without a declaration.
 for symbol in $(grep -oE '\bextern (HcclResult|uint32_t) Hccl[A-Za-z]+' \
                 "$wheel/include/third_party/hccl/inc/hccl/hccl.h" | awk '{print $3}') \
               HcclBarrier HcclGetErrorString HcclGetRankId HcclGetRankSize HcclGetConfig HcclCommSuspend \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Is libopapi.so what the torch_npu wheel looks for? Every operator has both of its functions and a name that the wheel
-# knows, so that a slip of the pen shows; the objects' functions are there; libtorch is used, not bundled.
+# knows, so that a typo shows; the functions of the aclnn objects are exported; libtorch is used, not bundled.
 # usage: surface_test.sh libtorch_npu.so libopapi.so
 set -euo pipefail
 export LC_ALL=C
