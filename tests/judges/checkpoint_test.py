@@ -1,37 +1,28 @@
-#!/usr/bin/env python3
-"""Checkpoints and Hugging Face directories against their own readers: h5py sees every tensor whole, safetensors the
+"""Checkpoints and Hugging Face directories, against their own readers: h5py sees every tensor whole, safetensors the
 same bytes after a round trip, transformers the same logits. Then what is refused, and how."""
+import collections
+import functools
 import json
-import pathlib
 import shutil
-import sys
-import tempfile
 
 import h5py
+import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
 
 import tiny_models
-from program import failure_text, run
+from program import failure_text, run, run_well
 
 CARRIED = {"generation_config.json": '{"eos_token_id": 2}\n', "tokenizer.json": '{"version": "1.0"}',
            "tokenizer_config.json": '{"model_max_length": 128}', "chat_template.jinja": "{{ messages }}\n",
            "merges.txt": "a b\n"}
-failures = []
-
-
-def check(what, fine, detail=""):
-    print(f"{'ok' if fine else 'FAILED'}: {what} {'' if fine else detail}", flush=True)
-    if not fine:
-        failures.append(what)
+FAMILIES = {"llama3": None, "qwen2": 2, "qwen3": 3, "llama": None}  # ranks that convert
 
 
 def convert(source, target, *more, ranks=None):
-    result = run(ranks, ["convert", "--from", source, "--to", target, *more])
-    check(f"convert {source.name} to {target.name} on {ranks or 1} ranks {' '.join(map(str, more))}",
-          result.returncode == 0, failure_text(result))
-    return result
+    run_well(ranks, ["convert", "--from", source, "--to", target, *more])
+    return target
 
 
 def tensors_of(directory):
@@ -56,39 +47,64 @@ def logits(directory):
         return model(torch.arange(20).unsqueeze(0)).logits
 
 
-def judge_family(folder, family, ranks):
-    model = folder / family
-    tiny_models.write_model(tiny_models.config_of(family, num_hidden_layers=3), model)
-    for name, text in CARRIED.items():
-        (model / name).write_text(text)
-    tensors = tensors_of(model)
-    stored, back = folder / f"{family}-stored", folder / f"{family}-back"
-    convert(model, stored, ranks=ranks)
-    check("h5py reads the whole tensors", h5py_equals(stored, tensors))
-    convert(stored, back, "--shard-bytes", 200000, "--verify", ranks=ranks)
-    check("several shards with an index", (back / "model.safetensors.index.json").is_file())
-    check("the same bytes in each tensor", same_tensors(tensors, tensors_of(back)))
-    check("transformers computes the same logits", torch.equal(logits(model), logits(back)))
-    check("other files are copied", all((back / name).read_text() == text for name, text in CARRIED.items()
-                                        if name != "generation_config.json"))
-    check("config and generation config too", all((back / name).read_bytes() == (model / name).read_bytes()
-                                                  for name in ("config.json", "generation_config.json")))
-    return model, stored
+Converted = collections.namedtuple("Converted", "model stored back")
 
 
-def judge_types(folder, model):
-    tensors = tensors_of(model)
-    stored, back = folder / "bf16-stored", folder / "bf16-back"
-    convert(model, stored, "--dtype", "bf16")
-    halves = {name: tensor.bfloat16() for name, tensor in tensors.items()}
-    check("bf16 as torch rounds it, read by h5py as float32", h5py_equals(stored, halves))
-    convert(stored, back, ranks=3)
-    check("bf16 bytes", same_tensors(halves, tensors_of(back)))
-    check("config.json says bfloat16", json.loads((back / "config.json").read_text())["dtype"] == "bfloat16")
-    half = folder / "fp16-back"
-    convert(stored, half, "--dtype", "fp16")
-    check("fp16 as torch rounds it", same_tensors({name: tensor.half() for name, tensor in halves.items()},
-                                                  tensors_of(half)))
+@pytest.fixture(scope="module")
+def families(folder):
+    """By family, made when first asked for: its model, that as a checkpoint, and the Hugging Face directory from it."""
+    @functools.cache
+    def make(family):
+        model = folder / family
+        tiny_models.write_model(tiny_models.config_of(family, num_hidden_layers=3), model)
+        for name, text in CARRIED.items():
+            (model / name).write_text(text)
+        stored = convert(model, folder / f"{family}-stored", ranks=FAMILIES[family])
+        back = convert(stored, folder / f"{family}-back", "--shard-bytes", 200000, "--verify", ranks=FAMILIES[family])
+        return Converted(model, stored, back)
+    return make
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+class TestRoundTrip:
+    def test_h5py_reads_whole_tensors(self, family, families):
+        assert h5py_equals(families(family).stored, tensors_of(families(family).model))
+
+    def test_several_shards_with_an_index(self, family, families):
+        assert (families(family).back / "model.safetensors.index.json").is_file()
+
+    def test_the_same_bytes_in_each_tensor(self, family, families):
+        assert same_tensors(tensors_of(families(family).model), tensors_of(families(family).back))
+
+    def test_transformers_computes_the_same_logits(self, family, families):
+        assert torch.equal(logits(families(family).model), logits(families(family).back))
+
+    @pytest.mark.parametrize("name", [*CARRIED, "config.json"])
+    def test_files_are_carried_over(self, name, family, families):
+        assert (families(family).back / name).read_bytes() == (families(family).model / name).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def bf16(families, folder):
+    """Tensors in bf16 as torch rounds them, and a checkpoint of them."""
+    model = families("llama3").model
+    halves = {name: tensor.bfloat16() for name, tensor in tensors_of(model).items()}
+    return halves, convert(model, folder / "bf16-stored", "--dtype", "bf16")
+
+
+def test_h5py_reads_bf16_as_float32(bf16):
+    assert h5py_equals(bf16[1], bf16[0])
+
+
+def test_bf16_bytes(bf16, folder):
+    back = convert(bf16[1], folder / "bf16-back", ranks=3)
+    assert same_tensors(bf16[0], tensors_of(back))
+    assert json.loads((back / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+def test_fp16_as_torch_rounds_it(bf16, folder):
+    back = convert(bf16[1], folder / "fp16-back", "--dtype", "fp16")
+    assert same_tensors({name: tensor.half() for name, tensor in bf16[0].items()}, tensors_of(back))
 
 
 def write_run(folder, model, rows, output, **run_keys):
@@ -101,50 +117,101 @@ def write_run(folder, model, rows, output, **run_keys):
     return path
 
 
-def judge_run(folder, model):
-    """What a trained run leaves: final/ equals the checkpoint, for h5py, safetensors, transformers and ourselves."""
+@pytest.fixture(scope="module")
+def trained(folder, families):
+    """Rows, and the output of a run on them under tp 2, pp 2."""
     rows, output = folder / "rows.jsonl", folder / "run"
     tiny_models.write_rows(rows, tiny_models.make_rows(8, shortest=8))
-    result = run(4, ["train", write_run(folder, model, rows, output)],
-                 ["parallel.tensor=2", "parallel.pipeline=2", "parallel.sequence=true"])
-    check("train under tp 2, pp 2", result.returncode == 0, failure_text(result))
-    final, last = tensors_of(output / "final"), output / "checkpoint-4"
-    check("h5py reads final's tensors", h5py_equals(last, final))
-    with h5py.File(last / "index.h5") as file:
-        masters = {name: torch.from_numpy(value[()]) for name, value in file["optimizer/master"].items()}
-        moments = all(abs(value[()]).max() > 0 for value in file["optimizer/exp_avg_sq"].values())
-    check("masters are whole, and the weights are their bf16",
-          all(torch.equal(masters[name].bfloat16(), tensor) for name, tensor in final.items()))
-    check("moments are whole", moments)
-    losses = []
-    for directory in (output / "final", last):
-        result = run(None, ["grads", "--model", directory, "--rows", rows, "--out", folder / "grads.safetensors"])
-        check(f"grads of {directory.name}", result.returncode == 0, failure_text(result))
-        losses.append(json.loads(result.stdout)["loss"])
-    trained = transformers.AutoModelForCausalLM.from_pretrained(output / "final", dtype=torch.float32)
-    theirs, _ = tiny_models.backward(trained, tiny_models.make_rows(8, shortest=8))
-    check("a checkpoint is a model", losses[0] == losses[1], str(losses))
-    check("transformers computes final's loss", abs(losses[0] - theirs) <= 1e-5 * theirs, f"{losses} {theirs}")
+    run_well(4, ["train", write_run(folder, families("qwen2").model, rows, output)],
+             ["parallel.tensor=2", "parallel.pipeline=2", "parallel.sequence=true"])
     return rows, output
 
 
-def judge_inspect(model, stored, output):
-    text = run(None, ["inspect", output / "checkpoint-4", "--digests"]).stdout
-    check("inspect shows layout, step, tensors", all(word in text for word in (
-        "tensor 2, pipeline 2", "step 4, 4 updates", "model.norm.weight", "exp_avg_sq/model.norm.weight", "bf16",
-        "every piece matches its digest", "crc32c ")), text)
-    check("inspect of two equal ones", "no difference in" in run(None, ["inspect", model, stored]).stdout)
-    text = run(None, ["inspect", output / "checkpoint-2", output / "checkpoint-4"]).stdout
-    check("inspect of two that differ", "elements differ, by at most" in text, text)
-    text = run(None, ["inspect", output]).stdout
-    check("inspect of a run", "checkpoint-2 checkpoint-4" in text, text)
+class TestTrainedRun:
+    """What a run leaves: final/ is the checkpoint, for h5py, safetensors, transformers and ourselves."""
+
+    def test_h5py_sees_final(self, trained):
+        assert h5py_equals(trained[1] / "checkpoint-4", tensors_of(trained[1] / "final"))
+
+    def test_master_weights_and_moments_are_whole(self, trained):
+        with h5py.File(trained[1] / "checkpoint-4/index.h5") as file:
+            masters = {name: torch.from_numpy(value[()]) for name, value in file["optimizer/master"].items()}
+            moments = all(abs(value[()]).max() > 0 for value in file["optimizer/exp_avg_sq"].values())
+        final = tensors_of(trained[1] / "final")
+        assert all(torch.equal(masters[name].bfloat16(), tensor) for name, tensor in final.items()), "masters"
+        assert moments, "moments"
+
+    def test_loss(self, trained, folder):
+        """A checkpoint is a model, and transformers finds the same loss in final."""
+        rows, output = trained
+        losses = [json.loads(run_well(None, ["grads", "--model", directory, "--rows", rows, "--out",
+                                             folder / "grads.safetensors"]).stdout)["loss"]
+                  for directory in (output / "final", output / "checkpoint-4")]
+        assert losses[0] == losses[1]
+        model = transformers.AutoModelForCausalLM.from_pretrained(output / "final", dtype=torch.float32)
+        theirs, _ = tiny_models.backward(model, tiny_models.make_rows(8, shortest=8))
+        assert abs(losses[0] - theirs) <= 1e-5 * theirs, f"loss {losses[0]}, transformers {theirs}, tolerance 1e-5"
 
 
-def refused(what, words, arguments, settings=(), ranks=None, status=2, begins=False):
-    """`begins`: the error is found only after the run has printed its plan."""
+class TestInspect:
+    def test_checkpoint(self, trained):
+        text = run(None, ["inspect", trained[1] / "checkpoint-4", "--digests"]).stdout
+        for word in ("tensor 2, pipeline 2", "step 4, 4 updates", "model.norm.weight", "exp_avg_sq/model.norm.weight",
+                     "bf16", "every piece matches its digest", "crc32c "):
+            assert word in text, f"{word!r} is not in: {text}"
+
+    def test_two_equal_ones(self, families):
+        made = families("qwen2")
+        text = run(None, ["inspect", made.model, made.stored]).stdout
+        assert "no difference in" in text, text
+
+    def test_two_that_differ(self, trained):
+        text = run(None, ["inspect", trained[1] / "checkpoint-2", trained[1] / "checkpoint-4"]).stdout
+        assert "elements differ, by at most" in text, text
+
+    def test_run(self, trained):
+        text = run(None, ["inspect", trained[1]]).stdout
+        assert "checkpoint-2 checkpoint-4" in text, text
+
+
+def assert_refused(words, arguments, settings=(), ranks=None, begins=False):
+    """`begins`: it is found out only when the run has said what it is about to do."""
     result = run(ranks, arguments, settings)
-    fine = result.returncode == status and all(word in result.stderr for word in words) and (begins or not result.stdout)
-    check(f"refused: {what}", fine, failure_text(result))
+    assert result.returncode == 2 and (begins or not result.stdout), failure_text(result)
+    for word in words:
+        assert word in result.stderr, f"{word!r} is not in: {failure_text(result)}"
+
+
+class TestConvertRefuses:
+    def test_a_target_that_exists(self, families):
+        made = families("qwen2")
+        assert_refused([f"{made.stored} is there already"], ["convert", "--from", made.model, "--to", made.stored])
+
+    def test_no_weights(self, folder):
+        assert_refused(["no weights here"], ["convert", "--from", folder, "--to", folder / "x"])
+        assert not list(folder.glob("x*")), "something was written"
+
+    def test_an_unknown_type(self, families, folder):
+        assert_refused(["--dtype int4", "bf16, fp16 or fp32"],
+                       ["convert", "--from", families("qwen2").model, "--to", folder / "x", "--dtype", "int4"])
+        assert not list(folder.glob("x*")), "something was written"
+
+
+@pytest.fixture(scope="module")
+def resume(trained, families, folder):
+    """resume(CHECKPOINT, …) gives arguments and settings of a run that resumes from it."""
+    def arguments(checkpoint, *settings, model=None):
+        run_file = write_run(folder, model or families("qwen2").model, trained[0], folder / "again")
+        return ["train", run_file], [f"run.resume={checkpoint}", *settings]
+    return arguments
+
+
+@pytest.fixture
+def broken(trained, folder):
+    """A copy of the last checkpoint, to be broken."""
+    shutil.copytree(trained[1] / "checkpoint-4", folder / "broken")
+    yield folder / "broken"
+    shutil.rmtree(folder / "broken")
 
 
 def flip(path, place):
@@ -153,64 +220,55 @@ def flip(path, place):
     path.write_bytes(data)
 
 
-def judge_refusals(folder, model, other, stored, rows, output):
-    refused("a target that is there", [f"{stored} already exists"], ["convert", "--from", model, "--to", stored])
+class TestResumeRefuses:
+    def test_another_family(self, resume, trained, families):
+        assert_refused(["is of a qwen2 model", "model.path is a llama"],
+                       *resume(trained[1] / "checkpoint-4", model=families("llama3").model))
+
+    def test_another_model(self, resume, trained, folder):
+        wide = folder / "wide"
+        tiny_models.write_model(tiny_models.config_of("qwen2", num_hidden_layers=3, intermediate_size=100), wide)
+        assert_refused(["is of another model", "mlp.gate_proj.weight' is [96, 64]", "[100, 64]"],
+                       *resume(trained[1] / "checkpoint-4", model=wide))
+
+    def test_weights_only(self, resume, families):
+        stored = families("qwen2").stored
+        assert_refused([str(stored), "weights only"], *resume(stored))
+
+    def test_no_checkpoint(self, resume, families):
+        model = families("qwen2").model
+        assert_refused([str(model), "is no checkpoint"], *resume(model))
+
+    def test_another_batch(self, resume, trained):
+        assert_refused(["run.global_batch 4", "this run has 8"],
+                       *resume(trained[1] / "checkpoint-4", "run.global_batch=8"))
+
+    def test_an_output_with_a_newer_one(self, resume, trained):
+        assert_refused(["checkpoint-4, newer than step 2"],
+                       *resume(trained[1] / "checkpoint-2", f"run.output={trained[1]}"))
+
+    def test_a_missing_file(self, resume, broken):
+        (broken / "rank-00002.h5").unlink()
+        assert_refused(["rank-00002.h5", "missing"], *resume(broken))
+
+    def test_a_newer_format(self, resume, broken):
+        manifest = (broken / "manifest.pb").read_bytes()
+        (broken / "manifest.pb").write_bytes(b"\x08\x07" + manifest[2:])
+        assert_refused(["format 7", "1 to 2"], *resume(broken))
+
+    def test_a_flipped_byte(self, resume, broken):
+        """On one rank, on two, and when it is inspected."""
+        with h5py.File(broken / "rank-00002.h5") as file:
+            name, dataset = next(iter(file["exp_avg"].items()))
+            place = dataset.id.get_offset()
+        flip(broken / "rank-00002.h5", place + 3)
+        assert_refused(["rank-00002.h5", name.split("[")[0], "damaged"], *resume(broken), begins=True)
+        assert_refused(["rank-00002.h5", "damaged"], *resume(broken), ranks=2, begins=True)
+        assert_refused(["rank-00002.h5", "damaged"], ["inspect", broken, "--digests"])
+
+
+def test_force_replaces(families, folder):
+    """Last: it replaces a checkpoint that others read."""
+    stored, other = families("qwen2").stored, families("llama3").model
     convert(other, stored, "--force")
-    check("--force replaces", h5py_equals(stored, tensors_of(other)) and not list(folder.glob("*.part")))
-    refused("no weights", ["has no weights"], ["convert", "--from", folder, "--to", folder / "x"])
-    refused("an unknown type", ["--dtype int4", "bf16, fp16 or fp32"],
-            ["convert", "--from", model, "--to", folder / "x", "--dtype", "int4"])
-    check("nothing was written", not list(folder.glob("x*")))
-
-    train = ["train", write_run(folder, model, rows, folder / "again")]
-    last = output / "checkpoint-4"
-    refused("another family", ["is of a qwen2 model", "model.path is a llama"],
-            ["train", write_run(folder, other, rows, folder / "again")], [f"run.resume={last}"])
-    wide = folder / "wide"
-    tiny_models.write_model(tiny_models.config_of("qwen2", num_hidden_layers=3, intermediate_size=100), wide)
-    refused("another model", ["is of another model", "mlp.gate_proj.weight' is [96, 64]", "[100, 64]"],
-            ["train", write_run(folder, wide, rows, folder / "again")], [f"run.resume={last}"])
-    train = ["train", write_run(folder, model, rows, folder / "again")]
-    refused("weights only", [str(stored), "weights only"], train, [f"run.resume={stored}"])
-    refused("no checkpoint", [str(model), "is not a checkpoint"], train, [f"run.resume={model}"])
-    refused("another batch", ["run.global_batch 4", "this run has 8"], train,
-            [f"run.resume={last}", "run.global_batch=8"])
-    refused("an output with a newer one", ["checkpoint-4, newer than step 2"], train,
-            [f"run.resume={output / 'checkpoint-2'}", f"run.output={output}"])
-    broken = folder / "broken"
-    shutil.copytree(last, broken)
-    (broken / "rank-00002.h5").unlink()
-    refused("a missing file", ["rank-00002.h5", "missing"], train, [f"run.resume={broken}"])
-    shutil.copy(last / "rank-00002.h5", broken)
-    manifest = (broken / "manifest.pb").read_bytes()
-    (broken / "manifest.pb").write_bytes(b"\x08\x07" + manifest[2:])
-    refused("a newer format", ["format 7", "1 to 2"], train, [f"run.resume={broken}"])
-    (broken / "manifest.pb").write_bytes(manifest)
-    with h5py.File(broken / "rank-00002.h5") as file:
-        name, dataset = next(iter(file["exp_avg"].items()))
-        place = dataset.id.get_offset()
-    flip(broken / "rank-00002.h5", place + 3)
-    refused("a flipped byte", ["rank-00002.h5", name.split("[")[0], "damaged"], train, [f"run.resume={broken}"],
-            begins=True)
-    refused("a flipped byte, on two ranks", ["rank-00002.h5", "damaged"], train, [f"run.resume={broken}"], ranks=2,
-            begins=True)
-    refused("a flipped byte, inspected", ["rank-00002.h5", "damaged"], ["inspect", broken, "--digests"])
-
-
-def main():
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        made = {family: judge_family(folder, family, ranks)
-                for family, ranks in (("llama3", None), ("qwen2", 2), ("qwen3", 3), ("llama", None))}
-        model, stored = made["qwen2"]
-        judge_types(folder, made["llama3"][0])
-        rows, output = judge_run(folder, model)
-        judge_inspect(model, stored, output)
-        judge_refusals(folder, model, made["llama3"][0], stored, rows, output)
-    print(f"{len(failures)} failed")
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    assert h5py_equals(stored, tensors_of(other)) and not list(folder.glob("*.part"))

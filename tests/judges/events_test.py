@@ -1,19 +1,16 @@
-#!/usr/bin/env python3
-"""A run's event files, read by TensorBoard itself: every number of log.jsonl, also where a run was interrupted and
-resumed, so that some steps were written twice; and a file with changed bytes is refused, which shows that its checksums
-are checked."""
+"""The event files of a run, read by TensorBoard itself: every number of log.jsonl, also where a run was cut off and
+resumed, so that some steps were written twice; and a file whose bytes were changed is refused, so that its checksums
+count."""
 import json
-import pathlib
 import shutil
-import sys
-import tempfile
 
 import numpy
+import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from program import failure_text, run
+from program import run_well
 
-# the log's keys by TensorBoard's tags
+# the log's keys by TensorBoard's names
 CURVES = {"train/loss": "loss", "train/grad_norm": "grad_norm", "train/learning_rate": "learning_rate",
           "train/epoch": "epoch", "speed/tokens_per_second": "tokens_per_second", "speed/mfu": "mfu",
           "speed/step_seconds": "step_seconds", "speed/memory_gib": "memory_gib", "eval/loss": "eval_loss",
@@ -23,10 +20,8 @@ CURVES = {"train/loss": "loss", "train/grad_norm": "grad_norm", "train/learning_
 def train(output, steps):
     settings = [f"run.output={output}", f"run.steps={steps}", "run.save_every=3", "run.log_every=1", "run.eval_every=2",
                 "data.valid_ratio=0.2", "run.keep=0", "optimizer.schedule=constant",
-                "optimizer.lr=0"]  # zeros are shown too
-    result = run(None, ["train", "examples/bytes/run.yaml"], settings, threads=2)
-    if result.returncode != 0:
-        sys.exit(f"FAILED: {failure_text(result)}")
+                "optimizer.lr=0"]  # numbers that are 0 are shown, too
+    run_well(None, ["train", "examples/bytes/run.yaml"], settings, threads=2)
     return [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
 
 
@@ -37,40 +32,53 @@ def read(folder):
             for tag in accumulator.Tags()["scalars"]}
 
 
-def compare(what, folder, log):
-    found = read(folder)
+def assert_same_curves(events, log, record_property):
+    found = read(events)
     wanted = {tag: [(line["step"], float(numpy.float32(line[key]))) for line in log if key in line]
               for tag, key in CURVES.items()}
-    for tag in sorted(found.keys() | wanted.keys()):
-        if found.get(tag) != wanted.get(tag):
-            sys.exit(f"FAILED: {what}: {tag}: TensorBoard has {found.get(tag)}, the log {wanted.get(tag)}")
-    print(f"ok: {what}: {sum(map(len, found.values()))} numbers in {len(found)} curves")
+    assert found.keys() == wanted.keys()
+    for tag, curve in wanted.items():
+        assert found[tag] == curve, tag
+    record_property("numbers", f"{sum(map(len, found.values()))} in {len(found)} curves")
 
 
-def main():
-    with tempfile.TemporaryDirectory() as scratch:
-        output = pathlib.Path(scratch) / "run"
-        compare("one start", output / "events", train(output, 5))
-        shutil.rmtree(output / "checkpoint-5")  # as if it had been killed after step 5
-        shutil.rmtree(output / "final")
-        log = train(output, 6)
-        files = sorted((output / "events").iterdir())
-        assert [line["step"] for line in log] == [1, 2, 3, 4, 5, 6] and len(files) == 2, (log, files)
-        compare("a second start, from step 3", output / "events", log)
-        broken = pathlib.Path(scratch) / "broken"
-        broken.mkdir()
-        data = bytearray(files[0].read_bytes())
-        data[-10] ^= 1  # within the last record
-        (broken / files[0].name).write_bytes(data)
-        if len(read(broken).get("train/loss", [])) != 4:
-            sys.exit(f"FAILED: TensorBoard accepts a changed record: {read(broken)}")
-        print("ok: a changed record is refused")
-        chart = (output / "loss.svg").read_text()
-        if not (chart.startswith("<svg") and chart.count("<circle") == 3 and ">step<" in chart and ">loss<" in chart):
-            sys.exit(f"FAILED: loss.svg: {chart[:500]}")
-        print("ok: loss.svg has axes and three evaluations")
-    return 0
+@pytest.fixture(scope="module")
+def first(folder):
+    """The log of a run, and its events as they were then."""
+    log = train(folder / "run", 5)
+    shutil.copytree(folder / "run/events", folder / "events")
+    return log, folder / "events"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.fixture(scope="module")
+def second(first, folder):
+    """The log of the same run, cut off after step 5 and started again, and its output."""
+    output = folder / "run"
+    shutil.rmtree(output / "checkpoint-5")
+    shutil.rmtree(output / "final")
+    return train(output, 6), output
+
+
+def test_one_start(first, record_property):
+    assert_same_curves(first[1], first[0], record_property)
+
+
+def test_second_start_from_step_3(second, record_property):
+    log, output = second
+    files = sorted((output / "events").iterdir())
+    assert [line["step"] for line in log] == [1, 2, 3, 4, 5, 6] and len(files) == 2, (log, files)
+    assert_same_curves(output / "events", log, record_property)
+
+
+def test_changed_record_is_refused(first, folder):
+    broken, file = folder / "broken", next(first[1].iterdir())
+    broken.mkdir()
+    data = bytearray(file.read_bytes())
+    data[-10] ^= 1  # within the last record
+    (broken / file.name).write_bytes(data)
+    assert len(read(broken).get("train/loss", [])) == 4, f"TensorBoard takes a changed record for whole: {read(broken)}"
+
+
+def test_chart_has_axes_and_three_evaluations(second):
+    chart = (second[1] / "loss.svg").read_text()
+    assert chart.startswith("<svg") and chart.count("<circle") == 3 and ">step<" in chart and ">loss<" in chart, chart[:500]

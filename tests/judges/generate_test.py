@@ -1,45 +1,34 @@
-#!/usr/bin/env python3
-"""`trireme generate` against transformers' generate, in fp32: the same tokens for every family, under any layout and
-batching of rows; text, conversations and chats; the sampling distribution; bad input. On device npu with --device npu:
-some families and layouts; on cuda with --device cuda: every family on one rank."""
-import argparse
+"""`trireme generate` against transformers' generate, in fp32: the same tokens for every family, whatever the layout and
+however rows are batched; text, conversations and chats; what sampling draws from; bad input. On device npu with
+--device npu: some families and layouts; on cuda with --device cuda: every family on one rank."""
 import collections
+import functools
 import json
 import math
 import pathlib
 import shutil
-import sys
-import tempfile
 
+import pytest
 import torch
 import transformers
 
 import tiny_models
-from expectations import expect, failures
-from program import BUILD, failure_text, run_many, start, words_of
+from decoding import CLEAR, NEW, likeliest
+from program import BUILD, Launches, failure_text, run_many, start, words_of
 
-NEW, ROWS, CLEAR = 10, 6, 2e-3
+OPTIONS = ("device",)
+ROWS = 6
 FP32 = ["model.dtype=fp32"]
 EXPERTS = ("qwen2_moe", "qwen3_moe", "mixtral", "deepseek_v2", "deepseek_v3")
-Case = collections.namedtuple("Case", "family settings batch")
-NPU_CASES = [Case(family, ["parallel.tensor=2"], 4) for family in ("qwen2", "deepseek_v3")]
-NPU_CASES += [Case("llama3", ["parallel.pipeline=2"], 4), Case("mixtral", ["parallel.expert=2"], 2)]
-DEVICE_RANKS = {"cpu": (1, 2, 4), "cuda": (1,)}
-Judge = collections.namedtuple("Judge", "model rows wanted")
-
-
-def likeliest(model, ids, count=NEW, ends=None):
-    """The new tokens, and the smallest margin by which one of them won."""
-    given = torch.tensor([ids])
-    out = model.generate(given, attention_mask=torch.ones_like(given), do_sample=False, max_new_tokens=count,
-                         eos_token_id=ends, pad_token_id=0, return_dict_in_generate=True, output_logits=True)
-    best = torch.stack(out.logits)[:, 0].topk(2).values
-    return out.sequences[0, len(ids):].tolist(), (best[:, 0] - best[:, 1]).min().item()
+Case = collections.namedtuple("Case", "family settings batch ranks")
+NPU_CASES = [Case(family, ["parallel.tensor=2"], 4, 2) for family in ("qwen2", "deepseek_v3")]
+NPU_CASES += [Case("llama3", ["parallel.pipeline=2"], 4, 2), Case("mixtral", ["parallel.expert=2"], 2, 2)]
+Reference = collections.namedtuple("Reference", "model rows wanted")
 
 
 def clear_rows(model):
-    """Rows of different length in which no token wins narrowly, since rounding could flip it, and that generate as many
-    different tokens as possible."""
+    """Rows of different length in which no token wins by a hair, for what rounding may turn over proves nothing, and
+    that write as many different tokens as can be."""
     written = [(row, *likeliest(model, row["input_ids"]))
                for row in tiny_models.make_rows(count=2 * ROWS, shortest=1, longest=24)]
     clear = [(row, tokens) for row, tokens, margin in written if margin > CLEAR]
@@ -49,10 +38,10 @@ def clear_rows(model):
     return found
 
 
-def make_judge(folder, family):
-    """Makes a token that the first row generates in the middle the EOS token: rows end at different steps."""
+def make_reference(folder, family):
+    """A token that the first row writes in the middle is made the end of text: rows end at different steps."""
     folder.mkdir()
-    config = tiny_models.config_of(family, num_hidden_layers=4, initializer_range=0.2)  # smaller models repeat a token
+    config = tiny_models.config_of(family, num_hidden_layers=4, initializer_range=0.2)  # smaller ones repeat a token
     model = tiny_models.write_model(config, folder / "model")
     rows = clear_rows(model)
     tiny_models.write_rows(folder / "rows.jsonl", [row for row, _ in rows])
@@ -60,68 +49,101 @@ def make_judge(folder, family):
     (folder / "model" / "generation_config.json").write_text(json.dumps({"eos_token_id": [end]}))
     wanted = [likeliest(model, row["input_ids"], ends=[end])[0] for row, _ in rows]
     assert len(wanted[0]) <= NEW // 2 + 1 and max(map(len, wanted)) == NEW, "no row ends early, or all do"
-    return Judge(folder / "model", folder / "rows.jsonl", wanted)
+    return Reference(folder / "model", folder / "rows.jsonl", wanted)
 
 
-def layouts(ranks):
-    """Cases by number of ranks, each family under each kind of layout."""
-    for family in tiny_models.FAMILIES:
-        if ranks == 1:
-            yield Case(family, [], 1)
-            yield Case(family, [], 4)
-        if ranks == 2:
-            yield Case(family, ["parallel.tensor=2"], 3)
-            yield Case(family, ["parallel.pipeline=2"], 4)
-            if family in EXPERTS:
-                yield Case(family, ["parallel.expert=2"], 2)
-        if ranks == 4:
-            yield Case(family, ["parallel.tensor=2", "parallel.pipeline=2"], 5)
-            if family in EXPERTS:
-                yield Case(family, ["parallel.tensor=2", "parallel.expert=2"], 2)
-    if ranks == 2:
-        yield Case("qwen2", [], 2)  # data parallel
-        yield Case("qwen2", ["parallel.zero=3"], 1)
-        yield Case("mixtral", ["parallel.tensor=2", "parallel.expert_tensor=2"], 1)
-    if ranks == 4:
-        yield Case("qwen2", ["parallel.pipeline=2", "parallel.schedule=dualpipev"], 1)
-        yield Case("qwen3", ["parallel.pipeline=2", "parallel.schedule=interleaved", "parallel.virtual_stages=2"], 2)
+def layouts_of(family):
+    """One rank, then two, then four."""
+    yield Case(family, [], 1, 1)
+    yield Case(family, [], 4, 1)
+    yield Case(family, ["parallel.tensor=2"], 3, 2)
+    yield Case(family, ["parallel.pipeline=2"], 4, 2)
+    yield Case(family, ["parallel.tensor=2", "parallel.pipeline=2"], 5, 4)
+    if family in EXPERTS:
+        yield Case(family, ["parallel.expert=2"], 2, 2)
+        yield Case(family, ["parallel.tensor=2", "parallel.expert=2"], 2, 4)
 
 
-def judge_together(ranks, cases, judges, folder, device):
-    """All cases of one number of ranks in one launch of the program, which prints a line per row."""
+def cases_on(device):
+    """Each family under each kind of layout."""
+    if device == "npu":
+        return NPU_CASES
+    cases = [case for family in tiny_models.FAMILIES for case in layouts_of(family)]
+    cases += [Case("qwen2", [], 2, 2),  # data parallel
+              Case("qwen2", ["parallel.zero=3"], 1, 2),
+              Case("mixtral", ["parallel.tensor=2", "parallel.expert_tensor=2"], 1, 2),
+              Case("qwen2", ["parallel.pipeline=2", "parallel.schedule=dualpipev"], 1, 4),
+              Case("qwen3", ["parallel.pipeline=2", "parallel.schedule=interleaved", "parallel.virtual_stages=2"], 2, 4)]
+    most = {"cpu": 4, "cuda": 1}[device]
+    return sorted((case for case in cases if case.ranks <= most), key=lambda case: case.ranks)
+
+
+def pytest_generate_tests(metafunc):
+    if "case" in metafunc.fixturenames:
+        metafunc.parametrize("case", cases_on(metafunc.config.getoption("device")), ids=lambda case: " ".join(
+            [case.family, f"{case.ranks} ranks", *case.settings, f"batch {case.batch}"]))
+
+
+@pytest.fixture(scope="module")
+def references(folder):
+    """By family, made when first asked for."""
+    made = {}
+
+    def reference(family):
+        if family not in made:
+            made[family] = make_reference(folder / family, family)
+        return made[family]
+    return reference
+
+
+Written = collections.namedtuple("Written", "lines result last")
+
+
+def launch(ranks, cases, references, device):
+    """All cases of one number of ranks in one launch, which prints a line per row; what its last command printed."""
     commands = []
     for case in cases:
-        judge = judges[case.family]
-        commands.append(["generate", "--model", judge.model, "--rows", judge.rows, "--max-new-tokens", NEW, "--batch",
-                         case.batch, *words_of([f"device={device}", *FP32, *case.settings])])
+        reference = references(case.family)
+        commands.append(["generate", "--model", reference.model, "--rows", reference.rows, "--max-new-tokens", NEW,
+                         "--batch", case.batch, *words_of([f"device={device}", *FP32, *case.settings])])
     commands.append(["check", "--npu-ops", "--json"] if device == "npu" else ["--version"])
     result = run_many(None if (device, ranks) == ("cuda", 1) else ranks, commands)
-    expect(result.returncode == 0, f"{ranks} ranks on device {device} generate", failure_text(result)[-3000:])
     lines = result.stdout.splitlines()
-    for number, case in enumerate(cases):
-        found = [json.loads(line) for line in lines[number * ROWS:(number + 1) * ROWS]]
-        wanted = judges[case.family].wanted
-        expect([line["output_ids"] for line in found] == wanted,
-               f"{case.family} on {ranks} ranks {device} {' '.join(case.settings)} batch {case.batch}",
-               f"\n{found}\nwanted {wanted}")
-        expect(all(line["finish_reason"] == ("length" if len(line["output_ids"]) == NEW else "stop") for line in found),
-               f"{case.family}: the finish reasons", str(found))
-    if device == "npu" and result.returncode == 0:
-        operators = json.loads(lines[-1])["operators"]
+    return [Written(lines[number * ROWS:(number + 1) * ROWS], result, lines[-1] if lines else "")
+            for number in range(len(cases))]
+
+
+@pytest.fixture(scope="module")
+def launches(selected, references, device):
+    return Launches(selected(test_tokens), lambda case: case.ranks,
+                    lambda ranks, cases: launch(ranks, cases, references, device))
+
+
+def test_tokens(case, launches, references):
+    written, wanted = launches.of(case), references(case.family).wanted
+    assert len(written.lines) == ROWS, failure_text(written.result)[-3000:]
+    found = [json.loads(line) for line in written.lines]
+    assert [line["output_ids"] for line in found] == wanted
+    for line in found:
+        assert line["finish_reason"] == ("length" if len(line["output_ids"]) == NEW else "stop"), line
+
+
+def test_launches_exit_with_0(launches):
+    assert launches.left
+    for ranks, left in launches.left.items():
+        assert left[0].result.returncode == 0, f"{ranks} ranks: {failure_text(left[0].result)[-3000:]}"
+
+
+@pytest.mark.devices("npu")
+def test_operators_that_ran_are_listed(launches):
+    for left in launches.left.values():
+        operators = json.loads(left[0].last)["operators"]
         unknown = [entry["name"] for entry in operators if entry["calls"] > 0 and not entry["used"]]
-        expect(not unknown, "all operators called are in core/npu/used_operators.inc", str(unknown))
-
-
-def judge_tokens(folder, device):
-    each = {ranks: list(layouts(ranks)) for ranks in DEVICE_RANKS[device]} if device != "npu" else {2: NPU_CASES}
-    families = {case.family for cases in each.values() for case in cases}
-    judges = {family: make_judge(folder / family, family) for family in sorted(families)}
-    for ranks, cases in each.items():
-        judge_together(ranks, cases, judges, folder, device)
+        assert not unknown, f"called, but not in core/npu/used_operators.inc: {unknown}"
 
 
 class Writer:
-    """A small model with a byte tokenizer and a chat template: `generate` and transformers side by side."""
+    """A small model with a tokenizer of bytes and a chat template: `generate` and transformers side by side."""
 
     def __init__(self, folder):
         self.folder, config = folder / "chat", json.loads(pathlib.Path("examples/chat/config.json").read_text())
@@ -146,57 +168,77 @@ class Writer:
         return self.text_of(ids, count)
 
 
-def judge_text(folder):
-    writer = Writer(folder)
-    prompt, count = "Montag, Dienstag — größer", 40
-    wanted, _ = writer.text_of(writer.tokenizer(prompt)["input_ids"], count)
-    words = ["--prompt", prompt, "--max-new-tokens", count]
-    plain = writer.run(*words)
-    expect(plain.returncode == 0 and plain.stdout == wanted + "\n", "a prompt's text",
-           f"{wanted!r} {failure_text(plain)}")
-    expect("tokens in" in plain.stderr, "the speed is printed", plain.stderr)
-    expect(any(ord(letter) > 127 for letter in wanted), "it has characters of several tokens", wanted)
-    streamed = writer.run(*words, "--stream")
-    expect(streamed.stdout == plain.stdout, "streamed text equals plain text", failure_text(streamed))
-    piped = writer.run("--max-new-tokens", count, stdin=prompt + "\n", ranks=2, settings=["parallel.tensor=2"])
-    expect(piped.stdout == plain.stdout, "a prompt on standard input, two ranks", failure_text(piped))
-    stop = wanted[len(wanted) // 2:len(wanted) // 2 + 2]
-    for more in ([], ["--stream"]):
-        stopped = writer.run(*words, "--stop", "no such text", "--stop", stop, *more)
-        expect(stopped.stdout == wanted[:wanted.index(stop)] + "\n", f"the stop string {stop!r} {more}",
-               failure_text(stopped))
-    judge_checkpoint(folder, writer, words, plain.stdout)
-    judge_conversations(writer, folder)
-    judge_chat(writer)
-    judge_sampling(writer, folder)
-    refusals(writer, folder)
+@pytest.fixture(scope="module")
+def writer(folder):
+    return Writer(folder)
 
 
-def judge_checkpoint(folder, writer, words, wanted):
-    """A checkpoint is a model directory like any other."""
-    start(None, [BUILD / "trireme", "convert", "--from", writer.folder, "--to", folder / "checkpoint-1"])
-    result = start(None, [BUILD / "trireme", "generate", "--model", folder / "checkpoint-1", *words, *words_of(FP32)])
-    expect(result.stdout == wanted, "from a checkpoint", failure_text(result))
+PROMPT, COUNT = "Montag, Dienstag — größer", 40
 
 
-def judge_conversations(writer, folder):
-    conversations = [[{"role": "user", "content": "Which day follows Monday?"}],
-                     [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"},
-                      {"role": "assistant", "content": "Hello"}, {"role": "user", "content": "Bye"}]]
-    wanted = [writer.answer(messages, 12) for messages in conversations]
-    one, both = folder / "one.json", folder / "both.json"
-    one.write_text(json.dumps(conversations[0]))
-    both.write_text(json.dumps(conversations))
-    result = writer.run("--messages", one, "--max-new-tokens", 12)
-    expect(result.stdout == wanted[0][0] + "\n", "a conversation's answer", failure_text(result))
-    lines = writer.run("--messages", both, "--max-new-tokens", 12)
-    found = [json.loads(line) for line in lines.stdout.splitlines()]
-    expect([(line["text"], line["output_ids"]) for line in found] == wanted, "several conversations",
-           failure_text(lines))
+@pytest.fixture(scope="module")
+def text(writer):
+    """What transformers writes after PROMPT."""
+    return writer.text_of(writer.tokenizer(PROMPT)["input_ids"], COUNT)[0]
 
 
-def judge_chat(writer):
-    """Two turns, the second continuing the first, and a third in a new conversation."""
+PROMPTED = ["--prompt", PROMPT, "--max-new-tokens", COUNT]
+
+
+@pytest.mark.devices("cpu")
+class TestText:
+    def test_prompt(self, writer, text):
+        result = writer.run(*PROMPTED)
+        assert result.returncode == 0 and result.stdout == text + "\n", f"{text!r} {failure_text(result)}"
+        assert "tokens in" in result.stderr, f"the speed is not reported: {result.stderr}"
+        assert any(ord(letter) > 127 for letter in text), f"no character of several tokens: {text}"
+
+    def test_streamed(self, writer, text):
+        result = writer.run(*PROMPTED, "--stream")
+        assert result.stdout == text + "\n", failure_text(result)
+
+    def test_standard_input_on_two_ranks(self, writer, text):
+        result = writer.run("--max-new-tokens", COUNT, stdin=PROMPT + "\n", ranks=2, settings=["parallel.tensor=2"])
+        assert result.stdout == text + "\n", failure_text(result)
+
+    @pytest.mark.parametrize("more", [[], ["--stream"]], ids=["at once", "streamed"])
+    def test_stop_word(self, writer, text, more):
+        stop = text[len(text) // 2:len(text) // 2 + 2]
+        result = writer.run(*PROMPTED, "--stop", "no such text", "--stop", stop, *more)
+        assert result.stdout == text[:text.index(stop)] + "\n", f"stop word {stop!r}: {failure_text(result)}"
+
+    def test_checkpoint(self, writer, text, folder):
+        """A checkpoint is a model directory like any other."""
+        start(None, [BUILD / "trireme", "convert", "--from", writer.folder, "--to", folder / "checkpoint-1"])
+        result = start(None, [BUILD / "trireme", "generate", "--model", folder / "checkpoint-1", *PROMPTED,
+                              *words_of(FP32)])
+        assert result.stdout == text + "\n", failure_text(result)
+
+
+CONVERSATIONS = [[{"role": "user", "content": "Which day follows Monday?"}],
+                 [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"},
+                  {"role": "assistant", "content": "Hello"}, {"role": "user", "content": "Bye"}]]
+
+
+@pytest.mark.devices("cpu")
+def test_conversation(writer, folder):
+    (folder / "one.json").write_text(json.dumps(CONVERSATIONS[0]))
+    result = writer.run("--messages", folder / "one.json", "--max-new-tokens", 12)
+    assert result.stdout == writer.answer(CONVERSATIONS[0], 12)[0] + "\n", failure_text(result)
+
+
+@pytest.mark.devices("cpu")
+def test_several_conversations(writer, folder):
+    (folder / "both.json").write_text(json.dumps(CONVERSATIONS))
+    result = writer.run("--messages", folder / "both.json", "--max-new-tokens", 12)
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    wanted = [writer.answer(messages, 12) for messages in CONVERSATIONS]
+    assert [(line["text"], line["output_ids"]) for line in found] == wanted, failure_text(result)
+
+
+@pytest.mark.devices("cpu")
+def test_chat(writer):
+    """Two turns, of which the second has the first before it, and a third in a new conversation."""
     def asks(*texts):
         messages = []
         for text in texts:
@@ -206,89 +248,120 @@ def judge_chat(writer):
     wanted = [*asks("Monday?", "And then?"), *asks("And then?")]
     result = writer.run("--chat", "--max-new-tokens", 8, ranks=2, settings=["parallel.pipeline=2"],
                         stdin="Monday?\n\nAnd then?\n/new\nAnd then?\n/quit\nunread\n")
-    expect(result.returncode == 0 and result.stdout == "".join(f"{text}\n" for text in wanted), "a chat",
-           f"{wanted}\n{failure_text(result)}")
+    assert result.returncode == 0 and result.stdout == "".join(f"{text}\n" for text in wanted), \
+        f"{wanted}\n{failure_text(result)}"
 
 
-def judge_sampling(writer, folder, rows=600):
-    """The first tokens of many equal rows are distributed as transformers' own filters specify."""
+DRAWN = 600
+
+
+@pytest.fixture(scope="module")
+def equal_rows(writer, folder):
+    """Many equal rows, and transformers' scores of their next token."""
     ids, path = writer.tokenizer("Tuesday")["input_ids"], folder / "equal.jsonl"
-    path.write_text((json.dumps({"input_ids": ids}) + "\n") * rows)
+    path.write_text((json.dumps({"input_ids": ids}) + "\n") * DRAWN)
     with torch.no_grad():
-        scores = writer.model(torch.tensor([ids])).logits[:, -1]
-    for temperature, top_k, top_p in ((3.0, 0, 1.0), (3.0, 9, 1.0), (2.0, 0, 0.7), (2.5, 12, 0.8)):
-        filters = transformers.LogitsProcessorList([transformers.TemperatureLogitsWarper(temperature)])
-        filters += [transformers.TopKLogitsWarper(top_k)] if top_k else []
-        filters += [transformers.TopPLogitsWarper(top_p)] if top_p < 1 else []
-        wanted = filters(torch.tensor([ids]), scores.clone()).softmax(-1)[0]
-        words = ["--rows", path, "--max-new-tokens", 1, "--batch", 64, "--temperature", temperature, "--top-k", top_k,
-                 "--top-p", top_p, "--seed", 7]
-        result = writer.run(*words)
-        drawn = collections.Counter(json.loads(line)["output_ids"][0] for line in result.stdout.splitlines())
-        outside = [token for token in drawn if wanted[token] == 0]
-        # Pearson's statistic is within five deviations of its mean; tokens with few expected draws are pooled.
-        expected = [rows * share.item() for share in wanted]
-        rare = [token for token, share in enumerate(expected) if 0 < share < 5]
-        groups = [[token] for token, share in enumerate(expected) if share >= 5] + ([rare] if rare else [])
-        pairs = [(sum(drawn[token] for token in group), sum(expected[token] for token in group)) for group in groups]
-        statistic, freedom = sum((found - mean) ** 2 / mean for found, mean in pairs), max(len(pairs) - 1, 1)
-        text = f"temperature {temperature} top-k {top_k} top-p {top_p}: {len(pairs)} groups, statistic {statistic:.1f}"
-        expect(sum(drawn.values()) == rows and not outside and statistic < freedom + 5 * math.sqrt(2 * freedom), text,
-               f"outside: {outside}\n{failure_text(result)[-500:]}")
-    again = writer.run(*words)
-    expect(again.stdout == result.stdout, "the same seed draws the same tokens")
+        return path, ids, writer.model(torch.tensor([ids])).logits[:, -1]
 
 
-def refusals(writer, folder):
-    empty, long, bad = folder / "empty.json", folder / "long.jsonl", folder / "bad.jsonl"
-    empty.write_text("[]")
-    long.write_text(json.dumps({"input_ids": [1] * 512}) + "\n")
-    bad.write_text('{"input_ids": [1]}\n{"input_ids": [1, 260]}\n')
-    none = folder / "none.jsonl"
-    none.write_text('{"input_ids": []}\n')
-    bare = folder / "bare"
-    bare.mkdir()
-    shutil.copy(writer.folder / "config.json", bare)
-    rows = ["--rows", folder / "equal.jsonl"]
-    cases = [(["--prompt", "a", *rows], ["--prompt", "--rows", "keep one"]),
-             (["--prompt", ""], ["no prompt", "--messages"]),
-             (["--messages", empty], ["empty.json", "list of messages"]),
-             (["--rows", long], ["long.jsonl: row 1", "512", "max_position_embeddings"]),
-             (["--rows", bad], ["bad.jsonl:2", "260"]),
-             (["--rows", none], ["none.jsonl:1", "empty"]),
-             ([*rows, "--temperature", "-1"], ["--temperature -1", "at least 0"]),
-             ([*rows, "--top-p", "1.5"], ["--top-p 1.5", "up to 1"]),
-             ([*rows, "--top-p", "0"], ["--top-p 0", "above 0"]),
-             ([*rows, "--max-new-tokens", "0"], ["--max-new-tokens 0", "at least 1"]),
-             ([*rows, "--stop", ""], ["--stop", "empty"]),
-             ([*rows, "--adapters", "a"], ["adapter_config.json"]),
-             ([*rows, "--set", "parallel.context=2"], ["parallel.context = 2", "set it to 1"]),
-             ([*rows, "--model", bare], ["given twice"])]
-    for words, wanted in cases:
-        refused(writer.run(*words), wanted)
-    refused(start(None, [BUILD / "trireme", "generate", "--model", bare, "--prompt", "a"]), ["tokenizer.json"])
-    refused(start(None, [BUILD / "trireme", "generate", "--model", folder / "nothing", *rows]), ["config.json"])
-    refused(writer.run(ranks=2, settings=["parallel.tensor=2"]), ["no prompt", "standard input"])
+def sample(writer, path, temperature, top_k, top_p):
+    return writer.run("--rows", path, "--max-new-tokens", 1, "--batch", 64, "--temperature", temperature, "--top-k", top_k,
+                      "--top-p", top_p, "--seed", 7)
 
 
-def refused(result, wanted):
-    ends = result.returncode == 2 and len(result.stderr.splitlines()) == 1 and not result.stdout
-    expect(ends and all(word in result.stderr for word in wanted), f"refused: {result.stderr.strip()}",
-           failure_text(result))
+@pytest.fixture(scope="module")
+def samples(writer, equal_rows):
+    """By temperature, top-k and top-p; each drawn once."""
+    return functools.cache(lambda *filters: sample(writer, equal_rows[0], *filters))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu", choices=["cpu", "npu", "cuda"])
-    device = parser.parse_args().device
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as scratch:
-        judge_tokens(pathlib.Path(scratch), device)
-        if device == "cpu":
-            judge_text(pathlib.Path(scratch))
-    print(f"{len(failures)} failures")
-    return 1 if failures else 0
+@pytest.mark.devices("cpu")
+@pytest.mark.parametrize("temperature, top_k, top_p", [(3.0, 0, 1.0), (3.0, 9, 1.0), (2.0, 0, 0.7), (2.5, 12, 0.8)])
+def test_sampling(temperature, top_k, top_p, samples, equal_rows, record_property):
+    """The first tokens of many equal rows are distributed as transformers' own filters say."""
+    _, ids, scores = equal_rows
+    filters = transformers.LogitsProcessorList([transformers.TemperatureLogitsWarper(temperature)])
+    filters += [transformers.TopKLogitsWarper(top_k)] if top_k else []
+    filters += [transformers.TopPLogitsWarper(top_p)] if top_p < 1 else []
+    wanted = filters(torch.tensor([ids]), scores.clone()).softmax(-1)[0]
+    result = samples(temperature, top_k, top_p)
+    drawn = collections.Counter(json.loads(line)["output_ids"][0] for line in result.stdout.splitlines())
+    assert sum(drawn.values()) == DRAWN, failure_text(result)[-500:]
+    assert not [token for token in drawn if wanted[token] == 0], "tokens that the filters leave out were drawn"
+    # Pearson's statistic is within five deviations of its mean; tokens of few expected draws count as one.
+    expected = [DRAWN * share.item() for share in wanted]
+    rare = [token for token, share in enumerate(expected) if 0 < share < 5]
+    groups = [[token] for token, share in enumerate(expected) if share >= 5] + ([rare] if rare else [])
+    pairs = [(sum(drawn[token] for token in group), sum(expected[token] for token in group)) for group in groups]
+    statistic, freedom = sum((found - mean) ** 2 / mean for found, mean in pairs), max(len(pairs) - 1, 1)
+    limit = freedom + 5 * math.sqrt(2 * freedom)
+    record_property("statistic", f"{statistic:.1f} of {len(pairs)} groups")
+    assert statistic < limit, f"statistic {statistic:.1f} of {len(pairs)} groups, tolerance {limit:.1f}"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.devices("cpu")
+def test_the_same_seed_draws_the_same(writer, samples, equal_rows):
+    first, second = samples(2.5, 12, 0.8).stdout, sample(writer, equal_rows[0], 2.5, 12, 0.8).stdout
+    assert first and first == second
+
+
+EQUAL = ["--rows", "equal.jsonl"]
+# words, in which files are of the test's folder; what the line must say
+REFUSED = [
+    (["--prompt", "a", *EQUAL], ["--prompt", "--rows", "keep one"]),
+    (["--prompt", ""], ["no prompt", "--messages"]),
+    (["--messages", "empty.json"], ["empty.json", "list of messages"]),
+    (["--rows", "long.jsonl"], ["long.jsonl: row 1", "512", "max_position_embeddings"]),
+    (["--rows", "bad.jsonl"], ["bad.jsonl:2", "260"]),
+    (["--rows", "none.jsonl"], ["none.jsonl:1", "empty"]),
+    ([*EQUAL, "--temperature", "-1"], ["--temperature -1", "at least 0"]),
+    ([*EQUAL, "--top-p", "1.5"], ["--top-p 1.5", "up to 1"]),
+    ([*EQUAL, "--top-p", "0"], ["--top-p 0", "above 0"]),
+    ([*EQUAL, "--max-new-tokens", "0"], ["--max-new-tokens 0", "at least 1"]),
+    ([*EQUAL, "--stop", ""], ["--stop", "empty"]),
+    ([*EQUAL, "--adapters", "a"], ["adapter_config.json"]),
+    ([*EQUAL, "--set", "parallel.context=2"], ["parallel.context = 2", "write 1"]),
+    ([*EQUAL, "--model", "bare"], ["given twice"]),
+]
+
+
+@pytest.fixture(scope="module")
+def inputs(writer, equal_rows, folder):
+    """A folder with bad inputs."""
+    (folder / "empty.json").write_text("[]")
+    (folder / "long.jsonl").write_text(json.dumps({"input_ids": [1] * 512}) + "\n")
+    (folder / "bad.jsonl").write_text('{"input_ids": [1]}\n{"input_ids": [1, 260]}\n')
+    (folder / "none.jsonl").write_text('{"input_ids": []}\n')
+    (folder / "bare").mkdir()
+    shutil.copy(writer.folder / "config.json", folder / "bare")
+    return folder
+
+
+def assert_refused(result, wanted):
+    assert result.returncode == 2 and len(result.stderr.splitlines()) == 1 and not result.stdout, failure_text(result)
+    for word in wanted:
+        assert word in result.stderr, f"{word!r} is not in: {result.stderr}"
+
+
+@pytest.mark.devices("cpu")
+@pytest.mark.parametrize("words, wanted", REFUSED, ids=[" ".join(words) for words, _ in REFUSED])
+def test_refused(words, wanted, writer, inputs):
+    files = [path.name for path in inputs.iterdir()]
+    assert_refused(writer.run(*(inputs / word if word in files else word for word in words)), wanted)
+
+
+@pytest.mark.devices("cpu")
+def test_refused_without_a_tokenizer(inputs):
+    assert_refused(start(None, [BUILD / "trireme", "generate", "--model", inputs / "bare", "--prompt", "a"]),
+                   ["tokenizer.json"])
+
+
+@pytest.mark.devices("cpu")
+def test_refused_without_a_model(inputs):
+    words = ["generate", "--model", inputs / "nothing", "--rows", inputs / "equal.jsonl"]
+    assert_refused(start(None, [BUILD / "trireme", *words]), ["config.json"])
+
+
+@pytest.mark.devices("cpu")
+def test_refused_without_a_prompt_on_two_ranks(writer):
+    assert_refused(writer.run(ranks=2, settings=["parallel.tensor=2"]), ["no prompt", "standard input"])

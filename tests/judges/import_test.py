@@ -1,19 +1,16 @@
-#!/usr/bin/env python3
-"""Other ways to store experts' weights on disk: in one tensor, in one tensor with swapped dims, and as fp8 with a scale
-per block of 128 x 128 (as DeepSeek-V3 is published, with its multi-token prediction head). Each gives the gradients of
-the plain directory, bit for bit; scales that do not match are refused."""
+"""Other ways to keep experts' weights on disk: in one tensor, in one tensor with its dims swapped, and as fp8 with a
+scale for each block of 128 x 128 (as DeepSeek-V3 is published, with its head for a second next token). Each gives the
+gradients of the plain directory, bit for bit; scales that do not fit are refused."""
 import json
-import pathlib
 import re
 import shutil
-import sys
-import tempfile
 
+import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 import tiny_models
-from program import failure_text, run
+from program import failure_text, run, run_well
 
 BLOCK = 128
 EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
@@ -37,7 +34,7 @@ def fused(tensors, swap):
 
 
 def quantised(tensor):
-    """fp8 values and scales, and what they represent."""
+    """fp8 and its scales, and what both stand for."""
     blocks = [-(-size // BLOCK) for size in tensor.shape]
     scales = torch.rand(blocks) * 0.01 + 0.001
     wide = scales.repeat_interleave(BLOCK, 0)[:tensor.shape[0]].repeat_interleave(BLOCK, 1)[:, :tensor.shape[1]]
@@ -63,55 +60,62 @@ def write(folder, like, tensors):
     return folder
 
 
+@pytest.fixture(scope="module")
+def rows(folder):
+    tiny_models.write_rows(folder / "rows.jsonl", tiny_models.make_rows(2))
+    return folder / "rows.jsonl"
+
+
+@pytest.fixture(scope="module")
+def qwen(folder):
+    tiny_models.write_model(tiny_models.config_of("qwen3_moe", num_hidden_layers=2), folder / "qwen")
+    return folder / "qwen"
+
+
+@pytest.fixture(scope="module")
+def deepseek(folder):
+    """The directory as published and the plain one, and the tensors as published."""
+    torch.manual_seed(3)
+    config = tiny_models.config_of("deepseek_v3", num_hidden_layers=2, hidden_size=160, intermediate_size=136)
+    tiny_models.write_model(config, folder / "deepseek")
+    published, plain = as_fp8(load_file(folder / "deepseek/model.safetensors"))
+    further = {"model.layers.2.eh_proj.weight": torch.zeros(2, 2)}
+    return (write(folder / "fp8", folder / "deepseek", published | further),
+            write(folder / "plain", folder / "deepseek", plain), published)
+
+
 def gradients(model, rows, out, ranks, settings=()):
-    result = run(ranks, ["grads", "--model", model, "--rows", rows, "--out", out], settings)
-    assert result.returncode == 0, failure_text(result)
+    result = run_well(ranks, ["grads", "--model", model, "--rows", rows, "--out", out], settings)
     return json.loads(result.stdout), load_file(out)
 
 
-def expect_same(what, plain, other, rows, folder, settings):
-    for ranks in (None, 2):
-        chosen = settings if ranks else ()
-        line, wanted = gradients(plain, rows, folder / "plain.safetensors", ranks, chosen)
-        found_line, found = gradients(other, rows, folder / "other.safetensors", ranks, chosen)
-        assert line == found_line, f"{what}: {found_line}, wanted {line}"
-        assert wanted.keys() == found.keys(), f"{what}: {sorted(wanted.keys() ^ found.keys())}"
-        differing = [name for name in wanted if not torch.equal(wanted[name], found[name])]
-        assert not differing, f"{what}: gradients differ: {differing[:5]}"
-        print(f"ok: {what}, {ranks or 1} ranks: {len(wanted)} gradients")
+def assert_same(plain, other, rows, ranks, settings, record_property):
+    folder, chosen = rows.parent, settings if ranks else ()
+    line, wanted = gradients(plain, rows, folder / "wanted.safetensors", ranks, chosen)
+    found_line, found = gradients(other, rows, folder / "found.safetensors", ranks, chosen)
+    assert found_line == line
+    assert wanted.keys() == found.keys(), f"names differ: {sorted(wanted.keys() ^ found.keys())}"
+    differing = [name for name in wanted if not torch.equal(wanted[name], found[name])]
+    assert not differing, f"gradients differ: {differing[:5]}"
+    record_property("gradients", len(wanted))
 
 
-def main():
-    torch.manual_seed(3)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        rows = folder / "rows.jsonl"
-        tiny_models.write_rows(rows, tiny_models.make_rows(2))
-        qwen = folder / "qwen"
-        tiny_models.write_model(tiny_models.config_of("qwen3_moe", num_hidden_layers=2), qwen)
-        tensors = load_file(qwen / "model.safetensors")
-        for swap in (False, True):
-            other = write(folder / f"fused-{swap}", qwen, fused(tensors, swap))
-            expect_same(f"experts in one tensor{', dims swapped' if swap else ''}", qwen, other, rows, folder,
-                        ["parallel.expert=2"])
-        deepseek = folder / "deepseek"
-        config = tiny_models.config_of("deepseek_v3", num_hidden_layers=2, hidden_size=160, intermediate_size=136)
-        tiny_models.write_model(config, deepseek)
-        published, plain = as_fp8(load_file(deepseek / "model.safetensors"))
-        plain = write(folder / "plain", deepseek, plain)
-        further = {"model.layers.2.eh_proj.weight": torch.zeros(2, 2)}
-        other = write(folder / "fp8", deepseek, published | further)
-        expect_same("fp8 with scales", plain, other, rows, folder, ["parallel.expert_tensor=2"])
-        broken = dict(published)
-        name = "model.layers.1.mlp.experts.3.up_proj.weight"
-        broken[f"{name}_scale_inv"] = torch.ones(3, 3)
-        result = run(None, ["grads", "--model", write(folder / "broken", deepseek, broken), "--rows", rows, "--out",
-                            folder / "never"])
-        wanted = result.returncode == 2 and name in result.stderr and "wanted [1, 2]" in result.stderr
-        assert wanted, failure_text(result)
-        print("ok: scales that do not match are refused")
-    return 0
+@pytest.mark.parametrize("ranks", [None, 2], ids=["1 rank", "2 ranks"])
+@pytest.mark.parametrize("swap", [False, True], ids=["as they are", "dims swapped"])
+def test_experts_in_one_tensor(swap, ranks, qwen, rows, folder, record_property):
+    if not (folder / f"fused-{swap}").exists():
+        write(folder / f"fused-{swap}", qwen, fused(load_file(qwen / "model.safetensors"), swap))
+    assert_same(qwen, folder / f"fused-{swap}", rows, ranks, ["parallel.expert=2"], record_property)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("ranks", [None, 2], ids=["1 rank", "2 ranks"])
+def test_fp8_with_scales(ranks, deepseek, rows, record_property):
+    published, plain, _ = deepseek
+    assert_same(plain, published, rows, ranks, ["parallel.expert_tensor=2"], record_property)
+
+
+def test_scales_that_do_not_fit_are_refused(deepseek, rows, folder):
+    name = "model.layers.1.mlp.experts.3.up_proj.weight"
+    broken = write(folder / "broken", folder / "deepseek", deepseek[2] | {f"{name}_scale_inv": torch.ones(3, 3)})
+    result = run(None, ["grads", "--model", broken, "--rows", rows, "--out", folder / "never"])
+    assert result.returncode == 2 and name in result.stderr and "wanted [1, 2]" in result.stderr, failure_text(result)

@@ -1,26 +1,23 @@
-#!/usr/bin/env python3
 """Documents of lengths on both sides of every power of two up to 512, so that whatever size tiles, chunks, rings and
-buffers have is exceeded, against transformers one document at a time: loss and every gradient, packed into few rows and
-one document per row, under tensor, context and pipeline parallelism and recomputation."""
-import json
-import pathlib
+buffers are cut to is passed, against transformers one document at a time: loss and every gradient, packed into few rows and
+as rows of their own, under tensor, context, pipeline parallelism and recomputation."""
 import random
-import sys
-import tempfile
 
-import torch
-from safetensors.torch import load_file
+import pytest
 
 import tiny_models
-from grads_test import compare, make_judge
-from program import failure_text, run_many, words_of
+from gradients import assert_equals, make_reference
+from program import Launches, run_grads, words_of
 
 LENGTHS = sorted({2, *(length for power in range(4, 10) for length in (2 ** power - 1, 2 ** power, 2 ** power + 1))})
-PACKED = {1: [[], ["memory.recompute=selective"]],
-          2: [["parallel.context=2"], ["parallel.context=2", "parallel.context_method=ulysses"],
-              ["parallel.tensor=2", "memory.recompute=full"], ["parallel.pipeline=2"]]}
-APART = {1: [[]], 2: [["parallel.context=2", "run.micro_batch=2"]]}
-FAMILIES = ["qwen3", "deepseek_v3"]
+# packed or apart, ranks, settings
+LAYOUTS = [
+    ("packed", 1, []), ("packed", 1, ["memory.recompute=selective"]),
+    ("packed", 2, ["parallel.context=2"]), ("packed", 2, ["parallel.context=2", "parallel.context_method=ulysses"]),
+    ("packed", 2, ["parallel.tensor=2", "memory.recompute=full"]), ("packed", 2, ["parallel.pipeline=2"]),
+    ("apart", 1, []), ("apart", 2, ["parallel.context=2", "run.micro_batch=2"]),
+]
+CASES = [(family, *layout) for family in ("qwen3", "deepseek_v3") for layout in LAYOUTS]
 
 
 def make_rows():
@@ -32,37 +29,32 @@ def make_rows():
     return rows
 
 
-def judge_runs(folder, judge, runs, what):
-    failed = 0
-    for ranks, settings in runs.items():
-        outs = [folder / f"{what}-{ranks}-{number}.safetensors" for number in range(len(settings))]
-        result = run_many(ranks, [["grads", "--model", judge.model, "--rows", judge.rows, "--out", out, *words_of(each)]
-                                  for out, each in zip(outs, settings)])
-        lines = result.stdout.splitlines()
-        for number, (out, each) in enumerate(zip(outs, settings)):
-            wrong, numbers = failure_text(result), ""
-            if number < len(lines) and out.exists():
-                errors, worst, wrong = compare(json.loads(lines[number]), load_file(out), judge)
-                numbers = "  ".join(f"{kind} {error:.1e}" for kind, error in errors.items()) + f" ({worst})"
-            failed += bool(wrong)
-            print(f"{'FAILED' if wrong else 'ok'}: {what}, {ranks} ranks {' '.join(each)}  {numbers} {wrong}", flush=True)
-    return failed
+@pytest.fixture(scope="module")
+def references(folder):
+    """By family; the rows of their own are beside the packed ones."""
+    rows, made = make_rows(), {}
+    for family in dict.fromkeys(case[0] for case in CASES):
+        made[family] = make_reference(folder / family, family, 2, rows, tiny_models.pack(rows, 3))
+        tiny_models.write_rows(folder / family / "apart.jsonl", rows)
+    return made
 
 
-def main():
-    torch.set_num_threads(1)
-    failed = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        for family in FAMILIES:
-            rows = make_rows()
-            packed = make_judge(folder / family, family, 2, rows, tiny_models.pack(rows, 3))
-            failed += judge_runs(folder, packed, PACKED, f"{family} packed")
-            tiny_models.write_rows(folder / "apart.jsonl", rows)
-            failed += judge_runs(folder, packed._replace(rows=folder / "apart.jsonl"), APART, f"{family} apart")
-    print(f"{len(LENGTHS)} documents of 2 to {LENGTHS[-1]} tokens; {failed} failures")
-    return 1 if failed else 0
+def launch(ranks, cases, references, folder):
+    commands = []
+    for number, (family, rows, _, settings) in enumerate(cases):
+        reference = references[family]
+        given = reference.rows if rows == "packed" else reference.rows.parent / "apart.jsonl"
+        commands.append(["grads", "--model", reference.model, "--rows", given, "--out",
+                         folder / f"{ranks}-{number}.safetensors", *words_of(settings)])
+    return run_grads(ranks, commands)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.fixture(scope="module")
+def launches(selected, references, folder):
+    return Launches(selected(test_lengths), lambda case: case[2],
+                    lambda ranks, cases: launch(ranks, cases, references, folder))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[1]} {case[2]} ranks {' '.join(case[3])}")
+def test_lengths(case, launches, references, record_errors):
+    assert_equals(launches.of(case), references[case[0]], record_errors)

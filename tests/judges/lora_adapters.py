@@ -1,5 +1,5 @@
-"""Adapters of tiny models as PEFT creates them, for every family and both of its expert namings, with PEFT's gradients:
-the reference of lora_test.py. Asserts nothing itself."""
+"""Adapters of tiny models as PEFT makes them, of every family and in both of its namings of experts, with the gradients
+that PEFT gets: what lora_test.py compares the program with. Asserts nothing itself."""
 import collections
 import json
 
@@ -8,16 +8,16 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-import grads_test
 import tiny_models
+from gradients import Reference
 
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 LATENT = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
 LINEAR = [*ATTENTION, "gate_proj", "up_proj", "down_proj"]
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
-# Gate and up in one tensor: twice the rank keeps one pair for each.
+# Gate and up in one tensor: twice the rank keeps a pair for each.
 TWICE = dict(rank_pattern={r".*\.gate_up_proj": 6}, alpha_pattern={r".*\.gate_up_proj": 10})
-# name, family, changes to the model, PEFT's arguments
+# name, family, changes of the model, what PEFT is told
 ADAPTERS = {
     "all-linear": ("llama3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
                                       modules_to_save=["lm_head", "input_layernorm"])),
@@ -43,7 +43,7 @@ def make_model(folder, family, changes):
 
 
 def randomise(tuned):
-    """A and B both non-trivial; B of gate and up as two blocks, since the program keeps one pair for each."""
+    """A and B that matter both; B of gate and up as two blocks, for the program keeps a pair for each."""
     torch.manual_seed(3)
     with torch.no_grad():
         for name, parameter in tuned.named_parameters():
@@ -60,7 +60,7 @@ def experts_of(tuned):
 
 
 def is_gate_up(name, tensor, tuned):
-    """Whether it belongs to the experts' fused gate and up; the other one's A and B have different sizes."""
+    """Whether it is of the experts' fused gate and up; the other one's A reads, its B makes another size."""
     if ".experts." not in name:
         return False
     hidden = tuned.config.hidden_size
@@ -76,7 +76,7 @@ def two_blocks(b, experts):
 
 
 def in_adapter(name, tensor, tuned):
-    """A PEFT tensor under the program's names: experts one by one."""
+    """A tensor of PEFT's as the program names it: experts one by one."""
     for word in (".default", ".modules_to_save"):
         name = name.replace(word, "")
     kind = tuned.config.model_type
@@ -109,7 +109,7 @@ def gradients(tuned):
 
 
 def write_one_by_one(tuned, settings, folder):
-    """The adapter with one pair per expert, as PEFT wrote it before transformers 5."""
+    """The adapter with each expert's pair by itself, as PEFT wrote it before transformers 5."""
     folder.mkdir()
     tensors = {}
     for name, parameter in tuned.named_parameters():
@@ -122,10 +122,10 @@ def write_one_by_one(tuned, settings, folder):
     (folder / "adapter_config.json").write_text(json.dumps(config))
 
 
-Judged = collections.namedtuple("Judged", "model adapter fused judge")
+Adapted = collections.namedtuple("Adapted", "model adapter fused reference")
 
 
-def make_judge(folder, family, changes, settings):
+def make_adapted(folder, family, changes, settings):
     folder.mkdir()
     model = make_model(folder / "model", family, changes)
     tuned = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **settings))
@@ -136,13 +136,13 @@ def make_judge(folder, family, changes, settings):
         write_one_by_one(tuned, settings, folder / "one-by-one")
     loss, tokens = tiny_models.backward(tuned, ROWS)
     wanted = gradients(tuned)
-    judge = grads_test.Judge(None, None, loss, tokens, tiny_models.norm_of(wanted.values()), wanted)
-    return Judged(folder / "model", folder / ("one-by-one" if of_experts else "fused"), folder / "fused", judge)
+    reference = Reference(None, None, loss, tokens, tiny_models.norm_of(wanted.values()), wanted)
+    return Adapted(folder / "model", folder / ("one-by-one" if of_experts else "fused"), folder / "fused", reference)
 
 
-def load_tuned(judged, trainable=True):
-    base = transformers.AutoModelForCausalLM.from_pretrained(judged.model, dtype=torch.float32)
-    tuned = peft.PeftModel.from_pretrained(base, judged.adapter, is_trainable=trainable)
+def load_tuned(adapted, trainable=True):
+    base = transformers.AutoModelForCausalLM.from_pretrained(adapted.model, dtype=torch.float32)
+    tuned = peft.PeftModel.from_pretrained(base, adapted.adapter, is_trainable=trainable)
     for name, parameter in tuned.named_parameters():
         if is_gate_up(name, parameter, tuned) and "lora_B" in name and trainable:
             mask = two_blocks(parameter, experts_of(tuned))
@@ -150,8 +150,8 @@ def load_tuned(judged, trainable=True):
     return tuned
 
 
-def load_frozen(judged):
-    model = transformers.AutoModelForCausalLM.from_pretrained(judged.model, dtype=torch.float32)
+def load_frozen(adapted):
+    model = transformers.AutoModelForCausalLM.from_pretrained(adapted.model, dtype=torch.float32)
     for name, parameter in model.named_parameters():
         parameter.requires_grad = name == "lm_head.weight" or "layers.1." in name or "layers.2." in name
     return model

@@ -1,25 +1,23 @@
-#!/usr/bin/env python3
-"""LoRA against PEFT: gradients of every trained parameter under every kind of layout, ten training steps, what a run
-leaves behind, and what resumes from it. PEFT's adapters are read in both of its expert namings."""
+"""LoRA, against PEFT: gradients of every trained parameter under every kind of layout, ten steps of training, what a run
+leaves behind, and what resumes from it. PEFT's adapters are read in both of its namings of experts."""
+import functools
 import json
-import pathlib
-import sys
-import tempfile
 import warnings
 
+import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
 
-import generate_test
-import grads_test
-import ten_steps_test
+import decoding
+import steps
 import tiny_models
-from lora_adapters import ADAPTERS, ROWS, Judged, load_frozen, load_tuned, make_judge, make_model
-from program import failure_text, run, run_many, words_of
+from gradients import assert_equals, assert_within, largest_error, relative
+from lora_adapters import ADAPTERS, ROWS, Adapted, load_frozen, load_tuned, make_adapted, make_model
+from program import Launches, failure_text, run, run_grads, run_many, words_of
 
-NPU = "device=npu"  # in a separate process: torch sets up its threads for the first devices it finds
-# adapter, ranks, settings; data parallelism is the rest
+NPU = "device=npu"  # in a process of its own: torch sets its threads up for the devices it finds first
+# adapter, ranks, settings; data parallel is what remains
 LAYOUTS = [
     *((adapter, 1, []) for adapter in ADAPTERS),
     ("all-linear", 1, ["memory.recompute=selective"]),
@@ -39,80 +37,126 @@ LAYOUTS = [
     ("qwen2_moe", 4, ["parallel.context=2", "parallel.pipeline=2", "parallel.expert=2", "parallel.zero=2"]),
     ("patterns", 4, ["parallel.tensor=4", "parallel.sequence=true"]),
 ]
-failures = []
 
 
-def check(what, fine, detail=""):
-    print(f"{'ok' if fine else 'FAILED'}: {what} {'' if fine else detail}", flush=True)
-    if not fine:
-        failures.append(what)
+def name_of(case):
+    adapter, ranks, settings = case
+    return f"{adapter} {ranks} ranks {' '.join(settings)}".strip()
 
 
-def many(ranks, commands):
-    result = run_many(ranks, commands)
-    return result.stdout.splitlines(), result
+@pytest.fixture(scope="module")
+def adapted(folder):
+    """By name of the adapter, made when first asked for."""
+    return functools.cache(lambda name: make_adapted(folder / name, *ADAPTERS[name]))
 
 
-def dropout_words(folder, judges, device):
-    """A pass with dropout on the pairs' inputs, experts included, and on hidden states."""
-    judged = judges["qwen3_moe"]
-    return ["grads", "--model", judged.model, "--adapters", judged.adapter, "--rows", folder / "rows.jsonl", "--out",
-            folder / f"dropout-{device}.safetensors",
+@pytest.fixture(scope="module")
+def rows(folder):
+    tiny_models.write_rows(folder / "rows.jsonl", ROWS)
+    return folder / "rows.jsonl"
+
+
+def grads_words(one, rows, out, adapter=None):
+    return ["grads", "--model", one.model, "--rows", rows, "--out", out, *(["--adapters", adapter] if adapter else [])]
+
+
+def dropout_words(adapted, rows, device):
+    """A pass that drops the pairs' inputs, at experts too, and hidden values."""
+    one = adapted("qwen3_moe")
+    return [*grads_words(one, rows, rows.parent / f"dropout-{device}.safetensors", one.adapter),
             *words_of([f"device={device}", "tuning.dropout=0.3", "tuning.hidden_dropout=0.2"])]
 
 
-def judge_npu_dropout(folder):
-    """The npu's kernels drop the same elements as the cpu's loops."""
-    outs = [folder / f"dropout-{device}.safetensors" for device in ("npu", "cpu")]
-    if not all(out.exists() for out in outs):
-        check("dropout on npu equals that on cpu", False, "no gradients were written")
-        return
-    found, wanted = (load_file(out) for out in outs)
-    error = max(grads_test.relative(found[name], wanted[name]) for name in wanted)
-    check(f"dropout on npu equals that on cpu: {error:.1e}", error <= 1e-4)
+def launch_gradients(ranks, npu, cases, adapted, rows):
+    """Outcomes of the cases; a launch of one rank has the pass that drops besides."""
+    commands = []
+    for number, (adapter, _, settings) in enumerate(cases):
+        one = adapted(adapter)
+        out = rows.parent / f"{'npu' if npu else ranks}-{number}.safetensors"
+        commands.append([*grads_words(one, rows, out, one.adapter), *words_of(settings)])
+    if ranks == 1:
+        commands.append(dropout_words(adapted, rows, "npu" if npu else "cpu"))
+    return run_grads(ranks, commands)
 
 
-def judge_gradients(folder, judges, rows):
-    for ranks, npu in sorted({(ranks, NPU in settings) for _, ranks, settings in LAYOUTS}):
-        cases = [(adapter, settings) for adapter, count, settings in LAYOUTS
-                 if count == ranks and (NPU in settings) == npu]
-        outs = [folder / f"{ranks}-{number}.safetensors" for number in range(len(cases))]
-        commands = []
-        for (adapter, settings), out in zip(cases, outs):
-            one = judges[adapter]
-            commands.append(["grads", "--model", one.model, "--rows", rows, "--out", out, "--adapters", one.adapter,
-                             *(word for setting in settings for word in ("--set", setting))])
-        if ranks == 1:
-            commands.append(dropout_words(folder, judges, "npu" if npu else "cpu"))
-        lines, result = many(ranks, commands)
-        for number, ((adapter, settings), out) in enumerate(zip(cases, outs)):
-            what = f"gradients of {adapter} on {ranks} ranks {' '.join(settings)}"
-            if number >= len(lines) or not out.exists():
-                check(what, False, failure_text(result))
-                break
-            errors, worst, wrong = grads_test.compare(json.loads(lines[number]), load_file(out), judges[adapter].judge)
-            numbers = " ".join(f"{kind} {error:.1e}" for kind, error in errors.items())
-            check(f"{what}: {numbers}", not wrong, f"{worst}: {wrong}")
-    judge_npu_dropout(folder)
+@pytest.fixture(scope="module")
+def gradients(adapted, rows):
+    """One launch per number of ranks, and one for device npu."""
+    return Launches(LAYOUTS, lambda case: (case[1], NPU in case[2]),
+                    lambda key, cases: launch_gradients(*key, cases, adapted, rows))
 
 
-def judge_fused(folder, judges, rows):
-    """Experts in one tensor: gate and up then share A, which the program reads as one for each. Conversely, PEFT
-    stacks experts that are stored one by one."""
-    names = [name for name, (_, _, settings) in ADAPTERS.items() if "target_parameters" in settings]
-    outs = [folder / f"fused-{name}.safetensors" for name in names]
-    lines, result = many(None, [["grads", "--model", judges[name].model, "--rows", rows, "--out", out,
-                                 "--adapters", judges[name].fused] for name, out in zip(names, outs)])
-    for name, line, out in zip(names, lines, outs):
-        judge, found = judges[name].judge, load_file(out)
-        error = grads_test.relative(json.loads(line)["loss"], judge.loss)
-        own = [key for key in found if "down_proj" in key or "w2" in key or "self_attn" in key]
-        worst = max(grads_test.relative(found[key], judge.gradients[key]) for key in own)
-        check(f"experts of {name} in one tensor: loss {error:.1e} gradient {worst:.1e}", max(error, worst / 10) <= 1e-5)
-    for name in ("mixtral", "deepseek_v3"):
-        error = grads_test.relative(tiny_models.loss_of(load_tuned(judges[name], False), ROWS), judges[name].judge.loss)
-        check(f"PEFT reads experts of {name} one by one: loss {error:.1e}", error <= 1e-6)
-    check("experts in one tensor are read", len(lines) == len(names) and result.returncode == 0, failure_text(result))
+@pytest.mark.parametrize("case", LAYOUTS, ids=name_of)
+def test_gradients(case, gradients, adapted, record_errors):
+    assert_equals(gradients.of(case), adapted(case[0]).reference, record_errors)
+
+
+def test_dropout_on_npu_is_that_on_cpu(gradients, rows, record_errors):
+    """The npu's kernels drop what the cpu's loops drop."""
+    for settings in ([], [NPU]):  # the launches that leave the files
+        gradients.of(next(case for case in LAYOUTS if case[1] == 1 and case[2] == settings))
+    found, wanted = (load_file(rows.parent / f"dropout-{device}.safetensors") for device in ("npu", "cpu"))
+    errors = {"gradient": largest_error(found, wanted)}
+    record_errors(errors)
+    assert_within(errors, {"gradient": 1e-4})
+
+
+OF_EXPERTS = [name for name, (_, _, settings) in ADAPTERS.items() if "target_parameters" in settings]
+
+
+@pytest.fixture(scope="module")
+def fused(adapted, rows):
+    """Outcomes by adapter, from files with experts in one tensor; one launch."""
+    commands = [grads_words(adapted(name), rows, rows.parent / f"fused-{name}.safetensors", adapted(name).fused)
+                for name in OF_EXPERTS]
+    return dict(zip(OF_EXPERTS, run_grads(None, commands)))
+
+
+@pytest.mark.parametrize("name", OF_EXPERTS)
+def test_experts_in_one_tensor(name, fused, adapted, record_errors):
+    """Gate and up then share A, which the program reads as one for each."""
+    outcome, reference = fused[name], adapted(name).reference
+    assert outcome.line is not None and outcome.result.returncode == 0, failure_text(outcome.result)
+    found = load_file(outcome.out)
+    own = [key for key in found if "down_proj" in key or "w2" in key or "self_attn" in key]
+    errors = {"loss": relative(outcome.line["loss"], reference.loss),
+              "gradient": max(relative(found[key], reference.gradients[key]) for key in own)}
+    record_errors(errors)
+    assert_within(errors, {"loss": 1e-5, "gradient": 1e-4})
+
+
+@pytest.mark.parametrize("name", ["mixtral", "deepseek_v3"])
+def test_peft_reads_experts_one_by_one(name, adapted, record_errors):
+    """It makes one tensor of them."""
+    errors = {"loss": relative(tiny_models.loss_of(load_tuned(adapted(name), False), ROWS), adapted(name).reference.loss)}
+    record_errors(errors)
+    assert_within(errors, {"loss": 1e-6})
+
+
+def assert_refused(texts, words):
+    result = run(None, words)
+    assert result.returncode == 2, failure_text(result)
+    for text in texts:
+        assert text in result.stderr, f"{text!r} is not in: {failure_text(result)}"
+
+
+# name, settings, the adapter of which model, what the line must say
+REFUSED = [
+    ("an unknown target", ["tuning.kind=lora", "tuning.targets=[q_porj]"], None,
+     ["tuning.targets: 'q_porj'", "nearest: 'q_proj'"]),
+    ("a target without a pair", ["tuning.kind=lora", "tuning.targets=[embed_tokens]"], None,
+     ["embed_tokens", "modules_to_save"]),
+    ("an adapter of another model", [], "deepseek_v3", ["self_attn.kv_a_proj_with_mqa' is no module of the model"]),
+    ("an adapter of another size", [], "patterns", ["q_proj.lora_B.weight' is [96, 2]", "wants [64, 2]"]),
+    ("a part of a fused matrix", ["tuning.kind=freeze", "tuning.targets=[q_proj]"], None,
+     ["q_proj.weight cannot be trained without", "k_proj.weight"]),
+]
+
+
+@pytest.mark.parametrize("settings, adapter, texts", [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_refused(settings, adapter, texts, adapted, rows):
+    words = grads_words(adapted("rslora"), rows, rows.parent / "x.safetensors", adapter and adapted(adapter).adapter)
+    assert_refused(texts, [*words, *words_of(settings)])
 
 
 # Ten steps. adapter (or "freeze"), ranks, settings
@@ -133,80 +177,172 @@ STEPS = [
 FROZEN = ["tuning.kind=freeze", "tuning.last_layers=2", "tuning.targets=[all]", "tuning.modules_to_save=[lm_head]"]
 
 
-def train_words(judged, rows, output, settings):
-    """A ten-step fp32 run that starts from the adapter."""
+def train_words(one, rows, output, settings):
+    """A run from the adapter, ten steps in fp32."""
     path = output.parent / f"{output.name}.yaml"
     sections = {
-        "device": "cpu", "model": {"path": str(judged.model), "dtype": "fp32"},
+        "device": "cpu", "model": {"path": str(one.model), "dtype": "fp32"},
         "tuning": {"kind": "lora", "dropout": 0.0},
         "data": {"train": [str(rows)], "shuffle": False, "packing": False, "max_length": 64},
-        "optimizer": {**ten_steps_test.COSINE, **ten_steps_test.ADAMW},
-        "run": {"steps": ten_steps_test.STEPS, "global_batch": ten_steps_test.BATCH, "micro_batch": 1, "log_every": 1,
-                "save_every": 0, "output": str(output)},
+        "optimizer": {**steps.COSINE, **steps.ADAMW},
+        "run": {"steps": steps.STEPS, "global_batch": steps.BATCH, "micro_batch": 1, "log_every": 1, "save_every": 0,
+                "output": str(output)},
     }
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
-    return ["train", path, *(word for setting in settings for word in ("--set", setting))]
+    return ["train", path, *words_of(settings)]
 
 
 def read_log(output):
     return [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
 
 
-def judge_steps(folder, judges):
-    written = tiny_models.make_rows(ten_steps_test.EPOCH + 1, shortest=8, seed=ten_steps_test.SEED)
-    rows = [row for row in written if tiny_models.trained_tokens([row]) > 0]
-    tiny_models.write_rows(folder / "train.jsonl", written)
-    references, outputs = {}, {}
-    for ranks in (1, 2):
-        cases = [(adapter, settings) for adapter, count, settings in STEPS if count == ranks]
-        commands = []
-        for number, (adapter, settings) in enumerate(cases):
-            judged = judges["all-linear" if adapter == "freeze" else adapter]
-            output = folder / f"steps-{ranks}-{number}"
-            tuning = FROZEN if adapter == "freeze" else [f"tuning.adapters={judged.adapter}"]
-            commands.append(train_words(judged, folder / "train.jsonl", output, [*tuning, *settings]))
-            outputs[adapter, ranks, number] = output
-        lines, result = many(ranks, commands)
-        for number, (adapter, settings) in enumerate(cases):
-            if adapter not in references:
-                model = load_frozen(judges["all-linear"]) if adapter == "freeze" else load_tuned(judges[adapter])
-                references[adapter] = ten_steps_test.reference(model, rows, ten_steps_test.COSINE), model
-            output = outputs[adapter, ranks, number]
-            what = f"ten steps of {adapter} on {ranks} ranks {' '.join(settings)}"
-            if not (output / "final").exists():
-                check(what, False, failure_text(result))
-                break
-            errors, wrong = ten_steps_test.compare(read_log(output), references[adapter][0], ten_steps_test.LIMITS)
-            check(f"{what}: {' '.join(f'{field} {error:.1e}' for field, error in errors.items())}", not wrong, wrong)
-    return {adapter: (outputs[adapter, 1, number], references[adapter][1])
-            for number, (adapter, count, _) in enumerate(STEPS) if count == 1}
+TRAINED = tiny_models.make_rows(steps.EPOCH + 1, shortest=8, seed=steps.SEED)
 
 
-def judge_final(folder, judges, finals):
-    """PEFT reads what a run leaves: the loss equals the program's, and the values those that PEFT would have got."""
-    adapters = [name for name in finals if name != "freeze"]
-    lines, result = many(None, [["grads", "--model", judges[name].model, "--rows", folder / "rows.jsonl", "--out",
-                                 folder / "final.safetensors", "--adapters", finals[name][0] / "final"]
-                                for name in adapters])
-    for name, line in zip(adapters, lines):
-        tuned = load_tuned(judges[name]._replace(adapter=finals[name][0] / "final"), trainable=False)
-        error = grads_test.relative(json.loads(line)["loss"], tiny_models.loss_of(tuned, ROWS))
-        found = dict(tuned.named_parameters())
-        parts = {key: grads_test.relative(found[key].detach(), value.detach())
-                 for key, value in finals[name][1].named_parameters() if value.requires_grad}
-        worst = max(parts, key=parts.get)
-        check(f"PEFT reads final/ of {name}: loss {error:.1e}, values {parts[worst]:.1e}",
-              error <= 1e-5 and parts[worst] <= 1e-3, worst)
-    check("the program reads its own adapters", len(lines) == len(adapters), failure_text(result))
-    frozen = transformers.AutoModelForCausalLM.from_pretrained(finals["freeze"][0] / "final", dtype=torch.float32)
-    before = load_frozen(judges["all-linear"])
-    kept = all(torch.equal(a, b) for (name, a), (_, b) in zip(frozen.named_parameters(), before.named_parameters())
-               if not b.requires_grad)
-    error = grads_test.relative(tiny_models.loss_of(frozen, ROWS), tiny_models.loss_of(finals["freeze"][1], ROWS))
-    check(f"final/ of a frozen run is a model: loss {error:.1e}, the rest equals the base", kept and error <= 1e-4)
+@pytest.fixture(scope="module")
+def train_rows(folder):
+    tiny_models.write_rows(folder / "train.jsonl", TRAINED)
+    return folder / "train.jsonl"
 
 
-# New adapters with dropout: every layout drops the same inputs. model, ranks, settings
+def launch_steps(ranks, cases, adapted, train_rows):
+    """The output of each case's run, and how the launch ended."""
+    outputs = [train_rows.parent / f"steps-{ranks}-{number}" for number in range(len(cases))]
+    commands = []
+    for output, (adapter, _, settings) in zip(outputs, cases):
+        one = adapted("all-linear" if adapter == "freeze" else adapter)
+        tuning = FROZEN if adapter == "freeze" else [f"tuning.adapters={one.adapter}"]
+        commands.append(train_words(one, train_rows, output, [*tuning, *settings]))
+    result = run_many(ranks, commands)
+    return [(output, result) for output in outputs]
+
+
+@pytest.fixture(scope="module")
+def step_runs(adapted, train_rows):
+    return Launches(STEPS, lambda case: case[1], lambda ranks, cases: launch_steps(ranks, cases, adapted, train_rows))
+
+
+@pytest.fixture(scope="module")
+def step_references(adapted):
+    """By adapter, made when first asked for: PEFT's log, and its model after ten steps."""
+    rows = [row for row in TRAINED if tiny_models.trained_tokens([row]) > 0]
+
+    @functools.cache
+    def make(adapter):
+        model = load_frozen(adapted("all-linear")) if adapter == "freeze" else load_tuned(adapted(adapter))
+        return steps.reference(model, rows, steps.COSINE), model
+    return make
+
+
+@pytest.mark.parametrize("case", STEPS, ids=name_of)
+def test_ten_steps(case, step_runs, step_references, record_errors):
+    output, result = step_runs.of(case)
+    assert (output / "final").exists(), failure_text(result)
+    steps.assert_curve(read_log(output), step_references(case[0])[0], steps.LIMITS, record_errors)
+
+
+ON_ONE_RANK = {case[0]: case for case in STEPS if case[1] == 1}
+FINALS = [name for name in ON_ONE_RANK if name != "freeze"]
+
+
+@pytest.fixture(scope="module")
+def finals(adapted, rows, step_runs):
+    """Outcomes by adapter, of the program with its own final/; one launch."""
+    commands = [grads_words(adapted(name), rows, rows.parent / f"final-{name}.safetensors",
+                            step_runs.of(ON_ONE_RANK[name])[0] / "final") for name in FINALS]
+    return dict(zip(FINALS, run_grads(None, commands)))
+
+
+@pytest.mark.parametrize("name", FINALS)
+def test_peft_reads_final(name, finals, adapted, step_runs, step_references, record_errors):
+    """The loss is the program's, and the values are those that PEFT would have got."""
+    outcome = finals[name]
+    assert outcome.line is not None, failure_text(outcome.result)
+    tuned = load_tuned(adapted(name)._replace(adapter=step_runs.of(ON_ONE_RANK[name])[0] / "final"), trainable=False)
+    found = dict(tuned.named_parameters())
+    parts = {key: relative(found[key].detach(), value.detach())
+             for key, value in step_references(name)[1].named_parameters() if value.requires_grad}
+    worst = max(parts, key=parts.get)
+    errors = {"loss": relative(outcome.line["loss"], tiny_models.loss_of(tuned, ROWS)), "values": parts[worst]}
+    record_errors(errors)
+    assert_within(errors, {"loss": 1e-5, "values": 1e-3}, worst)
+
+
+def test_final_of_a_frozen_run_is_a_model(adapted, step_runs, step_references, record_errors):
+    output, _ = step_runs.of(ON_ONE_RANK["freeze"])
+    frozen = transformers.AutoModelForCausalLM.from_pretrained(output / "final", dtype=torch.float32)
+    before = load_frozen(adapted("all-linear"))
+    changed = [name for (name, a), (_, b) in zip(frozen.named_parameters(), before.named_parameters(), strict=True)
+               if not b.requires_grad and not torch.equal(a, b)]
+    assert not changed, f"not the base's: {changed}"
+    errors = {"loss": relative(tiny_models.loss_of(frozen, ROWS), tiny_models.loss_of(step_references("freeze")[1], ROWS))}
+    record_errors(errors)
+    assert_within(errors, {"loss": 1e-4})
+
+
+# Runs that adapt every projection of a model with experts. family, changes of the model, settings
+WHOLE = [
+    ("deepseek_v3", {}, ["tuning.targets=[all-linear, gate]"]),
+    ("deepseek_v2", {}, ["tuning.rslora=true"]),
+    ("qwen2_moe", {}, ["tuning.targets=[all-linear, shared_expert_gate]"]),
+    ("qwen3_moe", {}, ["tuning.rank=3"]),
+    ("mixtral", {}, ["tuning.targets=[all-linear, gate]", "tuning.rslora=true"]),
+    ("qwen3_moe", {}, ["tuning.targets=[up_proj, q_proj]"]),
+    ("deepseek_v3", {}, ["tuning.targets=[shared_experts.gate_proj, layers.0.mlp.up_proj]"]),
+]
+
+
+@pytest.fixture(scope="module")
+def whole(folder, rows, train_rows):
+    """The runs, and the lines of the program with final/, the checkpoint, and experts one by one; one launch."""
+    runs, commands = [], []
+    for number, (family, changes, settings) in enumerate(WHOLE):
+        model, output = folder / f"whole-model-{number}", folder / f"whole-{number}"
+        make_model(model, family, changes)
+        one = Adapted(model, output / "final", None, None)
+        commands.append(train_words(one, train_rows, output, [
+            "run.steps=3", "optimizer.lr=0.05", "tuning.rank=4", "tuning.alpha=12", "run.save_every=3", *settings]))
+        saved, apart = output / "checkpoint-3", folder / f"apart-{number}"
+        commands.append(["convert", "--from", saved, "--to", apart, "--experts-apart"])
+        commands += [grads_words(one, rows, folder / f"grads-{name}-{number}", path)
+                     for name, path in (("final", output / "final"), ("checkpoint", saved), ("apart", apart))]
+        runs.append(one)
+    result = run_many(None, commands)
+    printed = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{") and "grad_norm" in line]
+    assert len(printed) == 3 * len(WHOLE), failure_text(result)
+    return runs, printed[::3]
+
+
+EVERY = pytest.mark.parametrize("number", range(len(WHOLE)), ids=[f"{family} {' '.join(words)}" for family, _, words in WHOLE])
+
+
+@EVERY
+def test_peft_reads_runs_of_every_projection(number, whole, record_errors):
+    """Routed experts beside shared ones, dense layers and routers: PEFT loads them as they are."""
+    one, line = whole[0][number], whole[1][number]
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        tuned = load_tuned(one, trainable=False)
+        plain = transformers.AutoModelForCausalLM.from_pretrained(one.model, dtype=torch.float32)
+    missing = [str(warning.message)[:300] for warning in warned if "missing" in str(warning.message)]
+    assert not missing
+    wanted = tiny_models.loss_of(tuned, ROWS)
+    errors, effect = {"loss": relative(wanted, line["loss"])}, relative(wanted, tiny_models.loss_of(plain, ROWS))
+    record_errors(errors)
+    assert_within(errors, {"loss": 1e-5})
+    assert effect > 1e-3, f"the run moved the loss by {effect:.1e} only: a wrong adapter would not show"
+
+
+@EVERY
+def test_checkpoint_and_experts_apart_are_the_same_adapter(number, whole, folder, record_property):
+    grads = [load_file(folder / f"grads-{name}-{number}") for name in ("final", "checkpoint", "apart")]
+    record_property("gradients", len(grads[0]))
+    for other in grads[1:]:
+        assert other.keys() == grads[0].keys()
+        assert not [key for key in other if not torch.equal(other[key], grads[0][key])]
+
+
+# New adapters with dropout: any layout drops the same inputs. model, ranks, settings
 DROPOUT = [
     ("all-linear", 1, []),
     ("all-linear", 1, ["tuning.dropout=0"]),
@@ -220,9 +356,7 @@ DROPOUT = [
     ("qwen3_moe", 2, ["parallel.expert=2"]),
     ("qwen3_moe", 2, ["parallel.tensor=2", "parallel.expert_tensor=2", "memory.recompute=full"]),
 ]
-
-
-# Dropout on hidden states in one pass: every parameter's gradient equals that of one rank. model, ranks, settings
+# Hidden values dropped in one pass: the gradient of every parameter is that of one rank. model, ranks, settings
 HIDDEN = [
     ("all-linear", 1, []),
     ("qwen3_moe", 1, []),
@@ -240,190 +374,147 @@ HIDDEN = [
 ]
 
 
-def hidden_words(folder, judges, ranks):
-    """What is run, and what of it is compared: the model, its settings and where the gradients are."""
-    cases = [(model, settings, folder / f"hidden-{ranks}-{number}.safetensors")
-             for number, (model, count, settings) in enumerate(HIDDEN) if count == ranks]
-    return [["grads", "--model", judges[model].model, "--rows", folder / "rows.jsonl", "--out", out,
-             *words_of(["tuning.hidden_dropout=0.2", *settings])] for model, settings, out in cases], cases
+def launch_dropout(ranks, cases, adapted, rows, train_rows):
+    """Both kinds in one launch: outputs of the runs, gradients of the passes, and how the launch ended."""
+    commands, left = [], []
+    for number, (kind, (model, _, settings)) in enumerate(cases):
+        place = rows.parent / f"{kind}-{ranks}-{number}"
+        left.append(place)
+        if kind == "inputs":
+            commands.append(train_words(adapted(model), train_rows, place, [
+                "tuning.dropout=0.3", "run.steps=4", "optimizer.lr=0.02", "tuning.alpha=16", *settings]))
+        else:
+            commands.append([*grads_words(adapted(model), rows, place), *words_of(["tuning.hidden_dropout=0.2", *settings])])
+    result = run_many(ranks, commands)
+    return [(place, result) for place in left]
 
 
-def judge_hidden(cases, ranks, wanted, result):
-    for model, settings, out in cases:
-        what = f"hidden dropout in {model} on {ranks} ranks {' '.join(settings)}"
-        if not out.exists():
-            check(what, False, failure_text(result))
-            break
-        found = load_file(out)
-        one = wanted.setdefault(model, found)
-        error = max(grads_test.relative(found[name], one[name]) for name in one)
-        differs = "tuning.hidden_dropout=0" in settings
-        check(f"{what}: {error:.1e}", error > 1e-2 if differs else error <= 1e-4)
+DROPPED = [("inputs", case) for case in DROPOUT] + [("hidden", case) for case in HIDDEN]
 
 
-def judge_dropout(folder, judges):
-    wanted, hidden = {}, {}
-    for ranks in (1, 2):
-        cases = [(model, settings) for model, count, settings in DROPOUT if count == ranks]
-        outputs = [folder / f"dropout-{ranks}-{number}" for number in range(len(cases))]
-        passes, hidden_cases = hidden_words(folder, judges, ranks)
-        lines, result = many(ranks, [train_words(
-            judges[model], folder / "train.jsonl", output,
-            ["tuning.dropout=0.3", "run.steps=4", "optimizer.lr=0.02", "tuning.alpha=16", *settings])
-            for (model, settings), output in zip(cases, outputs)] + passes)
-        judge_hidden(hidden_cases, ranks, hidden, result)
-        for (model, settings), output in zip(cases, outputs):
-            what = f"dropout in {model} on {ranks} ranks {' '.join(settings)}"
-            if not (output / "final").exists():
-                check(what, False, failure_text(result))
-                break
-            losses = torch.tensor([line["loss"] for line in read_log(output)], dtype=torch.float64)
-            error = grads_test.relative(losses, wanted.setdefault(model, losses))
-            differs = "tuning.dropout=0" in settings
-            check(f"{what}: {error:.1e}", error > 1e-3 if differs else error <= 2e-5)
+@pytest.fixture(scope="module")
+def dropped(adapted, rows, train_rows):
+    return Launches(DROPPED, lambda case: case[1][1],
+                    lambda ranks, cases: launch_dropout(ranks, cases, adapted, rows, train_rows))
 
 
-# Runs that adapt every projection of a model with experts. family, changes to the model, settings
-WHOLE = [
-    ("deepseek_v3", {}, ["tuning.targets=[all-linear, gate]"]),
-    ("deepseek_v2", {}, ["tuning.rslora=true"]),
-    ("qwen2_moe", {}, ["tuning.targets=[all-linear, shared_expert_gate]"]),
-    ("qwen3_moe", {}, ["tuning.rank=3"]),
-    ("mixtral", {}, ["tuning.targets=[all-linear, gate]", "tuning.rslora=true"]),
-    ("qwen3_moe", {}, ["tuning.targets=[up_proj, q_proj]"]),
-    ("deepseek_v3", {}, ["tuning.targets=[shared_experts.gate_proj, layers.0.mlp.up_proj]"]),
-]
+def first_of(kind, model):
+    """What the other cases of a model are compared with: the first, on one rank."""
+    return next(case for case in DROPPED if case[0] == kind and case[1][0] == model)
 
 
-def judge_whole(folder, judges):
-    """PEFT loads what such runs leave: routed experts beside shared ones, dense layers and routers. The same adapter as
-    a checkpoint, or with its experts stored one by one, gives the program the same gradients."""
-    runs, commands = [], []
-    for number, (family, changes, settings) in enumerate(WHOLE):
-        model, output = folder / f"whole-model-{number}", folder / f"whole-{number}"
-        make_model(model, family, changes)
-        judged = Judged(model, output / "final", None, None)
-        commands.append(train_words(judged, folder / "train.jsonl", output, [
-            "run.steps=3", "optimizer.lr=0.05", "tuning.rank=4", "tuning.alpha=12", "run.save_every=3", *settings]))
-        saved, apart = output / "checkpoint-3", folder / f"apart-{number}"
-        commands.append(["convert", "--from", saved, "--to", apart, "--experts-apart"])
-        commands += [["grads", "--model", model, "--rows", folder / "rows.jsonl", "--out", folder / f"{name}-{number}",
-                      "--adapters", path] for name, path in (("f", output / "final"), ("c", saved), ("a", apart))]
-        runs.append((family, settings, judged))
-    lines, result = many(None, commands)
-    printed = [json.loads(line) for line in lines if line.startswith("{") and "grad_norm" in line]
-    check("runs of every projection succeed", len(printed) == 3 * len(WHOLE), failure_text(result))
-    for number, (family, settings, judged) in enumerate(runs[:len(printed) // 3]):
-        final, checkpoint, apart = printed[3 * number:3 * number + 3]
-        grads = [load_file(folder / f"{name}-{number}") for name in "fca"]
-        same = all(one.keys() == grads[0].keys() and all(torch.equal(one[key], grads[0][key]) for key in one)
-                   for one in grads)
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            tuned = load_tuned(judged, trainable=False)
-            plain = transformers.AutoModelForCausalLM.from_pretrained(judged.model, dtype=torch.float32)
-        wanted = tiny_models.loss_of(tuned, ROWS)
-        error, effect = (grads_test.relative(wanted, other) for other in (final["loss"], tiny_models.loss_of(plain, ROWS)))
-        missing = [str(warning.message)[:300] for warning in warned if "missing" in str(warning.message)]
-        check(f"PEFT reads what a run of {family} {' '.join(settings)} leaves: loss {error:.1e}, moved by {effect:.1e}",
-              error <= 1e-5 and effect > 1e-3 and not missing, missing)
-        check(f"{len(grads[0])} gradients are equal from it, from its checkpoint and with experts apart", same)
+def assert_dropped(error, tolerance, differs, least, record_errors):
+    if differs:
+        assert error > least, f"another share dropped changes this by {error:.1e}, wanted more than {least:.0e}"
+    else:
+        record_errors({"error": error})
+        assert_within({"error": error}, {"error": tolerance})
 
 
-def judge_resume(folder, judges):
-    """A run that stops and resumes under another layout; its checkpoint has no base, and serves as an adapter."""
-    judged, output, never_stopped = judges["all-linear"], folder / "resumed", folder / "never-stopped"
+@pytest.mark.parametrize("case", DROPPED[:len(DROPOUT)], ids=lambda case: name_of(case[1]))
+def test_dropout(case, dropped, record_errors):
+    curves = []
+    for output, result in (dropped.of(case), dropped.of(first_of(case[0], case[1][0]))):
+        assert (output / "final").exists(), failure_text(result)
+        curves.append(torch.tensor([line["loss"] for line in read_log(output)], dtype=torch.float64))
+    assert_dropped(relative(*curves), 2e-5, "tuning.dropout=0" in case[1][2], 1e-3, record_errors)
+
+
+@pytest.mark.parametrize("case", DROPPED[len(DROPOUT):], ids=lambda case: name_of(case[1]))
+def test_hidden_dropout(case, dropped, record_errors):
+    found = []
+    for out, result in (dropped.of(case), dropped.of(first_of(case[0], case[1][0]))):
+        assert out.exists(), failure_text(result)
+        found.append(load_file(out))
+    assert_dropped(largest_error(*found), 1e-4, "tuning.hidden_dropout=0" in case[1][2], 1e-2, record_errors)
+
+
+@pytest.fixture(scope="module")
+def resumed(adapted, folder, train_rows):
+    """The words of a run that was stopped after two steps of four, its output, and that of one that never stopped."""
+    one, output, never_stopped = adapted("all-linear"), folder / "resumed", folder / "never-stopped"
     common = ["tuning.dropout=0.3", "optimizer.lr=0.02", "tuning.alpha=16", "optimizer.schedule=constant",
               "run.save_every=2"]
-    words = train_words(judged, folder / "train.jsonl", output, [*common, "run.steps=4"])
-    other = train_words(judged, folder / "train.jsonl", never_stopped, [*common, "run.steps=4"])
-    saved = output / "checkpoint-2"
-    many(None, [other, [*words, "--set", "run.steps=2"]])
-    base, kept = ((sum(file.stat().st_size for file in path.iterdir())) for path in (judged.model, saved))
-    check(f"a checkpoint of {kept} bytes beside a base of {base}", kept < base)
-    lines, result = many(2, [[*words, "--set", "parallel.tensor=2"]])
+    words = train_words(one, train_rows, output, [*common, "run.steps=4"])
+    other = train_words(one, train_rows, never_stopped, [*common, "run.steps=4"])
+    run_many(None, [other, [*words, "--set", "run.steps=2"]])
+    return words, output, never_stopped
+
+
+def test_checkpoint_has_no_base(resumed, adapted, record_property):
+    sizes = [sum(file.stat().st_size for file in path.iterdir())
+             for path in (resumed[1] / "checkpoint-2", adapted("all-linear").model)]
+    record_property("bytes", f"{sizes[0]} beside a base of {sizes[1]}")
+    assert sizes[0] < sizes[1]
+
+
+def test_resumes_under_another_layout(resumed, record_errors):
+    words, output, never_stopped = resumed
+    result = run_many(2, [[*words, "--set", "parallel.tensor=2"]])
     losses, wanted = (torch.tensor([line["loss"] for line in read_log(path)]) for path in (output, never_stopped))
-    error = grads_test.relative(losses, wanted) if len(losses) == len(wanted) else 1
-    check(f"resumes from a checkpoint under another layout: {error:.1e}", error <= 2e-5, failure_text(result))
-    grads = ["grads", "--model", judged.model, "--rows", folder / "rows.jsonl", "--out", folder / "x.safetensors",
-             "--adapters"]
-    lines, result = many(None, [["convert", "--from", saved, "--to", folder / "exported"], [*grads, saved],
-                                [*grads, folder / "exported"]])
-    same = len(lines) == 3 and lines[1] == lines[2]
-    check("a checkpoint serves as an adapter, exported or not", same, failure_text(result))
-    refused("another rank", ["was trained with rank 8", "this run has rank 4"],
-            [*words, "--set", "tuning.rank=4", "--set", "run.steps=6"])  # a complete run would be refused
-    refused("an adapter's checkpoint as a model", ["is an adapter's checkpoint", "tuning.adapters"],
-            [*grads[:2], saved, *grads[3:7]])
+    assert len(losses) == len(wanted), failure_text(result)
+    errors = {"loss": relative(losses, wanted)}
+    record_errors(errors)
+    assert_within(errors, {"loss": 2e-5})
 
 
-# Generation with unmerged adapters. adapter, ranks, settings
+def test_checkpoint_is_an_adapter(resumed, adapted, rows, folder):
+    """Exported or not."""
+    saved, one, out = resumed[1] / "checkpoint-2", adapted("all-linear"), folder / "x.safetensors"
+    result = run_many(None, [["convert", "--from", saved, "--to", folder / "exported"], grads_words(one, rows, out, saved),
+                             grads_words(one, rows, out, folder / "exported")])
+    lines = result.stdout.splitlines()
+    assert len(lines) == 3 and lines[1] == lines[2], failure_text(result)
+
+
+def test_resuming_with_another_rank_is_refused(resumed):
+    """With more steps, for a complete run would be refused as such."""
+    assert_refused(["was trained with rank 8", "this run has rank 4"],
+                   [*resumed[0], *words_of(["tuning.rank=4", "run.steps=6"])])
+
+
+def test_checkpoint_of_an_adapter_is_no_model(resumed, rows, folder):
+    assert_refused(["is an adapter's checkpoint", "tuning.adapters"],
+                   ["grads", "--model", resumed[1] / "checkpoint-2", "--rows", rows, "--out", folder / "x.safetensors"])
+
+
+# Unmerged adapters that generate. adapter, ranks, settings
 WRITERS = [("patterns", 1, []), ("qwen3_moe", 1, []), ("patterns", 2, ["parallel.tensor=2"]),
            ("rslora", 2, ["parallel.pipeline=2"]), ("qwen3_moe", 2, ["parallel.expert=2"]),
            ("deepseek_v3", 2, ["parallel.tensor=2", "parallel.expert_tensor=2"])]
 
 
-def clear_rows(tuned):
-    """Rows whose next tokens PEFT predicts with a clear margin, with those tokens: rounding could flip others."""
-    written = [(row, *generate_test.likeliest(tuned, row["input_ids"])) for row in ROWS]
-    return [(row, tokens) for row, tokens, margin in written if margin > generate_test.CLEAR]
+@pytest.fixture(scope="module")
+def clear_rows(adapted, folder):
+    """By adapter: rows whose next tokens PEFT is sure of, with those tokens. What rounding may change proves nothing."""
+    @functools.cache
+    def make(name):
+        tuned = load_tuned(adapted(name), False)
+        written = [(row, *decoding.likeliest(tuned, row["input_ids"])) for row in ROWS]
+        found = [(row, tokens) for row, tokens, margin in written if margin > decoding.CLEAR]
+        assert len(found) > 2, f"{name} has {len(found)} rows to generate from"
+        tiny_models.write_rows(folder / f"{name}.jsonl", [row for row, _ in found])
+        return [tokens for _, tokens in found]
+    return make
 
 
-def judge_writing(folder, judges):
-    wanted = {name: clear_rows(load_tuned(judges[name], False)) for name in {name for name, _, _ in WRITERS}}
-    for name, rows in wanted.items():
-        check(f"{name} has rows to generate from", len(rows) > 2)
-        tiny_models.write_rows(folder / f"{name}.jsonl", [row for row, _ in rows])
-    for ranks in (1, 2):
-        cases = [(name, settings) for name, count, settings in WRITERS if count == ranks]
-        lines, result = many(ranks, [
-            ["generate", "--model", judges[name].model, "--adapters", judges[name].adapter, "--rows",
-             folder / f"{name}.jsonl", "--max-new-tokens", generate_test.NEW, "--set", "model.dtype=fp32",
-             *(word for setting in settings for word in ("--set", setting))] for name, settings in cases])
-        found = [json.loads(line)["output_ids"] for line in lines]
-        for name, settings in cases:
-            tokens, found = found[:len(wanted[name])], found[len(wanted[name]):]
-            check(f"{name} generates PEFT's tokens, {ranks} ranks {' '.join(settings)}",
-                  tokens == [tokens for _, tokens in wanted[name]], failure_text(result)[-2000:])
+def launch_writers(ranks, cases, adapted, clear_rows, folder):
+    """Tokens of each case, and how the launch ended."""
+    counts = [len(clear_rows(name)) for name, _, _ in cases]
+    result = run_many(ranks, [
+        ["generate", "--model", adapted(name).model, "--adapters", adapted(name).adapter, "--rows", folder / f"{name}.jsonl",
+         "--max-new-tokens", decoding.NEW, *words_of(["model.dtype=fp32", *settings])] for name, _, settings in cases])
+    lines = iter(result.stdout.splitlines())
+    return [([json.loads(line)["output_ids"] for _, line in zip(range(count), lines)], result) for count in counts]
 
 
-def refused(what, texts, words):
-    result = run(None, words)
-    fine = result.returncode == 2 and all(text in result.stderr for text in texts)
-    check(f"refused: {what}", fine, failure_text(result))
+@pytest.fixture(scope="module")
+def writers(adapted, clear_rows, folder):
+    return Launches(WRITERS, lambda case: case[1],
+                    lambda ranks, cases: launch_writers(ranks, cases, adapted, clear_rows, folder))
 
 
-def judge_refusals(folder, judges):
-    grads = ["grads", "--model", judges["rslora"].model, "--rows", folder / "rows.jsonl",
-             "--out", folder / "x.safetensors"]
-    lora = [*grads, "--set", "tuning.kind=lora", "--set"]
-    refused("an unknown target", ["tuning.targets: 'q_porj'", "nearest: 'q_proj'"], [*lora, "tuning.targets=[q_porj]"])
-    refused("a target without a pair", ["embed_tokens", "modules_to_save"], [*lora, "tuning.targets=[embed_tokens]"])
-    refused("an adapter of another model", ["self_attn.kv_a_proj_with_mqa' is not a module of the model"],
-            [*grads, "--adapters", judges["deepseek_v3"].adapter])
-    refused("an adapter of another size", ["q_proj.lora_B.weight' is [96, 2]", "wants [64, 2]"],
-            [*grads, "--adapters", judges["patterns"].adapter])
-    refused("a part of a fused matrix", ["q_proj.weight cannot be trained without", "k_proj.weight"],
-            [*grads, "--set", "tuning.kind=freeze", "--set", "tuning.targets=[q_proj]"])
-
-
-def main():
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        tiny_models.write_rows(folder / "rows.jsonl", ROWS)
-        judges = {name: make_judge(folder / name, *adapter) for name, adapter in ADAPTERS.items()}
-        judge_gradients(folder, judges, folder / "rows.jsonl")
-        judge_fused(folder, judges, folder / "rows.jsonl")
-        judge_refusals(folder, judges)
-        finals = judge_steps(folder, judges)
-        judge_final(folder, judges, finals)
-        judge_whole(folder, judges)
-        judge_dropout(folder, judges)
-        judge_resume(folder, judges)
-        judge_writing(folder, judges)
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("case", WRITERS, ids=name_of)
+def test_generates_as_peft_does(case, writers, clear_rows):
+    tokens, result = writers.of(case)
+    assert tokens == clear_rows(case[0]), failure_text(result)[-2000:]

@@ -1,6 +1,5 @@
-// Runs several commands of the program one after the other in one job: where starting a process is expensive,
-// as on device npu, a parity test runs many cases in one launch. The file has one command per line, a JSON
-// list of words.
+// Runs several commands of the program one after the other in one job: starting a process is expensive, above all on
+// device npu, so a parity test runs many cases in one launch. The file has one command per line, a JSON list of words.
 #include <fstream>
 #include <iostream>
 

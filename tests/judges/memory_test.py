@@ -1,12 +1,10 @@
-#!/usr/bin/env python3
-"""Memory by layout, as torch's allocator counts it: activations scale as 1 / context; experts' weights, gradients and
-optimizer states as 1 / (expert · expert_tensor); each within 10 %."""
+"""Memory by layout, as torch's allocator counts it: activations fall as 1 / context, experts' weights, gradients and
+optimizer states as 1 / (expert · expert_tensor), each within 10 %."""
 import json
-import pathlib
-import sys
-import tempfile
 
-from program import failure_text, run_many, words_of
+import pytest
+
+from program import Launches, failure_text, run_many, words_of
 
 CONFIG = dict(
     model_type="qwen3_moe", hidden_size=128, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=4,
@@ -14,74 +12,67 @@ CONFIG = dict(
     norm_topk_prob=True, vocab_size=256, tie_word_embeddings=False, rms_norm_eps=1e-6, hidden_act="silu",
     rope_theta=10000.0, max_position_embeddings=4096, decoder_sparse_step=1, mlp_only_layers=[])
 TOKENS = 2048
-# Zero 0: a rank's memory does not also shrink with the number of data-parallel ranks.
+# Zero 0: what a rank has does not also fall by the number of ranks that share it.
 COMMON = ["tuning.kind=full", "parallel.zero=0", "run.micro_batch=1"]
-# ranks, context, settings
-CONTEXT = [
-    (1, 1, []),
-    (2, 2, ["parallel.context=2", "parallel.context_method=ring"]),
-    (2, 2, ["parallel.context=2", "parallel.context_method=ulysses"]),
-    (4, 4, ["parallel.context=4", "parallel.context_method=ring"]),
-    (4, 4, ["parallel.context=4", "parallel.context_method=ulysses"]),
-    (4, 4, ["parallel.context=4", "parallel.context_method=hybrid", "parallel.ulysses=2"]),
+# what falls, ranks, by which factor, settings; the first of each is what the others are compared with
+CASES = [
+    ("activations", 1, 1, []),
+    ("activations", 2, 2, ["parallel.context=2", "parallel.context_method=ring"]),
+    ("activations", 2, 2, ["parallel.context=2", "parallel.context_method=ulysses"]),
+    ("activations", 4, 4, ["parallel.context=4", "parallel.context_method=ring"]),
+    ("activations", 4, 4, ["parallel.context=4", "parallel.context_method=ulysses"]),
+    ("activations", 4, 4, ["parallel.context=4", "parallel.context_method=hybrid", "parallel.ulysses=2"]),
+    ("experts", 1, 1, []),
+    ("experts", 2, 2, ["parallel.expert=2"]),
+    ("experts", 2, 2, ["parallel.tensor=2", "parallel.expert_tensor=2"]),
+    ("experts", 4, 4, ["parallel.expert=4"]),
+    ("experts", 4, 4, ["parallel.tensor=2", "parallel.expert_tensor=2", "parallel.expert=2"]),
 ]
-# ranks, expert · expert_tensor, settings
-EXPERTS = [
-    (1, 1, []),
-    (2, 2, ["parallel.expert=2"]),
-    (2, 2, ["parallel.tensor=2", "parallel.expert_tensor=2"]),
-    (4, 4, ["parallel.expert=4"]),
-    (4, 4, ["parallel.tensor=2", "parallel.expert_tensor=2", "parallel.expert=2"]),
-]
-WIDTHS = (128, 256)  # of experts: the difference between the two is experts only
-failures = 0
+WIDTHS = (128, 256)  # of experts: the difference has nothing else in it
+TOLERANCE = 0.1
 
 
-def write_model(folder, width):
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(CONFIG | dict(moe_intermediate_size=width)))
-    return folder
+@pytest.fixture(scope="module")
+def models(folder):
+    for width in WIDTHS:
+        (folder / str(width)).mkdir()
+        (folder / str(width) / "config.json").write_text(json.dumps(CONFIG | dict(moe_intermediate_size=width)))
+    return [folder / str(width) for width in WIDTHS]
 
 
-def measure(ranks, cases):
-    """The line of `bench step` for each case: a model, tokens per row, rows, settings."""
+def measure(ranks, steps):
+    """The line of `bench step` for each of `steps`: a model, tokens per row, rows, settings."""
     result = run_many(ranks, [["bench", "step", "--model", model, "--steps", 1, *words_of(
         [*COMMON, f"data.max_length={tokens}", f"run.global_batch={rows}", *settings])]
-        for model, tokens, rows, settings in cases])
+        for model, tokens, rows, settings in steps])
     lines = [json.loads(line) for line in result.stdout.splitlines()]
-    if len(lines) != len(cases):
-        raise SystemExit(failure_text(result))
-    return lines
+    assert len(lines) == len(steps), failure_text(result)
+    return iter(lines)
 
 
-def check(what, one, share, parts):
-    global failures
+def gib_of(what, lines):
+    if what == "activations":
+        return next(lines)["activations_gib"]
+    narrow, wide = next(lines)["states_gib"], next(lines)["states_gib"]
+    return wide - narrow
+
+
+def launch(ranks, cases, models):
+    """GiB of each case."""
+    lines = measure(ranks, [step for what, _, _, settings in cases for step in (
+        [(models[0], TOKENS, 1, settings)] if what == "activations" else [(model, 64, ranks, settings) for model in models])])
+    return [gib_of(what, lines) for what, *_ in cases]
+
+
+@pytest.fixture(scope="module")
+def memory(models):
+    return Launches(CASES, lambda case: case[1], lambda ranks, cases: launch(ranks, cases, models))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join([case[0], f"{case[1]} ranks", *case[3]]))
+def test_memory(case, memory, record_property):
+    what, _, parts, _ = case
+    one, share = memory.of(next(first for first in CASES if first[0] == what)), memory.of(case)
     ratio = share * parts / one
-    fine = abs(ratio - 1) <= 0.1
-    failures += not fine
-    print(f"{'ok' if fine else 'FAILED'}: {what}: {share * 1024:.1f} MiB of {one * 1024:.1f} on one rank, "
-          f"{ratio:.3f} x 1/{parts}", flush=True)
-
-
-def main():
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        models = [write_model(folder / str(width), width) for width in WIDTHS]
-        one = {}
-        for ranks in (1, 2, 4):
-            context = [case for case in CONTEXT if case[0] == ranks]
-            experts = [case for case in EXPERTS if case[0] == ranks]
-            lines = iter(measure(ranks, [
-                *((models[0], TOKENS, 1, settings) for _, _, settings in context),
-                *((model, 64, ranks, settings) for _, _, settings in experts for model in models)]))
-            for _, parts, settings in context:
-                share = next(lines)["activations_gib"]
-                check(f"activations, {' '.join(settings)}", one.setdefault("activations", share), share, parts)
-            for _, parts, settings in experts:
-                narrow, wide = next(lines)["states_gib"], next(lines)["states_gib"]
-                check(f"experts, {' '.join(settings)}", one.setdefault("experts", wide - narrow), wide - narrow, parts)
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    record_property("MiB", f"{share * 1024:.1f} of {one * 1024:.1f} on one rank, {ratio:.3f} x 1/{parts}")
+    assert abs(ratio - 1) <= TOLERANCE, f"{share * 1024:.1f} MiB of {one * 1024:.1f} on one rank is {ratio:.3f} x 1/{parts}"

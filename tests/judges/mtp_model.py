@@ -1,5 +1,5 @@
-"""DeepSeek-V3's multi-token prediction, assembled from transformers' own decoder layer, norm and embedding, since
-transformers does not implement it: the reference for its losses and gradients, and a model's files with its layers."""
+"""Multi-token prediction as DeepSeek-V3 has it, put together from transformers' own decoder layer, norm and embedding,
+for transformers itself has none: the reference of its losses and gradients, and a model's files with its layers."""
 import collections
 
 import torch
@@ -8,15 +8,15 @@ from torch.nn.functional import cross_entropy
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3DecoderLayer, DeepseekV3RMSNorm
 
 import tiny_models
-from grads_test import Judge
-from routers_test import Routers, choice_rates
+from gradients import Reference
+from routers import Routers, choice_rates
 
-LAYERS, DEPTHS = 4, 2  # of the model, and the mtp depths after them
-Reference = collections.namedtuple("Reference", "judge mtp_loss")
+LAYERS, DEPTHS = 4, 2  # of the model; those behind them
+MtpReference = collections.namedtuple("MtpReference", "reference mtp_loss")
 
 
 class Depth(torch.nn.Module):
-    """One mtp depth: [embedding ; hidden state], each normalised, through a projection, a layer and a norm."""
+    """One further token: [embedding ; hidden state], each normalised, through a projection, a layer and a norm."""
 
     def __init__(self, config, index):
         super().__init__()
@@ -34,7 +34,7 @@ class Depth(torch.nn.Module):
                                     position_embeddings=rotary(joined, positions)))
 
     def in_files(self, prefix, of):
-        """What `of` returns for each parameter, under the names in files."""
+        """What `of` says of each parameter, under the names of files."""
         found = {}
         for name, tensor in self.state_dict(keep_vars=True).items():
             name = "shared_head.norm.weight" if name == "norm.weight" else name.removeprefix("layer.")
@@ -44,7 +44,7 @@ class Depth(torch.nn.Module):
 
 
 def write_model(folder, **changes):
-    """transformers' model and the mtp depths after it, with all of their weights in the folder's files."""
+    """transformers' model and the depths behind it, with all of their weights in the folder's files."""
     config = tiny_models.config_of("deepseek_v3", num_hidden_layers=LAYERS, num_nextn_predict_layers=DEPTHS, **changes)
     model = tiny_models.write_model(config, folder)
     depths = [Depth(config, LAYERS + k) for k in range(DEPTHS)]
@@ -63,7 +63,7 @@ def write_model(folder, **changes):
 
 
 def hidden_states(model, depths, ids):
-    """One for the next token and one per mtp depth: after the norms that precede the logits."""
+    """One for the next token and one for each further: behind the norms that come before the logits."""
     ids = torch.tensor([ids])
     hidden = model.model(input_ids=ids).last_hidden_state
     yield hidden
@@ -76,7 +76,7 @@ def hidden_states(model, depths, ids):
 
 
 def targets(row, k):
-    """The labels of depth k's positions, as many as have one."""
+    """The labels that the places of depth k are trained on, as many as have one."""
     return torch.tensor(row["labels"][k + 1:])
 
 
@@ -93,8 +93,8 @@ def losses(model, depths, rows):
 
 
 def balance_loss(layers, rows, depths):
-    """Regroups all routers' outputs, in call order: for each row the model's, then those of the depths that reach into
-    it. Every token counts once, together with those of its row; a layer's tokens are those that it sees."""
+    """Of what all routers said, in the order of their calls: of each row the model's, then those of the depths that
+    reach into it. Every token counts once, beside those of its row, and a layer's tokens are those that it sees."""
     loss, layers = 0.0, iter(layers)
     places = [sum(max(len(row["input_ids"]) - k, 0) for row in rows) for k in range(1 + depths)]
     for row in rows:
@@ -107,7 +107,7 @@ def balance_loss(layers, rows, depths):
 
 
 def reference(model, depths, rows, weight, folder, balance=0.0):
-    """The expected losses and gradients of the rows and weights in the folder."""
+    """What losses and gradients are to be, of rows and weights in the folder."""
     everything = torch.nn.ModuleList([model, *depths])
     everything.zero_grad()
     routers = Routers(everything)
@@ -120,6 +120,6 @@ def reference(model, depths, rows, weight, folder, balance=0.0):
         gradients |= depth.in_files(f"model.layers.{LAYERS + k}.",
                                     lambda tensor: None if tensor.grad is None else tensor.grad.clone())
     gradients = {name: gradient.clone() for name, gradient in gradients.items()}
-    judge = Judge(folder / "model", folder / "rows.jsonl", main.item(), tiny_models.trained_tokens(rows),
-                  tiny_models.norm_of(gradients.values()), gradients)
-    return Reference(judge, [loss.item() for loss in further])
+    alone = Reference(folder / "model", folder / "rows.jsonl", main.item(), tiny_models.trained_tokens(rows),
+                      tiny_models.norm_of(gradients.values()), gradients)
+    return MtpReference(alone, [loss.item() for loss in further])

@@ -1,25 +1,24 @@
-#!/usr/bin/env python3
 """torch.npu's device, memory, stream, event and random functions on the twin, through the torch_npu wheel alone."""
 import ctypes
 import os
-import sys
 import threading
 import time
+
+import pytest
 
 os.environ["TWIN_DEVICE_MEMORY_GB"] = "0.5"
 
 import torch  # noqa: E402  the twin reads its settings once
 import torch_npu  # noqa: E402
 
-from cases import case, run_cases  # noqa: E402
+pytestmark = pytest.mark.usefixtures("exit_at_once")  # the wheel's own ending reports the broken queue of the last tests
 
 
 def equal(found, wanted, what):
     assert found == wanted, f"{what} is {found}; wanted {wanted}"
 
 
-@case
-def devices():
+def test_devices():
     assert torch.npu.is_available()
     count = torch.npu.device_count()
     assert count >= 2, f"{count} devices; the cases use two"
@@ -35,8 +34,7 @@ def devices():
     equal(there.cpu().tolist(), [0, 2, 4, 6, 8], "a tensor after a copy between devices")
 
 
-@case
-def memory():
+def test_memory():
     torch.npu.empty_cache()
     before = torch.npu.memory_allocated()
     torch.npu.reset_peak_memory_stats()
@@ -49,27 +47,21 @@ def memory():
     equal(total, 1 << 29, "the device's memory")
     assert 0 < free <= total - (4 << 20), f"{free} bytes free"
     del block
-    equal(torch.npu.memory_allocated(), before, "the memory after a tensor was freed")
+    equal(torch.npu.memory_allocated(), before, "what is left of a tensor that is gone")
     torch.npu.empty_cache()
     assert torch.npu.mem_get_info(0)[0] > free
     assert "NPU" in torch.npu.memory_summary()
 
 
-@case
-def out_of_memory():
-    try:
+def test_out_of_memory():
+    with pytest.raises(RuntimeError) as error:
         torch.empty(1 << 30, device="npu:0")
-    except RuntimeError as error:
-        text = str(error)
-    else:
-        raise AssertionError("4 GiB fit into half a GiB")
     for part in ("NPU out of memory", "4.00 GiB", "512.00 MiB total capacity"):
-        assert part in text, f"'{part}' is not in: {text}"
+        assert part in str(error.value)
     equal((torch.ones(3, device="npu:0") + 1).sum().item(), 6, "a sum after an allocation that failed")
 
 
-@case
-def copies():
+def test_copies():
     x = torch.randn(64, 32)
     pinned = x.pin_memory()
     assert pinned.is_pinned()
@@ -83,11 +75,11 @@ def copies():
     target.t().copy_(x)
     assert torch.equal(target.cpu(), x.t())
     with torch.autocast("npu", dtype=torch.bfloat16):
-        equal((on_device @ on_device.t()).dtype, torch.bfloat16, "the type of a matmul under autocast")
+        equal((on_device @ on_device.t()).dtype, torch.bfloat16, "the type of a product under autocast")
 
 
 class Gate:
-    """Blocks a stream until opened: a callback in its queue that waits."""
+    """Holds a stream until opened: a callback in its queue that waits."""
 
     def __init__(self, stream):
         self.opened = threading.Event()
@@ -99,10 +91,9 @@ class Gate:
         self.opened.set()
 
 
-@case
-def operators_run_on_their_stream():
-    """Not on the caller's thread: while the stream is blocked the calls return and nothing has been computed. And in
-    stream order: once it continues, each operator sees what the previous one wrote."""
+def test_operators_run_on_their_stream():
+    """Not on the caller's thread: while the stream is held the calls return and nothing has been computed. And in the
+    stream's order: once it goes on, each operator has seen what the one before it wrote."""
     held, free = torch.npu.Stream(), torch.npu.Stream()
     x = torch.zeros(1000, device="npu:0")
     torch.npu.synchronize()
@@ -112,22 +103,21 @@ def operators_run_on_their_stream():
         x.mul_(3)
         done = held.record_event()
     time.sleep(0.05)
-    assert not done.query(), "the stream is done although it is blocked"
-    with torch.npu.stream(free):  # the two are unordered
-        equal(x.sum().item(), 0, "what another stream sees of blocked operators")
+    assert not done.query(), "the stream is done although it is held"
+    with torch.npu.stream(free):  # nothing orders the two
+        equal(x.sum().item(), 0, "what another stream sees of held operators")
     with torch.npu.stream(free):
         free.wait_event(done)
         after = x + 1
         ready = free.record_event()
-    assert not ready.query(), "a stream that waits for an event of a blocked stream continued"
+    assert not ready.query(), "a stream that waits for an event of a held stream went on"
     gate.open()
     torch.npu.synchronize()
     assert done.query() and ready.query()
     equal((x.sum().item(), after.sum().item()), (3000, 4000), "(0 + 1) * 3 and that + 1, a thousand times")
 
 
-@case
-def streams_and_events():
+def test_streams_and_events():
     stream = torch.npu.Stream()
     assert torch.npu.current_stream() == torch.npu.default_stream()
     with torch.npu.stream(stream):
@@ -139,13 +129,12 @@ def streams_and_events():
     end.synchronize()
     assert begin.elapsed_time(end) >= 0
     torch.npu.current_stream().wait_stream(stream)
-    equal(product.sum().item(), 64.0**3, "a matmul computed on another stream")
+    equal(product.sum().item(), 64.0**3, "a product made on another stream")
     stream.synchronize()
     assert stream.query()
 
 
-@case
-def random_numbers():
+def test_random_numbers():
     def draw():
         return torch.cat([torch.rand(500, device="npu:0"), torch.randn(500, device="npu:0")]).cpu()
 
@@ -155,7 +144,7 @@ def random_numbers():
     second = draw()
     assert not torch.equal(first, second)
     torch.npu.set_rng_state(state)
-    assert torch.equal(draw(), second), "the restored state gives other numbers"
+    assert torch.equal(draw(), second), "the state set again gives other numbers"
     torch.manual_seed(5)
     assert torch.equal(draw(), first), "the same seed gives other numbers"
     equal(torch.npu.initial_seed(), 5, "the seed")
@@ -167,8 +156,7 @@ def random_numbers():
                        torch.rand(9, generator=own.manual_seed(9), device="npu:0"))
 
 
-@case
-def random_operators():
+def test_random_operators():
     equal(sorted(torch.randperm(50, device="npu:0").tolist()), list(range(50)), "a permutation, sorted")
     drawn = torch.randint(3, 7, (400,), device="npu:0").cpu()
     equal(sorted(set(drawn.tolist())), [3, 4, 5, 6], "what is drawn from [3, 7)")
@@ -182,40 +170,25 @@ def random_operators():
     dropped = torch.nn.functional.dropout(x, 0.25)
     dropped.sum().backward()
     kept = dropped.detach().cpu()
-    assert torch.equal(x.grad.cpu(), kept), "dropout's gradient has another mask than its value"
+    assert torch.equal(x.grad.cpu(), kept), "the gradient of dropout has another mask than its value"
     assert torch.allclose(kept[kept != 0], torch.tensor(4 / 3)) and 650 < (kept != 0).sum() < 850
 
 
-@case
-def a_missing_operator_is_named():
-    """The wheel's two error paths for an operator that libopapi lacks. The second leaves its queue unusable, so it is
-    last."""
+def test_a_missing_operator_is_named():
+    """The two ways the wheel ends where libopapi lacks an operator. The second leaves its queue unusable: the next test, the last one, shows that."""
     x = torch.randn(4, 2, 8, device="npu:0")
     for name, call in (
             ("aclnnGemmaRmsNorm", lambda: torch_npu.npu_gemma_rms_norm(x, x[0, 0])),
-            ("'Iou': it implements only the aclnn operators that its libopapi lists",
+            ("'Iou': it computes only what its libopapi lists",
              lambda: (torch_npu.npu_iou(x[0, :, :4], x[1, :, :4]), torch.npu.synchronize()))):
-        try:
+        with pytest.raises(RuntimeError) as error:
             call()
-        except RuntimeError as error:
-            assert name in str(error), f"'{name}' is not in: {error}"
-        else:
-            raise AssertionError(f"{name} was computed")
+        assert name in str(error.value)
 
 
-@case
-def what_comes_after_a_missing_operator_fails():
-    """The wheel's queue drops what follows the operator that the previous case caught, and would then copy whatever the
+def test_what_comes_after_a_missing_operator_fails():
+    """The wheel's queue drops what follows the operator that the test before caught, and would then copy whatever the
     result's memory held."""
     for attempt in range(3):
-        try:
-            found = (torch.full((4,), 3.0, device="npu:0") + attempt).cpu()
-        except RuntimeError:
-            continue
-        raise AssertionError(f"{found.tolist()} was returned for a sum that was never computed")
-
-
-if __name__ == "__main__":
-    failures = run_cases()
-    sys.stdout.flush()
-    os._exit(1 if failures else 0)  # past the wheel's own ending, which reports the broken queue of the last case
+        with pytest.raises(RuntimeError):
+            (torch.full((4,), 3.0, device="npu:0") + attempt).cpu()

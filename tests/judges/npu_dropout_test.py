@@ -1,18 +1,15 @@
-#!/usr/bin/env python3
-"""Attention with dropout on npu:0 against plain attention on the CPU with exactly the mask that was drawn, values and
-gradients; and models with attention dropout by default, in training."""
-import sys
-
+"""Attention with dropout on npu:0 against plain attention on the CPU with the very mask that was drawn, values and
+gradients; and models whose attention drops by default, in training."""
+import pytest
 import torch
 import torch_npu
-
-from cases import case, run_cases
+from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
 
 B, N, S, D, KEEP, SCALE = 2, 4, 12, 12, 0.7, 0.3
 
 
 def fused(q, k, v, layout, heads, **settings):
-    """Inputs [b, n, s, d]; always draws the same mask for the same number of scores."""
+    """Inputs [b, n, s, d]; always draws the same mask for as many scores."""
     order, back = {
         "BNSD": (lambda t: t, lambda t: t), "BSND": (lambda t: t.transpose(1, 2), lambda t: t.transpose(1, 2)),
         "BSH": (lambda t: t.transpose(1, 2).flatten(2), lambda t: t.unflatten(2, (heads, -1)).transpose(1, 2)),
@@ -54,7 +51,7 @@ def compare(layout, key_heads=N, value_size=D, dtype=torch.float32, limit=1e-5, 
     q, k, v = inputs(key_heads, value_size, dtype)
     hidden = settings["atten_mask"].cpu() if "atten_mask" in settings else None
     on_npu = [t.npu() for t in (q, k, v)]
-    # With the identity as values, the result is the probabilities after dropout.
+    # With the unit matrix for values the result is what the probabilities are after dropout.
     unit = torch.eye(S, dtype=dtype).expand(B, key_heads, S, S).npu()
     kept = (fused(*on_npu[:2], unit, layout, N, **settings) != 0).cpu()
     seen = torch.ones(S, S) if hidden is None else (~hidden).float()
@@ -65,29 +62,28 @@ def compare(layout, key_heads=N, value_size=D, dtype=torch.float32, limit=1e-5, 
     close(found, wanted, what, limit)
 
 
-@case
-def every_order_of_dims():
-    for layout in ("BNSD", "BSND", "BSH", "SBH"):
-        compare(layout)
+@pytest.mark.parametrize("layout", ["BNSD", "BSND", "BSH", "SBH"])
+def test_order_of_dims(layout):
+    compare(layout)
 
 
-@case
-def fewer_key_heads_other_value_size_and_masks():
-    compare("BNSD", key_heads=2)
-    compare("BSND", key_heads=1, value_size=7)
-    compare("BNSD", value_size=20)
-    causal = torch.ones(S, S, dtype=torch.bool).triu(1).npu()
-    compare("BNSD", atten_mask=causal)
-    compare("BSH", key_heads=2, atten_mask=causal, sparse_mode=2, next_tockens=0)
+@pytest.mark.parametrize("layout, sizes", [("BNSD", dict(key_heads=2)), ("BSND", dict(key_heads=1, value_size=7)),
+                                           ("BNSD", dict(value_size=20))])
+def test_fewer_key_heads_and_another_value_size(layout, sizes):
+    compare(layout, **sizes)
 
 
-@case
-def bf16():
+@pytest.mark.parametrize("layout, settings", [
+    ("BNSD", {}), ("BSH", dict(key_heads=2, sparse_mode=2, next_tockens=0))])
+def test_masks(layout, settings):
+    compare(layout, atten_mask=torch.ones(S, S, dtype=torch.bool).triu(1).npu(), **settings)
+
+
+def test_bf16():
     compare("BNSD", dtype=torch.bfloat16, limit=0.02)
 
 
-@case
-def packed_sequences():
+def test_packed_sequences():
     ends, lengths = [3, 8, 12], [(0, 3), (3, 8), (8, 12)]
     q, k, v = (t[0].transpose(0, 1).contiguous() for t in inputs(N))  # [tokens, heads, size]
 
@@ -113,8 +109,7 @@ def packed_sequences():
     close(found, with_gradients(one_by_one, (q, k, v)), "packed sequences")
 
 
-@case
-def another_seed_draws_another_mask():
+def test_another_seed_draws_another_mask():
     q, k, v = (t.npu() for t in inputs(N))
     first = fused(q, k, v, "BNSD", N).cpu()
     assert torch.equal(first, fused(q, k, v, "BNSD", N).cpu()), "the same seed gave another result"
@@ -124,7 +119,7 @@ def another_seed_draws_another_mask():
 
 
 def train(model, batch, name):
-    """One step in training mode on the NPU with the model's own dropout; evaluation must equal the CPU's."""
+    """One step in training mode on the NPU with the model's own dropout; and evaluation as the CPU has it."""
     model.eval()
     wanted = batch(model, "cpu")
     model.npu()
@@ -141,19 +136,26 @@ def train(model, batch, name):
     assert torch.equal(batch(model, "npu:0").detach().cpu(), first.detach().cpu()), f"{name}: a seed gives two results"
 
 
-@case
-def models_that_drop_by_default():
-    from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
-    torch.manual_seed(0)
-    x = torch.randn(2, 9, 32)
-    train(torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), lambda m, d: m(x.to(d)), "nn.Transformer")
-    ids = torch.randint(0, 50, (2, 9))
+X = torch.randn(2, 9, 32, generator=torch.Generator().manual_seed(0))
+IDS = torch.randint(0, 50, (2, 9), generator=torch.Generator().manual_seed(0))
+
+
+def encoder_layer():
+    return torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), lambda m, d: m(X.to(d))
+
+
+def gpt2():
     small = {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 16}
-    train(GPT2Model(GPT2Config(**small)), lambda m, d: m(ids.to(d)).last_hidden_state, "GPT-2")
+    return GPT2Model(GPT2Config(**small)), lambda m, d: m(IDS.to(d)).last_hidden_state
+
+
+def bert():
     config = BertConfig(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
                         max_position_embeddings=16)
-    train(BertModel(config), lambda m, d: m(ids.to(d)).last_hidden_state, "BERT")
+    return BertModel(config), lambda m, d: m(IDS.to(d)).last_hidden_state
 
 
-if __name__ == "__main__":
-    sys.exit(1 if run_cases() else 0)
+@pytest.mark.parametrize("make", [encoder_layer, gpt2, bert])
+def test_models_that_drop_by_default(make):
+    torch.manual_seed(0)
+    train(*make(), make.__name__)

@@ -1,19 +1,17 @@
-#!/usr/bin/env python3
 """Operators on npu:0 against the same expressions on the CPU, through torch and the torch_npu wheel alone.
 
-Each pair of expressions runs from the same inputs, one on each device. In the end every operator that the twin's
-libopapi lists must have been called: a wrong argument list shows as a wrong value here, and an operator never called
-fails too.
+Each pair of expressions runs from the same inputs, one on each device. At the end every operator that the twin's
+libopapi lists has been called: a wrong argument list shows as a wrong value here, and one that nothing calls shows too.
 """
 import ctypes
-import sys
 
+import pytest
 import torch
 import torch_npu
 
 from npu_expressions import EXPRESSIONS, NOT_EQUAL_BY_NATURE
 
-# The wheel checks whether they exist, then calls aclnnLogSigmoidForward and aclnnGroupedMatmulV5.
+# The wheel asks whether they are there, then calls aclnnLogSigmoidForward and aclnnGroupedMatmulV5.
 LOOKED_UP_ONLY = {"aclnnLogSigmoid", "aclnnGroupedMatmulV4"}
 LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.complex64: 1e-5}
 
@@ -41,7 +39,7 @@ def inputs(device):
 
 
 def gradients(function, *tensors):
-    """Gradients of the sum of squares of what the function returns."""
+    """Of the sum of squares of what the function returns."""
     leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
     return torch.autograd.grad((function(*leaves) ** 2).sum(), leaves)
 
@@ -62,26 +60,27 @@ def run(expression, device):
     return flatten(eval(result, names))
 
 
-def difference(found, wanted):
-    """Why the two differ, or None."""
-    if found.shape != wanted.shape or found.dtype != wanted.dtype:
-        return f"{found.dtype} {list(found.shape)}; wanted {wanted.dtype} {list(wanted.shape)}"
+def assert_same(found, wanted):
+    assert found.shape == wanted.shape and found.dtype == wanted.dtype, \
+        f"{found.dtype} {list(found.shape)}; wanted {wanted.dtype} {list(wanted.shape)}"
     limit = LIMITS.get(wanted.dtype, 0)
-    if not torch.allclose(found, wanted, rtol=limit, atol=limit, equal_nan=True):
-        return f"worst difference {(found.double() - wanted.double()).abs().max():.2e}; at most {limit:.0e}"
-    return None
+    assert torch.allclose(found, wanted, rtol=limit, atol=limit, equal_nan=True), \
+        f"worst difference {(found.double() - wanted.double()).abs().max():.2e}, tolerance {limit:.0e}"
 
 
-def check(expression, on_cpu):
+@pytest.mark.parametrize("expression, on_cpu", EXPRESSIONS, ids=[expression for expression, _ in EXPRESSIONS])
+def test_expression(expression, on_cpu):
     try:
         found, wanted = run(expression, "npu:0"), run(on_cpu, "cpu")
-    except Exception as error:  # continue: one failure must not hide the others
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
+    except Exception as error:
+        if "stream synchronize failed" in str(error) or "Inner error" in str(error):
+            pytest.exit(f"{expression}: {error}\nan operator's error stays with its stream or queue; the rest was not run", 1)
+        raise
     if expression in NOT_EQUAL_BY_NATURE:
-        return None
-    if len(found) != len(wanted):
-        return f"{len(found)} results; wanted {len(wanted)}"
-    return next(filter(None, map(difference, found, wanted)), None)
+        return
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted):
+        assert_same(one, other)
 
 
 def never_called():
@@ -96,23 +95,8 @@ def never_called():
     return count, idle
 
 
-def main():
-    failed = 0
-    for expression, on_cpu in EXPRESSIONS:
-        problem = check(expression, on_cpu)
-        if problem is not None:
-            failed += 1
-            print(f"FAILED: {expression}: {problem}")
-            if "stream synchronize failed" in problem or "Inner error" in problem:
-                print("FAILED: an operator's error stays with its stream or queue; the rest of the table was not run")
-                break
+def test_every_operator_was_called(record_property):
+    """Last: by the expressions above."""
     count, idle = never_called()
-    if idle:
-        print(f"FAILED: {len(idle)} of {count} operators were never called: {' '.join(idle)}")
-    if not failed and not idle:
-        print(f"ok: {len(EXPRESSIONS)} expressions are equal on npu:0 and the CPU; {count} operators called")
-    return 1 if failed or idle else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    record_property("operators", count)
+    assert count > 0 and not idle, f"{len(idle)} of {count} operators were never called"

@@ -1,17 +1,17 @@
-#!/usr/bin/env python3
-"""Samples packed into one sequence do not see each other: a run that packs has the losses of a run that does not, if a
+"""Samples in one sequence do not see each other: a run that packs has the losses of a run that does not, as long as a
 step takes all samples; and its first loss is what transformers computes from the samples one by one. Under several
 layouts, with and without recomputation."""
+import collections
 import json
 import pathlib
-import sys
-import tempfile
 
+import pytest
 import torch
 import transformers
 import yaml
 
-from program import failure_text, run
+from gradients import assert_within
+from program import run_well
 from tiny_models import COMMON
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -59,29 +59,29 @@ def losses(folder, ranks, settings, packing, number):
               "optimizer": {"lr": 1e-3}, "run": {"output": str(output), "epochs": 3, "global_batch": 64, "micro_batch": 2,
                                                  "save_every": 0}}
     (folder / "run.yaml").write_text(yaml.safe_dump(config))
-    result = run(ranks, ["train", folder / "run.yaml"], settings)
-    assert result.returncode == 0, failure_text(result)
+    run_well(ranks, ["train", folder / "run.yaml"], settings)
     return [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
 
 
-def main():
-    failed = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        model = write_model(folder / "model")
-        (folder / "chat.jsonl").write_bytes((ROOT / "examples" / "chat" / "days.jsonl").read_bytes())
-        wanted, tokens = first_loss(model, folder / "model", folder / "chat.jsonl")
-        plain = losses(folder, None, [], False, "plain")
-        for number, (ranks, settings) in enumerate(LAYOUTS):
-            packed = losses(folder, ranks, settings, True, number)
-            difference = max(abs(a["loss"] - b["loss"]) for a, b in zip(plain, packed))
-            good = (len(plain) == len(packed) == 3 and difference < TOLERANCE and abs(packed[0]["loss"] - wanted) < TOLERANCE
-                    and packed[0]["tokens"] == tokens)
-            failed += not good
-            print(f"{'ok' if good else 'FAILED'}: packed, {ranks or 1} ranks, {settings}: off by {difference:.1e}; first loss "
-                  f"{packed[0]['loss']:.6f}, transformers {wanted:.6f}, {packed[0]['tokens']} tokens of {tokens}", flush=True)
-    return 1 if failed else 0
+Unpacked = collections.namedtuple("Unpacked", "first_loss tokens log")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.fixture(scope="module")
+def unpacked(folder):
+    """By transformers the first loss and its tokens; the log of a run that does not pack."""
+    model = write_model(folder / "model")
+    (folder / "chat.jsonl").write_bytes((ROOT / "examples" / "chat" / "days.jsonl").read_bytes())
+    loss, tokens = first_loss(model, folder / "model", folder / "chat.jsonl")
+    return Unpacked(loss, tokens, losses(folder, None, [], False, "plain"))
+
+
+@pytest.mark.parametrize("number", range(len(LAYOUTS)), ids=[
+    f"{ranks or 1} ranks {' '.join(settings)}" for ranks, settings in LAYOUTS])
+def test_packing(number, unpacked, folder, record_errors):
+    log = losses(folder, *LAYOUTS[number], True, number)
+    assert len(log) == len(unpacked.log) == 3
+    errors = {"loss": max(abs(a["loss"] - b["loss"]) for a, b in zip(unpacked.log, log)),
+              "first_loss": abs(log[0]["loss"] - unpacked.first_loss)}
+    record_errors(errors)
+    assert_within(errors, dict.fromkeys(errors, TOLERANCE))
+    assert log[0]["tokens"] == unpacked.tokens

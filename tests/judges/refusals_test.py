@@ -1,21 +1,19 @@
-#!/usr/bin/env python3
-"""Bad input to `trireme grads`, alone and under mpirun: status 2, one line on stderr with what and where, nothing on
-stdout, nothing written."""
+"""Bad input to `trireme grads`, alone and under mpirun: status 2, one line on stderr that says what and where, nothing
+on stdout, nothing written."""
 import concurrent.futures
 import json
 import math
-import pathlib
+import re
 import shutil
-import sys
-import tempfile
 from collections import namedtuple
 
+import pytest
 from safetensors.torch import load_file, save_file
 
 from program import failure_text, run
 from tiny_models import VOCABULARY, config_of, make_rows, write_model, write_rows
 
-# words: what the line must contain; settings: --set; model: changes to the config; edit: applied to the inputs first
+# words: what the line must say; settings: --set; model: changes to the config; edit: what is done to the inputs first
 Refusal = namedtuple("Refusal", "name words settings model edit", defaults=[[], {}, None])
 
 
@@ -70,7 +68,7 @@ REFUSALS = [
             layout(pipeline=2, schedule="dualpipev", virtual_stages=3)),
     Refusal("unknown schedule", ["gpipe", "1f1b"], ["parallel.schedule=gpipe"]),
     Refusal("unknown key", ["tensro", "tensor"], ["parallel.tensro=2"]),
-    Refusal("not a number", ["parallel.tensor", "two"], ["parallel.tensor=two"]),
+    Refusal("no number", ["parallel.tensor", "two"], ["parallel.tensor=two"]),
     Refusal("unknown zero level", ["zero", "4", "3"], ["parallel.zero=4"]),
     Refusal("unknown family", ["model_type", "gpt99", "llama", "qwen3"], [], {}, edit_config(model_type="gpt99")),
     Refusal("missing tensor", [NORM], [], {}, edit_weights(lambda weights: weights.pop(NORM))),
@@ -105,12 +103,12 @@ def needs_two_ranks(refusal):
 
 
 def faults(folder, refusal, ranks):
-    """What is wrong with the program's refusal; an empty list if nothing is."""
+    """What is wrong with how the program refuses; nothing: an empty list."""
     before = sorted(folder.rglob("*"))
     words = ["grads", "--model", folder / "model", "--rows", folder / "rows.jsonl", "--out", folder / "out.safetensors"]
     result = run(ranks, words, refusal.settings)
-    line = result.stderr.replace(str(folder), "")  # the path's digits must not match
-    # One rank alone cannot hold a layout of two: that may be refused first, just as clearly.
+    line = result.stderr.replace(str(folder), "")  # a path's digits are no words
+    # One rank alone cannot hold a layout of two: that may be refused first, as plainly.
     too_small = ranks is None and needs_two_ranks(refusal) and "world 1 " in line
     checks = {f"status {result.returncode}": result.returncode == 2,
               "not one line on stderr": len(result.stderr.splitlines()) == 1,
@@ -120,31 +118,26 @@ def faults(folder, refusal, ranks):
     return [fault for fault, good in checks.items() if not good], result
 
 
-def judge(folder, refusal):
-    lines = []
-    for ranks in (None, 2):
-        found, result = faults(folder, refusal, ranks)
-        where = "alone" if ranks is None else f"{ranks} ranks"
-        lines.append(f"FAILED: {refusal.name}, {where}: {'; '.join(found)}\n{failure_text(result)}" if found else
-                     f"ok: {refusal.name}, {where}: {result.stderr.strip().replace(str(folder) + '/', '')}")
-    return lines
+def try_both(folder, refusal):
+    """Faults and result, alone and on two ranks."""
+    return {ranks: faults(folder, refusal, ranks) for ranks in (None, 2)}
 
 
-def main():
-    failed = 0
-    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        running = []
-        for number, refusal in enumerate(REFUSALS):
-            folder = pathlib.Path(scratch) / str(number)
-            folder.mkdir()
-            prepare(folder, refusal)
-            running.append(pool.submit(judge, folder, refusal))
-        for future in running:
-            for line in future.result():
-                print(line, flush=True)
-                failed += line.startswith("FAILED")
-    return 1 if failed else 0
+@pytest.fixture(scope="module")
+def tried(folder, selected):
+    """By name; two at a time."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        running = {}
+        for number, refusal in enumerate({refusal.name: refusal for refusal in selected(test_refused, "refusal")}.values()):
+            (folder / str(number)).mkdir()
+            prepare(folder / str(number), refusal)
+            running[refusal.name] = pool.submit(try_both, folder / str(number), refusal)
+        yield running
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.name)
+@pytest.mark.parametrize("ranks", [None, 2], ids=["alone", "2 ranks"])
+def test_refused(refusal, ranks, tried, folder, record_property):
+    found, result = tried[refusal.name].result()[ranks]
+    record_property("says", re.sub(rf"{folder}/\d+/", "", result.stderr.strip()))
+    assert not found, f"{'; '.join(found)}\n{failure_text(result)}"

@@ -1,24 +1,21 @@
-#!/usr/bin/env python3
-"""Routers against transformers' own logits: balance losses of each kind, z-loss, capacity, all-gather dispatch, updated
-correction biases and the expert statistics in the log, under several layouts."""
+"""Routers, against transformers' own logits: balance losses of each kind, z-loss, capacity, all-gather dispatch, moved
+correction biases and what the log says of experts, under several layouts."""
 import json
-import math
-import pathlib
-import sys
-import tempfile
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from transformers.models.qwen3_moe.modeling_qwen3_moe import load_balancing_loss_func
 
 import tiny_models
-from grads_test import Judge, compare
-from program import failure_text, run, run_many, words_of
+from gradients import Reference, assert_equals
+from program import Launches, run_grads, run_well, words_of
+from routers import Routers, choice_rates
 
 ROWS = tiny_models.make_rows(8, shortest=6)
 TOKENS = sum(len(row["input_ids"]) for row in ROWS)
-BALANCE, Z = 0.3, 0.05  # large, so that an error shows next to the model's loss
-# What is requested of the routers: how many rows form one set of tokens, then the settings.
+BALANCE, Z = 0.3, 0.05  # large, so that a wrong one shows beside the model's loss
+# What is asked of the routers: rows of one set of tokens, then the settings.
 BATCH = ["experts.balance=batch", f"experts.balance_coefficient={BALANCE}"]
 ASKS = {
     "sequence": (1, ["experts.balance=sequence", f"experts.balance_coefficient={BALANCE}"]),
@@ -34,8 +31,8 @@ ASKS = {
     "gather": (1, ["experts.dispatch=all_gather"]),
     "plain": (1, []),
 }
-# Edge cases: one expert per rank; very many; one that takes all tokens while the others get none. A single choice keeps
-# its weight: normalised to 1, it would give the router no gradient.
+# Models at the edges: one expert a rank; very many; one that takes all tokens while the others get none. A single
+# choice keeps its weight: normalised to 1, it would give the router no gradient.
 QWEN, TRAITS = tiny_models.FAMILIES["qwen3_moe"]
 DEEPSEEK, LATENT = tiny_models.FAMILIES["deepseek_v3"]
 tiny_models.FAMILIES |= {
@@ -73,47 +70,8 @@ CASES = [
 ]
 
 
-class Routers:
-    """Records a model's routers while it runs: logits and choices of each layer, one entry per forward pass. With a
-    capacity, choices beyond it lose their weight."""
-
-    def __init__(self, model, capacity=None, real=None):
-        self.layers, self.capacity, self.real, self.dropped = [], capacity, real, 0
-        found = [module for module in model.modules() if type(module).__name__.endswith("Router")]
-        self.hooks = [module.register_forward_hook(self.see) for module in found]
-
-    def see(self, module, inputs, outputs):
-        logits, weights, chosen = outputs
-        sigmoid = hasattr(module, "e_score_correction_bias")
-        scores = logits.float().sigmoid() if sigmoid else logits.float().softmax(-1)
-        self.layers.append((logits.float(), scores / scores.sum(-1, keepdim=True), chosen))
-        if self.capacity is None:
-            return None
-        kept = self.within_capacity(weights.detach(), chosen, logits.shape[1])
-        return logits, weights * kept, chosen
-
-    def within_capacity(self, weights, chosen, experts):
-        kept = self.real.reshape(-1, 1).expand_as(chosen).clone()
-        capacity = math.ceil(self.capacity * kept.sum().item() / experts)
-        for expert in range(experts):
-            of_expert = ((chosen == expert) & kept).nonzero().tolist()
-            of_expert.sort(key=lambda place: -weights[place[0], place[1]].item())
-            for token, choice in of_expert[capacity:]:
-                kept[token, choice] = False
-                self.dropped += 1
-        return kept
-
-    def close(self):
-        for hook in self.hooks:
-            hook.remove()
-
-
-def choice_rates(chosen, experts):
-    return torch.nn.functional.one_hot(chosen, experts).sum(1).float()  # [tokens, experts]
-
-
 def balance_loss(passes, k, pooled):
-    """passes: one list of layers per row of a set of tokens that are considered together."""
+    """passes: one list of layers for each row of a set of tokens that are looked at together."""
     experts = passes[0][0][0].shape[1]
     if pooled:
         logits = tuple(torch.cat([layers[i][0] for layers in passes]) for i in range(len(passes[0])))
@@ -131,8 +89,8 @@ def cross_entropy(logits, row, tokens):
     return torch.nn.functional.cross_entropy(logits[:-1].float(), labels, ignore_index=-100, reduction="sum") / tokens
 
 
-def judge_losses(model, ask, in_a_set):
-    """Rows one by one; each set of rows has its own losses."""
+def losses_of(model, ask, in_a_set):
+    """Rows one by one; sets of them have their losses."""
     loss, tokens, passes = 0.0, tiny_models.trained_tokens(ROWS), []
     for row in ROWS:
         routers = Routers(model)
@@ -149,8 +107,8 @@ def judge_losses(model, ask, in_a_set):
     return loss.item(), float(extra), 0
 
 
-def judge_capacity(model, in_a_set):
-    """Micro batches, padded: an expert's capacity counts all of their tokens."""
+def losses_with_capacity(model, in_a_set):
+    """Micro batches, padded: an expert's capacity counts them whole."""
     loss, tokens, dropped = 0.0, tiny_models.trained_tokens(ROWS), 0
     for begin in range(0, len(ROWS), in_a_set):
         rows = ROWS[begin:begin + in_a_set]
@@ -167,7 +125,7 @@ def judge_capacity(model, in_a_set):
     return loss, 0.0, dropped
 
 
-def make_judge(folder, family, ask):
+def make_reference(folder, family, ask):
     folder.mkdir(parents=True)
     model = tiny_models.write_model(tiny_models.config_of(family), folder / "model")
     if family == "one_expert":
@@ -178,73 +136,73 @@ def make_judge(folder, family, ask):
     tiny_models.write_rows(folder / "rows.jsonl", tiny_models.pack(ROWS, 3) if ask == "packed" else ROWS)
     in_a_set, _ = ASKS[ask]
     capacity = ask in ("drop", "pad")
-    loss, extra, dropped = judge_capacity(model, in_a_set) if capacity else judge_losses(model, ask, in_a_set)
+    loss, extra, dropped = losses_with_capacity(model, in_a_set) if capacity else losses_of(model, ask, in_a_set)
     gradients = tiny_models.gradients(model)
-    judge = Judge(folder / "model", folder / "rows.jsonl", loss, tiny_models.trained_tokens(ROWS),
-                  tiny_models.norm_of(gradients.values()), gradients)
-    return judge, extra, dropped
+    reference = Reference(folder / "model", folder / "rows.jsonl", loss, tiny_models.trained_tokens(ROWS),
+                          tiny_models.norm_of(gradients.values()), gradients)
+    return reference, extra, dropped
 
 
-def judge_experts(found, ask, extra, dropped, judge_rows):
-    """Compares the program's expert statistics."""
-    spoken = found["z_loss"] if ask == "z" else found["balance_loss"]
+class References:
+    """By family and ask, made when first asked for: the reference, the routers' loss, the choices that are dropped."""
+
+    def __init__(self, folder):
+        self.folder, self.made = folder, {}
+
+    def of(self, family, ask):
+        if (family, ask) not in self.made:
+            self.made[family, ask] = make_reference(self.folder / f"{family}-{ask}".replace(" ", ""), family, ask)
+        return self.made[family, ask]
+
+
+@pytest.fixture(scope="module")
+def references(folder):
+    return References(folder)
+
+
+def launch(ranks, cases, references, folder):
+    commands = []
+    for number, (family, ask, _, layout) in enumerate(cases):
+        reference, _, _ = references.of(family, ask)
+        commands.append(["grads", "--model", reference.model, "--rows", reference.rows, "--out",
+                         folder / f"{ranks}-{number}.safetensors", *words_of([*ASKS[ask][1], *layout])])
+    return run_grads(ranks if ranks > 1 else None, commands)
+
+
+@pytest.fixture(scope="module")
+def launches(selected, references, folder):
+    return Launches(selected(test_routers), lambda case: case[2],
+                    lambda ranks, cases: launch(ranks, cases, references, folder))
+
+
+def assert_experts(found, ask, extra, dropped, choices):
+    """What the program reports of its experts."""
+    reported = found["z_loss"] if ask == "z" else found["balance_loss"]
     rows = sum(sum(layer) for layer in found["tokens_per_expert"].values())
-    if abs(spoken - extra) > 1e-5 * max(extra, 1):
-        return f"a router's loss of {spoken}, wanted {extra}"
-    if rows + dropped != judge_rows or abs(found["drop_rate"] - dropped / judge_rows) > 1e-6:
-        return f"{rows} rows and a drop rate of {found['drop_rate']}, wanted {judge_rows} of which {dropped} dropped"
-    return ""
+    assert abs(reported - extra) <= 1e-5 * max(extra, 1), f"a router's loss of {reported}, wanted {extra} within 1e-5"
+    assert rows + dropped == choices and abs(found["drop_rate"] - dropped / choices) <= 1e-6, \
+        f"{rows} rows and a drop rate of {found['drop_rate']}, wanted {choices} of which {dropped} dropped"
 
 
-def run_cases(cases, judges, folder, ranks):
-    commands, outs = [], []
-    for number, (family, ask, _, layout) in enumerate(cases):
-        judge, _, _ = judges[family, ask]
-        outs.append(folder / f"{ranks}-{number}.safetensors")
-        commands.append(["grads", "--model", judge.model, "--rows", judge.rows, "--out", outs[-1],
-                         *words_of([*ASKS[ask][1], *layout])])
-    result = run_many(ranks if ranks > 1 else None, commands)
-    return result, result.stdout.splitlines(), outs
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[1]} {case[2]} ranks {' '.join(case[3])}")
+def test_routers(case, launches, references, record_errors):
+    family, ask, _, _ = case
+    reference, extra, dropped = references.of(family, ask)
+    outcome = launches.of(case)
+    assert_equals(outcome, reference, record_errors)
+    layers = sum(1 for name in reference.gradients if name.endswith("gate.weight") and "shared" not in name)
+    choices = TOKENS * layers * tiny_models.config_of(family).num_experts_per_tok
+    assert_experts(outcome.line["experts"], ask, extra, dropped, choices)
 
 
-def judge_group(cases, judges, folder, ranks):
-    result, lines, outs = run_cases(cases, judges, folder, ranks)
-    failed = 0
-    for number, (family, ask, _, layout) in enumerate(cases):
-        judge, extra, dropped = judges[family, ask]
-        if number >= len(lines) or not outs[number].exists():
-            print(f"FAILED: {family} {ask} {ranks} ranks {layout}: {failure_text(result)}")
-            return failed + 1
-        line = json.loads(lines[number])
-        errors, worst, wrong = compare(line, load_file(outs[number]), judge)
-        config = tiny_models.config_of(family)
-        layers = sum(1 for name in judge.gradients if name.endswith("gate.weight") and "shared" not in name)
-        wrong = wrong or judge_experts(line["experts"], ask, extra, dropped,
-                                       TOKENS * layers * config.num_experts_per_tok)
-        numbers = "  ".join(f"{kind} {error:.1e}" for kind, error in errors.items())
-        print(f"{'FAILED' if wrong else 'ok'}: {family:11} {ask:8} {ranks} ranks {' '.join(layout):60} {numbers} "
-              f"({worst}) {wrong}", flush=True)
-        failed += bool(wrong)
-    return failed
+SPEED, STEPS = 0.01, 3
 
 
-def judge_gradients(folder):
-    wanted = {(family, ask) for family, ask, _, _ in CASES}
-    judges = {key: make_judge(folder / f"{key[0]}-{key[1]}".replace(" ", ""), *key) for key in sorted(wanted)}
-    return sum(judge_group([case for case in CASES if case[2] == ranks], judges, folder, ranks)
-               for ranks in sorted({case[2] for case in CASES}))
-
-
-def judge_biases(folder):
-    """Three steps that change only the biases; tokens per expert in the log; the heat map."""
-    speed, steps, folder = 0.01, 3, folder / "biases"
-    folder.mkdir()
-    model = tiny_models.write_model(tiny_models.config_of("deepseek_v3"), folder / "model")
-    rows = [row for row in ROWS if tiny_models.trained_tokens([row])]
-    tiny_models.write_rows(folder / "rows.jsonl", rows)
+def moved_biases(model, rows):
+    """Moves the model's biases as three steps do that change nothing else; tokens of each expert by step and layer."""
     biases = {name: buffer for name, buffer in model.named_buffers() if name.endswith("e_score_correction_bias")}
     counted = []
-    for _ in range(steps):
+    for _ in range(STEPS):
         routers = Routers(model)
         with torch.no_grad():
             for row in rows:
@@ -254,36 +212,45 @@ def judge_biases(folder):
                 for layer in range(len(biases))]
         counted.append(each)
         for bias, load in zip(biases.values(), each):
-            bias += speed * torch.sign(load.mean() - load)
-    settings = [f"model.path={folder / 'model'}", f"data.train=[{folder / 'rows.jsonl'}]", "tuning.kind=full",
-                "data.packing=false", "model.dtype=fp32", f"run.steps={steps}", f"run.global_batch={len(rows)}",
-                "optimizer.lr=0", f"experts.bias_speed={speed}", f"run.output={folder / 'out'}", "parallel.pipeline=2",
-                "parallel.expert=2", "parallel.zero=3", "device=cpu"]
+            bias += SPEED * torch.sign(load.mean() - load)
+    return biases, counted
+
+
+@pytest.fixture(scope="module")
+def biases(folder):
+    """Biases and counts by transformers; the output of the program's run."""
+    folder = folder / "biases"
+    folder.mkdir()
+    model = tiny_models.write_model(tiny_models.config_of("deepseek_v3"), folder / "model")
+    rows = [row for row in ROWS if tiny_models.trained_tokens([row])]
+    tiny_models.write_rows(folder / "rows.jsonl", rows)
     (folder / "run.yaml").write_text("{}\n")
-    result = run(4, ["train", folder / "run.yaml"], settings)
-    if result.returncode:
-        print("FAILED: biases:", failure_text(result))
-        return 1
-    final = {name: tensor for file in (folder / "out/final").glob("*.safetensors")
-             for name, tensor in load_file(file).items()}
-    wrong = [name for name, bias in biases.items() if not torch.allclose(final[name], bias, atol=1e-6)]
-    log = [json.loads(line)["experts"] for line in (folder / "out/log.jsonl").read_text().splitlines()]
+    settings = [f"model.path={folder / 'model'}", f"data.train=[{folder / 'rows.jsonl'}]", "tuning.kind=full",
+                "data.packing=false", "model.dtype=fp32", f"run.steps={STEPS}", f"run.global_batch={len(rows)}",
+                "optimizer.lr=0", f"experts.bias_speed={SPEED}", f"run.output={folder / 'out'}", "parallel.pipeline=2",
+                "parallel.expert=2", "parallel.zero=3", "device=cpu"]
+    moved, counted = moved_biases(model, rows)
+    run_well(4, ["train", folder / "run.yaml"], settings)
+    return moved, counted, folder / "out"
+
+
+def test_biases_move(biases):
+    moved, _, output = biases
+    final = {name: tensor for file in (output / "final").glob("*.safetensors") for name, tensor in load_file(file).items()}
+    wrong = [name for name, bias in moved.items() if not torch.allclose(final[name], bias, atol=1e-6)]
+    assert moved and not wrong, f"differ by more than 1e-6: {wrong}"
+
+
+def test_tokens_per_expert_are_logged(biases):
+    _, counted, output = biases
+    log = [json.loads(line)["experts"] for line in (output / "log.jsonl").read_text().splitlines()]
     found = [[torch.tensor(layer) for layer in line["tokens_per_expert"].values()] for line in log]
-    if any(not torch.equal(a.float(), b) for one, other in zip(found, counted) for a, b in zip(one, other)):
-        wrong.append(f"tokens per expert {found}, wanted {counted}")
-    cells = (folder / "out/experts.svg").read_text().count("<title>")
-    if cells != len(biases) * 8:
-        wrong.append(f"a heat map of {cells} cells")
-    print(f"{'FAILED' if wrong else 'ok'}: biases updated, experts counted and drawn {wrong}")
-    return bool(wrong)
+    assert len(found) == len(counted) and all(
+        torch.equal(a.float(), b) for one, other in zip(found, counted) for a, b in zip(one, other, strict=True)), \
+        f"tokens per expert {found}, wanted {counted}"
 
 
-def main():
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as scratch:
-        failed = judge_gradients(pathlib.Path(scratch)) + judge_biases(pathlib.Path(scratch))
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def test_heat_map_of_experts(biases):
+    moved, _, output = biases
+    cells = (output / "experts.svg").read_text().count("<title>")
+    assert cells == len(moved) * 8, f"a heat map of {cells} cells"

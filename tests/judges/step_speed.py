@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Speed and memory of one training step, run by hand: `trireme bench step` alternating with transformers and torch's
-fused AdamW, each in its own process; then two ranks of one thread against one of our processes with two. `--tiny` only
-checks that every field is present and plausible: a test has no limits in seconds."""
+"""Speed and memory of one training step, by hand: `trireme bench step` in turn with transformers and torch's fused
+AdamW, each in a process of its own; then two ranks of one thread against our own process of two."""
 import argparse
 import json
 import math
@@ -60,19 +59,18 @@ def run_peer(model, dtype, rows, length):
     return json.loads(result.stdout)
 
 
-def check_fields(line, tokens):
-    """Exits if a field is missing or implausible."""
+def wrong_fields(line, tokens):
+    """What is wrong with a line of `bench step`: fields that are missing or cannot be."""
     wrong = [f"{field} is {line.get(field)}" for field in FIELDS
              if not (isinstance(line.get(field), (int, float)) and math.isfinite(line[field]) and line[field] >= 0)]
     wrong += [f"{field} is 0" for field in POSITIVE if line.get(field) == 0]
     if not wrong and not math.isclose(line["tokens_per_second"] * line["step_seconds"], tokens, rel_tol=1e-2):
         wrong.append(f"tokens_per_second x step_seconds is not {tokens}")
-    if wrong:
-        raise SystemExit(f"FAILED: bench step: {', '.join(wrong)}\n{line}")
+    return wrong
 
 
 def run_ours(model, shape, ranks, settings):
-    """Two threads in total, on one rank or on two."""
+    """Two threads in all, on one rank or on two."""
     dtype, micro_batch, global_batch, length = shape
     settings = [f"model.dtype={dtype}", f"run.micro_batch={micro_batch}", f"run.global_batch={global_batch}",
                 f"data.max_length={length}", *settings]
@@ -80,13 +78,13 @@ def run_ours(model, shape, ranks, settings):
     if result.returncode != 0:
         raise SystemExit(failure_text(result))
     line = json.loads(result.stdout)
-    check_fields(line, global_batch * length)
+    if wrong := wrong_fields(line, global_batch * length):
+        raise SystemExit(f"bench step: {', '.join(wrong)}\n{line}")
     return line
 
 
 def best_of(rounds, contenders):
-    """Runs the contenders (name to function) alternately; returns the fastest line of each, with its smallest memory
-    peak."""
+    """Contenders (name to function) in turn; of each the fastest line, with the smallest peak of memory."""
     lines = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, measure in contenders.items():
@@ -119,16 +117,15 @@ def against_one_process(model, rounds, rows, length, layouts):
 
 
 def print_row(case, against, *numbers):
-    """Strings make the table's header; ratios above 1: ours is faster, memory ratios below 1: ours needs less."""
+    """Words are the table's head; ratios above 1: ours is faster, memory ratios below 1: ours needs less."""
     cells = (number if isinstance(number, str) else f"{number:.2f}" for number in numbers)
     print(f"{case:28} {against:24}" + "".join(f"{cell:>10}" for cell in cells), flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tiny", action="store_true", help="a tiny shape, one round")
     parser.add_argument("--experts", action="store_true", help="a model with experts instead of the dense one")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured, alternately")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured, in turn")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every number there too")
     parser.add_argument("--peer", nargs=4, metavar=("MODEL", "DTYPE", "ROWS", "LENGTH"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -142,10 +139,9 @@ def main():
         if arguments.experts:
             transformers.Qwen3MoeConfig(**EXPERTS).save_pretrained(model)
         else:
-            transformers.Qwen3Config(**(TINY if arguments.tiny else QWEN3_107M)).save_pretrained(model)
-        rounds, length = (1, 32) if arguments.tiny else (arguments.rounds, 512)
-        for part in (against_transformers(model, rounds, 2, length),
-                     against_one_process(model, rounds, 4 if arguments.tiny else 16, length,
+            transformers.Qwen3Config(**QWEN3_107M).save_pretrained(model)
+        for part in (against_transformers(model, arguments.rounds, 2, 512),
+                     against_one_process(model, arguments.rounds, 16, 512,
                                          EXPERT_LAYOUTS if arguments.experts else LAYOUTS)):
             for line in part:
                 ours, other = line["ours"], line["peer"]

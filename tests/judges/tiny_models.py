@@ -6,19 +6,19 @@ import torch
 import transformers
 
 transformers.utils.logging.disable_progress_bar()
-VOCABULARY = 1003  # not divisible by any number of ranks
+VOCABULARY = 1003  # divides over no ranks
 COMMON = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2,
               max_position_embeddings=128, rms_norm_eps=1e-5, initializer_range=0.1, tie_word_embeddings=False)
 LLAMA3_ROPE = dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                    original_max_position_embeddings=32)
 LINEAR_ROPE = dict(rope_type="linear", rope_theta=1e4, factor=2.0)
-# Family (with the trait it covers) to its transformers config. Key-value heads: as many as query heads, fewer, one.
+# Family (with the trait it shows) to its transformers config. Key-value heads: as many as query heads, fewer, one.
 FAMILIES = {
     "llama": (transformers.LlamaConfig, dict(num_key_value_heads=4, rope_parameters=LINEAR_ROPE)),
     "llama3": (transformers.LlamaConfig, dict(rope_parameters=LLAMA3_ROPE, attention_bias=True, mlp_bias=True)),
     "qwen2": (transformers.Qwen2Config, dict(tie_word_embeddings=True)),
     "qwen3": (transformers.Qwen3Config, dict(head_dim=24, num_key_value_heads=1)),
-    # One layer is dense; more experts than the tokens of some rows choose.
+    # One layer is dense; more experts than any token of some rows meets.
     "qwen3_moe": (transformers.Qwen3MoeConfig, dict(head_dim=24, num_experts=8, num_experts_per_tok=3,
                                                     moe_intermediate_size=40, norm_topk_prob=True,
                                                     mlp_only_layers=[1])),
@@ -47,8 +47,7 @@ def config_of(family, **changes):
 
 
 def write_model(config, folder):
-    """Random weights; also for norms, biases and routers' corrections, which transformers would start at one and
-    zero."""
+    """Random weights; norms, biases and routers' corrections too, which transformers would start at one and zero."""
     torch.manual_seed(11)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
@@ -63,7 +62,7 @@ def write_model(config, folder):
 
 
 def make_rows(count=8, shortest=2, longest=40, seed=5):
-    """Rows of different length; some labels are not trained, in the fourth row none is."""
+    """Rows of different length; some labels are not trained, of the fourth row none."""
     generator = random.Random(seed)
     rows = []
     for index in range(count):
@@ -74,7 +73,7 @@ def make_rows(count=8, shortest=2, longest=40, seed=5):
 
 
 def pack(rows, count):
-    """The same rows as documents of `count` rows, dealt in turn."""
+    """The same rows as documents of `count` rows, in turn."""
     packed = [{"input_ids": [], "labels": [], "starts": []} for _ in range(count)]
     for index, row in enumerate(rows):
         into = packed[index % count]
@@ -82,6 +81,23 @@ def pack(rows, count):
         into["input_ids"] += row["input_ids"]
         into["labels"] += row["labels"]
     return packed
+
+
+def rows_of(case):
+    """Rows for a case of layouts.py."""
+    rows = make_rows()
+    if case["rows"] == "one":
+        return rows[:1]
+    if case["rows"] == "silent":  # micro batches go to the data-parallel ranks in turn: the last one's are not trained
+        for index, row in enumerate(rows):
+            if index // case["micro_batch"] % case["data"] == case["data"] - 1:
+                row["labels"] = [-100] * len(row["labels"])
+    return rows
+
+
+def program_rows(case, rows):
+    """What the program gets; transformers, which has no ranks and no packing, always sees the rows one by one."""
+    return pack(rows, 3) if case["rows"] == "packed" else rows
 
 
 def write_rows(path, rows):
@@ -93,7 +109,7 @@ def trained_tokens(rows):
 
 
 def loss_parts(model, rows):
-    """What each row contributes to the mean loss over the trained tokens of all rows."""
+    """What each row adds to the mean loss over the trained tokens of all rows."""
     tokens = trained_tokens(rows)
     for row in rows:
         labels = torch.tensor(row["labels"][1:])
@@ -104,8 +120,7 @@ def loss_parts(model, rows):
 
 
 def backward(model, rows):
-    """Accumulates the gradients of the mean loss over the trained tokens of all rows; returns that loss and their
-    number."""
+    """Adds up the gradients of the mean loss over the trained tokens of all rows; that loss, and those tokens."""
     loss = 0.0
     for part in loss_parts(model, rows):
         part.backward()
@@ -119,7 +134,7 @@ def loss_of(model, rows):
 
 
 def in_files(name, tensor, model_type):
-    """A parameter as stored in files: experts, which transformers stacks in memory, one by one."""
+    """A parameter as files hold it: experts, which transformers stacks in memory, one by one."""
     block, words = EXPERT_NAMES.get(model_type, ("mlp", dict(gate="gate_proj", up="up_proj", down="down_proj")))
     name = name.replace(".mlp.", f".{block}.")
     if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):

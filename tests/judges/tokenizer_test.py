@@ -1,63 +1,24 @@
-#!/usr/bin/env python3
-"""Our tokenizer and chat templates against Hugging Face's, for the real tokenizers of four families: ids, text,
-streamed text, rendered conversations, their tokens and which of them are trained. A thousand conversations per
-template.
+"""Our tokenizer and chat templates against Hugging Face's, for the real tokenizers of four families: ids, text, streamed
+text, rendered conversations, their tokens and which of them are trained. A thousand conversations per template.
 
-transformers reports what an assistant wrote only if a template marks it with {% generation %}. The real templates do
-not: MARKED adds the marks, and every conversation shows that this leaves the text unchanged.
+transformers reports what an assistant wrote only where a template marks it with {% generation %}. The real templates do
+not: chat_marks.py puts the marks in, and every conversation shows that this changes nothing of the text.
 """
 import json
 import pathlib
 import subprocess
-import sys
 import tempfile
 
+import pytest
 import tokenizers
 import transformers
 
+from chat_marks import marked
 from conversations import TOOLS, conversation, generator_of, text
-from program import BUILD
+from program import BUILD, run_well
 from real_tokenizers import INTEGRITY, directory_of
 
 CONVERSATIONS, TEXTS = 1000, 400
-QWEN_CALL = """{{- '<|im_start|>' + message.role }}
-        {%- if message.content %}
-            {{- '\\n' + message.content }}
-        {%- endif %}"""
-MARKED = {  # pairs of a part of the template and its replacement
-    "qwen2_5": [
-        (' or (message.role == "assistant" and not message.tool_calls)', ''),
-        (QWEN_CALL, """{{- '<|im_start|>assistant\\n' }}{%- generation %}
-        {{- message.content or '' }}"""),
-        ("{{- '\\n<tool_call>", "{{- '' if loop.first and not message.content else '\\n' }}{{- '<tool_call>"),
-        ("{{- '<|im_end|>\\n' }}\n    {%- elif message.role == \"tool\"",
-         "{{- '<|im_end|>\\n' }}{%- endgeneration %}\n    {%- elif message.role == \"tool\""),
-    ],
-    "qwen3": [
-        ("{{- '<|im_start|>' + message.role + '\\n<think>\\n'", "{{- '<think>\\n'"),
-        ("{{- '<|im_start|>' + message.role + '\\n' + content }}", "{{- content }}"),
-        ("{%- set content = message.content %}", "{{- '<|im_start|>assistant\\n' }}{%- generation %}{%- set content = message.content %}"),
-        ("{{- '<|im_end|>\\n' }}\n    {%- elif message.role == \"tool\"",
-         "{{- '<|im_end|>\\n' }}{%- endgeneration %}\n    {%- elif message.role == \"tool\""),
-    ],
-    "llama3_1": [
-        ("{{ content }}{% endfor %}", "{% if message['role'] == 'assistant' %}{% set head = '<|start_header_id|>assistant<|end_header_id|>\n\n' %}"
-         "{{ head }}{% generation %}{{ content[head|length:] }}{% endgeneration %}{% else %}{{ content }}{% endif %}{% endfor %}"),
-    ],
-    "deepseek_v3": [
-        ("{{'<｜Assistant｜>' + message['content'] + '<｜end▁of▁sentence｜>'}}",
-         "{{'<｜Assistant｜>'}}{% generation %}{{ message['content'] + '<｜end▁of▁sentence｜>'}}{% endgeneration %}"),
-        ("{{'<｜tool▁outputs▁end｜>' + message['content'] + '<｜end▁of▁sentence｜>'}}",
-         "{{'<｜tool▁outputs▁end｜>'}}{% generation %}{{ message['content'] + '<｜end▁of▁sentence｜>'}}{% endgeneration %}"),
-    ],
-}
-
-
-def marked(name, source):
-    for old, new in MARKED[name]:
-        assert old in source, f"{name}: the template lacks {old}"
-        source = source.replace(old, new)
-    return source
 
 
 def ask(folder, requests, template=""):
@@ -70,8 +31,7 @@ def ask(folder, requests, template=""):
 
 
 def requests_of(name, count, seed):
-    """Qwen's templates take tools and arguments as objects, DeepSeek's as text; the stored Llama template has no
-    tools."""
+    """Qwen's templates take tools and arguments as objects, DeepSeek's a text; the stored Llama template has no tools."""
     generator = generator_of(seed)
     for number in range(count):
         tools = name.startswith("qwen") and number % 4 == 0
@@ -86,14 +46,24 @@ def requests_of(name, count, seed):
         yield request
 
 
-def judge_texts(name, folder):
-    theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+@pytest.fixture(scope="module", params=INTEGRITY)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def directory(name):
+    return directory_of(name)
+
+
+def test_texts(name, directory, record_property):
+    theirs = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
     generator = generator_of(3)
     texts = [text(generator, 60) for _ in range(TEXTS)] + ["", "\ufffd", "a" * 3000, " " * 50 + "\n" * 50]
     texts.append(pathlib.Path(__file__).read_text())
     wanted = [theirs.encode(item, add_special_tokens=False).ids for item in texts]
     random_ids = [[generator.randrange(theirs.get_vocab_size()) for _ in range(40)] for _ in range(100)]
-    answers = ask(folder, [{"encode": item} for item in texts] + [{"decode": ids} for ids in wanted + random_ids])
+    answers = ask(directory, [{"encode": item} for item in texts] + [{"decode": ids} for ids in wanted + random_ids])
     for item, ids, answer in zip(texts, wanted, answers):
         assert answer["ids"] == ids, f"{name}: {item!r}: {answer['ids']}, wanted {ids}"
     half = 0
@@ -101,21 +71,21 @@ def judge_texts(name, folder):
         whole = theirs.decode(ids, skip_special_tokens=False)
         assert answer["text"] == whole and "".join(answer["pieces"]) == whole, f"{name}: {ids}: {answer}, wanted {whole!r}"
         half += sum(piece == "" for piece in answer["pieces"][:-1])
-    assert half > 100, f"{name}: only {half} tokens were held back; the stream was hardly tested"
-    return f"ok: {name}: {len(texts)} texts, {len(wanted + random_ids)} decoded, {half} pieces held back"
+    assert half > 100, f"{name}: only {half} tokens were held back; the stream was not tried"
+    record_property("texts", f"{len(texts)}, {len(wanted + random_ids)} decoded, {half} pieces held back")
 
 
-def judge_chats(name, folder):
-    theirs = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+def test_conversations(name, directory, record_property):
+    theirs = transformers.PreTrainedTokenizerFast.from_pretrained(directory)
     source = theirs.chat_template
     with_marks = marked(name, source)
     requests = list(requests_of(name, CONVERSATIONS, seed=17))
-    answers = ask(folder, requests)
+    answers = ask(directory, requests)
     with tempfile.NamedTemporaryFile("w", suffix=".jinja") as file:
         file.write(with_marks)
         file.flush()
-        answers_with_marks = ask(folder, requests, file.name)
-    learnt = 0
+        answers_with_marks = ask(directory, requests, file.name)
+    trained = 0
     for request, answer, answer_with_marks in zip(requests, answers, answers_with_marks):
         variables = request.get("variables", {})
         options = dict(tools=request.get("tools"), add_generation_prompt=request["add_generation_prompt"], **variables)
@@ -129,31 +99,29 @@ def judge_chats(name, folder):
             for kind, found in (("found", answer), ("marked", answer_with_marks)):
                 assert found.get(key) == value, \
                     f"{name}, {kind}: {key} of {json.dumps(request, ensure_ascii=False)}:\n{found.get(key, found)}\nwanted\n{value}\n{rendered!r}"
-        learnt += sum(wanted["mask"])
-    assert learnt > 10 * CONVERSATIONS
-    return f"ok: {name}: {len(requests)} conversations, tokens and mask equal, {learnt} tokens trained"
+        trained += sum(wanted["mask"])
+    record_property("conversations", f"{len(requests)}, {trained} tokens trained")
+    assert trained > 10 * CONVERSATIONS
 
 
-def judge_lost(name, folder):
-    """A role that the template does not know is reported if its text is not in what transformers renders."""
-    theirs = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+def test_message_that_the_template_does_not_render(name, directory, record_property):
+    """A role that the template does not know is found, where its words are not in the text that transformers renders."""
+    theirs = transformers.PreTrainedTokenizerFast.from_pretrained(directory)
     messages = [{"role": "developer", "content": "Only rhymes."}, {"role": "user", "content": "Hi"},
                 {"role": "assistant", "content": "Bye"}]
     there = "Only rhymes." in theirs.apply_chat_template(messages, tokenize=False)
-    answer = ask(folder, [{"messages": messages}])[0]
+    answer = ask(directory, [{"messages": messages}])[0]
     assert answer["lost"] == ([] if there else [0]), f"{name}: {answer}"
-    assert there or name != "llama3_1", f"{name}: the template was expected to render every role"
-    return f"ok: {name}: a developer's message is {'rendered' if there else 'lost, and reported'}"
+    assert there or name != "llama3_1", f"{name}: the template was thought to write every role"
+    record_property("message", "rendered" if there else "lost, and found to be")
 
 
-def judge_training():
+def test_training(folder, record_property):
     """A tokenizer trained on a text has the tokens and merges that `tokenizers` finds in it, and a chat template."""
     source = pathlib.Path("README.md")
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch) / "trained"
-        subprocess.run([BUILD / "trireme", "tokenizer", "--text", source, "--vocabulary", "700", "--to", folder],
-                       check=True, stdout=subprocess.DEVNULL)
-        ours, chat = json.loads((folder / "tokenizer.json").read_text()), transformers.AutoTokenizer.from_pretrained(folder)
+    trained = folder / "trained"
+    run_well(None, ["tokenizer", "--text", source, "--vocabulary", 700, "--to", trained])
+    ours, chat = json.loads((trained / "tokenizer.json").read_text()), transformers.AutoTokenizer.from_pretrained(trained)
     theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = tokenizers.trainers.BpeTrainer(
@@ -168,18 +136,4 @@ def judge_training():
     assert rendered == ("<|im_start|>user\nGrüße, 你好<|im_end|>\n<|im_start|>assistant\nok<|im_end|>\n"
                         "<|im_start|>assistant\n"), rendered
     assert chat.decode(chat(rendered).input_ids) == rendered and chat.eos_token == "<|im_end|>"
-    return f"ok: a tokenizer trained on {source}: {len(wanted['model']['vocab'])} tokens, the same merges"
-
-
-def main():
-    print(judge_training(), flush=True)
-    for name in sys.argv[1:] or INTEGRITY:
-        folder = directory_of(name)
-        print(judge_texts(name, folder), flush=True)
-        print(judge_chats(name, folder), flush=True)
-        print(judge_lost(name, folder), flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    record_property("tokens", len(wanted["model"]["vocab"]))
