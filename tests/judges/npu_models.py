@@ -6,6 +6,7 @@ import sys
 import torch
 import transformers
 
+import npu_batch_norm
 import npu_collectives
 
 STEPS = 20
@@ -75,10 +76,11 @@ def rank_main(rank, ranks):
     total = torch.tensor(train(model, f"npu:{rank}", rank, ranks), device=f"npu:{rank}")
     torch.distributed.all_reduce(total)
     collectives = npu_collectives.check(rank, f"npu:{rank}")
+    batch_norms = npu_batch_norm.check(rank, f"npu:{rank}")
     total = total.tolist()  # waits: a rank that leaves with work in flight is a dead peer to the other
     torch.distributed.destroy_process_group()
     if rank == 0:
-        print("RESULT " + json.dumps({"losses": total, "collectives": collectives}))
+        print("RESULT " + json.dumps({"losses": total, "collectives": collectives, "batch_norms": batch_norms}))
 
 
 if __name__ == "__main__":

@@ -79,3 +79,8 @@ def test_two_ranks_over_hccl(two_ranks, on_cpu, record_errors, record_property):
 def test_collectives_of_two_ranks(two_ranks, record_property):
     record_property("collectives", two_ranks["collectives"])
     assert two_ranks["collectives"] > 0
+
+
+def test_batch_norms_of_two_ranks(two_ranks, record_property):
+    record_property("values", two_ranks["batch_norms"])
+    assert two_ranks["batch_norms"] > 0
