@@ -9,8 +9,8 @@
 #include "checkpoint/adapter_fusion.h"
 #include "checkpoint/elements.h"
 #include "checkpoint/safetensors_writer.h"
-#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
+#include "core/io/atomic_file.h"
 
 namespace trireme {
 namespace {
@@ -84,7 +84,7 @@ void WriteAdapter(const AdapterDirectory& adapter, const std::filesystem::path& 
     config = fused.config;
   }
   WriteSafetensors(directory / kAdapterWeightsFile, tensors.Take(), metadata);
-  WriteWholeFile(directory / kAdapterConfigFile, config);
+  WriteAtomicFile(directory / kAdapterConfigFile, config);
 }
 
 }  // namespace trireme

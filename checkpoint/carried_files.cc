@@ -7,11 +7,11 @@
 #include <system_error>
 #include <vector>
 
-#include "checkpoint/file_system.h"
-#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/io/atomic_file.h"
+#include "core/io/file_system.h"
 
 namespace trireme {
 namespace {
@@ -65,7 +65,7 @@ void CarryFiles(const std::filesystem::path& from, const std::filesystem::path& 
   for (const std::filesystem::path& file : files) {
     std::string text = ReadTextFile(file.string());
     if (dtype && file.filename() == kConfig) text = WithType(text, file.string(), *dtype);
-    WholeFile copy(to / file.filename());
+    AtomicFile copy(to / file.filename());
     copy.Write(text.data(), text.size());
     copy.Commit();
   }

@@ -16,15 +16,15 @@
 #include "checkpoint/adapter_writer.h"
 #include "checkpoint/carried_files.h"
 #include "checkpoint/elements.h"
-#include "checkpoint/file_system.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/store_writer.h"
-#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/io/atomic_file.h"
+#include "core/io/file_system.h"
 
 namespace trireme {
 namespace {
@@ -56,17 +56,17 @@ std::optional<DType> CommonType(const std::vector<PlannedTensor>& tensors) {
 }
 
 // The largest tensors first, each to the rank with the least so far: the same on every rank.
-std::vector<bool> MyShare(const std::vector<PlannedTensor>& tensors, const Crew& crew) {
+std::vector<bool> MyShare(const std::vector<PlannedTensor>& tensors, const ProcessGroup& process_group) {
   std::vector<size_t> order(tensors.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return tensors[a].bytes() > tensors[b].bytes(); });
-  std::vector<uint64_t> loads(static_cast<size_t>(crew.size));
+  std::vector<uint64_t> loads(static_cast<size_t>(process_group.size));
   std::vector<bool> mine(tensors.size());
   for (const size_t i : order) {
     const auto least = std::min_element(loads.begin(), loads.end());
     *least += tensors[i].bytes() + 1;
-    mine[i] = least - loads.begin() == crew.rank;
+    mine[i] = least - loads.begin() == process_group.rank;
   }
   return mine;
 }
@@ -160,25 +160,27 @@ void WriteShard(const HfDirectory& source, const PlannedShard& shard, const std:
 }
 
 // Only rank 0; the others wait.
-void Prepare(const std::filesystem::path& target, const ConvertOptions& options, const Crew& crew) {
-  if (crew.rank == 0) BeginAside(target, options.replace);
-  crew.barrier();
+void Prepare(const std::filesystem::path& target, const ConvertOptions& options,
+             const ProcessGroup& process_group) {
+  if (process_group.rank == 0) BeginAside(target, options.replace);
+  process_group.barrier();
 }
 
 // After the last write of all ranks. If one of them refuses, all refuse, and the temporary directory is
 // removed.
-void AgreeOnRefusal(const std::filesystem::path& part, const std::optional<std::string>& mine, const Crew& crew) {
+void AgreeOnRefusal(const std::filesystem::path& part, const std::optional<std::string>& mine,
+                    const ProcessGroup& process_group) {
   const auto note = [&](int rank) { return part / Concat("refused-", rank); };
-  if (mine) WriteWholeFile(note(crew.rank), *mine);
-  crew.barrier();
+  if (mine) WriteAtomicFile(note(process_group.rank), *mine);
+  process_group.barrier();
   std::optional<std::string> first;
-  for (int rank = 0; rank < crew.size && !first; ++rank) {
+  for (int rank = 0; rank < process_group.size && !first; ++rank) {
     if (PathExists(note(rank))) first = ReadTextFile(note(rank).string());
   }
-  crew.barrier();  // all have read the notes
+  process_group.barrier();  // all have read the notes
   if (!first) return;
-  if (crew.rank == 0) RemoveAll(part);
-  crew.barrier();
+  if (process_group.rank == 0) RemoveAll(part);
+  process_group.barrier();
   throw InputError(*first);
 }
 
@@ -190,9 +192,9 @@ bool HasExperts(const std::string& model_config, const std::string& where) {
 
 // An adapter is small: rank 0 writes it alone, from memory.
 void ExportAdapter(const HfDirectory& source, const std::filesystem::path& target,
-                   const ConvertOptions& options, const Crew& crew) {
-  Prepare(target, options, crew);
-  if (crew.rank == 0) {
+                   const ConvertOptions& options, const ProcessGroup& process_group) {
+  Prepare(target, options, process_group);
+  if (process_group.rank == 0) {
     const bool experts = HasExperts(source.store()->manifest().model_config(), source.path().string());
     try {
       WriteAdapter(AdapterDirectory(source.path()), PartOf(target),
@@ -203,29 +205,29 @@ void ExportAdapter(const HfDirectory& source, const std::filesystem::path& targe
     }
     Publish(target);
   }
-  crew.barrier();
+  process_group.barrier();
 }
 
 }  // namespace
 
 void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target,
-                       const ConvertOptions& options, const Crew& crew) {
-  if (HoldsAdapter(source)) return ExportAdapter(source, target, options, crew);
+                       const ConvertOptions& options, const ProcessGroup& process_group) {
+  if (HoldsAdapter(source)) return ExportAdapter(source, target, options, process_group);
   const std::vector<PlannedTensor> tensors = TensorsOf(source, options);
   const std::vector<PlannedShard> shards = PlanShards(tensors, options.shard_bytes);
   const std::filesystem::path part = PartOf(target);
-  Prepare(target, options, crew);
+  Prepare(target, options, process_group);
   Prepared prepared(options);
   for (const PlannedShard& shard : shards) {
-    WriteShard(source, shard, part, MyShare(shard.tensors, crew), crew.rank == 0, prepared);
+    WriteShard(source, shard, part, MyShare(shard.tensors, process_group), process_group.rank == 0, prepared);
   }
-  AgreeOnRefusal(part, prepared.refusal(), crew);
-  if (crew.rank == 0) {
-    if (shards.size() > 1) WriteWholeFile(part / "model.safetensors.index.json", ShardIndex(shards));
+  AgreeOnRefusal(part, prepared.refusal(), process_group);
+  if (process_group.rank == 0) {
+    if (shards.size() > 1) WriteAtomicFile(part / "model.safetensors.index.json", ShardIndex(shards));
     CarryFiles(source.path(), part, CommonType(tensors));
     Publish(target);
   }
-  crew.barrier();
+  process_group.barrier();
 }
 
 bool HoldsAdapter(const HfDirectory& source) {
@@ -233,13 +235,13 @@ bool HoldsAdapter(const HfDirectory& source) {
 }
 
 void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target,
-                      const ConvertOptions& options, const Crew& crew) {
+                      const ConvertOptions& options, const ProcessGroup& process_group) {
   const std::vector<PlannedTensor> tensors = TensorsOf(source, options);
   const std::string config = ReadTextFile((source.path() / "config.json").string());
   const Json parsed = ParseJson(config, (source.path() / "config.json").string());
-  const std::vector<bool> mine = MyShare(tensors, crew);
-  Prepare(target, options, crew);
-  RankFileWriter file(target, crew.rank);
+  const std::vector<bool> mine = MyShare(tensors, process_group);
+  Prepare(target, options, process_group);
+  RankFileWriter file(target, process_group.rank);
   Prepared prepared(options);
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!mine[i] || prepared.refusal()) continue;
@@ -253,17 +255,17 @@ void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& ta
     source.Release(tensor.name);
   }
   file.Close();
-  AgreeOnRefusal(PartOf(target), prepared.refusal(), crew);
-  if (crew.rank == 0) {
+  AgreeOnRefusal(PartOf(target), prepared.refusal(), process_group);
+  if (process_group.rank == 0) {
     CarryFiles(source.path(), PartOf(target), CommonType(tensors));
     checkpoint::Manifest header;
     header.set_writer(options.writer);
     header.set_family(parsed.is_object() ? parsed.value("model_type", "") : "");
     header.set_model_config(config);
-    header.mutable_layout()->set_world(static_cast<uint32_t>(crew.size));
-    CommitCheckpoint(target, crew.size, std::move(header));
+    header.mutable_layout()->set_world(static_cast<uint32_t>(process_group.size));
+    CommitCheckpoint(target, process_group.size, std::move(header));
   }
-  crew.barrier();
+  process_group.barrier();
 }
 
 }  // namespace trireme

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/crew.h"
 #include "checkpoint/hf_directory.h"
+#include "checkpoint/process_group.h"
 #include "core/plan/dtype.h"
 
 namespace trireme {
@@ -38,8 +38,8 @@ bool HoldsAdapter(const HfDirectory& source);
 // An adapter's checkpoint becomes a PEFT adapter directory. Both write to a temporary directory and rename it
 // when it is complete; an existing target is refused. Collective.
 void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target,
-                       const ConvertOptions& options, const Crew& crew);
+                       const ConvertOptions& options, const ProcessGroup& process_group);
 void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target,
-                      const ConvertOptions& options, const Crew& crew);
+                      const ConvertOptions& options, const ProcessGroup& process_group);
 
 }  // namespace trireme

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <utility>
 
-#include "checkpoint/file_system.h"
 #include "core/base/error.h"
+#include "core/io/file_system.h"
 
 namespace trireme {
 namespace {

@@ -15,8 +15,8 @@ std::vector<float> Wide(const TensorView& view) {
 }
 
 // Adds scale · B·A, row by row of B; `weight` is [outputs, inputs].
-void AddProduct(const std::vector<float>& a, const std::vector<float>& b, double scale, int64_t rank,
-                std::vector<float>& weight) {
+void AddMatMul(const std::vector<float>& a, const std::vector<float>& b, double scale, int64_t rank,
+               std::vector<float>& weight) {
   const auto inputs = static_cast<int64_t>(a.size()) / rank, outputs = static_cast<int64_t>(b.size()) / rank;
   std::vector<float> sum(static_cast<size_t>(inputs));
   for (int64_t out = 0; out < outputs; ++out) {
@@ -94,10 +94,10 @@ void LoraAdapter::Apply(const std::string& name, std::vector<float>& values) con
   const auto inputs = static_cast<int64_t>(a.size()) / module.rank,
              outputs = static_cast<int64_t>(b.size()) / module.rank;
   const double scale = plan_.ScaleOf(module);
-  if (!pair.embedding) return AddProduct(a, b, scale, module.rank, values);
+  if (!pair.embedding) return AddMatMul(a, b, scale, module.rank, values);
   // (B·A) transposed is Aᵀ·Bᵀ.
-  AddProduct(Transposed(b, outputs, module.rank), Transposed(a, module.rank, inputs), scale, module.rank,
-             values);
+  AddMatMul(Transposed(b, outputs, module.rank), Transposed(a, module.rank, inputs), scale, module.rank,
+            values);
 }
 
 }  // namespace trireme

@@ -10,12 +10,12 @@
 #include <system_error>
 #include <vector>
 
-#include "checkpoint/crc32c.h"
 #include "checkpoint/run_checkpoints.h"
-#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
+#include "core/io/atomic_file.h"
+#include "core/io/crc32c.h"
 #include "core/plan/dtype.h"
 
 namespace trireme {
@@ -233,7 +233,7 @@ void WriteManifestFile(const std::filesystem::path& path, const checkpoint::Mani
   checkpoint::Manifest body = manifest;
   body.clear_crc32c();
   const std::string text = body.SerializeAsString();
-  WriteWholeFile(path, text + DigestField(text), sync_name);
+  WriteAtomicFile(path, text + DigestField(text), sync_name);
 }
 
 }  // namespace trireme

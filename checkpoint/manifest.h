@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/file_digest.h"
 #include "checkpoint/manifest.pb.h"
+#include "core/io/file_digest.h"
 #include "core/plan/box.h"
 
 namespace trireme {
@@ -36,7 +36,7 @@ bool IsCheckpoint(const std::filesystem::path& directory);  // whether it has a 
 checkpoint::Manifest ReadManifest(const std::filesystem::path& directory);
 // The same without checking the directory's files: digest and format only.
 checkpoint::Manifest ParseManifestFile(const std::filesystem::path& file);
-// Adds the digest. `sync_name` as in WholeFile::Commit.
+// Adds the digest. `sync_name` as in AtomicFile::Commit.
 void WriteManifestFile(const std::filesystem::path& file, const checkpoint::Manifest& manifest,
                        bool sync_name = true);
 

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "checkpoint/file_system.h"
 #include "checkpoint/manifest.h"
 #include "core/base/error.h"
+#include "core/io/file_system.h"
 
 namespace trireme {
 namespace {

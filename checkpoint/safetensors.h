@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/mapped_file.h"
+#include "core/io/mapped_file.h"
 #include "core/plan/box.h"
 #include "core/plan/dtype.h"
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/safetensors.h"
-#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
+#include "core/io/atomic_file.h"
 
 namespace trireme {
 namespace {
@@ -49,7 +49,7 @@ std::string SafetensorsHeader(std::vector<TensorToWrite>& tensors,
 void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
                       const std::map<std::string, std::string>& metadata) {
   const std::string header = SafetensorsHeader(tensors, metadata);
-  WholeFile file(path);
+  AtomicFile file(path);
   file.Write(header.data(), header.size());
   for (const TensorToWrite& tensor : tensors) file.Write(tensor.data, Bytes(tensor));
   file.Commit();

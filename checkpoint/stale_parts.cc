@@ -5,7 +5,7 @@
 #include <string>
 #include <system_error>
 
-#include "checkpoint/file_system.h"
+#include "core/io/file_system.h"
 
 namespace trireme {
 namespace {
@@ -22,7 +22,7 @@ bool IsFolderAside(const std::string& name) {
   return whole == "final" || (whole.starts_with(kCheckpoint) && IsNumber(whole.substr(kCheckpoint.size())));
 }
 
-// "run.yaml.part-4711", as WholeFile names it
+// "run.yaml.part-4711", as AtomicFile names it
 bool IsFileAside(const std::string& name) {
   constexpr std::string_view kMiddle = ".part-";
   const size_t at = name.rfind(kMiddle);

@@ -9,11 +9,11 @@
 #include <iomanip>
 #include <sstream>
 
-#include "checkpoint/crc32c.h"
 #include "checkpoint/manifest.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/nearest.h"
+#include "core/io/crc32c.h"
 
 namespace trireme {
 namespace {

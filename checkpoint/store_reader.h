@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "checkpoint/elements.h"
-#include "checkpoint/file_digest.h"
 #include "checkpoint/manifest.pb.h"
+#include "core/io/file_digest.h"
 #include "core/plan/box.h"
 
 namespace trireme {

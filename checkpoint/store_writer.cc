@@ -8,13 +8,13 @@
 #include <thread>
 #include <utility>
 
-#include "checkpoint/crc32c.h"
 #include "checkpoint/elements.h"
-#include "checkpoint/file_digest.h"
-#include "checkpoint/file_system.h"
 #include "checkpoint/hdf5_file.h"
 #include "checkpoint/manifest.h"
 #include "core/base/error.h"
+#include "core/io/crc32c.h"
+#include "core/io/file_digest.h"
+#include "core/io/file_system.h"
 
 namespace trireme {
 namespace {
@@ -41,12 +41,12 @@ void Describe(const PieceToWrite& piece, uint64_t byte_offset, uint32_t crc, che
 
 // Merges all ranks' lists: tensors in order of first appearance, pieces numbered by their file.
 void MergeLists(const std::filesystem::path& part, int ranks, checkpoint::Manifest& manifest) {
-  std::map<std::string, int> places;
+  std::map<std::string, int> positions;
   for (int rank = 0; rank < ranks; ++rank) {
     const checkpoint::Manifest list = ParseManifestFile(part / RankManifest(rank));
     *manifest.add_files() = list.files(0);
     for (const checkpoint::Tensor& tensor : list.tensors()) {
-      const auto [place, is_new] = places.emplace(tensor.key(), manifest.tensors_size());
+      const auto [place, is_new] = positions.emplace(tensor.key(), manifest.tensors_size());
       if (is_new) {
         *manifest.add_tensors() = tensor;
         manifest.mutable_tensors(place->second)->clear_pieces();
@@ -152,7 +152,7 @@ void RankFileWriter::Write(const PieceToWrite& piece) {
   const auto bytes = static_cast<size_t>(piece.box.elements() * ByteSize(piece.dtype));
   const uint64_t offset =
       file_.WriteDataset(DatasetOf(piece.key, piece.box), piece.dtype, piece.box.extent, data);
-  const auto [place, is_new] = places_.emplace(piece.key, list_.tensors_size());
+  const auto [place, is_new] = positions_.emplace(piece.key, list_.tensors_size());
   checkpoint::Tensor& tensor = is_new ? *list_.add_tensors() : *list_.mutable_tensors(place->second);
   Describe(piece, offset, Crc32c(data, bytes), tensor);
 }

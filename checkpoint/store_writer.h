@@ -47,7 +47,7 @@ class RankFileWriter {
   const int rank_;
   Hdf5File file_;
   checkpoint::Manifest list_;
-  std::map<std::string, int> places_;  // index in the list, by key
+  std::map<std::string, int> positions_;  // index in the list, by key
   std::vector<std::byte> scratch_;
 };
 

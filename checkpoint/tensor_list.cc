@@ -5,9 +5,9 @@
 #include <iomanip>
 #include <sstream>
 
-#include "checkpoint/crc32c.h"
 #include "checkpoint/elements.h"
 #include "core/base/error.h"
+#include "core/io/crc32c.h"
 
 namespace trireme {
 namespace {

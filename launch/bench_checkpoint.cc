@@ -10,14 +10,14 @@
 #include <memory>
 
 #include "checkpoint/convert.h"
-#include "checkpoint/file_system.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/run_checkpoints.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/cli/command.h"
-#include "launch/crew.h"
+#include "core/io/file_system.h"
 #include "launch/layout.h"
+#include "launch/process_group.h"
 #include "launch/raw_files.h"
 #include "train/resume.h"
 #include "train/run_saver.h"
@@ -120,7 +120,8 @@ class CheckpointBench {
   // Compared with reading and writing plain files of the weights' size.
   void Export() {
     const HfDirectory source(Saved());
-    const double seconds = Time(job_, [&] { ExportHuggingFace(source, scratch_ / "hf", {}, CrewOf(job_)); });
+    const double seconds =
+        Time(job_, [&] { ExportHuggingFace(source, scratch_ / "hf", {}, ProcessGroupOf(job_)); });
     uint64_t weights = 0;
     for (const auto& entry : std::filesystem::directory_iterator(scratch_ / "hf")) {
       if (entry.path().extension() == ".safetensors") weights += entry.file_size();

@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "core/config/help.h"

@@ -12,7 +12,7 @@
 #include "core/base/json.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
-#include "launch/crew.h"
+#include "launch/process_group.h"
 #include "launch/verify_conversion.h"
 #include "models/families.h"
 #include "session/known_tensors.h"
@@ -30,12 +30,13 @@ std::optional<DType> WantedType(const Arguments& arguments) {
 }
 
 // Every tensor that both have, element by element, in the target's type.
-void CompareTensors(const HfDirectory& source, const HfDirectory& target, const Crew& crew) {
+void CompareTensors(const HfDirectory& source, const HfDirectory& target, const ProcessGroup& process_group) {
   const std::vector<std::string> names = source.Names();
   if (names != target.Names())
     throw RuntimeError(target.path().string(), ": its tensors are not those of the source");
   std::vector<std::byte> converted;
-  for (size_t i = static_cast<size_t>(crew.rank); i < names.size(); i += static_cast<size_t>(crew.size)) {
+  for (size_t i = static_cast<size_t>(process_group.rank); i < names.size();
+       i += static_cast<size_t>(process_group.size)) {
     const TensorView &from = source.Find(names[i]), &to = target.Find(names[i]);
     converted.resize(to.bytes.size());
     if (from.shape != to.shape)
@@ -93,11 +94,11 @@ void ConvertModel(const Arguments& arguments, Job& job) {
   }
   if (source.Names().empty()) throw InputError(from.string(), ": has no weights to convert");
   RefuseOtherNames(source);
-  const Crew crew = CrewOf(job);
+  const ProcessGroup process_group = ProcessGroupOf(job);
   if (exporting) {
-    ExportHuggingFace(source, to, options, crew);
+    ExportHuggingFace(source, to, options, process_group);
   } else {
-    ImportCheckpoint(source, to, options, crew);
+    ImportCheckpoint(source, to, options, process_group);
   }
   if (job.rank() == 0) {
     std::cout << "wrote " << source.Names().size() << " tensors to " << to.string() << ", a "
@@ -107,7 +108,7 @@ void ConvertModel(const Arguments& arguments, Job& job) {
               << "\n";
   }
   if (!arguments.has("verify")) return;
-  CompareTensors(source, HfDirectory(to), crew);
+  CompareTensors(source, HfDirectory(to), process_group);
   const double difference = LossDifference(from, to, job);
   if (job.rank() == 0) {
     std::cout << "verified: all tensors are equal; losses of both models differ by " << difference << "\n";

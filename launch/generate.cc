@@ -8,18 +8,18 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/tensor/torch_errors.h"
 #include "launch/generate_chat.h"
 #include "launch/layout.h"
 #include "launch/model_source.h"
 #include "models/families.h"
+#include "session/session.h"
 #include "train/data/rows.h"
 #include "train/generation/answer.h"
 #include "train/generation/generator.h"
 #include "train/generation/prompts.h"
-#include "session/session.h"
 
 namespace trireme {
 namespace {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "checkpoint/safetensors_writer.h"
-#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/cli/command.h"
+#include "core/io/atomic_file.h"
 #include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
 #include "models/families.h"
@@ -45,7 +45,7 @@ void WriteLogProbs(const std::string& path, const std::vector<std::vector<double
     for (const double value : row) values.push_back(std::isnan(value) ? Json() : Json(value));
     text += JsonLine({{"log_probs", values}}) + "\n";
   }
-  WriteWholeFile(path, text);
+  WriteAtomicFile(path, text);
 }
 
 void Grads(const Arguments& arguments, Job& job) {

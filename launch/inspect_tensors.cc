@@ -11,7 +11,7 @@
 #include "checkpoint/tensor_list.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/plural.h"
+#include "core/base/text.h"
 
 namespace trireme {
 namespace {

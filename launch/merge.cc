@@ -7,7 +7,7 @@
 #include "checkpoint/lora_adapter.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
-#include "launch/crew.h"
+#include "launch/process_group.h"
 #include "models/families.h"
 #include "session/tuning.h"
 
@@ -27,7 +27,7 @@ void Merge(const Arguments& arguments, Job& job) {
   const LoraAdapter adapter(arguments.value("adapters"), base, ExpertNamesIn(arguments.value("model")));
   ConvertOptions options{.replace = arguments.has("force")};
   options.change = &adapter;
-  ExportHuggingFace(base, arguments.value("to"), options, CrewOf(job));
+  ExportHuggingFace(base, arguments.value("to"), options, ProcessGroupOf(job));
   if (job.rank() != 0) return;
   std::cout << "merged " << adapter.pairs().size() << " adapted and " << adapter.replaced()
             << " replaced weights into " << arguments.value("to") << "\n";

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "launch/layout.h"

@@ -1,16 +1,16 @@
 // `trireme train`: trains according to RUN.yaml, or with --dry-run checks it and shows the plan.
 #include <iostream>
 
-#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
+#include "core/io/atomic_file.h"
 #include "launch/layout.h"
-#include "train/train_plan.h"
 #include "parallel/schedule/draw.h"
 #include "train/check_inputs.h"
 #include "train/data_extent.h"
 #include "train/loop.h"
+#include "train/train_plan.h"
 
 namespace trireme {
 namespace {
@@ -41,7 +41,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   }
   std::cout << ToText(plan) << data;
   if (!arguments.has("svg")) return;
-  WriteWholeFile(svg, DrawSvg(plan.drawn));
+  WriteAtomicFile(svg, DrawSvg(plan.drawn));
 }
 
 void Train(const Arguments& arguments, Job& job) {

@@ -9,14 +9,14 @@
 namespace trireme {
 namespace {
 
-constexpr char kFurther[] = "num_nextn_predict_layers";
+constexpr char kMtpLayers[] = "num_nextn_predict_layers";
 
 LatentSpec Latent(const HfConfig& config) {
   config.Only("attention_bias", false);
   LatentSpec latent{.query_rank = config.Has("q_lora_rank") ? config.Size("q_lora_rank") : 0,
                     .kv_rank = config.Size("kv_lora_rank"),
-                    .own_dim = config.Size("qk_nope_head_dim"),
-                    .turned_dim = config.Size("qk_rope_head_dim"),
+                    .qk_nope_head_dim = config.Size("qk_nope_head_dim"),
+                    .qk_rope_head_dim = config.Size("qk_rope_head_dim"),
                     .value_dim = config.Size("v_head_dim"),
                     .interleaved = config.Flag("rope_interleave", true)};
   latent.scale = config.YarnScoreScale() / std::sqrt(static_cast<double>(latent.head_dim()));
@@ -30,7 +30,7 @@ DecoderSpec LatentDecoder(const HfConfig& config) {
   attention.latent = Latent(config);
   attention.kv_heads = attention.heads;
   attention.head_dim = attention.latent->head_dim();
-  attention.rope = config.Rope(attention.latent->turned_dim);
+  attention.rope = config.Rope(attention.latent->qk_rope_head_dim);
   return decoder;
 }
 
@@ -68,11 +68,11 @@ ExpertsSpec Experts(const HfConfig& config, const RouterRule& rule, int64_t hidd
 
 LayerGraph Graph(const HfConfig& config, const RouterRule& rule) {
   const auto layers = static_cast<size_t>(config.Size("num_hidden_layers"));
-  const bool has_further = config.Number(kFurther, 0) != 0;
-  const size_t further = has_further ? static_cast<size_t>(config.Size(kFurther)) : 0;
+  const bool has_mtp = config.Number(kMtpLayers, 0) != 0;
+  const size_t mtp_layers = has_mtp ? static_cast<size_t>(config.Size(kMtpLayers)) : 0;
   const auto dense = static_cast<size_t>(config.Number("first_k_dense_replace", 0));
   config.Only("moe_layer_freq", 1);
-  std::vector<DecoderSpec> decoders(layers + further, LatentDecoder(config));
+  std::vector<DecoderSpec> decoders(layers + mtp_layers, LatentDecoder(config));
   for (size_t layer = dense; layer < decoders.size(); ++layer) {
     decoders[layer].experts = Experts(config, rule, decoders[layer].attention.hidden);
   }

@@ -2,7 +2,7 @@
 #include "models/families.h"
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "models/plausible.h"
 
 // clang-format off

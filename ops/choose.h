@@ -100,7 +100,7 @@ class ImplementationList {
 };
 
 // Reasons that many implementations share; empty: none.
-std::string WhyNoLoops(const at::Tensor& tensor);   // of ops/cpu: CPU memory of fp32 or bf16
+std::string WhyNoLoops(const at::Tensor& tensor);   // of cpu.cc: CPU memory of fp32 or bf16
 std::string WhyNoVendor(const at::Tensor& tensor);  // torch_npu's: an npu's memory
 // Whether the weight can be read like the input: same dtype, contiguous.
 std::string WhyNotAlike(const at::Tensor& input, const at::Tensor& weight);

@@ -1,4 +1,4 @@
-// Connects tensors with the loops of ops/cpu and with the kernels, which know no torch: element types,
+// Connects tensors with the loops of its cpu.cc and with the kernels, which know no torch: element types,
 // pointers, and how rows are split over threads.
 #pragma once
 

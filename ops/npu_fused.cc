@@ -77,12 +77,12 @@ at::Tensor CausalAttention(const at::Tensor& query, const at::Tensor& key, const
   return results[0].toTensor();
 }
 
-at::Tensor GroupedProducts(const at::Tensor& x, const at::Tensor& factors, const std::vector<int64_t>& ends) {
+at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const std::vector<int64_t>& ends) {
   constexpr int64_t kOneResult = 3, kByRows = 0, kEnds = 0, kNoActivation = 0;
   const c10::IValue none;
   const at::Tensor groups = at::tensor(ends, at::kLong).to(x.device());
   const Stack results =
-      Call("npu::npu_grouped_matmul", {c10::List<at::Tensor>({x}), c10::List<at::Tensor>({factors}),
+      Call("npu::npu_grouped_matmul", {c10::List<at::Tensor>({x}), c10::List<at::Tensor>({operands}),
                                        /*bias=*/none,
                                        /*scale=*/none,
                                        /*offset=*/none,

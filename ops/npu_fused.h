@@ -29,6 +29,6 @@ at::Tensor CausalAttention(const at::Tensor& query, const at::Tensor& key, const
 
 // Rows up to ends[0] times factors[0], those up to ends[1] times factors[1], …: [rows, columns] of
 // [rows, inputs] and [groups, inputs, columns].
-at::Tensor GroupedProducts(const at::Tensor& x, const at::Tensor& factors, const std::vector<int64_t>& ends);
+at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const std::vector<int64_t>& ends);
 
 }  // namespace trireme::npu

@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "ops/operator.h"
 
 namespace trireme {

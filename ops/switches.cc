@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "ops/operator_names.h"
 
 namespace trireme {

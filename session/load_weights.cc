@@ -7,9 +7,9 @@
 #include <regex>
 
 #include "checkpoint/convert.h"
-#include "checkpoint/crc32c.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/io/crc32c.h"
 #include "core/tensor/dtype.h"
 #include "session/known_tensors.h"
 #include "session/random_weights.h"

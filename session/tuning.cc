@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "parallel/graph/multi_token.h"
+#include "parallel/graph/mtp.h"
 #include "parallel/graph/tuning.h"
 
 namespace trireme {
@@ -120,7 +120,7 @@ void ApplyMultiToken(LayerGraph& graph, const Config& config) {
         key, " with tuning.kind lora: adapter files cannot hold MTP layers; set it to 0, or ",
         "tuning.kind full or freeze");
   }
-  PredictFurther(graph, wanted.depths(), wanted.loss_weight());
+  AddMtpLayers(graph, wanted.depths(), wanted.loss_weight());
 }
 
 void ApplyTuning(LayerGraph& graph, const TuningConfig& tuning) {

@@ -3,7 +3,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "core/base/plural.h"
+#include "core/base/text.h"
 
 namespace trireme {
 namespace {

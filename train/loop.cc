@@ -9,12 +9,12 @@
 #include "checkpoint/convert.h"
 #include "checkpoint/run_checkpoints.h"
 #include "checkpoint/stale_parts.h"
-#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/base/stop_signals.h"
 #include "core/device/cann_info.h"
+#include "core/io/atomic_file.h"
 #include "core/tensor/matrix_rate.h"
 #include "core/tensor/tensor_devices.h"
 #include "core/tensor/torch_errors.h"
@@ -22,15 +22,15 @@
 #include "core/trace/trace.h"
 #include "parallel/graph/costs.h"
 #include "parallel/objectives/preference_check.h"
+#include "train/batch_sampler.h"
 #include "train/data/dataset.h"
-#include "train/data/read_ahead.h"
+#include "train/data/prefetch.h"
 #include "train/evaluator.h"
-#include "train/first_values.h"
+#include "train/initial_weights.h"
 #include "train/learning_rate.h"
 #include "train/output_lock.h"
 #include "train/preference.h"
 #include "train/report/run_report.h"
-#include "train/row_order.h"
 #include "train/run_header.h"
 #include "train/run_inputs.h"
 #include "train/run_record.h"
@@ -68,8 +68,8 @@ class Run {
         session_(config_, {graph_, inputs.plan}, job, {.trace = trace_.get()}),
         trainer_(session_) {
     if (IsPreference(config_.stage())) preference_ = std::make_unique<PreferencePass>(trainer_);
-    TakeFirstValues(graph_, start_at_, trainer_, job, preference_.get());
-    if (job.rank() == 0) SayWhatIsLeftOut(config_, graph_);
+    LoadInitialWeights(graph_, start_at_, trainer_, job, preference_.get());
+    if (job.rank() == 0) WarnUnused(config_, graph_);
     saver_.emplace(trainer_, job,
                    RunSaverOptions{.output = directory_,
                                    .model = config_.model().path(),
@@ -120,7 +120,7 @@ class Run {
   // The last checkpoint as a Hugging Face directory, or a PEFT adapter.
   void WriteFinal() {
     WriteHeatMap();
-    if (job_.rank() == 0) SayWhatIsLeftOut(config_, graph_);
+    if (job_.rank() == 0) WarnUnused(config_, graph_);
     const int64_t last = std::max(total_steps_, start_at_.step);
     std::filesystem::path newest = CheckpointPath(directory_, last);
     if (last == start_at_.step) newest = *start_at_.checkpoint;  // nothing was left to train
@@ -232,13 +232,13 @@ class Run {
 
   void WriteHeatMap() {
     if (job_.rank() != 0 || balance_.empty()) return;
-    WriteWholeFile(directory_ / "experts.svg", balance_.HeatMap());
+    WriteAtomicFile(directory_ / "experts.svg", balance_.HeatMap());
   }
 
   // Empty if the numbers are finite. The same on all ranks.
   std::string WhyNoUpdate(int64_t step, double loss, const GradientReport& report) const {
     if (report.finite && std::isfinite(loss)) return {};
-    const std::string why = report.finite ? Concat("the loss is ", loss) : "gradient of " + report.culprit;
+    const std::string why = report.finite ? Concat("the loss is ", loss) : "gradient of " + report.source;
     if (config_.run().on_nonfinite() == ON_NONFINITE_SKIP) return why;
     throw RuntimeError("step ", step, ": not finite: ", why,
                        "; nothing was updated. Check the data of this step, lower optimizer.lr, or set "
@@ -251,8 +251,8 @@ class Run {
   const LayerGraph& graph_;
   Job& job_;
   const DataSets data_;
-  ReadAhead rows_;  // of data_.train
-  RowOrder order_;
+  Prefetcher rows_;  // of data_.train
+  BatchSampler order_;
   std::vector<int64_t> next_rows_;  // of the coming step
   const int64_t total_steps_;
   const RunStart start_at_;
@@ -297,8 +297,8 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
     OutputLock lock(config.run().output(), job);
     const RunInputs inputs = OpenInputs(config, graph, plan, job);
     if (IsComplete(config, inputs.start, inputs.total_steps)) return SayComplete(inputs, job);
-    CheckFirstValues(config, graph, inputs.start,
-                     ProgressOf(config, {.rows = inputs.data.train->size()}).data());
+    CheckInitialWeights(config, graph, inputs.start,
+                        ProgressOf(config, {.rows = inputs.data.train->size()}).data());
     SayWhatBegins(inputs, DeviceText(config), job);
     if (lock.excludes_all()) RemoveWhatAKilledRunLeft(inputs.start.output);
     Run run(inputs, lock, job);

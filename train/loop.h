@@ -5,8 +5,8 @@
 #include "core/comm/job.h"
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
-#include "train/data/rows.h"
 #include "session/run_plan.h"
+#include "train/data/rows.h"
 
 namespace trireme {
 

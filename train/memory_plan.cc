@@ -119,20 +119,20 @@ class Planner {
 
   // Simulates the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient.
   int64_t PeakActivations(int pipeline_rank) const {
-    std::vector<int64_t> kept(in_.placement.chunks, 0);
+    std::vector<int64_t> saved(in_.placement.chunks, 0);
     int64_t remade = 0;
     for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {
       const StageLayers& stage = StageAt(pipeline_rank, chunk);
       for (size_t i = stage.begin; i < stage.end; ++i) {
-        kept[chunk] += SavedActivationBytes(in_.graph.layers[i], recompute_, shape_);
+        saved[chunk] += SavedActivationBytes(in_.graph.layers[i], recompute_, shape_);
         remade = std::max(remade, RecomputedActivationBytes(in_.graph.layers[i], recompute_, shape_));
       }
     }
     int64_t alive = 0, peak = 0;
     for (const TimedAction& timed : in_.timeline.ranks.at(pipeline_rank).compute) {
-      if (timed.action.kind == ActionKind::kForward) alive += kept[timed.action.chunk];
+      if (timed.action.kind == ActionKind::kForward) alive += saved[timed.action.chunk];
       peak = std::max(peak, alive);
-      if (timed.action.makes_weight_gradient()) alive -= kept[timed.action.chunk];
+      if (timed.action.makes_weight_gradient()) alive -= saved[timed.action.chunk];
     }
     return peak + remade;
   }

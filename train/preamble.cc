@@ -4,7 +4,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "core/base/plural.h"
+#include "core/base/text.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/schedule/simulate.h"
 #include "train/memory_plan.h"

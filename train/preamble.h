@@ -7,8 +7,8 @@
 #include "core/comm/job.h"
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
-#include "train/data_extent.h"
 #include "session/run_plan.h"
+#include "train/data_extent.h"
 
 namespace trireme {
 

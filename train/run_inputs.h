@@ -7,8 +7,8 @@
 #include "core/comm/job.h"
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
-#include "train/data/dataset.h"
 #include "session/run_plan.h"
+#include "train/data/dataset.h"
 #include "train/run_start.h"
 
 namespace trireme {

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <system_error>
 
-#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/config/load.h"
 #include "core/config/print.h"
+#include "core/io/atomic_file.h"
 
 namespace trireme {
 namespace {
@@ -64,9 +64,9 @@ void WriteRecord(const std::filesystem::path& output, const Config& config) {
   if (Exists(output / kRecord)) {
     int number = 1;
     while (Exists(output / Concat("run-", number, ".yaml"))) ++number;
-    WriteWholeFile(output / Concat("run-", number, ".yaml"), ReadTextFile((output / kRecord).string()));
+    WriteAtomicFile(output / Concat("run-", number, ".yaml"), ReadTextFile((output / kRecord).string()));
   }
-  WriteWholeFile(output / kRecord, ToYaml(config));
+  WriteAtomicFile(output / kRecord, ToYaml(config));
 }
 
 }  // namespace trireme

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "checkpoint/background.h"
 #include "checkpoint/manifest.pb.h"
 #include "checkpoint/store_writer.h"
 #include "core/comm/job.h"
+#include "core/io/background.h"
 #include "train/trainer.h"
 
 namespace trireme {

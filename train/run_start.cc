@@ -5,16 +5,16 @@
 #include <system_error>
 #include <vector>
 
-#include "checkpoint/file_system.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/run_checkpoints.h"
-#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/config/print.h"
+#include "core/io/atomic_file.h"
+#include "core/io/file_system.h"
 #include "train/run_record.h"
 
 namespace trireme {
@@ -152,7 +152,7 @@ void CutLog(const std::filesystem::path& log, int64_t step) {
     // The last line of a run that was killed may be truncated.
     if (object.is_object() && object.value("step", int64_t{0}) <= step) kept += line + "\n";
   }
-  WriteWholeFile(log, kept);
+  WriteAtomicFile(log, kept);
 }
 
 }  // namespace trireme

@@ -7,8 +7,8 @@
 
 #include "core/config.pb.h"
 #include "parallel/schedule/simulate.h"
-#include "train/memory_plan.h"
 #include "session/run_plan.h"
+#include "train/memory_plan.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "core/base/plural.h"
+#include "core/base/text.h"
 #include "parallel/graph/costs.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/schedule/draw.h"

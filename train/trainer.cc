@@ -40,7 +40,7 @@ Trainer::Trainer(Session& session, const std::string& objective)
     : session_(session),
       objective_(MakeObjective(objective.empty() ? ObjectiveOf(session.config()) : objective,
                                session.config().preference())),
-      mtp_depths_(std::get<HeadSpec>(session.graph().layers.back().spec).depths) {
+      mtp_depths_(std::get<HeadSpec>(session.graph().layers.back().spec).mtp_depths) {
   CommunicatorSet& groups = session.groups();
   optimizer_ = std::make_unique<ShardedOptimizer>(
       model().buckets(),

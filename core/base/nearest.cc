@@ -35,10 +35,4 @@ std::optional<std::string> Nearest(const std::string& word, const std::vector<st
   return nearest;
 }
 
-std::string Join(const std::vector<std::string>& words, const std::string& separator) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : separator) + words[i];
-  return text;
-}
-
 }  // namespace trireme

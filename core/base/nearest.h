@@ -14,7 +14,4 @@ int EditDistance(const std::string& a, const std::string& b);
 // The first of the closest words, or nothing if all differ in more than a third of the word.
 std::optional<std::string> Nearest(const std::string& word, const std::vector<std::string>& known);
 
-// "a, b, c", or with another separator.
-std::string Join(const std::vector<std::string>& words, const std::string& separator = ", ");
-
 }  // namespace trireme

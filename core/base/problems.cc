@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 
 namespace trireme {
 

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/home_path.h"
 #include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "core/cli/help.h"
 #include "core/cli/process_options.h"
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "core/config/comments.h"
 #include "core/config/names.h"
 #include "core/config/scalar.h"

@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/nearest.h"
 #include "core/base/problems.h"
+#include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/config/paths.h"
 #include "core/config/scalar.h"

@@ -2,7 +2,7 @@
 #include "core/config/print.h"
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
 

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "core/config/options.pb.h"
 #include "core/config/other_names.h"
 

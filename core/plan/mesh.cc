@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
-#include "core/base/plural.h"
+#include "core/base/text.h"
 
 namespace trireme {
 

@@ -33,7 +33,7 @@ struct Parameter {
   Initial initial;
   bool trained = true;  // false: no gradient and no optimizer state
   bool added = false;   // not part of the model, such as a low-rank pair: absent from a model's files
-  bool steers =
+  bool is_buffer =
       false;  // small but precision-sensitive, as a router's correction bias: fp32 and not sharded
 };
 

@@ -28,7 +28,7 @@ double Best(const TensorDevice& device, int tries, Work work) {
 }
 
 // Random elements: a device that saves power on zeros and ones would appear faster than it is.
-double BestProduct(int64_t size, DType dtype, const TensorDevice& device, int tries) {
+double BestMatMul(int64_t size, DType dtype, const TensorDevice& device, int tries) {
   const at::Tensor a = at::rand({size, size}, at::TensorOptions(at::kFloat).device(device.torch()))
                            .to(ToTorch(dtype)),
                    b = a.t().contiguous();
@@ -44,7 +44,7 @@ double MeasureMatrixRate(DType dtype, const TensorDevice& device) {
   constexpr double kLongEnough = 1e-3;  // seconds: the host's overhead per call becomes negligible
   double best = 0;
   for (int64_t size = kSmallest; size <= kLargest; size *= 2) {
-    const double seconds = BestProduct(size, dtype, device, kTries);
+    const double seconds = BestMatMul(size, dtype, device, kTries);
     const double edge = static_cast<double>(size);
     best = std::max(best, 2.0 * edge * edge * edge / seconds);
     if (seconds > kLongEnough) break;

@@ -13,8 +13,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct Kept : torch::CustomClassHolder {
-  Kept(double scale, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel)
+struct Saved : torch::CustomClassHolder {
+  Saved(double scale, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel)
       : scale(scale), plan(std::move(plan)), parallel(parallel) {}
   const double scale;
   const std::shared_ptr<const ContextPlan> plan;
@@ -34,40 +34,41 @@ at::Tensor FromLines(const at::Tensor& lines, const HeadCopies& copies, int64_t 
 
 struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
-                            const at::Tensor& value, const c10::intrusive_ptr<Kept>& kept) {
-    kept->copies = std::make_unique<HeadCopies>(Heads{query, key, value}, kept->parallel);
-    const HeadCopies& copies = *kept->copies;
+                            const at::Tensor& value, const c10::intrusive_ptr<Saved>& saved) {
+    saved->copies = std::make_unique<HeadCopies>(Heads{query, key, value}, saved->parallel);
+    const HeadCopies& copies = *saved->copies;
     const std::vector<at::Tensor> all =
-        HeadsForTokens({copies.SplitQuery(query), copies.Repeat(key), copies.Repeat(value)}, kept->parallel);
-    kept->heads = {all[0].contiguous(), all[1].contiguous(), all[2].contiguous()};
-    SeenAttention seen = RingAttention(kept->heads, kept->scale, *kept->plan, kept->parallel);
-    kept->log_sum_exp = seen.log_sum_exp;
-    const at::Tensor output = TokensForHeads({seen.output.to(query.scalar_type())}, kept->parallel)[0];
+        HeadsForTokens({copies.SplitQuery(query), copies.Repeat(key), copies.Repeat(value)}, saved->parallel);
+    saved->heads = {all[0].contiguous(), all[1].contiguous(), all[2].contiguous()};
+    PartialAttention partial = RingAttention(saved->heads, saved->scale, *saved->plan, saved->parallel);
+    saved->log_sum_exp = partial.log_sum_exp;
+    const at::Tensor output = TokensForHeads({partial.output.to(query.scalar_type())}, saved->parallel)[0];
     const at::Tensor lines = ToLines(copies.JoinQuery(output));
-    context->saved_data["kept"] = c10::IValue::make_capsule(kept);
+    context->saved_data["saved"] = c10::IValue::make_capsule(saved);
     context->save_for_backward({lines});
     return lines;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto holder = context->saved_data["kept"].toCapsule();
-    auto* kept = static_cast<Kept*>(holder.get());
-    const HeadCopies& copies = *kept->copies;
-    const int64_t rows = kept->heads.query.size(0);
-    const at::ScalarType type = kept->heads.query.scalar_type();
+    const auto holder = context->saved_data["saved"].toCapsule();
+    auto* saved = static_cast<Saved*>(holder.get());
+    const HeadCopies& copies = *saved->copies;
+    const int64_t rows = saved->heads.query.size(0);
+    const at::ScalarType type = saved->heads.query.scalar_type();
     const auto spread = [&](const at::Tensor& lines) {
       const at::Tensor heads = copies.SplitQuery(FromLines(lines, copies, rows).contiguous());
-      return HeadsForTokens({heads}, kept->parallel)[0].contiguous();
+      return HeadsForTokens({heads}, saved->parallel)[0].contiguous();
     };
     const at::Tensor gradient = FromLines(gradients[0].contiguous(), copies, rows);
     const at::Tensor output = FromLines(context->get_saved_variables()[0], copies, rows);
     const at::Tensor dot = (gradient.to(at::kFloat) * output.to(at::kFloat)).sum(-1, /*keepdim=*/true);
-    const AttendedQueries queries{.log_sum_exp = kept->log_sum_exp,
+    const AttendedQueries queries{.log_sum_exp = saved->log_sum_exp,
                                   .output_gradient = spread(gradients[0].contiguous()),
                                   .dot = spread(ToLines(dot)).squeeze(-1)};
-    const Heads sums = RingAttentionBackward(kept->heads, kept->scale, *kept->plan, queries, kept->parallel);
+    const Heads sums =
+        RingAttentionBackward(saved->heads, saved->scale, *saved->plan, queries, saved->parallel);
     const std::vector<at::Tensor> back =
-        TokensForHeads({sums.query.to(type), sums.key.to(type), sums.value.to(type)}, kept->parallel);
+        TokensForHeads({sums.query.to(type), sums.key.to(type), sums.value.to(type)}, saved->parallel);
     context->saved_data.clear();
     return {copies.JoinQuery(back[0]), copies.Sum(back[1]), copies.Sum(back[2]), at::Tensor()};
   }
@@ -78,7 +79,7 @@ struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunc
 at::Tensor ContextAttention(const Heads& heads, double scale, std::shared_ptr<const ContextPlan> plan,
                             const ContextParallel& parallel) {
   return ContextAttentionFunction::apply(heads.query, heads.key, heads.value,
-                                         c10::make_intrusive<Kept>(scale, std::move(plan), parallel));
+                                         c10::make_intrusive<Saved>(scale, std::move(plan), parallel));
 }
 
 }  // namespace trireme

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "ops/heads.h"
+#include "ops/qkv_norm_rope/qkv_norm_rope.h"
 #include "parallel/context/ulysses.h"
 
 namespace trireme {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/attention_tile.h"
+#include "ops/attention/attention_tile.h"
 
 namespace trireme {
 

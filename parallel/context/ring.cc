@@ -75,18 +75,18 @@ class Ring {
 
 }  // namespace
 
-SeenAttention RingAttention(const Heads& heads, double scale, const ContextPlan& plan,
-                            const ContextParallel& parallel) {
-  SeenAttention seen = NothingSeen(heads.query, heads.value.size(3));
+PartialAttention RingAttention(const Heads& heads, double scale, const ContextPlan& plan,
+                               const ContextParallel& parallel) {
+  PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
   const Ring ring(heads, parallel);
   if (ring.size() == 1) {
-    AttendTiles(heads, scale, plan.Tiles(0), seen);
-    return seen;
+    AttendTiles(heads, scale, plan.Tiles(0), partial);
+    return partial;
   }
   ring.ForEachPosition([&](int step, const KeysValues& here) {
-    AttendTiles({heads.query, here.key, here.value}, scale, plan.Tiles(ring.OwnerAt(step)), seen);
+    AttendTiles({heads.query, here.key, here.value}, scale, plan.Tiles(ring.OwnerAt(step)), partial);
   });
-  return seen;
+  return partial;
 }
 
 Heads RingAttentionBackward(const Heads& heads, double scale, const ContextPlan& plan,

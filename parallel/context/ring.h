@@ -3,14 +3,14 @@
 // and finish on the rank that owns them. No autograd here.
 #pragma once
 
-#include "ops/attention_tiles.h"
+#include "ops/attention/attention_tiles.h"
 #include "parallel/context/ulysses.h"
 
 namespace trireme {
 
 // heads: contiguous, this ring position's tokens. Collective over the ring.
-SeenAttention RingAttention(const Heads& heads, double scale, const ContextPlan& plan,
-                            const ContextParallel& parallel);
+PartialAttention RingAttention(const Heads& heads, double scale, const ContextPlan& plan,
+                               const ContextParallel& parallel);
 
 // Gradients in fp32, with the layout of the heads.
 Heads RingAttentionBackward(const Heads& heads, double scale, const ContextPlan& plan,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
-#include "ops/heads.h"
+#include "ops/qkv_norm_rope/qkv_norm_rope.h"
 #include "parallel/context/context_plan.h"
 
 namespace trireme {

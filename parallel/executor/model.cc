@@ -96,18 +96,19 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
                               .type = options.type,
                               .device = options.device,
                               .fp32_masters = options.fp32_masters};
-  BucketOptions frozen = trained, steering = trained;
-  frozen.trained = steering.trained = false;
-  steering.zero = 0;
-  steering.type = at::kFloat;
+  BucketOptions frozen = trained, buffers = trained;
+  frozen.trained = buffers.trained = false;
+  buffers.zero = 0;
+  buffers.type = at::kFloat;
   for (const Layer& layer : layers) {
-    const auto add = [&](GridKind grid, const BucketOptions& bucket, bool steers) {
+    const auto add = [&](GridKind grid, const BucketOptions& bucket, bool is_buffer) {
       std::vector<Weights::Entry*> entries;
       for (Weights::Entry* entry : weights_->EntriesOf(layer.name)) {
         const bool same_grid = entry->placement.declaration().grid == grid;
         const Parameter& parameter = entry->parameter;
         const bool is_trained = parameter.trained && options.trained;
-        if (same_grid && is_trained == bucket.trained && parameter.steers == steers) entries.push_back(entry);
+        if (same_grid && is_trained == bucket.trained && parameter.is_buffer == is_buffer)
+          entries.push_back(entry);
       }
       if (entries.empty()) return;
       Communicator& data = groups.Get(grid == GridKind::kDense ? "dp-cp" : "edp");
@@ -117,7 +118,7 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
       add(GridKind::kDense, bucket, false);
       add(GridKind::kExpert, bucket, false);
     }
-    add(GridKind::kDense, steering, true);
+    add(GridKind::kDense, buffers, true);
   }
 }
 

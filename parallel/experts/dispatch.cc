@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/tensor/dtype.h"
-#include "ops/moe_permute.h"
+#include "ops/moe_permute/moe_permute.h"
 #include "ops/weight_gradients.h"
 #include "parallel/tensor/collectives.h"
 
@@ -22,19 +22,19 @@ using Way = std::shared_ptr<const Dispatch>;
 // transfer, and its backward pass with the transfer of their gradients. A tensor without elements stands for
 // the tokens meanwhile.
 struct Journey : torch::CustomClassHolder {
-  Journey(Way way, at::Tensor places, bool to_experts)
-      : way(std::move(way)), places(std::move(places)), to_experts(to_experts) {}
+  Journey(Way way, at::Tensor positions, bool to_experts)
+      : way(std::move(way)), positions(std::move(positions)), to_experts(to_experts) {}
 
   void Depart(const at::Tensor& x, bool there) {
-    flight = there ? way->StartSpread(x, places) : way->StartCollect(x, places);
+    flight = there ? way->StartSpread(x, positions) : way->StartCollect(x, positions);
   }
   at::Tensor Arrive(bool there) {
     Flight landing = std::exchange(flight, {});
-    return there ? way->FinishSpread(landing, places) : way->FinishCollect(landing, places);
+    return there ? way->FinishSpread(landing, positions) : way->FinishCollect(landing, positions);
   }
 
   const Way way;
-  const at::Tensor places;
+  const at::Tensor positions;
   const bool to_experts;
   Flight flight;
 };
@@ -44,7 +44,7 @@ void Keep(AutogradContext* context, const JourneyPtr& journey) {
   context->saved_data["journey"] = c10::IValue::make_capsule(journey);
 }
 
-JourneyPtr Kept(AutogradContext* context) {
+JourneyPtr Saved(AutogradContext* context) {
   return c10::static_intrusive_pointer_cast<Journey>(context->saved_data["journey"].toCapsule());
 }
 
@@ -55,7 +55,7 @@ struct Departure : torch::autograd::Function<Departure> {
     return at::empty({0}, x.options());
   }
   static variable_list backward(AutogradContext* context, const variable_list&) {
-    const JourneyPtr journey = Kept(context);
+    const JourneyPtr journey = Saved(context);
     return {journey->Arrive(!journey->to_experts), at::Tensor()};
   }
 };
@@ -66,7 +66,7 @@ struct Arrival : torch::autograd::Function<Arrival> {
     return journey->Arrive(journey->to_experts);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const JourneyPtr journey = Kept(context);
+    const JourneyPtr journey = Saved(context);
     journey->Depart(gradients[0].contiguous(), !journey->to_experts);
     return {at::empty({0}, gradients[0].options()), at::Tensor()};
   }
@@ -126,8 +126,8 @@ Dispatch::Dispatch(const at::Tensor& chosen, int64_t experts, const ExpertParall
 void Dispatch::PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
                               int64_t capacity) {
   const at::Tensor on_host = chosen.to(at::kCPU).contiguous();
-  at::Tensor places = at::empty_like(on_host);
-  counts_ = PlacesByExpert(Span(on_host), experts, Span(places));
+  at::Tensor positions = at::empty_like(on_host);
+  counts_ = PositionsByExpert(Span(on_host), experts, Span(positions));
   std::vector<int64_t> sent = counts_;
   sent.push_back(capacity);
   const at::Tensor mine = at::tensor(sent, at::kLong).to(chosen.device()).unsqueeze(0);
@@ -140,7 +140,7 @@ void Dispatch::PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const E
                         .expert_tensor = parallel.expert_tensor,
                         .rank = group_.rank()},
                        least);
-  places_ = places.to(chosen.device());
+  positions_ = positions.to(chosen.device());
   regrouped_ = Column(plan_.regrouped).to(chosen.device());
   ends_ = std::make_shared<const std::vector<int64_t>>(plan_.ends);
 }
@@ -157,16 +157,16 @@ void Dispatch::PlanGather(const at::Tensor& chosen, int64_t experts, const Exper
   const int64_t least = capacity == 0 ? 0 : LeastRows(known.select(1, 1), counts.unsqueeze(0), parallel);
   const at::Tensor here = all - layout.first();
   const at::Tensor own = here.masked_fill(here.lt(0).logical_or(here.ge(layout.held())), -1).contiguous();
-  at::Tensor places = at::empty_like(own), mine = chosen.to(at::kCPU).contiguous();
+  at::Tensor positions = at::empty_like(own), mine = chosen.to(at::kCPU).contiguous();
   at::Tensor unused = at::empty_like(mine);
-  counts_ = PlacesByExpert(Span(mine), experts, Span(unused));
+  counts_ = PositionsByExpert(Span(mine), experts, Span(unused));
   std::vector<int64_t> ends;
-  for (const int64_t rows : PlacesByExpert(Span(own), layout.held(), Span(places), least)) {
+  for (const int64_t rows : PositionsByExpert(Span(own), layout.held(), Span(positions), least)) {
     plan_.received_rows += rows;
     plan_.held_rows += std::max(rows, least);
     ends.push_back(plan_.held_rows);
   }
-  places_ = places.to(chosen.device());
+  positions_ = positions.to(chosen.device());
   ends_ = std::make_shared<const std::vector<int64_t>>(std::move(ends));
 }
 
@@ -181,38 +181,39 @@ Flight Dispatch::StartExchange(const at::Tensor& rows, const Parts& sent, const 
           result, rows.scalar_type()};
 }
 
-Flight Dispatch::StartSpread(const at::Tensor& x, const at::Tensor& places) const {
+Flight Dispatch::StartSpread(const at::Tensor& x, const at::Tensor& positions) const {
   if (!gathers_) {
-    return StartExchange(SpreadRows(x, places, plan_.sent_rows), plan_.sent, plan_.received,
+    return StartExchange(SpreadRows(x, positions, plan_.sent_rows), plan_.sent, plan_.received,
                          plan_.received_rows);
   }
-  const at::Tensor whole = at::empty({places.size(0), x.size(1)}, x.options());
-  return {StartAllGather(Filled(x, places.size(0) / group_.size(), 0), whole, group_), whole,
+  const at::Tensor whole = at::empty({positions.size(0), x.size(1)}, x.options());
+  return {StartAllGather(Filled(x, positions.size(0) / group_.size(), 0), whole, group_), whole,
           x.scalar_type()};
 }
 
-at::Tensor Dispatch::FinishSpread(Flight& flight, const at::Tensor& places) const {
+at::Tensor Dispatch::FinishSpread(Flight& flight, const at::Tensor& positions) const {
   flight.Land();
   const bool gaps = plan_.held_rows > plan_.received_rows;
-  if (gathers_) return SpreadRows(flight.arriving, places, plan_.held_rows, gaps);
+  if (gathers_) return SpreadRows(flight.arriving, positions, plan_.held_rows, gaps);
   return in_order() ? flight.arriving : SpreadRows(flight.arriving, regrouped_, plan_.held_rows, gaps);
 }
 
 // With all-gather: partial sums over etp and ep, added in fp32.
-Flight Dispatch::StartCollect(const at::Tensor& rows, const at::Tensor& places) const {
+Flight Dispatch::StartCollect(const at::Tensor& rows, const at::Tensor& positions) const {
   if (!gathers_) {
     const at::Tensor by_rank = in_order() ? rows : SumRows(rows, regrouped_);
     return StartExchange(by_rank, plan_.received, plan_.returned, copies_ * plan_.sent_rows);
   }
-  const at::Tensor parts = SumRows(rows, places).to(at::kFloat).contiguous();
+  const at::Tensor parts = SumRows(rows, positions).to(at::kFloat).contiguous();
   const at::Tensor sum = at::empty({parts.size(0) / group_.size(), parts.size(1)}, parts.options());
   return {StartReduceScatter(parts, sum, group_), sum, rows.scalar_type()};
 }
 
-at::Tensor Dispatch::FinishCollect(Flight& flight, const at::Tensor& places) const {
+at::Tensor Dispatch::FinishCollect(Flight& flight, const at::Tensor& positions) const {
   flight.Land();
-  if (!gathers_) return SumRows(flight.arriving, places, copies_);
-  const int64_t a_token = places.size(0) / std::max<int64_t>(places_.size(0), 1);  // k for one row per choice
+  if (!gathers_) return SumRows(flight.arriving, positions, copies_);
+  const int64_t a_token =
+      positions.size(0) / std::max<int64_t>(positions_.size(0), 1);  // k for one row per choice
   return flight.arriving.narrow(0, 0, tokens_ * a_token).to(flight.type);
 }
 
@@ -222,17 +223,17 @@ void Flight::Land() {
 }
 
 at::Tensor Dispatch::ToExperts(const Way& way, const at::Tensor& x, const std::function<void()>& meanwhile) {
-  return Travel(x, c10::make_intrusive<Journey>(way, way->places_, true), meanwhile);
+  return Travel(x, c10::make_intrusive<Journey>(way, way->positions_, true), meanwhile);
 }
 
 at::Tensor Dispatch::WeightsToExperts(const Way& way, const at::Tensor& weights) {
-  const at::Tensor places = way->places_.view({-1, 1});
-  return Travel(weights.reshape({-1, 1}), c10::make_intrusive<Journey>(way, places, true), {}).squeeze(1);
+  const at::Tensor positions = way->positions_.view({-1, 1});
+  return Travel(weights.reshape({-1, 1}), c10::make_intrusive<Journey>(way, positions, true), {}).squeeze(1);
 }
 
 at::Tensor Dispatch::FromExperts(const Way& way, const at::Tensor& rows,
                                  const std::function<void()>& meanwhile) {
-  return Travel(rows, c10::make_intrusive<Journey>(way, way->places_, false), meanwhile);
+  return Travel(rows, c10::make_intrusive<Journey>(way, way->positions_, false), meanwhile);
 }
 
 }  // namespace trireme

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
-#include "ops/grouped_linear.h"
+#include "ops/grouped_linear/grouped_linear.h"
 #include "parallel/experts/dispatch_plan.h"
 #include "parallel/experts/router_losses.h"
 #include "parallel/tensor/collectives.h"
@@ -56,14 +56,14 @@ class Dispatch {
   // Number of this rank's choices per expert: [experts].
   const std::vector<int64_t>& counts() const { return counts_; }
   int64_t received_rows() const { return plan_.received_rows; }
-  const at::Tensor& places() const { return places_; }
+  const at::Tensor& positions() const { return positions_; }
 
   // Without autograd, each in two parts. places: [tokens, k] or [tokens · k, 1], positions among the rows in
   // send order.
-  Flight StartSpread(const at::Tensor& x, const at::Tensor& places) const;
-  at::Tensor FinishSpread(Flight& flight, const at::Tensor& places) const;
-  Flight StartCollect(const at::Tensor& rows, const at::Tensor& places) const;
-  at::Tensor FinishCollect(Flight& flight, const at::Tensor& places) const;
+  Flight StartSpread(const at::Tensor& x, const at::Tensor& positions) const;
+  at::Tensor FinishSpread(Flight& flight, const at::Tensor& positions) const;
+  Flight StartCollect(const at::Tensor& rows, const at::Tensor& positions) const;
+  at::Tensor FinishCollect(Flight& flight, const at::Tensor& positions) const;
 
  private:
   void PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
@@ -79,7 +79,7 @@ class Dispatch {
   const bool gathers_;
   const int copies_;  // etp
   const int64_t tokens_;
-  at::Tensor places_;
+  at::Tensor positions_;
   at::Tensor regrouped_;  // [received rows, 1]
   std::vector<int64_t> counts_;
   ExchangePlan plan_;

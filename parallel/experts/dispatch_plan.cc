@@ -24,12 +24,12 @@ void Regroup(std::span<const int64_t> counts, const ExpertLayout& layout, int64_
   next.resize(layout.ranks() * held);
   int64_t place = 0;
   for (int64_t expert = 0; expert < held; ++expert) {
-    const int64_t first_place = place;
+    const int64_t first_position = place;
     for (int64_t rank = 0; rank < layout.ranks(); ++rank) {
       next[rank * held + expert] = place;
       place += counts[rank * layout.experts + first + expert];
     }
-    place = std::max(place, first_place + least);
+    place = std::max(place, first_position + least);
     plan.ends.push_back(place);
   }
   plan.held_rows = place;
@@ -45,8 +45,8 @@ void Regroup(std::span<const int64_t> counts, const ExpertLayout& layout, int64_
 
 }  // namespace
 
-std::vector<int64_t> PlacesByExpert(std::span<const int64_t> chosen, int64_t experts,
-                                    std::span<int64_t> places, int64_t least) {
+std::vector<int64_t> PositionsByExpert(std::span<const int64_t> chosen, int64_t experts,
+                                       std::span<int64_t> positions, int64_t least) {
   std::vector<int64_t> counts(experts, 0);
   for (const int64_t expert : chosen) {
     TRIREME_CHECK(expert >= -1 && expert < experts) << "expert " << expert << " of " << experts;
@@ -56,7 +56,7 @@ std::vector<int64_t> PlacesByExpert(std::span<const int64_t> chosen, int64_t exp
   for (int64_t expert = 1; expert < experts; ++expert) {
     next[expert] = next[expert - 1] + std::max(counts[expert - 1], least);
   }
-  for (size_t i = 0; i < chosen.size(); ++i) places[i] = chosen[i] < 0 ? -1 : next[chosen[i]]++;
+  for (size_t i = 0; i < chosen.size(); ++i) positions[i] = chosen[i] < 0 ? -1 : next[chosen[i]]++;
   return counts;
 }
 

@@ -28,8 +28,8 @@ struct ExpertLayout {
 // Rows sorted by expert, tokens in order within an expert. `chosen`: an expert, or -1 for a choice that is
 // not dispatched; its position becomes -1 too. Returns the number of rows per expert; each has room for at
 // least `least`.
-std::vector<int64_t> PlacesByExpert(std::span<const int64_t> chosen, int64_t experts,
-                                    std::span<int64_t> places, int64_t least = 0);
+std::vector<int64_t> PositionsByExpert(std::span<const int64_t> chosen, int64_t experts,
+                                       std::span<int64_t> positions, int64_t least = 0);
 
 // Of an expert's choices beyond `capacity`, those with the smallest weights become -1, among equal weights
 // the later token's. chosen and weights: [tokens, k]; order: [tokens], a token's position in the micro batch.
@@ -47,8 +47,8 @@ struct ExchangePlan {  // counts and offsets are in rows
   std::vector<int64_t> ends;       // [held] where each expert's rows end
 };
 
-// counts: [ranks, experts], the result of PlacesByExpert on each rank of the group. Experts with fewer rows
-// than `least` are padded.
+// counts: [ranks, experts], the result of PositionsByExpert on each rank of the group. Experts with fewer
+// rows than `least` are padded.
 ExchangePlan PlanExchange(std::span<const int64_t> counts, const ExpertLayout& layout, int64_t least = 0);
 
 }  // namespace trireme

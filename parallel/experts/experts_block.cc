@@ -1,7 +1,7 @@
 #include "parallel/experts/experts_block.h"
 
-#include "ops/router.h"
-#include "ops/weighted_swiglu.h"
+#include "ops/router/router.h"
+#include "ops/swiglu/weighted_swiglu.h"
 
 namespace trireme {
 namespace {
@@ -13,12 +13,12 @@ RowDropout AtExperts(const RowDropout& dropout, const at::Tensor& chosen, int64_
                      const Dispatch& way) {
   if (!dropout) return nullptr;
   const at::Tensor identities = dropout->rows.unsqueeze(1) * experts + chosen.to(at::kCPU);
-  const at::Tensor places = way.places().view({-1, 1});
-  Flight flight = way.StartSpread(identities.view({-1, 1}).to(chosen.device()), places);
+  const at::Tensor positions = way.positions().view({-1, 1});
+  Flight flight = way.StartSpread(identities.view({-1, 1}).to(chosen.device()), positions);
   return std::make_shared<const Dropout>(
       Dropout{.rate = dropout->rate,
               .random = dropout->random,
-              .rows = way.FinishSpread(flight, places).flatten().to(at::kCPU),
+              .rows = way.FinishSpread(flight, positions).flatten().to(at::kCPU),
               .first_column = dropout->first_column});
 }
 

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "core/tensor/weight.h"
-#include "ops/linear.h"
-#include "ops/low_rank.h"
+#include "ops/linear/linear.h"
+#include "ops/low_rank/low_rank.h"
 #include "parallel/experts/dispatch.h"
 #include "parallel/graph/specs.h"
 

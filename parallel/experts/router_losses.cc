@@ -22,23 +22,24 @@ struct LossGradients {
 };
 using GradientsOf = std::function<LossGradients(const at::Tensor& shares, const at::Tensor& logits)>;
 
-struct KeptGradients : torch::CustomClassHolder {
+struct SavedGradients : torch::CustomClassHolder {
   GradientsOf make;
 };
 
 struct RouterLosses : torch::autograd::Function<RouterLosses> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& weights, const at::Tensor& shares,
                             const at::Tensor& logits, const GradientsOf& make) {
-    auto kept = c10::make_intrusive<KeptGradients>();
-    kept->make = make;
-    context->saved_data["kept"] = c10::IValue::make_capsule(kept);
+    auto saved = c10::make_intrusive<SavedGradients>();
+    saved->make = make;
+    context->saved_data["saved"] = c10::IValue::make_capsule(saved);
     context->save_for_backward({shares, logits});
     return weights.view_as(weights);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto holder = context->saved_data["kept"].toCapsule();
-    const variable_list saved = context->get_saved_variables();
-    LossGradients losses = static_cast<KeptGradients*>(holder.get())->make(saved[0], saved[1]);
+    const auto holder = context->saved_data["saved"].toCapsule();
+    const variable_list saved_tensors = context->get_saved_variables();
+    LossGradients losses =
+        static_cast<SavedGradients*>(holder.get())->make(saved_tensors[0], saved_tensors[1]);
     return {gradients[0], losses.shares, losses.logits, at::Tensor()};
   }
 };

@@ -1,6 +1,6 @@
 // The router's auxiliary losses and the statistics of its choices. The balance loss steers tokens towards
 // underused experts, the z-loss keeps logits small. Both act in the backward pass only: the layer's output
-// does not change. ops/router.h chooses the experts.
+// does not change. ops/router/router.h chooses the experts.
 //
 // With N the tokens of the whole batch, k choices of E experts, and T(t) the set of tokens that token t is
 // balanced with, a layer adds
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
-#include "ops/router.h"
+#include "ops/router/router.h"
 
 namespace trireme {
 

@@ -15,7 +15,7 @@ void Keep(AutogradContext* context, const TensorParallel* parallel) {
   context->saved_data["parallel"] = reinterpret_cast<int64_t>(parallel);
 }
 
-const TensorParallel& Kept(AutogradContext* context) {
+const TensorParallel& Saved(AutogradContext* context) {
   return *reinterpret_cast<const TensorParallel*>(context->saved_data["parallel"].toInt());
 }
 
@@ -25,7 +25,7 @@ struct TakeFunction : torch::autograd::Function<TakeFunction> {
     return ShareOf(x, *parallel);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {AllGatherRows(gradients[0], Kept(context).group), at::Tensor()};
+    return {AllGatherRows(gradients[0], Saved(context).group), at::Tensor()};
   }
 };
 
@@ -35,7 +35,7 @@ struct GiveFunction : torch::autograd::Function<GiveFunction> {
     return AllGatherRows(x, parallel->group);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {ShareOf(gradients[0], Kept(context)).contiguous(), at::Tensor()};
+    return {ShareOf(gradients[0], Saved(context)).contiguous(), at::Tensor()};
   }
 };
 

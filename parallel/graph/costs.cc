@@ -4,9 +4,9 @@
 
 namespace trireme {
 
-int64_t ProductParameters(const Layer& layer) {
+int64_t MatMulParameters(const Layer& layer) {
   int64_t sum = 0;
-  for (const auto& block : BlocksOf(layer.spec)) sum += block->ProductParameters();
+  for (const auto& block : BlocksOf(layer.spec)) sum += block->MatMulParameters();
   return sum;
 }
 
@@ -14,7 +14,7 @@ double ForwardFlops(const Layer& layer, int64_t length) {
   const auto tokens = static_cast<double>(length);
   double attention = 0;
   for (const auto& block : BlocksOf(layer.spec)) attention += block->AttentionFlops(tokens);
-  return 2 * static_cast<double>(ProductParameters(layer)) * tokens + attention;
+  return 2 * static_cast<double>(MatMulParameters(layer)) * tokens + attention;
 }
 
 double ModelFlops(const LayerGraph& graph, int64_t rows, int64_t length) {

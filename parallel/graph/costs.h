@@ -12,7 +12,7 @@ namespace trireme {
 
 // Parameters of a layer that take part in matmuls: the head's logits do, tied or not; the embedding, a
 // lookup, does not, nor do norms and biases. Of the experts only those that one token is routed to.
-int64_t ProductParameters(const Layer& layer);
+int64_t MatMulParameters(const Layer& layer);
 
 // Forward pass of one sequence: 2 per matmul parameter and token, plus causal attention over the lower
 // triangle, 2 matmuls of 2 · heads · head_dim · length² / 2.

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "parallel/graph/low_rank.h"
 
 namespace trireme {
@@ -83,7 +83,7 @@ void Declarer::Untrained(const std::string& role, int64_t size) {
   declaration.dtype = DType::kFp32;
   list_.push_back(PlainParameter(std::move(declaration), Hf(role), kZeros));
   list_.back().trained = false;
-  list_.back().steers = true;
+  list_.back().is_buffer = true;
 }
 
 void Declarer::Vocabulary(const std::string& role, int64_t vocabulary, int64_t hidden) {

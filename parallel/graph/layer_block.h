@@ -54,7 +54,7 @@ class LayerBlock {
   virtual void Declare(Declarer& declare) const = 0;
 
   // Parameters that take part in matmuls with a token.
-  virtual int64_t ProductParameters() const { return 0; }
+  virtual int64_t MatMulParameters() const { return 0; }
   // Forward pass of one sequence: matmuls without parameters.
   virtual double AttentionFlops(double /*length*/) const { return 0; }
 

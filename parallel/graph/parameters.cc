@@ -27,7 +27,7 @@ bool HasTiedHead(const LayerGraph& graph) {
 
 bool UsesEmbeddingAgain(const LayerGraph& graph) {
   const auto* head = graph.layers.empty() ? nullptr : std::get_if<HeadSpec>(&graph.layers.back().spec);
-  return head != nullptr && (head->tied || head->depths > 0);
+  return head != nullptr && (head->tied || head->mtp_depths > 0);
 }
 
 }  // namespace trireme

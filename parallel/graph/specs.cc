@@ -36,8 +36,8 @@ double YarnScaled(const RopeSpec& rope, double frequency, int64_t pair) {
 }  // namespace
 
 const DecoderSpec* DecoderOf(const LayerSpec& spec) {
-  const auto* further = std::get_if<MtpSpec>(&spec);
-  return further != nullptr ? &further->decoder : std::get_if<DecoderSpec>(&spec);
+  const auto* mtp = std::get_if<MtpSpec>(&spec);
+  return mtp != nullptr ? &mtp->decoder : std::get_if<DecoderSpec>(&spec);
 }
 
 std::vector<double> InverseFrequencies(const RopeSpec& rope) {

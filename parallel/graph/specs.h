@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "ops/router_rule.h"
+#include "ops/router/router_rule.h"
 
 namespace trireme {
 
@@ -40,14 +40,14 @@ std::vector<double> InverseFrequencies(const RopeSpec& rope);
 struct LatentSpec {
   int64_t query_rank = 0;  // 0: queries are projected from the hidden state
   int64_t kv_rank = 0;
-  int64_t own_dim = 0;
-  int64_t turned_dim = 0;
+  int64_t qk_nope_head_dim = 0;
+  int64_t qk_rope_head_dim = 0;
   int64_t value_dim = 0;
   double norm_eps = 1e-6;   // of the latent vectors
   bool interleaved = true;  // adjacent elements are rotated together; otherwise first half with second half
   double scale = 1;         // of the attention scores
 
-  int64_t head_dim() const { return own_dim + turned_dim; }
+  int64_t head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
 };
 
 struct AttentionSpec {
@@ -102,8 +102,8 @@ struct HeadSpec {  // norm, logits, loss
   int64_t hidden = 0;
   double norm_eps = 1e-6;
   bool tied = false;        // the logits' weight is the embedding's
-  int64_t depths = 0;       // mtp layers before it, whose outputs are already normalised
-  double depth_weight = 0;  // weight of each depth's loss; the next token's has 1
+  int64_t mtp_depths = 0;   // mtp layers before it, whose outputs are already normalised
+  double mtp_weight = 0;    // weight of each depth's loss; the next token's has 1
 };
 
 using LayerSpec = std::variant<EmbeddingSpec, DecoderSpec, HeadSpec, MtpSpec>;

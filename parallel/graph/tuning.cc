@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "parallel/graph/parameters.h"
 
 namespace trireme {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/router.h"
+#include "ops/router/router.h"
 #include "parallel/context/context_attention.h"
 #include "parallel/experts/token_share.h"
 #include "parallel/layers/bias.h"
@@ -67,10 +67,10 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
 
 at::Tensor DecoderLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   const AddedNorm entered_norm = CarriedRmsNorm(x, attention_norm_, spec_.norm_eps);
-  const at::Tensor branch = Attention(EnterNormalised(entered_norm.normalised, x, attention_norm_), pass);
+  const at::Tensor branch = Attention(GatherNormalised(entered_norm.normalised, x, attention_norm_), pass);
   const AddedNorm attended = AddAttention(entered_norm.sum, branch, pass);
   if (experts_) return Add(attended.sum, Experts(attended, pass), ".mlp", pass);
-  const LinearInput entered = EnterNormalised(attended.normalised, attended.sum, mlp_norm_);
+  const LinearInput entered = GatherNormalised(attended.normalised, attended.sum, mlp_norm_);
   return Add(attended.sum, mlp_->Forward(entered, pass), ".mlp", pass);
 }
 
@@ -87,13 +87,13 @@ AddedNorm DecoderLayer::AddAttention(const at::Tensor& x, const at::Tensor& bran
   return {.sum = sum, .normalised = RmsNorm(sum, mlp_norm_, spec_.norm_eps)};
 }
 
-LinearInput DecoderLayer::EnterNormalised(const at::Tensor& normalised, const at::Tensor& x,
-                                          const Weight& norm) const {
-  LinearInput input(Enter(normalised, parallel_));
+LinearInput DecoderLayer::GatherNormalised(const at::Tensor& normalised, const at::Tensor& x,
+                                           const Weight& norm) const {
+  LinearInput input(GatherToTensorRegion(normalised, parallel_));
   if (recompute_) {
     input.again = [this, x = x.detach(), &norm] {
       const at::NoGradGuard no_graph;
-      return Enter(RmsNorm(x, norm, spec_.norm_eps), parallel_);
+      return GatherToTensorRegion(RmsNorm(x, norm, spec_.norm_eps), parallel_);
     };
   }
   return input;
@@ -101,7 +101,8 @@ LinearInput DecoderLayer::EnterNormalised(const at::Tensor& normalised, const at
 
 at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) const {
   if (latent_) {
-    return AddBias(Leave(output_.Forward(latent_->Forward(x, pass), pass), parallel_), output_bias_);
+    return AddBias(ReduceFromTensorRegion(output_.Forward(latent_->Forward(x, pass), pass), parallel_),
+                   output_bias_);
   }
   const HeadShape shape{.rows = pass.input.rows,
                         .length = pass.input.length,
@@ -112,7 +113,7 @@ at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) cons
   const at::Tensor qkv = qkv_.Forward(x, pass, qkv_bias_);
   const Heads heads = SplitHeads(qkv, shape, query_norm_, key_norm_,
                                  pass.TableFor(frequencies_, spec_.attention.rope.magnitude));
-  return AddBias(Leave(AttentionCore(heads, pass), parallel_), output_bias_);
+  return AddBias(ReduceFromTensorRegion(AttentionCore(heads, pass), parallel_), output_bias_);
 }
 
 // Over several ranks or documents the result is saved regardless of `recompute`: recomputing it would cost a
@@ -149,7 +150,7 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) c
   LinearInput activated{at::Tensor()};
   at::Tensor shared;
   const auto up = [&] {
-    activated = mlp_->Up(EnterNormalised(attended.normalised, attended.sum, mlp_norm_), pass);
+    activated = mlp_->Up(GatherNormalised(attended.normalised, attended.sum, mlp_norm_), pass);
   };
   const auto down = [&] { shared = Shared(activated, share, pass); };
   const at::Tensor routed =

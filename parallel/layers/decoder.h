@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "ops/attention.h"
-#include "ops/linear.h"
-#include "ops/rms_norm.h"
+#include "ops/attention/attention.h"
+#include "ops/linear/linear.h"
+#include "ops/rms_norm/rms_norm.h"
 #include "parallel/experts/experts_block.h"
 #include "parallel/layers/latent_attention.h"
 #include "parallel/layers/layer.h"
@@ -36,7 +36,7 @@ class DecoderLayer : public RunningLayer {
                  PassContext& pass) const;
   AddedNorm AddAttention(const at::Tensor& x, const at::Tensor& branch, PassContext& pass) const;
   // `normalised` inside a block; with recomputation it is recomputed from `x` and `norm`.
-  LinearInput EnterNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
+  LinearInput GatherNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
   at::Tensor AttentionCore(const Heads& heads, PassContext& pass) const;
 
   const std::string name_;

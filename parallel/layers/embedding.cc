@@ -36,7 +36,7 @@ at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weig
   const int64_t held_rows = weight.value.size(0);
   const at::Tensor local = tokens - parallel.rank() * held_rows;
   const at::Tensor held = (local >= 0).logical_and(local < held_rows);
-  return Leave(LookupFunction::apply(anchor, local * held, held, &weight), parallel);
+  return ReduceFromTensorRegion(LookupFunction::apply(anchor, local * held, held, &weight), parallel);
 }
 
 EmbeddingLayer::EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,

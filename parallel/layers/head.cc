@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "ops/rms_norm.h"
+#include "ops/rms_norm/rms_norm.h"
 #include "parallel/layers/embedding.h"
 
 namespace trireme {
@@ -63,10 +63,10 @@ at::Tensor HeadLayer::Forward(const at::Tensor& x, PassContext& pass) const {
 std::vector<at::Tensor> HeadLayer::HiddenStates(const at::Tensor& x, const PassContext& pass) const {
   // For a few selected tokens the norm is cheaper after the selection.
   const at::Tensor chosen = pass.options.objective->Select(pass);
-  if (chosen.defined()) return {Normalised(Enter(x, parallel_).index_select(0, chosen))};
+  if (chosen.defined()) return {Normalised(GatherToTensorRegion(x, parallel_).index_select(0, chosen))};
   std::vector<at::Tensor> states;
   for (const at::Tensor& depth : x.chunk(1 + pass.mtp_depths())) {
-    states.push_back(Enter(Normalised(depth), parallel_));
+    states.push_back(GatherToTensorRegion(Normalised(depth), parallel_));
   }
   return states;
 }
@@ -81,7 +81,7 @@ HeadStates HeadLayer::StatesOf(const std::vector<at::Tensor>& hidden) const {
           .weight = logits_,
           .columns = {first, std::clamp<int64_t>(spec_.vocabulary - first, 0, rows)},
           .vocabulary = spec_.vocabulary,
-          .mtp_weight = spec_.depth_weight,
+          .mtp_weight = spec_.mtp_weight,
           .tensor = parallel_.group,
           .context = context_.group};
 }

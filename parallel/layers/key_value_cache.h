@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "ops/cached_attention.h"
+#include "ops/attention/cached_attention.h"
 
 namespace trireme {
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "ops/rms_norm.h"
+#include "ops/rms_norm/rms_norm.h"
 #include "parallel/context/context_attention.h"
 
 namespace trireme {
@@ -35,19 +35,22 @@ at::Tensor LatentAttention::Queries(const LinearInput& x, PassContext& pass) con
 // changes.
 at::Tensor LatentAttention::Turned(const at::Tensor& x, PassContext& pass) const {
   const at::Tensor halves =
-      latent_.interleaved ? x.unflatten(-1, {latent_.turned_dim / 2, 2}).transpose(-2, -1).flatten(-2) : x;
+      latent_.interleaved ? x.unflatten(-1, {latent_.qk_rope_head_dim / 2, 2}).transpose(-2, -1).flatten(-2)
+                          : x;
   return Rotate(halves.contiguous(), pass.TableFor(frequencies_, spec_.rope.magnitude));
 }
 
 at::Tensor LatentAttention::Forward(const LinearInput& x, PassContext& pass) const {
-  const auto parts = Queries(x, pass).split_with_sizes({latent_.own_dim, latent_.turned_dim}, -1);
+  const auto parts =
+      Queries(x, pass).split_with_sizes({latent_.qk_nope_head_dim, latent_.qk_rope_head_dim}, -1);
   const at::Tensor query = at::cat({parts[0], Turned(parts[1], pass)}, -1);
-  const auto compressed = kv_a_.Forward(x, pass).split_with_sizes({latent_.kv_rank, latent_.turned_dim}, -1);
+  const auto compressed =
+      kv_a_.Forward(x, pass).split_with_sizes({latent_.kv_rank, latent_.qk_rope_head_dim}, -1);
   const at::Tensor normalised = RmsNorm(compressed[0].contiguous(), kv_a_norm_, latent_.norm_eps);
   const at::Tensor kv =
-      kv_b_.Forward(normalised, pass).view({-1, heads_, latent_.own_dim + latent_.value_dim});
-  const auto own = kv.split_with_sizes({latent_.own_dim, latent_.value_dim}, -1);
-  const at::Tensor shared = Turned(compressed[1].unsqueeze(1), pass);  // [tokens, 1, turned_dim]
+      kv_b_.Forward(normalised, pass).view({-1, heads_, latent_.qk_nope_head_dim + latent_.value_dim});
+  const auto own = kv.split_with_sizes({latent_.qk_nope_head_dim, latent_.value_dim}, -1);
+  const at::Tensor shared = Turned(compressed[1].unsqueeze(1), pass);  // [tokens, 1, qk_rope_head_dim]
   const at::Tensor key = at::cat({own[0], shared.expand({-1, heads_, -1})}, -1);
   const auto by_row = [&](const at::Tensor& t) {  // [tokens, heads, dim] to [rows, heads, length, dim]
     return t.view({pass.input.rows, pass.input.length, heads_, t.size(2)}).transpose(1, 2).contiguous();

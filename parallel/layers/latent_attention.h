@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/linear.h"
+#include "ops/linear/linear.h"
 #include "parallel/layers/projection.h"
 
 namespace trireme {
@@ -19,7 +19,7 @@ class LatentAttention {
 
  private:
   at::Tensor Queries(const LinearInput& x, PassContext& pass) const;  // [tokens, heads, nope | rope]
-  // x: [tokens, heads, turned_dim]
+  // x: [tokens, heads, qk_rope_head_dim]
   at::Tensor Turned(const at::Tensor& x, PassContext& pass) const;
 
   const std::string layer_;
@@ -32,9 +32,9 @@ class LatentAttention {
   const Projection query_a_;  // [query_rank, hidden]
   const Weight* query_a_norm_;
   const Projection query_b_;  // [heads · head_dim, query_rank]
-  const Projection kv_a_;     // [kv_rank + turned_dim, hidden]
+  const Projection kv_a_;     // [kv_rank + qk_rope_head_dim, hidden]
   const Weight& kv_a_norm_;   // [kv_rank]
-  const Projection kv_b_;     // [heads · (own_dim + value_dim), kv_rank]
+  const Projection kv_b_;     // [heads · (qk_nope_head_dim + value_dim), kv_rank]
 };
 
 }  // namespace trireme

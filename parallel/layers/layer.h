@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "ops/dropout.h"
+#include "ops/dropout_add/dropout_add.h"
 #include "parallel/context/ulysses.h"
 #include "parallel/experts/dispatch.h"
 #include "parallel/experts/router_losses.h"

@@ -1,6 +1,6 @@
 #include "parallel/layers/mlp.h"
 
-#include "ops/swiglu.h"
+#include "ops/swiglu/swiglu.h"
 #include "parallel/layers/bias.h"
 
 namespace trireme {
@@ -27,7 +27,7 @@ LinearInput MlpBlock::Up(const LinearInput& x, PassContext& pass) const {
 }
 
 at::Tensor MlpBlock::Down(const LinearInput& activated, PassContext& pass) const {
-  return AddBias(Leave(down_.Forward(activated, pass), parallel_), down_bias_);
+  return AddBias(ReduceFromTensorRegion(down_.Forward(activated, pass), parallel_), down_bias_);
 }
 
 }  // namespace trireme

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ops/linear.h"
+#include "ops/linear/linear.h"
 #include "parallel/layers/projection.h"
 #include "parallel/tensor/regions.h"
 

@@ -32,16 +32,16 @@ MtpLayer::MtpLayer(const Layer& layer, const Weights& weights, const LayerParall
 at::Tensor MtpLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   const at::Tensor states = model_norm_ == nullptr ? x : RmsNorm(x, *model_norm_, norm_eps_);
   if (pass.mtp_depths() == 0) return states;
-  PassContext& ahead = pass.mtp(spec_.depth - 1);
+  PassContext& mtp_pass = pass.mtp(spec_.depth - 1);
   const int64_t tokens = states.size(0) / spec_.depth;
   const at::Tensor before = states.narrow(0, (spec_.depth - 1) * tokens, tokens);
-  const at::Tensor own = block_.Forward(Join(before, ahead), ahead);
+  const at::Tensor own = block_.Forward(Join(before, mtp_pass), mtp_pass);
   return at::cat({states, RmsNorm(own, norm_, norm_eps_)});
 }
 
 // Each rank joins only its share of the tokens, even where it holds all.
-at::Tensor MtpLayer::Join(const at::Tensor& before, PassContext& ahead) const {
-  const at::Tensor tokens = LookUp(before, ahead.input.tokens, embedding_, parallel_);
+at::Tensor MtpLayer::Join(const at::Tensor& before, PassContext& mtp_pass) const {
+  const at::Tensor tokens = LookUp(before, mtp_pass.input.tokens, embedding_, parallel_);
   const at::Tensor both =
       at::cat({RmsNorm(tokens, embedding_norm_, norm_eps_), RmsNorm(before, hidden_norm_, norm_eps_)}, 1);
   return GiveShare(Linear(TakeShare(both, parallel_), join_), parallel_);

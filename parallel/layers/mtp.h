@@ -20,7 +20,7 @@ class MtpLayer : public RunningLayer {
 
  private:
   // before: [tokens (or this rank's share), hidden].
-  at::Tensor Join(const at::Tensor& before, PassContext& ahead) const;
+  at::Tensor Join(const at::Tensor& before, PassContext& mtp_pass) const;
 
   const MtpSpec spec_;
   const double norm_eps_;

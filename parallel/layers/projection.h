@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/low_rank.h"
+#include "ops/low_rank/low_rank.h"
 #include "parallel/layers/layer.h"
 
 namespace trireme {

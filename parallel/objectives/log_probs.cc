@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "core/base/error.h"
-#include "ops/linear.h"
+#include "ops/linear/linear.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {

@@ -1,7 +1,7 @@
 #include "parallel/objectives/next_token_logits.h"
 
 #include "core/base/error.h"
-#include "ops/linear.h"
+#include "ops/linear/linear.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {

@@ -10,7 +10,7 @@
 
 #include "core/comm/communicator.h"
 #include "core/tensor/weight.h"
-#include "ops/softmax_cross_entropy.h"
+#include "ops/cross_entropy/cross_entropy.h"
 #include "parallel/pass/pass_context.h"
 #include "parallel/pass/pass_result.h"
 

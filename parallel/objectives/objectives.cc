@@ -3,7 +3,7 @@
 #include "parallel/objectives/objectives.h"
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 
 // clang-format off
 #define TRIREME_OBJECTIVES(OBJECTIVE)             \

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "core/config/schema.h"
 #include "parallel/objectives/pair_losses.h"
 

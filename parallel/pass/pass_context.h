@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "ops/rotary.h"
+#include "ops/rotary/rotary.h"
 #include "parallel/experts/router_losses.h"
 #include "parallel/pass/pass_input.h"
 

@@ -41,15 +41,15 @@ ComputeOrder Interleaved(const PipelineShape& shape) {
   const std::vector<int> chunk_of = ChunkOrder(groups, chunks);
   const int total = static_cast<int>(chunk_of.size());
   for (int rank = 0; rank < shape.ranks; ++rank) {
-    const int ahead = std::min(total, 2 * (shape.ranks - 1 - rank) + (chunks - 1) * groups.front());
+    const int warmup = std::min(total, 2 * (shape.ranks - 1 - rank) + (chunks - 1) * groups.front());
     OrderBuilder builder(chunks);
     const auto backward = [&](int i) { builder.Backward(chunks - 1 - chunk_of[i]); };
-    for (int i = 0; i < ahead; ++i) builder.Forward(chunk_of[i]);
-    for (int i = ahead; i < total; ++i) {
+    for (int i = 0; i < warmup; ++i) builder.Forward(chunk_of[i]);
+    for (int i = warmup; i < total; ++i) {
       builder.Forward(chunk_of[i]);
-      backward(i - ahead);
+      backward(i - warmup);
     }
-    for (int i = total - ahead; i < total; ++i) backward(i);
+    for (int i = total - warmup; i < total; ++i) backward(i);
     order.ranks.push_back(builder.Take());
   }
   return order;

@@ -15,14 +15,14 @@ ComputeOrder OneFOneB(const PipelineShape& shape) {
   }
   ComputeOrder order{PlaceStages(PlacementKind::kStraight, shape.ranks, 1), shape.micro_batches, {}};
   for (int rank = 0; rank < shape.ranks; ++rank) {
-    const int ahead = std::min(shape.micro_batches, shape.ranks - 1 - rank);
+    const int warmup = std::min(shape.micro_batches, shape.ranks - 1 - rank);
     OrderBuilder builder(1);
-    for (int i = 0; i < ahead; ++i) builder.Forward(0);
-    for (int i = ahead; i < shape.micro_batches; ++i) {
+    for (int i = 0; i < warmup; ++i) builder.Forward(0);
+    for (int i = warmup; i < shape.micro_batches; ++i) {
       builder.Forward(0);
       builder.Backward(0);
     }
-    for (int i = 0; i < ahead; ++i) builder.Backward(0);
+    for (int i = 0; i < warmup; ++i) builder.Backward(0);
     order.ranks.push_back(builder.Take());
   }
   return order;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/plural.h"
+#include "core/base/text.h"
 
 namespace trireme {
 namespace {

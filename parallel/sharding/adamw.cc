@@ -1,5 +1,5 @@
 // The optimizer adamw, with the arithmetic of torch.optim.AdamW: the fused operator on every run of elements.
-#include "ops/adamw.h"
+#include "ops/flat/adamw.h"
 #include "parallel/sharding/update_rule.h"
 
 namespace trireme {

@@ -3,7 +3,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include "core/plan/file_pieces.h"
-#include "ops/gradient_norm.h"
+#include "ops/flat/gradient_norm.h"
 
 namespace trireme {
 

@@ -87,14 +87,14 @@ GradientReport ShardedOptimizer::FinishGradients() {
   // Gathered and summed here, since HCCL does not reduce fp64.
   const at::Tensor mine = at::tensor({squares}, at::kDouble).to(options_.device);
   const at::Tensor all = AllGatherRows(mine, groups_.world).cpu();  // [world]
-  report_ = {.norm = std::sqrt(all.sum().item<double>()), .finite = true, .culprit = ""};
+  report_ = {.norm = std::sqrt(all.sum().item<double>()), .finite = true, .source = ""};
   report_.finite = std::isfinite(report_.norm);
-  if (!report_.finite) report_.culprit = FindCulprit();
+  if (!report_.finite) report_.source = FindSource();
   finished_ = true;
   return report_;
 }
 
-std::string ShardedOptimizer::FindCulprit() {
+std::string ShardedOptimizer::FindSource() {
   const std::vector<std::string> found = job_.GatherStrings(norm_.FirstNotFinite());
   for (size_t rank = 0; rank < found.size(); ++rank) {
     if (!found[rank].empty()) return Concat("rank ", rank, ": ", found[rank]);

@@ -20,7 +20,7 @@ struct GradientReport {
   bool finite = true;
   // If not finite: "rank 3: layers.2.mlp.down.weight (nan)", the same on every rank. Names the rank whose
   // share has the value; which rank's tokens caused it is lost in the reduction.
-  std::string culprit;
+  std::string source;
 };
 
 struct OptimizerGroups {
@@ -99,7 +99,7 @@ class ShardedOptimizer {
   void MakeStates();
   void Step(Trained& trained, const UpdateNumbers& numbers);
   void ClearGradients();
-  std::string FindCulprit();
+  std::string FindSource();
   void AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
                     std::vector<Shard>& shards);
   void* OnHost(const at::Tensor& share);

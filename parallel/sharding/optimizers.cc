@@ -1,7 +1,7 @@
 #include "parallel/sharding/optimizers.h"
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "parallel/sharding/optimizer_names.h"
 
 namespace trireme {

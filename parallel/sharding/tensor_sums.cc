@@ -48,10 +48,10 @@ void TensorSums::AddPart(Bucket& bucket, const FlatPart& part) {
 // `neighbours` consecutive ranks hold parts of the same sum. Each adds to its neighbourhood's section of a
 // message that the full group sums: no communicator of the neighbours is needed.
 void TensorSums::Add(Bucket& bucket, const std::vector<Piece>& pieces, int neighbours) {
-  const int places = group_.size() / neighbours, place = group_.rank() / neighbours;
+  const int positions = group_.size() / neighbours, place = group_.rank() / neighbours;
   for (const Piece& piece : MergeRuns(pieces)) {
-    sums_.push_back({&bucket, piece, places, place});
-    elements_ += piece.elements() * places;
+    sums_.push_back({&bucket, piece, positions, place});
+    elements_ += piece.elements() * positions;
   }
 }
 
@@ -64,7 +64,7 @@ void TensorSums::Run() {
       const int64_t size = sum.piece.elements();
       copy(message.narrow(0, begin + sum.place * size, size).view(sum.piece.extent),
            View(sum.bucket->share_gradient(), sum.piece));
-      begin += sum.places * size;
+      begin += sum.positions * size;
     }
   };
   visit([](const at::Tensor& in_message, const at::Tensor& gradient) { in_message.copy_(gradient); });

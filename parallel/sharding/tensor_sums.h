@@ -30,7 +30,7 @@ class TensorSums {
   struct Summed {
     Bucket* bucket;
     Piece piece;
-    int places = 1;  // number of neighbourhoods, each with its own sum
+    int positions = 1;  // number of neighbourhoods, each with its own sum
     int place = 0;   // this rank's
   };
 

@@ -1,7 +1,7 @@
 #include "parallel/sharding/update_rule.h"
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "parallel/sharding/optimizer_names.h"
 #include "parallel/sharding/optimizers.h"
 

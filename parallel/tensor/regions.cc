@@ -50,7 +50,7 @@ const TensorParallel& Saved(AutogradContext* context) {
   return *reinterpret_cast<const TensorParallel*>(context->saved_data["parallel"].toInt());
 }
 
-struct EnterFunction : torch::autograd::Function<EnterFunction> {
+struct GatherToTensorRegionFunction : torch::autograd::Function<GatherToTensorRegionFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const TensorParallel* parallel) {
     context->saved_data["parallel"] = reinterpret_cast<int64_t>(parallel);
     return Spread(x, *parallel);
@@ -60,7 +60,7 @@ struct EnterFunction : torch::autograd::Function<EnterFunction> {
   }
 };
 
-struct LeaveFunction : torch::autograd::Function<LeaveFunction> {
+struct ReduceFromTensorRegionFunction : torch::autograd::Function<ReduceFromTensorRegionFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const TensorParallel* parallel) {
     context->saved_data["parallel"] = reinterpret_cast<int64_t>(parallel);
     return Collect(x, *parallel);
@@ -72,12 +72,12 @@ struct LeaveFunction : torch::autograd::Function<LeaveFunction> {
 
 }  // namespace
 
-at::Tensor Enter(const at::Tensor& x, const TensorParallel& parallel) {
-  return EnterFunction::apply(x, &parallel);
+at::Tensor GatherToTensorRegion(const at::Tensor& x, const TensorParallel& parallel) {
+  return GatherToTensorRegionFunction::apply(x, &parallel);
 }
 
-at::Tensor Leave(const at::Tensor& x, const TensorParallel& parallel) {
-  return LeaveFunction::apply(x, &parallel);
+at::Tensor ReduceFromTensorRegion(const at::Tensor& x, const TensorParallel& parallel) {
+  return ReduceFromTensorRegionFunction::apply(x, &parallel);
 }
 
 }  // namespace trireme

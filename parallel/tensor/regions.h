@@ -1,11 +1,11 @@
-// The boundaries of a tensor-parallel block, each collective beside its adjoint. Between Enter and Leave
-// every rank sees all tokens and computes its part of the heads or of the hidden units; outside it holds full
-// hidden states: of all tokens or, with sequence parallelism, of its share.
+// The boundaries of a tensor-parallel block, each collective beside its adjoint. Between GatherToTensorRegion
+// and ReduceFromTensorRegion every rank sees all tokens and computes its part of the heads or of the hidden
+// units; outside it holds full hidden states: of all tokens or, with sequence parallelism, of its share.
 //
-//   sequence parallel   Enter: all-gather tokens      its adjoint: reduce-scatter
-//                       Leave: reduce-scatter tokens  its adjoint: all-gather
-//   otherwise           Enter: nothing                its adjoint: all-reduce
-//                       Leave: all-reduce             its adjoint: nothing
+//   sequence parallel   GatherToTensorRegion:   all-gather tokens       its adjoint: reduce-scatter
+//                       ReduceFromTensorRegion: reduce-scatter tokens   its adjoint: all-gather
+//   otherwise           GatherToTensorRegion:   nothing                 its adjoint: all-reduce
+//                       ReduceFromTensorRegion: all-reduce              its adjoint: nothing
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,9 +23,9 @@ struct TensorParallel {
 };
 
 // x: [tokens (or this rank's share), hidden]; returns all tokens.
-at::Tensor Enter(const at::Tensor& x, const TensorParallel& parallel);
+at::Tensor GatherToTensorRegion(const at::Tensor& x, const TensorParallel& parallel);
 
 // x: [tokens, hidden], this rank's partial sum; returns the sum (or this rank's share of its tokens).
-at::Tensor Leave(const at::Tensor& x, const TensorParallel& parallel);
+at::Tensor ReduceFromTensorRegion(const at::Tensor& x, const TensorParallel& parallel);
 
 }  // namespace trireme

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Crew kAlone{.rank = 0, .size = 1, .barrier = [] {}};
+const ProcessGroup kAlone{.rank = 0, .size = 1, .barrier = [] {}};
 
 class Conversion : public testing::Test {
  protected:
@@ -98,10 +98,9 @@ TEST_F(Conversion, AllRanksRefuseTogether) {
   std::barrier<> both(2);
   std::string said[2];
   const auto rank = [&](int rank) {
-    const Crew crew{.rank = rank, .size = 2, .barrier = [&] { both.arrive_and_wait(); }};
-    said[rank] = ErrorOf([&] {
-      ExportHuggingFace(HfDirectory(model), target_, {.dtype = DType::kFp16}, crew);
-    });
+    const ProcessGroup process_group{.rank = rank, .size = 2, .barrier = [&] { both.arrive_and_wait(); }};
+    said[rank] = ErrorOf(
+        [&] { ExportHuggingFace(HfDirectory(model), target_, {.dtype = DType::kFp16}, process_group); });
   };
   std::thread second(rank, 1);
   rank(0);

@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "checkpoint/crc32c.h"
 #include "core/base/error.h"
+#include "core/io/crc32c.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/base/nearest.h"
+#include "core/base/text.h"
 #include "core/config/help.h"
 #include "launch/offered_names.h"
 #include "ops/switches.h"

@@ -1,14 +1,14 @@
 // Blockwise attention: against the plain formula, with odd lengths, groups and long rows, with nothing to do,
 // and recomputed; the same bits for any number of threads.
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "ops/attention_tiles.h"
-#include "ops/cached_attention.h"
+#include "ops/attention/attention_tiles.h"
+#include "ops/attention/cached_attention.h"
 #include "ops/switches.h"
 #include "tests/ops/compare.h"
 
@@ -141,7 +141,7 @@ TEST(Attention, WithAKeyValueCacheEqualsThatOfWholeRows) {
     x[2] = Random({s.rows, s.kv_heads, s.length, value_dim}, type);
     Tensors wide = {x[0].to(at::kDouble), x[1].to(at::kDouble), x[2].to(at::kDouble)};
     const at::Tensor wanted = Plain(wide).view({s.rows, s.length, -1});
-    KeyValues kept;
+    KeyValues cache;
     std::vector<int64_t> past(s.rows, 0);
     for (const std::vector<int64_t>& fresh : steps) {
       const int64_t length = *std::max_element(fresh.begin(), fresh.end());
@@ -153,7 +153,7 @@ TEST(Attention, WithAKeyValueCacheEqualsThatOfWholeRows) {
         heads.key[row].narrow(1, 0, fresh[row]).copy_(x[1][row].narrow(1, past[row], fresh[row]));
         heads.value[row].narrow(1, 0, fresh[row]).copy_(x[2][row].narrow(1, past[row], fresh[row]));
       }
-      const at::Tensor found = CachedAttention(heads, 1 / std::sqrt(double(s.dim)), {past, fresh}, kept)
+      const at::Tensor found = CachedAttention(heads, 1 / std::sqrt(double(s.dim)), {past, fresh}, cache)
                                    .view({s.rows, length, -1});
       for (int64_t row = 0; row < s.rows; ++row) {
         const at::Tensor mine = found[row].narrow(0, 0, fresh[row]);
@@ -171,14 +171,15 @@ TEST(Attention, PartsMergeByTheirLogSumExps) {
     if (type != at::kFloat) return;
     const at::Tensor output = Random({3, 8, 2, 5}), lse = Random({3, 8, 2}), before = output.clone();
     lse.select(1, 0).fill_(-std::numeric_limits<double>::infinity());
-    const SeenAttention seen{output.narrow(1, 0, 4), lse.narrow(1, 0, 4)};
-    const SeenAttention part{Random({3, 4, 2, 5}), Random({3, 4, 2})};
-    const at::Tensor a = seen.log_sum_exp.to(at::kDouble).exp(), b = part.log_sum_exp.to(at::kDouble).exp();
+    const PartialAttention partial{output.narrow(1, 0, 4), lse.narrow(1, 0, 4)};
+    const PartialAttention part{Random({3, 4, 2, 5}), Random({3, 4, 2})};
+    const at::Tensor a = partial.log_sum_exp.to(at::kDouble).exp(),
+                     b = part.log_sum_exp.to(at::kDouble).exp();
     const at::Tensor wanted =
-        (seen.output * a.unsqueeze(-1) + part.output * b.unsqueeze(-1)) / (a + b).unsqueeze(-1);
-    MergeSeen(seen, part);
-    EXPECT_LT(RelativeError(seen.output, wanted), 1e-6) << context;
-    EXPECT_LT(RelativeError(seen.log_sum_exp, (a + b).log()), 1e-6) << context;
+        (partial.output * a.unsqueeze(-1) + part.output * b.unsqueeze(-1)) / (a + b).unsqueeze(-1);
+    MergePartial(partial, part);
+    EXPECT_LT(RelativeError(partial.output, wanted), 1e-6) << context;
+    EXPECT_LT(RelativeError(partial.log_sum_exp, (a + b).log()), 1e-6) << context;
     EXPECT_TRUE(output.narrow(1, 4, 4).equal(before.narrow(1, 4, 4))) << context;
   });
 }
@@ -188,13 +189,13 @@ Heads HeadsOfTiles(at::ScalarType type) {
 }
 
 // All see the first three keys that they may; the last three see the others in a second tile.
-SeenAttention TwoTiles(const Heads& heads) {
-  SeenAttention seen = NothingSeen(heads.query, 4);
+PartialAttention TwoTiles(const Heads& heads) {
+  PartialAttention partial = EmptyPartial(heads.query, 4);
   AttendTiles(heads, 0.5,
               {{{.query = 0, .queries = 6, .key = 0, .keys = 3, .first = 0},
                 {.query = 3, .queries = 3, .key = 3, .keys = 3, .first = 0}}},
-              seen);
-  return seen;
+              partial);
+  return partial;
 }
 
 // Tiles of one row against plain attention, by the loops and by the reference, with tiles merged by the
@@ -202,14 +203,14 @@ SeenAttention TwoTiles(const Heads& heads) {
 void CompareTiles() {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     const Heads heads = HeadsOfTiles(type);
-    const SeenAttention seen = TwoTiles(heads);
+    const PartialAttention partial = TwoTiles(heads);
     const at::Tensor scores =
         at::einsum("bhqgd,bhkd->bhqgk", {heads.query.to(at::kDouble), heads.key.to(at::kDouble)});
     const at::Tensor unseen = at::ones({6, 6}, at::kBool).triu(1).view({1, 1, 6, 1, 6});
     const at::Tensor p =
         (scores * 0.5).masked_fill(unseen, -std::numeric_limits<double>::infinity()).softmax(-1);
     const at::Tensor wanted = at::einsum("bhqgk,bhkd->bhqgd", {p, heads.value.to(at::kDouble)});
-    EXPECT_LT(RelativeError(seen.output, wanted), Tolerance(type)) << context;
+    EXPECT_LT(RelativeError(partial.output, wanted), Tolerance(type)) << context;
   });
 }
 
@@ -221,11 +222,11 @@ TEST(Attention, OfLongTilesEqualsThatOfWholeRows) {
       const int64_t before = 5, all = before + length, group = 2;
       const Heads heads{Random({1, 1, all, group, 4}, type), Random({1, 1, all, 4}, type),
                         Random({1, 1, all, 4}, type)};
-      SeenAttention seen = NothingSeen(heads.query, 4);
+      PartialAttention partial = EmptyPartial(heads.query, 4);
       AttendTiles(heads, 0.5,
                   {{{.query = 0, .queries = before, .key = 0, .keys = before, .first = 0},
                     {.query = before, .queries = length, .key = before, .keys = length, .first = 0}}},
-                  seen);
+                  partial);
       const at::Tensor query = heads.query.to(at::kDouble).narrow(2, before, length);
       const at::Tensor key = heads.key.to(at::kDouble).narrow(2, before, length);
       const at::Tensor scores = at::einsum("bhqgd,bhkd->bhqgk", {query, key}) * 0.5;
@@ -233,7 +234,7 @@ TEST(Attention, OfLongTilesEqualsThatOfWholeRows) {
       const at::Tensor p = scores.masked_fill(unseen, -std::numeric_limits<double>::infinity()).softmax(-1);
       const at::Tensor wanted =
           at::einsum("bhqgk,bhkd->bhqgd", {p, heads.value.to(at::kDouble).narrow(2, before, length)});
-      EXPECT_LT(RelativeError(seen.output.narrow(2, before, length), wanted), Tolerance(type))
+      EXPECT_LT(RelativeError(partial.output.narrow(2, before, length), wanted), Tolerance(type))
           << context << " length " << length;
     }
   });
@@ -249,9 +250,9 @@ TEST(Attention, OfTilesEqualsThatOfWholeRows) {
 // An operator's switch affects only that operator: with the merge off, the tile loops still run, bit for bit.
 TEST(Attention, TurningTheMergeOffLeavesTheTilesAlone) {
   const Heads heads = HeadsOfTiles(at::kBFloat16);
-  const SeenAttention before = TwoTiles(heads);
+  const PartialAttention before = TwoTiles(heads);
   TurnOperatorsOff({"attention_merge"});
-  const SeenAttention after = TwoTiles(heads);
+  const PartialAttention after = TwoTiles(heads);
   TurnOperatorsOff({});
   EXPECT_TRUE(after.output.equal(before.output));
   EXPECT_TRUE(after.log_sum_exp.equal(before.log_sum_exp));

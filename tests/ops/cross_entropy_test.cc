@@ -1,6 +1,6 @@
 // The two passes of cross-entropy against log_softmax in fp64, with the vocabulary whole and sharded, with
 // padding, in fp32 and bf16, fast and by the reference.
-#include "ops/softmax_cross_entropy.h"
+#include "ops/cross_entropy/cross_entropy.h"
 
 #include "tests/ops/compare.h"
 

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/accumulate.h"
-#include "ops/adamw.h"
 #include "ops/cpu/simd.h"
-#include "ops/gradient_norm.h"
+#include "ops/flat/accumulate.h"
+#include "ops/flat/adamw.h"
+#include "ops/flat/gradient_norm.h"
 #include "tests/ops/compare.h"
 
 namespace trireme {

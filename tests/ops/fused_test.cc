@@ -1,9 +1,9 @@
 // The fused elementwise operators against plain formulas: heads, RmsNorm, AddRmsNorm, SwiGlu.
 #include <ATen/Parallel.h>
 
-#include "ops/heads.h"
-#include "ops/rms_norm.h"
-#include "ops/swiglu.h"
+#include "ops/qkv_norm_rope/qkv_norm_rope.h"
+#include "ops/rms_norm/rms_norm.h"
+#include "ops/swiglu/swiglu.h"
 #include "tests/ops/compare.h"
 
 namespace trireme {

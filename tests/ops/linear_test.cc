@@ -1,12 +1,12 @@
 // Linear, its low-rank pairs, and the underlying matmul: values, gradients, deferred weight gradients,
 // recomputed inputs.
-#include "ops/linear.h"
+#include "ops/linear/linear.h"
 
 #include <limits>
 
 #include "ops/element_types.h"
-#include "ops/low_rank.h"
-#include "ops/product.h"
+#include "ops/low_rank/low_rank.h"
+#include "ops/matmul.h"
 #include "ops/weight_gradients.h"
 #include "tests/ops/compare.h"
 
@@ -263,7 +263,7 @@ TEST(Dropout, IsThePlainFormulaAndItsOwnAdjoint) {
 }
 
 template <typename T>
-void CheckProducts(at::ScalarType type) {
+void CheckMatMul(at::ScalarType type) {
   const int64_t m = 13, n = 9, k = 21;
   for (const bool left : {false, true}) {
     for (const bool right : {false, true}) {
@@ -271,8 +271,8 @@ void CheckProducts(at::ScalarType type) {
         const at::Tensor a = left ? Random({k, m}, type) : Random({m, k}, type);
         const at::Tensor b = right ? Random({n, k}, type) : Random({k, n}, type);
         const at::Tensor result = Random({m, n + 3}), before = result.clone();
-        Product(Factor<T>{Data<T>(a), a.size(1), left}, Factor<T>{Data<T>(b), b.size(1), right},
-                {.m = m, .n = n, .k = k, .stride = n + 3, .add = add}, Data<float>(result));
+        MatMul(Operand<T>{Data<T>(a), a.size(1), left}, Operand<T>{Data<T>(b), b.size(1), right},
+               {.m = m, .n = n, .k = k, .stride = n + 3, .add = add}, Data<float>(result));
         const at::Tensor wide_a = (left ? a.t() : a).to(at::kDouble),
                          wide_b = (right ? b.t() : b).to(at::kDouble);
         const at::Tensor wanted = wide_a.mm(wide_b) + (add ? 1 : 0) * before.narrow(1, 0, n);
@@ -283,9 +283,9 @@ void CheckProducts(at::ScalarType type) {
   }
 }
 
-TEST(Product, EveryTranspositionInBothTypes) {
-  CheckProducts<float>(at::kFloat);
-  CheckProducts<cpu::Bf16>(at::kBFloat16);
+TEST(MatMul, EveryTranspositionInBothTypes) {
+  CheckMatMul<float>(at::kFloat);
+  CheckMatMul<cpu::Bf16>(at::kBFloat16);
 }
 
 }  // namespace

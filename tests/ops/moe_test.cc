@@ -2,10 +2,10 @@
 // each against the plain formula in fp64.
 #include <algorithm>
 
-#include "ops/grouped_linear.h"
-#include "ops/moe_permute.h"
-#include "ops/router.h"
-#include "ops/weighted_swiglu.h"
+#include "ops/grouped_linear/grouped_linear.h"
+#include "ops/moe_permute/moe_permute.h"
+#include "ops/router/router.h"
+#include "ops/swiglu/weighted_swiglu.h"
 #include "tests/ops/compare.h"
 
 namespace trireme {
@@ -77,9 +77,9 @@ TEST(MoePermute, SumIsTheAdjointOfSpread) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     for (const int64_t size : {1, 130}) {
       // Token 1 goes to one position only, token 2 to none.
-      const at::Tensor places = at::tensor({3, 0, -1, 4, -1, -1, 1, 2}, at::kLong).view({4, 2});
+      const at::Tensor positions = at::tensor({3, 0, -1, 4, -1, -1, 1, 2}, at::kLong).view({4, 2});
       const at::Tensor x = Random({4, size}, type), y = Random({5, size}, type);
-      const at::Tensor rows = SpreadRows(x, places, 5), sums = SumRows(y, places);
+      const at::Tensor rows = SpreadRows(x, positions, 5), sums = SumRows(y, positions);
       for (const auto& [row, token] :
            std::vector<std::pair<int, int>>{{0, 0}, {1, 3}, {2, 3}, {3, 0}, {4, 1}}) {
         EXPECT_TRUE(rows[row].equal(x[token])) << context << ", row " << row;
@@ -87,7 +87,7 @@ TEST(MoePermute, SumIsTheAdjointOfSpread) {
       EXPECT_TRUE(sums[2].eq(0).all().item<bool>()) << context;
       EXPECT_TRUE(sums[0].allclose((y[3].to(at::kFloat) + y[0].to(at::kFloat)).to(type))) << context;
       // Two copies of the buffer are summed.
-      const at::Tensor twice = SumRows(at::cat({y, y * 2}), places, 2);
+      const at::Tensor twice = SumRows(at::cat({y, y * 2}), positions, 2);
       EXPECT_LT(RelativeError(twice, sums.to(at::kDouble) * 3), Tolerance(type)) << context;
     }
   });

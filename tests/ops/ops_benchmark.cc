@@ -16,16 +16,16 @@
 #include <limits>
 #include <string>
 
-#include "ops/accumulate.h"
-#include "ops/adamw.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/choose.h"
-#include "ops/gradient_norm.h"
-#include "ops/heads.h"
-#include "ops/linear.h"
-#include "ops/rms_norm.h"
-#include "ops/softmax_cross_entropy.h"
-#include "ops/swiglu.h"
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/flat/accumulate.h"
+#include "ops/flat/adamw.h"
+#include "ops/flat/gradient_norm.h"
+#include "ops/linear/linear.h"
+#include "ops/qkv_norm_rope/qkv_norm_rope.h"
+#include "ops/rms_norm/rms_norm.h"
+#include "ops/swiglu/swiglu.h"
 
 namespace trireme {
 namespace {

@@ -1,5 +1,5 @@
 // The rotary embedding against the plain formula.
-#include "ops/rotary.h"
+#include "ops/rotary/rotary.h"
 
 #include "tests/ops/compare.h"
 

@@ -12,7 +12,7 @@
 #include "core/base/file.h"
 #include "models/families.h"
 #include "parallel/graph/costs.h"
-#include "parallel/graph/multi_token.h"
+#include "parallel/graph/mtp.h"
 #include "parallel/graph/parameters.h"
 #include "train/activations.h"
 
@@ -71,7 +71,7 @@ std::vector<Model> Models() {
   models.push_back({"deepseek_v3", Build(Deepseek(Json::object()))});
   models.push_back(
       {"deepseek_v3, latent queries, two further tokens", Build(Deepseek({{"q_lora_rank", 12}}))});
-  PredictFurther(models.back().graph, 2, 0.3);
+  AddMtpLayers(models.back().graph, 2, 0.3);
   return models;
 }
 
@@ -87,7 +87,7 @@ void PrintParameter(const Parameter& p, std::ostream& out) {
   for (const Dim& dim : d.dims) out << " [" << DimText(dim) << "]";
   for (const std::string& axis : d.partial_gradient) out << " partial over " << axis;
   out << " initial " << static_cast<int>(p.initial.kind) << " " << p.initial.deviation;
-  out << (p.trained ? "" : " frozen") << (p.added ? " added" : "") << (p.steers ? " steers" : "") << " <";
+  out << (p.trained ? "" : " frozen") << (p.added ? " added" : "") << (p.is_buffer ? " buffer" : "") << " <";
   for (const HfTensor& tensor : p.hf) {
     out << " " << tensor.name << ToText(tensor.box);
     for (const std::string& name : tensor.repeated) out << " = " << name;
@@ -126,7 +126,7 @@ std::string Describe() {
   for (const Model& model : Models()) {
     out << "= " << model.name << "\n" << ToText(model.graph);
     for (const Layer& layer : model.graph.layers) {
-      out << "  " << layer.name << " products " << ProductParameters(layer) << " flops "
+      out << "  " << layer.name << " products " << MatMulParameters(layer) << " flops "
           << ForwardFlops(layer, 77) << "\n";
     }
     out << "  flops of a step " << ModelFlops(model.graph, 3, 77) << "\n";

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/config/load.h"
-#include "parallel/graph/multi_token.h"
+#include "parallel/graph/mtp.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/schedule/schedules.h"
 #include "tests/parallel/graph/example_graph.h"
@@ -169,7 +169,7 @@ TEST(MemoryPlan, ActivationsOfOneMicroBatch) {
 TEST(MemoryPlan, MultiTokenPredictionAddsALayerAndAnEmbedding) {
   LayerGraph graph = Graph107M(/*tied=*/false);
   OfferMtp(graph);
-  PredictFurther(graph, 1, 0.1);
+  AddMtpLayers(graph, 1, 0.1);
   constexpr int64_t kMtp = kLayer + 2 * 768 * 768 + 3 * 768;
   const RankMemory one = Plan({.graph = graph})[0];
   EXPECT_EQ(one.values, 2 * (kModel + kVocabulary + kMtp));

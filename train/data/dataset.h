@@ -1,5 +1,6 @@
 // The data of a run: the sources in data.train and data.valid, prepared, sampled, weighted, limited in length
-// and packed, as rows that any rank can read by index. Which row is trained when is decided in row_order.h.
+// and packed, as rows that any rank can read by index. Which row is trained when is decided in
+// batch_sampler.h.
 #pragma once
 
 #include <filesystem>

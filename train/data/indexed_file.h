@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/mapped_file.h"
-#include "checkpoint/whole_file.h"
+#include "core/io/atomic_file.h"
+#include "core/io/mapped_file.h"
 
 namespace trireme {
 
@@ -51,8 +51,8 @@ class IndexedWriter {
   void Commit();
 
  private:
-  WholeFile tokens_;
-  WholeFile index_;
+  AtomicFile tokens_;
+  AtomicFile index_;
   const bool narrow_;
   std::vector<int32_t> lengths_;
   std::vector<int64_t> begins_;

@@ -17,9 +17,9 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
+#include "core/io/digest.h"
 #include "parallel/objectives/preference_check.h"
 #include "train/data/answer_tokens.h"
-#include "train/data/digest.h"
 #include "train/data/progress.h"
 #include "train/data/records.h"
 #include "train/tokenizer/all_cores.h"
@@ -285,7 +285,7 @@ std::shared_ptr<const RowStore> Preparer::Work(const fs::path& path, const fs::p
     TokeniseFile(*records, cache_ / name);
     store = std::make_shared<RowStore>(cache_ / name);
   }
-  WriteWholeFile(link, name + "\n");
+  WriteAtomicFile(link, name + "\n");
   return store;
 }
 

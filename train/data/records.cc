@@ -5,10 +5,10 @@
 #include <iterator>
 #include <string_view>
 
-#include "checkpoint/mapped_file.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/nearest.h"
+#include "core/base/text.h"
+#include "core/io/mapped_file.h"
 #include "train/data/csv.h"
 
 // A new format is a file with its function and a line here: the file extension, the function.
@@ -44,25 +44,27 @@ class Lines {
       size_t end = text.find('\n', begin);
       if (end == std::string_view::npos) end = text.size();
       const bool blank = text.substr(begin, end - begin).find_first_not_of(" \t\r") == std::string_view::npos;
-      if (!blank) places_.push_back({begin, number});
+      if (!blank) positions_.push_back({begin, number});
       begin = end + 1;
     }
   }
-  int64_t size() const { return static_cast<int64_t>(places_.size()); }
+  int64_t size() const { return static_cast<int64_t>(positions_.size()); }
   std::string_view Line(int64_t index) const {
-    const std::string_view rest = TextOf(file_).substr(places_[index].begin);
+    const std::string_view rest = TextOf(file_).substr(positions_[index].begin);
     std::string_view line = rest.substr(0, rest.find('\n'));
     if (line.ends_with('\r')) line.remove_suffix(1);
     return line;
   }
-  std::string Where(int64_t index) const { return Concat(file_.path().string(), ":", places_[index].number); }
+  std::string Where(int64_t index) const {
+    return Concat(file_.path().string(), ":", positions_[index].number);
+  }
 
  private:
   struct Place {
     uint64_t begin, number;
   };
   MappedFile file_;
-  std::vector<Place> places_;
+  std::vector<Place> positions_;
 };
 
 class JsonLines : public RecordFile {

@@ -5,8 +5,8 @@
 #include <string>
 #include <system_error>
 
-#include "checkpoint/crc32c.h"
 #include "core/base/error.h"
+#include "core/io/crc32c.h"
 
 namespace trireme {
 namespace {

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/mapped_file.h"
-#include "checkpoint/whole_file.h"
+#include "core/io/atomic_file.h"
+#include "core/io/mapped_file.h"
 #include "train/data/rows.h"
 
 namespace trireme {
@@ -33,7 +33,7 @@ class RowStoreWriter {
   void Commit(int64_t skipped);
 
  private:
-  WholeFile file_;
+  AtomicFile file_;
   std::vector<uint64_t> first_token_ = {0};
   std::vector<uint32_t> trained_;
   std::vector<uint32_t> digests_;

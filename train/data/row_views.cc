@@ -18,16 +18,20 @@ struct Place {
 // Rows at positions of other sources.
 class PlacedRows : public RowSource {
  public:
-  PlacedRows(std::vector<Rows> parts, std::vector<Place> places)
-      : parts_(std::move(parts)), places_(std::move(places)) {}
-  int64_t size() const override { return static_cast<int64_t>(places_.size()); }
-  int64_t Length(int64_t row) const override { return parts_[places_[row].part]->Length(places_[row].row); }
-  int64_t Trained(int64_t row) const override { return parts_[places_[row].part]->Trained(places_[row].row); }
-  Row Read(int64_t row) const override { return parts_[places_[row].part]->Read(places_[row].row); }
+  PlacedRows(std::vector<Rows> parts, std::vector<Place> positions)
+      : parts_(std::move(parts)), positions_(std::move(positions)) {}
+  int64_t size() const override { return static_cast<int64_t>(positions_.size()); }
+  int64_t Length(int64_t row) const override {
+    return parts_[positions_[row].part]->Length(positions_[row].row);
+  }
+  int64_t Trained(int64_t row) const override {
+    return parts_[positions_[row].part]->Trained(positions_[row].row);
+  }
+  Row Read(int64_t row) const override { return parts_[positions_[row].part]->Read(positions_[row].row); }
 
  private:
   const std::vector<Rows> parts_;
-  const std::vector<Place> places_;
+  const std::vector<Place> positions_;
 };
 
 class JoinedRows : public RowSource {
@@ -64,10 +68,10 @@ std::vector<int64_t> Shuffled(int64_t count, uint64_t seed, const std::string& n
 }  // namespace
 
 Rows TakeRows(Rows rows, std::vector<int64_t> indices) {
-  std::vector<Place> places;
-  places.reserve(indices.size());
-  for (const int64_t index : indices) places.push_back({0, index});
-  return std::make_shared<PlacedRows>(std::vector<Rows>{std::move(rows)}, std::move(places));
+  std::vector<Place> positions;
+  positions.reserve(indices.size());
+  for (const int64_t index : indices) positions.push_back({0, index});
+  return std::make_shared<PlacedRows>(std::vector<Rows>{std::move(rows)}, std::move(positions));
 }
 
 Rows JoinRows(std::vector<Rows> parts) {
@@ -78,7 +82,7 @@ Rows BlendRows(std::vector<Rows> parts, const std::vector<double>& weights) {
   int64_t total = 0;
   for (const Rows& part : parts) total += part->size();
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::vector<Place> places;
+  std::vector<Place> positions;
   std::vector<int64_t> given(parts.size(), 0);
   for (int64_t i = 0; i < total; ++i) {
     size_t furthest = 0;
@@ -90,9 +94,9 @@ Rows BlendRows(std::vector<Rows> parts, const std::vector<double>& weights) {
       most = behind;
       furthest = part;
     }
-    places.push_back({static_cast<int32_t>(furthest), given[furthest]++ % parts[furthest]->size()});
+    positions.push_back({static_cast<int32_t>(furthest), given[furthest]++ % parts[furthest]->size()});
   }
-  return std::make_shared<PlacedRows>(std::move(parts), std::move(places));
+  return std::make_shared<PlacedRows>(std::move(parts), std::move(positions));
 }
 
 Rows SampleRows(Rows rows, int64_t count, uint64_t seed, const std::string& name) {

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <string>
 
-#include "checkpoint/crc32c.h"
-#include "checkpoint/file_system.h"
 #include "core/base/error.h"
+#include "core/io/crc32c.h"
+#include "core/io/file_system.h"
 
 namespace trireme {
 namespace {

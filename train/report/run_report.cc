@@ -2,9 +2,9 @@
 
 #include <iostream>
 
-#include "checkpoint/whole_file.h"
 #include "core/base/error.h"
 #include "core/base/process.h"
+#include "core/io/atomic_file.h"
 #include "train/report/loss_chart.h"
 
 namespace trireme {
@@ -25,10 +25,10 @@ void RunReport::Step(const LoggedStep& step, bool logged) {
 void RunReport::Finish(const Config& config, const RunEnd& end) {
   for (const std::unique_ptr<Reporter>& reporter : reporters_) reporter->Finish();
   const LogCurves curves = ReadCurves(output_ / "log.jsonl");
-  WriteWholeFile(output_ / "loss.svg", DrawLossChart(curves));
+  WriteAtomicFile(output_ / "loss.svg", DrawLossChart(curves));
   for (const char* name : {"margins", "accuracies"}) {  // of preference training
     const LogCurves rewards = ReadCurves(output_ / "log.jsonl", Concat("rewards/", name));
-    if (!rewards.train.empty()) WriteWholeFile(output_ / Concat(name, ".svg"), DrawLossChart(rewards, name));
+    if (!rewards.train.empty()) WriteAtomicFile(output_ / Concat(name, ".svg"), DrawLossChart(rewards, name));
   }
   std::cout << EndSummary(config, end, curves, ShellWord(ProgramPath())) << std::flush;
 }

@@ -62,9 +62,9 @@ void Product(const Tensor& x, const Tensor& weight, const Tensors& bias, int64_t
 
 // group_type -1: one matmul per item · 0: rows of x in groups, one weight each · 2: the inner dim in groups,
 // one output each
-void GroupedProducts(const Tensors& x, const Tensors& weight, const Tensors& bias,
-                     const Optional<Tensor>& groups, int64_t group_type, int64_t list_type,
-                     const Tensors& out) {
+void GroupedMatMul(const Tensors& x, const Tensors& weight, const Tensors& bias,
+                   const Optional<Tensor>& groups, int64_t group_type, int64_t list_type,
+                   const Tensors& out) {
   if (!groups || groups->numel() == 0) {
     for (size_t i = 0; i < x.size(); ++i) Product(x[i], OfGroup(weight, i), bias, i, out.at(i));
     return;
@@ -179,7 +179,7 @@ OP(aclnnMoeTokenUnpermuteGrad,
   RefuseQuantised({&scale, &offset, &antiquant_scale, &antiquant_offset, &token_scale, &activation_input, \
                    &activation_scale, &activation_offset},                                                \
                   activation);                                                                            \
-  GroupedProducts(x, weight, bias.value_or(Tensors()), groups, group_type, list_type, out)
+  GroupedMatMul(x, weight, bias.value_or(Tensors()), groups, group_type, list_type, out)
 
 OP(aclnnGroupedMatmulV4,
    [](GROUPED_ARGUMENTS, Tensors out, Optional<Tensors>, Optional<Tensors>) { GROUPED_BODY; })

@@ -26,7 +26,7 @@ class Attention : public LayerBlock {
     declare.Rows("attention.output", spec_.hidden, query, spec_.output_bias);
   }
 
-  int64_t ProductParameters() const override {
+  int64_t MatMulParameters() const override {
     const int64_t query = spec_.heads * spec_.head_dim, key_value = 2 * spec_.kv_heads * spec_.head_dim;
     const int64_t output = query;
     return spec_.hidden * (query + key_value + output);

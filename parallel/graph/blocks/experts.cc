@@ -25,7 +25,7 @@ class Experts : public LayerBlock {
   }
 
   // Per token: it passes top_k of the experts.
-  int64_t ProductParameters() const override {
+  int64_t MatMulParameters() const override {
     return spec_.hidden * (3 * (spec_.router.top_k * spec_.ffn + spec_.shared_ffn) + spec_.router.experts +
                            (spec_.shared_gate ? 1 : 0));
   }

@@ -17,16 +17,18 @@ class Head : public LayerBlock {
   explicit Head(const HeadSpec& spec) : spec_(spec) {}
 
   void Declare(Declarer& declare) const override {
-    if (spec_.depths == 0) declare.Norm("norm.weight", spec_.hidden);
+    if (spec_.mtp_depths == 0) declare.Norm("norm.weight", spec_.hidden);
     if (!spec_.tied) declare.Vocabulary("logits.weight", spec_.vocabulary, spec_.hidden);
   }
 
   // Whether tied or not.
-  int64_t ProductParameters() const override { return (1 + spec_.depths) * spec_.hidden * spec_.vocabulary; }
+  int64_t MatMulParameters() const override {
+    return (1 + spec_.mtp_depths) * spec_.hidden * spec_.vocabulary;
+  }
 
   // Its input and that input's gradient, for each predicted token; never recomputed.
   SavedElements Saved(const ActivationShape& shape) const override {
-    const int64_t elements = (1 + spec_.depths) * spec_.hidden * (shape.TokensBetween() + shape.tokens);
+    const int64_t elements = (1 + spec_.mtp_depths) * spec_.hidden * (shape.TokensBetween() + shape.tokens);
     return {.none = elements, .selective = elements, .full = elements};
   }
 

@@ -22,20 +22,20 @@ class LatentAttention : public LayerBlock {
       declare.HeadNorm("attention.q_a_norm.weight", latent_.query_rank);
       declare.Columns("attention.q_b", {"attention.q_b"}, {query}, latent_.query_rank, false);
     }
-    declare.OnSharedTokens("attention.kv_a.weight", latent_.kv_rank + latent_.turned_dim, spec_.hidden);
+    declare.OnSharedTokens("attention.kv_a.weight", latent_.kv_rank + latent_.qk_rope_head_dim, spec_.hidden);
     declare.HeadNorm("attention.kv_a_norm.weight", latent_.kv_rank);
     declare.Columns("attention.kv_b", {"attention.kv_b"},
-                    {declare.OwnHeads(spec_.heads, latent_.own_dim + latent_.value_dim)}, latent_.kv_rank,
-                    false);
+                    {declare.OwnHeads(spec_.heads, latent_.qk_nope_head_dim + latent_.value_dim)},
+                    latent_.kv_rank, false);
     declare.Rows("attention.output", spec_.hidden, declare.OwnHeads(spec_.heads, latent_.value_dim), false);
   }
 
-  int64_t ProductParameters() const override {
+  int64_t MatMulParameters() const override {
     const int64_t query = spec_.heads * latent_.head_dim(), value = spec_.heads * latent_.value_dim;
     const int64_t queries =
         latent_.query_rank == 0 ? spec_.hidden * query : latent_.query_rank * (spec_.hidden + query);
-    return queries + spec_.hidden * (latent_.kv_rank + latent_.turned_dim) +
-           latent_.kv_rank * (spec_.heads * latent_.own_dim + value) + value * spec_.hidden;
+    return queries + spec_.hidden * (latent_.kv_rank + latent_.qk_rope_head_dim) +
+           latent_.kv_rank * (spec_.heads * latent_.qk_nope_head_dim + value) + value * spec_.hidden;
   }
 
   // QKᵀ, then the attention weights with V, over the lower triangle.
@@ -49,7 +49,7 @@ class LatentAttention : public LayerBlock {
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t input = spec_.hidden * shape.TokensBetween(), norm = spec_.hidden * shape.tokens;
     const int64_t heads_here = spec_.heads / shape.tensor;
-    const int64_t latents = 2 * (latent_.query_rank + latent_.kv_rank) + latent_.turned_dim;
+    const int64_t latents = 2 * (latent_.query_rank + latent_.kv_rank) + latent_.qk_rope_head_dim;
     const int64_t heads =
         (latents + heads_here * (2 * latent_.head_dim() + latent_.value_dim)) * shape.tokens;
     const int64_t attended = heads_here * latent_.value_dim * shape.tokens;

@@ -15,7 +15,7 @@ class Mlp : public LayerBlock {
     DeclareMlp("mlp", spec_, declare);
   }
 
-  int64_t ProductParameters() const override { return 3 * spec_.hidden * spec_.ffn; }
+  int64_t MatMulParameters() const override { return 3 * spec_.hidden * spec_.ffn; }
 
   // The residual stream and its norm; gate and up, and silu(gate) · up. With recomputation the input is not
   // saved: the layer's first block saves it.

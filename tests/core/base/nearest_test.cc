@@ -1,5 +1,6 @@
 // Edit distance against hand-counted cases, and which suggestion an error makes.
 #include "core/base/nearest.h"
+#include "core/base/text.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 #include <random>
 
 #include "core/config/load.h"
-#include "core/config/paths.h"
 #include "core/config/options.pb.h"
+#include "core/config/paths.h"
 #include "core/config/print.h"
 #include "core/config/schema.h"
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "ops/ascendc/heads.h"
-#include "ops/ascendc/rms_norm.h"
-#include "ops/ascendc/swiglu.h"
+#include "ops/qkv_norm_rope/ascendc.h"
+#include "ops/rms_norm/ascendc.h"
+#include "ops/swiglu/ascendc.h"
 #include "tests/ops/ascendc/kernel_case.h"
 
 namespace trireme {

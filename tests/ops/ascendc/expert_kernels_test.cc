@@ -2,9 +2,9 @@
 // gradient.
 #include <torch/csrc/autograd/autograd.h>
 
-#include "ops/ascendc/lora.h"
-#include "ops/ascendc/router.h"
-#include "ops/ascendc/rows.h"
+#include "ops/low_rank/ascendc.h"
+#include "ops/moe_permute/ascendc.h"
+#include "ops/router/ascendc.h"
 #include "tests/ops/ascendc/kernel_case.h"
 
 namespace trireme {

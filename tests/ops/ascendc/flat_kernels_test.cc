@@ -1,9 +1,9 @@
 // Cross-entropy, AdamW, sums, scaling, dropout and ring-attention merge: kernels against ATen in fp64.
-#include "ops/ascendc/attention_merge.h"
-#include "ops/ascendc/cross_entropy.h"
-#include "ops/ascendc/dropout_add.h"
-#include "ops/ascendc/flat.h"
-#include "ops/cpu/dropout.h"
+#include "ops/attention/ascendc.h"
+#include "ops/cross_entropy/ascendc.h"
+#include "ops/dropout_add/ascendc.h"
+#include "ops/dropout_add/cpu.h"
+#include "ops/flat/ascendc.h"
 #include "tests/ops/ascendc/kernel_case.h"
 
 namespace trireme {

@@ -30,12 +30,12 @@ class Played {
     std::vector<int64_t> counts;
     for (int rank = 0; rank < layout_.ranks(); ++rank) {
       const std::vector<int64_t> chosen = Chosen(rank, layout_.ranks(), experts);
-      std::vector<int64_t> places(chosen.size());
-      const std::vector<int64_t> mine = PlacesByExpert(chosen, experts, places);
+      std::vector<int64_t> positions(chosen.size());
+      const std::vector<int64_t> mine = PositionsByExpert(chosen, experts, positions);
       counts.insert(counts.end(), mine.begin(), mine.end());
       sent_.emplace_back(chosen.size(), Row{-1, -1, -1});
       for (size_t i = 0; i < chosen.size(); ++i) {
-        if (chosen[i] >= 0) sent_[rank].at(places[i]) = {rank, static_cast<int64_t>(i), chosen[i]};
+        if (chosen[i] >= 0) sent_[rank].at(positions[i]) = {rank, static_cast<int64_t>(i), chosen[i]};
       }
     }
     for (int rank = 0; rank < layout_.ranks(); ++rank) {
@@ -69,7 +69,7 @@ class Played {
   std::vector<ExchangePlan> plans_;
 };
 
-void ExpectRightPlaces(const Played& played) {
+void ExpectRightPositions(const Played& played) {
   std::map<Row, int> seen;
   for (int rank = 0; rank < played.layout().ranks(); ++rank) {
     const std::vector<Row> rows = played.Arrived(rank);
@@ -105,7 +105,7 @@ TEST(DispatchPlan, EveryRowReachesAllRanksOfItsExpert) {
       if (expert * expert_tensor > 8) continue;
       for (int64_t experts : {8, 16, 256}) {
         SCOPED_TRACE(Concat("ep ", expert, " etp ", expert_tensor, " experts ", experts));
-        ExpectRightPlaces(Played(expert, expert_tensor, experts));
+        ExpectRightPositions(Played(expert, expert_tensor, experts));
       }
     }
   }
@@ -133,8 +133,8 @@ TEST(DispatchPlan, BeyondTheCapacityTheSmallestWeightsAreDropped) {
 }
 
 TEST(DispatchPlan, AnExpertOutOfRangeIsABug) {
-  std::vector<int64_t> places(1);
-  EXPECT_DEATH(PlacesByExpert(std::vector<int64_t>{8}, 8, places), "expert 8 of 8");
+  std::vector<int64_t> positions(1);
+  EXPECT_DEATH(PositionsByExpert(std::vector<int64_t>{8}, 8, positions), "expert 8 of 8");
 }
 
 }  // namespace

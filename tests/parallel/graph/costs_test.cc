@@ -12,9 +12,9 @@ namespace {
 // 2 · 589824 + 2 · 196608 + 3 · 1769472 = 6881280 per layer; the head 768 · 32000 = 24576000.
 TEST(Costs, MatmulParametersOf107M) {
   const LayerGraph graph = Graph107M();
-  EXPECT_EQ(ProductParameters(graph.layers.front()), 0);
-  EXPECT_EQ(ProductParameters(graph.layers[1]), 6881280);
-  EXPECT_EQ(ProductParameters(graph.layers.back()), 24576000);
+  EXPECT_EQ(MatMulParameters(graph.layers.front()), 0);
+  EXPECT_EQ(MatMulParameters(graph.layers[1]), 6881280);
+  EXPECT_EQ(MatMulParameters(graph.layers.back()), 24576000);
 }
 
 // For 512 tokens, per layer: 2 · 6881280 · 512 = 7046430720, and attention 2 · 2 · 12 · 64 · 512² / 2 =

@@ -61,7 +61,7 @@ void ExpectPlainSteps(const ParallelSizes& sizes, const Grids& grids, Communicat
     const double norm = plain.RunStep(step);
     EXPECT_NEAR(report.norm / norm, 1, 1e-6);
     EXPECT_TRUE(report.finite);
-    EXPECT_EQ(report.culprit, "");
+    EXPECT_EQ(report.source, "");
     rank.optimizer().Update(kRate);
     EXPECT_EQ(rank.optimizer().step(), step);
   }
@@ -149,12 +149,12 @@ void ExpectNamedAndSkipped(const Grids& grids, CommunicatorSet& groups, const Ca
   rank.RunStep(1);
   const GradientReport report = rank.optimizer().FinishGradients();
   EXPECT_FALSE(report.finite);
-  EXPECT_NE(report.culprit.find(std::isnan(bad) ? "b.rows (nan)" : "b.rows (inf)"), std::string::npos)
-      << report.culprit;
-  const std::vector<std::string> all = TestJob().GatherStrings(report.culprit);
-  for (const std::string& culprit : all) EXPECT_EQ(culprit, report.culprit);
+  EXPECT_NE(report.source.find(std::isnan(bad) ? "b.rows (nan)" : "b.rows (inf)"), std::string::npos)
+      << report.source;
+  const std::vector<std::string> all = TestJob().GatherStrings(report.source);
+  for (const std::string& source : all) EXPECT_EQ(source, report.source);
   int named = -1;
-  ASSERT_EQ(std::sscanf(report.culprit.c_str(), "rank %d: ", &named), 1);
+  ASSERT_EQ(std::sscanf(report.source.c_str(), "rank %d: ", &named), 1);
   if (TestJob().rank() == named) {
     EXPECT_FALSE(rank.BucketOf("b")->share_gradient().isfinite().all().item<bool>());
   }
@@ -189,7 +189,7 @@ TEST(ShardedOptimizer, MeasuresGradientsWhoseSquaresDoNotFitIntoFp32) {
   rank.BucketOf("b")->entries()[1]->weight.gradient.fill_(1e30);
   rank.RunStep(1);
   const GradientReport report = rank.optimizer().FinishGradients();
-  EXPECT_TRUE(report.finite) << report.culprit;
+  EXPECT_TRUE(report.finite) << report.source;
   EXPECT_GT(report.norm, 1e30);
   EXPECT_LT(report.norm, 1e33);
 }

@@ -67,8 +67,8 @@ TEST_F(Regions, BoundariesAndTheirAdjoints) {
   for (const bool sequence : {true, false}) {
     SCOPED_TRACE(sequence ? "sequence parallel" : "whole tokens");
     const TensorParallel parallel{group, sequence};
-    const auto enter = [&](const at::Tensor& x) { return Enter(x, parallel); };
-    const auto leave = [&](const at::Tensor& x) { return Leave(x, parallel); };
+    const auto enter = [&](const at::Tensor& x) { return GatherToTensorRegion(x, parallel); };
+    const auto leave = [&](const at::Tensor& x) { return ReduceFromTensorRegion(x, parallel); };
     // Inside a region each rank has its own part of the gradient, hence of y.
     ExpectAdjoint(enter, sequence ? Numbers(share, rank) : Numbers(kTokens, 50), Numbers(kTokens, 3 + rank),
                   {.input_parts = sequence, .output_parts = true}, group);
@@ -77,14 +77,15 @@ TEST_F(Regions, BoundariesAndTheirAdjoints) {
   }
 }
 
-TEST_F(Regions, EnterGathersAndLeaveSums) {
+TEST_F(Regions, GatherGathersAndReduceSums) {
   Communicator& group = Group();
   const int64_t share = kTokens / group.size();
   const at::Tensor whole = Numbers(kTokens, 1);
   const TensorParallel parallel{group, true};
-  EXPECT_TRUE(Enter(whole.narrow(0, group.rank() * share, share), parallel).equal(whole));
-  EXPECT_TRUE(Leave(whole, parallel).equal(whole.narrow(0, group.rank() * share, share) * group.size()));
-  EXPECT_TRUE(Leave(whole, {group, false}).equal(whole * group.size()));
+  EXPECT_TRUE(GatherToTensorRegion(whole.narrow(0, group.rank() * share, share), parallel).equal(whole));
+  EXPECT_TRUE(ReduceFromTensorRegion(whole, parallel)
+                  .equal(whole.narrow(0, group.rank() * share, share) * group.size()));
+  EXPECT_TRUE(ReduceFromTensorRegion(whole, {group, false}).equal(whole * group.size()));
 }
 
 }  // namespace

@@ -8,16 +8,16 @@
 #include <functional>
 
 #include "core/tensor/tensor_devices.h"
-#include "ops/adamw.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/choose.h"
-#include "ops/dropout.h"
-#include "ops/gradient_norm.h"
-#include "ops/linear.h"
-#include "ops/low_rank.h"
-#include "ops/rms_norm.h"
-#include "ops/softmax_cross_entropy.h"
-#include "ops/swiglu.h"
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/dropout_add/dropout_add.h"
+#include "ops/flat/adamw.h"
+#include "ops/flat/gradient_norm.h"
+#include "ops/linear/linear.h"
+#include "ops/low_rank/low_rank.h"
+#include "ops/rms_norm/rms_norm.h"
+#include "ops/swiglu/swiglu.h"
 #include "ops/switches.h"
 
 namespace trireme {

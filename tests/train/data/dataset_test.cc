@@ -9,8 +9,8 @@
 
 #include "core/base/file.h"
 #include "core/config/load.h"
+#include "core/io/digest.h"
 #include "tests/train/data/scratch.h"
-#include "train/data/digest.h"
 #include "train/data/prepare.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
 // Which tokens are candidates, by the rules alone, and that samples follow their probabilities. The
-// comparison with transformers' filters is in tests/judges/generate_test.py.
+// comparison with transformers' filters is in tests/parity/generate_test.py.
 #include "train/generation/sampler.h"
 
 #include <gtest/gtest.h>

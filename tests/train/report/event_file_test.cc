@@ -1,4 +1,4 @@
-// The bytes of an event file. How TensorBoard reads them is tested in tests/judges/events_test.py.
+// The bytes of an event file. How TensorBoard reads them is tested in tests/parity/events_test.py.
 #include "train/report/event_file.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The tokenizer with a byte vocabulary, and chat templates of many shapes: which text belongs to which
-// message. The comparison with Hugging Face is in tests/judges/tokenizer_test.py.
+// message. The comparison with Hugging Face is in tests/parity/tokenizer_test.py.
 #include "train/tokenizer/tokenizer.h"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // A device's memory by itself: what an allocation that fails leaves of its charge.
-#include "twin/acl/device_memory.h"
+#include "twin/acl/runtime/device_memory.h"
 
 #include <gtest/gtest.h>
 
-#include "twin/acl/error.h"
+#include "twin/acl/runtime/error.h"
 
 namespace twin {
 

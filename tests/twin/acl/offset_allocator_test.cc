@@ -1,5 +1,5 @@
 // The offset allocator against a plain model, over thousands of random allocations and frees.
-#include "twin/acl/offset_allocator.h"
+#include "twin/acl/runtime/offset_allocator.h"
 
 #include <gtest/gtest.h>
 

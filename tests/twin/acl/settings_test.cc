@@ -1,5 +1,5 @@
 // The environment variables that describe the twin's machine.
-#include "twin/acl/settings.h"
+#include "twin/acl/runtime/settings.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include <thread>
 
-#include "twin/hccl/issue.h"
+#include "twin/hccl/api/issue.h"
 
 namespace twin_test {
 

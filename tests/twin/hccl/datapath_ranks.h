@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "twin/hccl/data_path.h"
-#include "twin/hccl/group.h"
+#include "twin/hccl/data_path/data_path.h"
+#include "twin/hccl/membership/group.h"
 
 namespace twin_test {
 

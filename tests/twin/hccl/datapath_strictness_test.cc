@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "tests/twin/hccl/datapath_ranks.h"
+#include "twin/hccl/api/issue.h"
 #include "twin/hccl/failure.h"
-#include "twin/hccl/issue.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Links under two threads: bytes arrive complete and in order, whatever the sizes in which they are pushed
 // and popped.
-#include "twin/hccl/links.h"
+#include "twin/hccl/data_path/links.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "acl/acl.h"
 #include "tests/twin/hccl/membership_processes.h"
 #include "twin/acl/internal.h"
-#include "twin/hccl/group.h"
+#include "twin/hccl/membership/group.h"
 
 namespace membership_test {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "twin/hccl/failure.h"
-#include "twin/hccl/interfaces.h"
-#include "twin/hccl/rootinfo.h"
+#include "twin/hccl/membership/rootinfo.h"
+#include "twin/hccl/wire/interfaces.h"
 
 namespace twin {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "acl/acl.h"
 #include "tests/twin/hccl/membership_processes.h"
-#include "twin/hccl/rootinfo.h"
+#include "twin/hccl/membership/rootinfo.h"
 #include "twin/hccl/settings.h"
-#include "twin/hccl/sockets.h"
+#include "twin/hccl/wire/sockets.h"
 
 namespace membership_test {
 namespace {

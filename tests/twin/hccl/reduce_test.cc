@@ -1,5 +1,5 @@
 // The reduction kernels against fp64, for every type and reduction, odd sizes and unaligned buffers.
-#include "twin/hccl/reduce.h"
+#include "twin/hccl/data_path/reduce.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <random>
 #include <vector>
 
-#include "twin/hccl/float_bits.h"
-#include "twin/hccl/operation.h"
+#include "twin/hccl/data_path/float_bits.h"
+#include "twin/hccl/data_path/operation.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // libopapi through its C interface, as a program without torch calls it: objects, workspaces, streams,
-// errors. What each operator computes is compared through torch_npu (tests/judges/npu_operators_test.py).
+// errors. What each operator computes is compared through torch_npu (tests/parity/npu_operators_test.py).
 #include <gtest/gtest.h>
 
 #include <cstdint>

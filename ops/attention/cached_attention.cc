@@ -1,0 +1,124 @@
+#include "ops/attention/cached_attention.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/error.h"
+#include "ops/attention/attention_tiles.h"
+#include "ops/operator.h"
+
+namespace trireme {
+namespace {
+
+// Allocates a quarter more than needed, so that a row that grows token by token is rarely copied. Zeroed:
+// what padding attends to must be finite.
+void Grow(at::Tensor& cache, const at::Tensor& fresh, int64_t needed) {
+  const int64_t capacity = cache.defined() ? cache.size(2) : 0;
+  if (cache.defined() && capacity >= needed) return;  // also on a rank that has no rows
+  at::Tensor larger =
+      at::zeros({fresh.size(0), fresh.size(1), needed + needed / 4 + 32, fresh.size(3)}, fresh.options());
+  if (capacity > 0) larger.narrow(2, 0, capacity).copy_(cache);
+  cache = larger;
+}
+
+void Append(at::Tensor& cache, const at::Tensor& fresh, const CachedRows& rows) {
+  Grow(cache, fresh, rows.longest());
+  for (int64_t row = 0; row < fresh.size(0); ++row) {
+    const int64_t count = rows.fresh[row];
+    if (count > 0) cache[row].narrow(1, rows.past[row], count).copy_(fresh[row].narrow(1, 0, count));
+  }
+}
+
+// Row by row in tiles, for CPU memory.
+at::Tensor Tiled(const Heads& heads, double scale, const CachedRows& rows) {
+  RowTiles tiles(rows.past.size());
+  for (size_t row = 0; row < tiles.size(); ++row) {
+    const int64_t past = rows.past[row], fresh = rows.fresh[row];
+    if (fresh > 0) tiles[row].push_back({.queries = fresh, .keys = past + fresh, .first = past});
+  }
+  PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
+  AttendTilesByLoops(heads, scale, tiles, partial);
+  return partial.output;
+}
+
+// All rows in one matmul, with a mask.
+at::Tensor Masked(const Heads& heads, double scale, const CachedRows& rows) {
+  const auto size = heads.query.sizes();  // [rows, kv_heads, length, group, head_dim]
+  const int64_t length = size[2], group = size[3], keys = std::max<int64_t>(rows.longest(), 1);
+  const at::TensorOptions index_options = at::TensorOptions(at::kLong).device(heads.query.device());
+  const at::Tensor past = at::tensor(rows.past, at::kLong).to(heads.query.device());
+  const at::Tensor last = past.unsqueeze(1) + at::arange(length, index_options).repeat_interleave(group);
+  const at::Tensor unseen =
+      at::arange(keys, index_options) > last.unsqueeze(2);  // [rows, length · group, keys]
+  const auto every = [](const at::Tensor& t) {
+    return t.to(at::kFloat).flatten(0, 1);
+  };  // [rows · kv_heads, …]
+  const at::Tensor key = every(heads.key.narrow(2, 0, keys)), value = every(heads.value.narrow(2, 0, keys));
+  const at::Tensor scores = at::bmm(every(heads.query.flatten(2, 3)), key.transpose(1, 2)) * scale;
+  const at::Tensor seen = scores.unflatten(0, {size[0], size[1]})
+                              .masked_fill(unseen.unsqueeze(1), -std::numeric_limits<float>::infinity());
+  const at::Tensor mixed = at::bmm(at::softmax(seen, -1).flatten(0, 1), value);
+  return mixed.view({size[0], size[1], length, group, -1});
+}
+
+const ImplementationList<at::Tensor, decltype(&Masked)> kCachedAttention{
+    "cached_attention", {{"cpu", WhyNoLoops, Tiled}, {"aten", nullptr, Masked}}};
+
+}  // namespace
+
+int64_t CachedRows::longest() const {
+  int64_t most = 0;
+  for (size_t row = 0; row < past.size(); ++row) most = std::max(most, past[row] + fresh[row]);
+  return most;
+}
+
+at::Tensor CachedAttention(const Heads& heads, double scale, const CachedRows& rows, KeyValues& cache) {
+  TRIREME_CHECK(static_cast<int64_t>(rows.past.size()) == heads.query.size(0) &&
+                rows.past.size() == rows.fresh.size());
+  Append(cache.key, heads.key, rows);
+  Append(cache.value, heads.value, rows);
+  const Heads all{heads.query.contiguous(), cache.key, cache.value};
+  const at::Tensor output = kCachedAttention.Choose(all.query).forward(all, scale, rows);
+  return output.to(heads.query.scalar_type())
+      .transpose(1, 2)
+      .reshape({heads.query.size(0) * heads.query.size(2), -1});
+}
+
+namespace {
+
+// One new token in each of up to 64 rows with up to 512 cached tokens; eight heads of 128, two key-value
+// heads.
+std::vector<BenchCase> BenchCached(const BenchSize& s) {
+  constexpr int64_t kDim = 128, kKvHeads = 2, kGroup = 4;
+  const int64_t rows = std::min<int64_t>(s.rows, 64), past = std::min<int64_t>(s.columns, 512);
+  const Heads heads{BenchInput({rows, kKvHeads, 1, kGroup, kDim}, s.type),
+                    BenchInput({rows, kKvHeads, 1, kDim}, s.type),
+                    BenchInput({rows, kKvHeads, 1, kDim}, s.type)};
+  const KeyValues cache{BenchInput({rows, kKvHeads, past + 1, kDim}, s.type),
+                        BenchInput({rows, kKvHeads, past + 1, kDim}, s.type)};
+  const CachedRows counts{std::vector<int64_t>(rows, past), std::vector<int64_t>(rows, 1)};
+  return {{.forward_bytes = static_cast<double>(2 * cache.key.nbytes() + 2 * heads.query.nbytes()),
+           .run =
+               [=] {
+                 KeyValues mine = cache;
+                 CachedAttention(heads, 1 / std::sqrt(static_cast<double>(kDim)), counts, mine);
+                 return BenchCase::Tensors{};
+               },
+           .shape = {rows, past, kKvHeads * kGroup, kDim}}};
+}
+
+}  // namespace
+
+Operator operators::cached_attention() {
+  return {.name = kCachedAttention.op(),
+          .summary = "attention of new tokens over cached keys and values, in generation",
+          .implementations = kCachedAttention.names(),
+          .report =
+              [](const at::Tensor& like) { return std::vector{kCachedAttention.Report("[any, any]", like)}; },
+          .bench = BenchCached};
+}
+
+}  // namespace trireme

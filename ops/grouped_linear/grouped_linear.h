@@ -1,0 +1,30 @@
+// y = x Wᵀ with another W for each group of rows: grouped GEMMs of experts with unequal batches. Rows
+// are sorted by expert; an expert may have none.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/tensor/weight.h"
+#include "ops/linear/linear.h"
+
+namespace trireme {
+
+// Rows of expert e: [ends[e - 1], ends[e]). Shared, because the backward pass needs them again.
+using GroupEnds = std::shared_ptr<const std::vector<int64_t>>;
+
+// x: [rows, in], weight: [experts, out, in], which outlives the backward pass. Returns [rows, out].
+at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const GroupEnds& ends);
+
+// [rows, in] · [experts, in, out].
+at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const std::vector<int64_t>& ends);
+
+// weight.gradient[e] += output_gradientᵀ x over the rows of each expert, immediately, if the weight is
+// trained.
+void AddGroupedGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
+                        const std::vector<int64_t>& ends);
+
+}  // namespace trireme

@@ -1,0 +1,44 @@
+// y += scale · (x Aᵀ) Bᵀ: low-rank pairs of the projections in a fused weight, which read the same input, or
+// of a stack of experts. Knows no layout: a rank's part of the weights yields its part of the sum.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "core/tensor/weight.h"
+#include "ops/dropout_add/dropout_add.h"
+#include "ops/grouped_linear/grouped_linear.h"
+#include "ops/linear/linear.h"
+
+namespace trireme {
+
+struct LowRankBlock {         // of one projection
+  const Weight* b = nullptr;  // [out, rank] or [experts, out, rank]
+  double scale = 1;           // of this pair
+  int64_t first_rank = 0;     // its rows of A
+  int64_t first_output = 0;   // its columns of y
+};
+
+struct LowRankWeights {
+  const Weight* a = nullptr;  // [ranks, in] or [experts, ranks, in]: of all blocks, stacked
+  std::vector<LowRankBlock> blocks;
+};
+
+struct LowRankInput {
+  LinearInput x;                                // [rows, in]
+  GroupEnds ends = {};                          // for a stack: where each expert's rows end
+  std::shared_ptr<const Dropout> dropout = {};  // of A's input; nullptr: none
+};
+
+// base: [rows, out], the output of a matmul, whose memory is reused for the result. `pairs` and its weights
+// outlive the backward pass.
+at::Tensor AddLowRank(const at::Tensor& base, const LowRankInput& input, const LowRankWeights& pairs);
+
+// The same with the product itself, of a weight that is not trained: x Wᵀ (+ b) + scale · (x Aᵀ) Bᵀ. The
+// gradient of x is one sum.
+at::Tensor LinearWithLowRank(const LowRankInput& input, const Weight& weight, const Weight* bias,
+                             const LowRankWeights& pairs);
+
+}  // namespace trireme

@@ -1,0 +1,201 @@
+#include "ops/router/router.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <limits>
+
+#include "core/base/error.h"
+#include "ops/element_types.h"
+#include "ops/kernel_place.h"
+#include "ops/operator.h"
+#include "ops/router/ascendc.h"
+#include "ops/weight_gradients.h"
+
+namespace trireme {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct SavedInput : torch::CustomClassHolder {
+  const Weight* weight = nullptr;
+  std::function<at::Tensor()> again;
+};
+
+struct RouterLogitsFunction : torch::autograd::Function<RouterLogitsFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LinearInput& input,
+                            const Weight* weight) {
+    auto saved = c10::make_intrusive<SavedInput>();
+    saved->weight = weight;
+    saved->again = input.again;
+    if (!input.again) context->save_for_backward({x});
+    context->saved_data["saved"] = c10::IValue::make_capsule(saved);
+    context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
+    return at::mm(x.to(at::kFloat), weight->value.to(at::kFloat).t());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto holder = context->saved_data["saved"].toCapsule();
+    auto* saved = static_cast<SavedInput*>(holder.get());
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    const variable_list saved_tensors = context->get_saved_variables();
+    const at::Tensor gradient = gradients[0].contiguous(),
+                     x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
+    const Weight* weight = saved->weight;
+    const at::Tensor input_gradient = at::mm(gradient, weight->value.to(at::kFloat)).to(type);
+    WeightGradients::Add([weight, gradient, x, again = std::move(saved->again)] {
+      AddWeightGradient(*weight, gradient, (again ? again() : x).to(at::kFloat));
+    });
+    return {input_gradient, at::Tensor(), at::Tensor()};
+  }
+};
+
+// Scores of the experts in a token's best groups; minus infinity for the others.
+at::Tensor WithinBestGroups(const at::Tensor& scores, const RouterRule& rule) {
+  const at::Tensor grouped = scores.view({scores.size(0), rule.groups, -1});
+  const at::Tensor worth = rule.group_score == RouterRule::GroupScore::kLargest
+                               ? grouped.amax(-1)
+                               : std::get<0>(grouped.topk(std::min<int64_t>(2, grouped.size(2)))).sum(-1);
+  const at::Tensor best = std::get<1>(worth.topk(rule.top_groups));
+  const at::Tensor closed = at::ones_like(worth, at::kBool).scatter_(1, best, false);
+  return grouped.masked_fill(closed.unsqueeze(-1), -std::numeric_limits<double>::infinity())
+      .view(scores.sizes());
+}
+
+Routing ReferenceChoice(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {
+  const at::Tensor scores =
+      rule.scores == RouterRule::Scores::kSoftmax ? at::softmax(logits, -1) : at::sigmoid(logits);
+  at::Tensor choice = scores.detach();
+  if (bias.defined()) choice = choice + bias;
+  if (rule.groups > 1) choice = WithinBestGroups(choice, rule);
+  const at::Tensor experts = std::get<1>(choice.topk(rule.top_k));
+  at::Tensor weights = scores.gather(1, experts);
+  if (rule.normalise) weights = weights / (weights.sum(-1, /*keepdim=*/true) + rule.normalise_eps);
+  if (rule.scale != 1) weights = weights * rule.scale;
+  return {experts, weights, scores};
+}
+
+ascendc::RouterShape ShapeOf(int64_t tokens, const RouterRule& rule) {
+  return {.tokens = static_cast<uint64_t>(tokens),
+          .experts = static_cast<uint64_t>(rule.experts),
+          .top = static_cast<uint64_t>(rule.top_k),
+          .sigmoid = rule.scores == RouterRule::Scores::kSigmoid,
+          .normalise = rule.normalise,
+          .scale = static_cast<float>(rule.scale),
+          .eps = static_cast<float>(rule.normalise_eps),
+          .groups = static_cast<uint64_t>(rule.groups),
+          .top_groups = static_cast<uint64_t>(rule.top_groups),
+          .two_of_group = rule.group_score == RouterRule::GroupScore::kSumOfTwo};
+}
+
+struct SavedRule : torch::CustomClassHolder {
+  RouterRule rule;
+};
+
+// From logits to weights, scores and the chosen experts, by the kernels.
+struct RouterFunction : torch::autograd::Function<RouterFunction> {
+  static variable_list forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor* bias,
+                               const RouterRule* rule) {
+    const int64_t tokens = logits.size(0);
+    const auto options = logits.options().dtype(at::kFloat);
+    const at::Tensor scores = at::empty({tokens, rule->experts}, options),
+                     weights = at::empty({tokens, rule->top_k}, options),
+                     index = at::empty({tokens, rule->top_k}, options.dtype(at::kInt));
+    const at::Tensor wide_bias = bias->defined() ? bias->to(at::kFloat).contiguous() : at::Tensor();
+    ascendc::RouterForward(PlaceOf(logits), ElementOf(logits), logits.data_ptr(),
+                           wide_bias.defined() ? Data<float>(wide_bias) : nullptr, ShapeOf(tokens, *rule),
+                           Data<float>(scores), Data<int32_t>(index), Data<float>(weights));
+    auto saved = c10::make_intrusive<SavedRule>();
+    saved->rule = *rule;
+    context->saved_data["rule"] = c10::IValue::make_capsule(saved);
+    context->saved_data["type"] = static_cast<int64_t>(logits.scalar_type());
+    context->save_for_backward({scores, index});
+    const at::Tensor experts = index.to(at::kLong);
+    context->mark_non_differentiable({experts});
+    context->set_materialize_grads(false);
+    return {weights, scores, experts};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved_tensors = context->get_saved_variables();
+    const at::Tensor &scores = saved_tensors[0], &index = saved_tensors[1];
+    const auto holder = context->saved_data["rule"].toCapsule();
+    const RouterRule& rule = static_cast<SavedRule*>(holder.get())->rule;
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    const at::Tensor of_weights =
+        gradients[0].defined() ? gradients[0].contiguous() : at::zeros(index.sizes(), scores.options());
+    const at::Tensor of_scores = gradients[1].defined() ? gradients[1].contiguous() : at::Tensor();
+    const at::Tensor result = at::empty(scores.sizes(), scores.options().dtype(type));
+    ascendc::RouterBackward(PlaceOf(result), ElementOf(result), Data<float>(scores), Data<int32_t>(index),
+                            Data<float>(of_weights), of_scores.defined() ? Data<float>(of_scores) : nullptr,
+                            ShapeOf(scores.size(0), rule), result.data_ptr());
+    return {result, at::Tensor(), at::Tensor()};
+  }
+};
+
+Routing KernelChoice(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {
+  const variable_list out = RouterFunction::apply(logits, &bias, &rule);
+  return {.experts = out[2], .weights = out[0], .scores = out[1]};
+}
+
+struct RouterCase {
+  const at::Tensor& logits;
+  const RouterRule& rule;
+};
+
+std::string WhyNotKernel(const RouterCase& c) {
+  if (c.logits.is_cpu() && !KernelsAreWanted()) return "ATen was measured faster on the cpu";
+  const char* why = ascendc::WhyNotRouter(ShapeOf(c.logits.size(0), c.rule));
+  return Either(WhyNoKernel(c.logits), why == nullptr ? "" : why);
+}
+
+const ImplementationList<RouterCase, decltype(&ReferenceChoice)> kRouter{
+    "router", {{"ascendc", WhyNotKernel, KernelChoice}, {"aten", nullptr, ReferenceChoice}}};
+
+}  // namespace
+
+at::Tensor RouterLogits(const LinearInput& x, const Weight& weight) {
+  return RouterLogitsFunction::apply(x.value, x, &weight);
+}
+
+Routing ChooseExperts(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {
+  TRIREME_CHECK(logits.size(1) == rule.experts && rule.correction_bias == bias.defined());
+  const at::Tensor dense = logits.contiguous();
+  return kRouter.Choose({dense, rule}).forward(dense, rule, bias);
+}
+
+namespace {
+
+std::vector<CaseReport> ReportRouter(const at::Tensor& like) {
+  if (like.scalar_type() != at::kFloat) return {};
+  const RouterRule usual{.experts = 128, .top_k = 8}, large{.experts = 8192, .top_k = 8};
+  return {kRouter.Report("[any, 128 experts]", {like, usual}),
+          kRouter.Report("[any, 8192 experts]", {like, large})};
+}
+
+// 8 of 128 experts, or of as many as there are columns.
+std::vector<BenchCase> BenchRouter(const BenchSize& s) {
+  if (s.type != at::kFloat) return {};
+  const int64_t experts = std::min<int64_t>(s.columns, 128);
+  const RouterRule rule{.experts = experts, .top_k = std::min<int64_t>(experts, 8), .normalise = true};
+  const at::Tensor logits = BenchLeaf({s.rows, experts}, at::kFloat);
+  const double bytes = static_cast<double>(logits.nbytes());
+  return {{.forward_bytes = 2 * bytes,
+           .backward_bytes = 2 * bytes,
+           .input = logits,
+           .run = [=] { return BenchCase::Tensors{ChooseExperts(logits, rule).weights}; },
+           .shape = {s.rows, experts}}};
+}
+
+}  // namespace
+
+Operator operators::router() {
+  return {.name = kRouter.op(),
+          .summary = "scores of the experts, the top k and their weights",
+          .implementations = kRouter.names(),
+          .report = ReportRouter,
+          .bench = BenchRouter};
+}
+
+}  // namespace trireme

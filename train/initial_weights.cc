@@ -1,0 +1,51 @@
+#include "train/initial_weights.h"
+
+#include "checkpoint/hf_directory.h"
+#include "checkpoint/store_reader.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "session/load_weights.h"
+#include "train/resume.h"
+
+namespace trireme {
+
+void CheckInitialWeights(const Config& config, const LayerGraph& graph, const RunStart& start,
+                         const checkpoint::DataPosition& data) {
+  if (!start.checkpoint) return;
+  const StoreReader reader(*start.checkpoint);
+  CheckResumable(reader, graph, config.optimizer().name());
+  CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint, config);
+}
+
+void LoadInitialWeights(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job,
+                        PreferencePass* preference) {
+  if (!start.checkpoint) {
+    trainer.session().TakeWeights();
+    if (preference != nullptr) preference->TakeStart();
+    return;
+  }
+  StoreReader reader(*start.checkpoint);
+  if (!graph.adapter) {
+    PrepareStates(reader, trainer, job);
+  } else if (preference != nullptr && preference->wants_start()) {
+    trainer.session().TakeWeights();
+    preference->TakeStart();
+  } else {
+    trainer.session().TakeWeights(nullptr);  // of the base model alone: what its adapter trains is read next
+  }
+  LoadStates(reader, trainer, job);
+  if (job.rank() == 0) {
+    TRIREME_LOG(INFO) << "resuming from " << start.checkpoint->string() << ", step " << start.step;
+  }
+}
+
+void WarnUnused(const Config& config, const LayerGraph& graph) {
+  if (config.model().init() != MODEL_INIT_WEIGHTS || graph.adapter || graph.unused.empty()) return;
+  const int64_t count = CountUnused(HfDirectory(config.model().path()), graph);
+  if (count == 0) return;
+  TRIREME_LOG(WARNING) << config.model().path() << ": its " << count << " tensors of " << Join(graph.unused)
+                       << " are not trained and will be missing from this run's output; "
+                       << "set multi_token_prediction.depths to use them";
+}
+
+}  // namespace trireme
