@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/comm/communicator_set.h"
 #include "core/comm/job.h"
@@ -63,9 +64,7 @@ std::vector<std::string> ParseOps(const Arguments& arguments) {
   if (!arguments.has("op")) return known;
   for (const std::string& op : arguments.values("op")) {
     if (std::find(known.begin(), known.end(), op) != known.end()) continue;
-    std::string list;
-    for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
-    throw InputError("--op ", op, ": wanted one of ", list);
+    throw InputError("--op ", op, ": wanted one of ", Join(known));
   }
   return arguments.values("op");
 }

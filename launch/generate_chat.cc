@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "train/generation/prompts.h"
 
 namespace trireme {
@@ -59,7 +60,7 @@ void Chat(Generator& generator, const ChatSettings& settings, Job& job) {
   while (const std::optional<std::string> line = NextLine(job)) {
     if (*line == "/quit") return;
     if (*line == "/new") messages = FirstMessages(settings.system);
-    if (*line == "/new" || line->find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (*line == "/new" || IsBlank(*line)) continue;
     messages.push_back({{"role", "user"}, {"content", *line}});
     const Tokens prompt =
         ChatPrompt(settings.tokenizer, settings.chat, messages, {.variables = settings.variables});

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 
 namespace trireme {
 namespace {
@@ -35,15 +36,8 @@ std::string BytesText(uint64_t bytes) {
   return bytes < (1 << 20) ? Concat(" of ", bytes >> 10, " KB") : Concat(" of ", bytes >> 20, " MB");
 }
 
-template <typename Ranks>
-std::string RanksText(const Ranks& ranks) {
-  std::string text;
-  for (int rank : ranks) text += Concat(text.empty() ? "" : ",", rank);
-  return text;
-}
-
 std::string GroupText(const GroupState& group) {
-  return Concat(group.name, " [", RanksText(group.members), "]");
+  return Concat(group.name, " [", Join(group.members, ","), "]");
 }
 
 std::string CallText(const CallState& call, const GroupState& group) {
@@ -208,7 +202,7 @@ std::string CauseText(const Stall& stall, const std::vector<RankState>& states) 
   std::string text =
       Concat(stall.call.operation, " #", stall.call.sequence, BytesText(stall.call.bytes), " on ",
              GroupText(*stall.group), MessagesText(stall), " has waited ", SecondsText(stall.call.reached_s),
-             "\n  arrived: ", RanksText(stall.arrived), "\n");
+             "\n  arrived: ", Join(stall.arrived, ","), "\n");
   for (int rank : stall.missing)
     text += Concat("  missing: rank ", rank, ": ", DoingText(stall, states, rank), "\n");
   if (stall.missing.empty()) text += "  missing: none; the transfer itself is stuck (link or device)\n";
@@ -266,7 +260,7 @@ HangReport MakeHangReport(const std::vector<RankState>& states, double limit_s) 
     if (!follows) report.text += "  blocked by it:\n";
     follows = true;
     report.text += Concat("    ", CallText(stall.call, *stall.group), " for ",
-                          SecondsText(stall.call.reached_s), ", missing ", RanksText(stall.missing), "\n");
+                          SecondsText(stall.call.reached_s), ", missing ", Join(stall.missing, ","), "\n");
   }
   return report;
 }

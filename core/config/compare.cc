@@ -1,6 +1,7 @@
 #include "core/config/compare.h"
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/config/print.h"
 #include "core/config/schema.h"
 
@@ -33,11 +34,9 @@ std::vector<KeyDifference> DifferingKeys(const Config& before, const Config& now
 }
 
 std::string ToText(const std::vector<KeyDifference>& differences) {
-  std::string text;
-  for (const KeyDifference& one : differences) {
-    text += Concat(text.empty() ? "" : "; ", one.key, " was ", one.before, ", now ", one.now);
-  }
-  return text;
+  return Join(differences, "; ", [](const KeyDifference& one) {
+    return Concat(one.key, " was ", one.before, ", now ", one.now);
+  });
 }
 
 }  // namespace trireme

@@ -21,12 +21,7 @@ std::string TypeText(const FieldDescriptor& field, const std::vector<std::string
 }
 
 std::string DefaultText(const Message& section, const FieldDescriptor& field) {
-  if (!field.is_repeated()) return ScalarText(section, field);
-  std::vector<std::string> items;
-  for (int i = 0; i < section.GetReflection()->FieldSize(section, &field); ++i) {
-    items.push_back(ItemText(section, field, i));
-  }
-  return Concat("[", Join(items), "]");
+  return field.is_repeated() ? ListText(section, field) : ScalarText(section, field);
 }
 
 std::string KeyHelp(const Message& section, const FieldDescriptor& field, const std::string& key) {

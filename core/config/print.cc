@@ -2,7 +2,6 @@
 #include "core/config/print.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
 
@@ -10,14 +9,6 @@ namespace trireme {
 namespace {
 
 using google::protobuf::Message;
-
-std::string ListText(const Message& section, const FieldDescriptor& field) {
-  std::vector<std::string> items;
-  for (int i = 0; i < section.GetReflection()->FieldSize(section, &field); ++i) {
-    items.push_back(ItemText(section, field, i));
-  }
-  return Concat("[", Join(items), "]");
-}
 
 std::string SectionText(const Message& section, const std::string& indent) {
   std::string text;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/config/options.pb.h"
 #include "core/config/schema.h"
 #include "core/config/yaml_document.h"
@@ -172,6 +173,14 @@ std::string ItemText(const Message& section, const FieldDescriptor& field, int i
     return std::to_string(reflection.GetRepeatedInt32(section, &field, index));
   }
   return QuotedIfNeeded(reflection.GetRepeatedString(section, &field, index));
+}
+
+std::string ListText(const Message& section, const FieldDescriptor& field) {
+  std::vector<std::string> items;
+  for (int i = 0; i < section.GetReflection()->FieldSize(section, &field); ++i) {
+    items.push_back(ItemText(section, field, i));
+  }
+  return Concat("[", Join(items), "]");
 }
 
 std::string QuotedIfNeeded(const std::string& text) {

@@ -30,6 +30,9 @@ std::string ScalarText(const google::protobuf::Message& section,
 // One item of a list, likewise.
 std::string ItemText(const google::protobuf::Message& section, const google::protobuf::FieldDescriptor& field,
                      int index);
+// All of them: [a, b].
+std::string ListText(const google::protobuf::Message& section,
+                     const google::protobuf::FieldDescriptor& field);
 
 // Text as YAML: plain where that is safe, otherwise quoted.
 std::string QuotedIfNeeded(const std::string& text);

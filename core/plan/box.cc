@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 
 namespace trireme {
 
@@ -19,11 +20,7 @@ Shape RowMajorStrides(const Shape& shape) {
   return strides;
 }
 
-std::string ShapeText(const Shape& shape) {
-  std::string text;
-  for (int64_t size : shape) text += Concat(text.empty() ? "" : ", ", size);
-  return "[" + text + "]";
-}
+std::string ShapeText(const Shape& shape) { return "[" + Join(shape) + "]"; }
 
 std::string ToText(const Box& box) {
   std::string text;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 
 namespace trireme {
 namespace {
@@ -35,12 +36,11 @@ int64_t ByteSize(DType dtype) { return Find(dtype).bytes; }
 std::string_view Name(DType dtype) { return Find(dtype).name; }
 
 DType DTypeFromName(std::string_view name) {
-  std::string known;
   for (const Row& row : kTypes) {
     if (row.name == name) return row.dtype;
-    known += Concat(known.empty() ? "" : ", ", row.name);
   }
-  throw InputError("element type '", name, "' is unknown; known: ", known);
+  throw InputError("element type '", name,
+                   "' is unknown; known: ", Join(kTypes, ", ", [](const Row& row) { return row.name; }));
 }
 
 }  // namespace trireme

@@ -100,12 +100,11 @@ GroupPlan::GroupPlan(const Grids& grids, const std::vector<GroupSpec>& specs) : 
 }
 
 const PlannedGroup& GroupPlan::Find(const std::string& name) const {
-  std::vector<std::string> known;
   for (const PlannedGroup& group : groups_) {
     if (group.spec.name == name) return group;
-    known.push_back(group.spec.name);
   }
-  throw InputError("no group '", name, "' is planned; known: ", Join(known));
+  throw InputError("no group '", name, "' is planned; known: ",
+                   Join(groups_, ", ", [](const PlannedGroup& group) { return group.spec.name; }));
 }
 
 RankList GroupPlan::Members(const std::string& name, int rank) const {

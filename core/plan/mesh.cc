@@ -154,9 +154,7 @@ void Mesh::CheckRank(int rank) const {
 }
 
 std::string Mesh::KnownAxes() const {
-  std::vector<std::string> names;
-  for (const Digit& digit : digits_) names.push_back(digit.name);
-  return Join(names);
+  return Join(digits_, ", ", [](const Digit& digit) { return digit.name; });
 }
 
 }  // namespace trireme

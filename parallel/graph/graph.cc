@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "core/base/text.h"
 #include "parallel/graph/layer_block.h"
 
 namespace trireme {
@@ -25,9 +26,8 @@ std::string ToText(const LayerGraph& graph) {
   out << graph.family << ", " << Name(graph.dtype) << ", " << graph.layers.size() << " layers\n";
   for (const Layer& layer : graph.layers) {
     out << "  " << layer.name << ": ";
-    const LayerBlocks blocks = BlocksOf(layer.spec);
-    for (const auto& block : blocks) out << (&block == &blocks.front() ? "" : ", ") << block->ToText();
-    out << "\n";
+    out << Join(BlocksOf(layer.spec), ", ", [](const BlockPointer& block) { return block->ToText(); })
+        << "\n";
   }
   return out.str();
 }

@@ -92,15 +92,9 @@ class Balance {
   double bound_ = kImpossible;
 };
 
-std::string ListText(const std::vector<int>& numbers) {
-  std::vector<std::string> texts;
-  for (int number : numbers) texts.push_back(std::to_string(number));
-  return "[" + Join(texts) + "]";
-}
-
 std::vector<StageLayers> AsSaid(const LayerGraph& graph, int stages, const std::vector<int>& said) {
   const int64_t decoders = DecodersIn(graph);
-  const std::string key = "parallel.stage_layers = " + ListText(said);
+  const std::string key = Concat("parallel.stage_layers = [", Join(said), "]");
   const auto count = static_cast<int>(said.size());
   if (count != stages) {
     throw InputError(key, " lists ", count, " stages; parallel.pipeline and virtual_stages make ", stages,

@@ -3,11 +3,12 @@
 
 #include <sstream>
 
+#include "core/base/text.h"
+
 namespace trireme {
 
 std::string StepText(const Step& step) {
-  std::string text;
-  for (const Action& action : step) text += (text.empty() ? "" : ", ") + action.ToText();
+  const std::string text = Join(step, ", ", [](const Action& action) { return action.ToText(); });
   const bool is_batch = !step.empty() && step.front().is_message();
   return is_batch ? "{" + text + "}" : text;
 }

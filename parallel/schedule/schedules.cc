@@ -3,6 +3,7 @@
 #include "parallel/schedule/schedules.h"
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "parallel/schedule/insert_messages.h"
 #include "parallel/schedule/insert_parameters.h"
 #include "parallel/schedule/verify.h"
@@ -33,12 +34,11 @@ constexpr NamedSchedule kSchedules[] = {TRIREME_SCHEDULES(LIST)};
 #undef LIST
 
 const NamedSchedule& Find(std::string_view name) {
-  std::string known;
   for (const NamedSchedule& schedule : kSchedules) {
     if (schedule.name == name) return schedule;
-    known += Concat(known.empty() ? "" : ", ", schedule.name);
   }
-  throw InputError("unknown schedule '", name, "'; wanted one of ", known);
+  throw InputError("unknown schedule '", name, "'; wanted one of ",
+                   Join(kSchedules, ", ", [](const NamedSchedule& schedule) { return schedule.name; }));
 }
 
 }  // namespace

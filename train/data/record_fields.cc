@@ -4,14 +4,14 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "parallel/graph/specs.h"
 #include "train/data/messages.h"
 
 namespace trireme {
 
 std::string KeysOf(const Json& record) {
-  std::string keys;
-  for (const auto& [key, _] : record.items()) keys += (keys.empty() ? "" : ", ") + key;
+  const std::string keys = Join(record.items(), ", ", [](const auto& item) { return item.key(); });
   return keys.empty() ? "none" : keys;
 }
 

@@ -43,8 +43,7 @@ class Lines {
     for (size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; begin < text.size(); ++number) {
       size_t end = text.find('\n', begin);
       if (end == std::string_view::npos) end = text.size();
-      const bool blank = text.substr(begin, end - begin).find_first_not_of(" \t\r") == std::string_view::npos;
-      if (!blank) positions_.push_back({begin, number});
+      if (!IsBlank(text.substr(begin, end - begin))) positions_.push_back({begin, number});
       begin = end + 1;
     }
   }
@@ -153,9 +152,7 @@ std::unique_ptr<RecordFile> OpenTextLines(const std::filesystem::path& path) {
 }
 
 std::string RecordEndings() {
-  std::vector<std::string> endings;
-  for (const Format& format : kFormats) endings.emplace_back(format.ending);
-  return Join(endings);
+  return Join(kFormats, ", ", [](const Format& format) { return format.ending; });
 }
 
 bool HoldsRecords(const std::filesystem::path& path) { return FormatOf(path) != nullptr; }

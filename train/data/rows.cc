@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/text.h"
 
 namespace trireme {
 namespace {
@@ -97,7 +98,7 @@ void ForEachObject(const std::string& path, const Take& take) {
   bool found = false;
   std::string line;
   for (int64_t number = 1; std::getline(file, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (IsBlank(line)) continue;
     const std::string where = Concat(path, ":", number);
     const Json object = TryParseJson(line);
     if (IsNestedTooDeeply(line)) {

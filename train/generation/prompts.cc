@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "models/hf_config.h"
 #include "train/data/messages.h"
 
@@ -49,7 +50,7 @@ Conversations ReadLines(const std::string& text, const std::string& path) {
   std::istringstream lines(text);
   std::string line;
   for (int64_t number = 1; std::getline(lines, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (IsBlank(line)) continue;
     const std::string where = Concat(path, ":", number);
     conversations.each.push_back(ConversationOf(ParseJson(line, where), where));
   }

@@ -1,6 +1,7 @@
 // Multi-token prediction: the hidden state joined with the embedding of a later token, a decoder layer's
 // blocks, and a norm.
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "parallel/graph/blocks/blocks.h"
 #include "parallel/graph/declarer.h"
 
@@ -45,10 +46,8 @@ class MultiToken : public LayerBlock {
   }
 
   std::string ToText() const override {
-    std::string text = Concat("predicts t+", depth_ + 1, ": ");
-    for (const BlockPointer& block : decoder_)
-      text += (&block == &decoder_.front() ? "" : ", ") + block->ToText();
-    return text;
+    return Concat("predicts t+", depth_ + 1, ": ",
+                  Join(decoder_, ", ", [](const BlockPointer& block) { return block->ToText(); }));
   }
 
  private:

@@ -1,6 +1,5 @@
 // Edit distance against hand-counted cases, and which suggestion an error makes.
 #include "core/base/nearest.h"
-#include "core/base/text.h"
 
 #include <gtest/gtest.h>
 
@@ -24,12 +23,6 @@ TEST(NearestTest, SuggestsTheClosest) {
 TEST(NearestTest, SuggestsNothingIfAllAreFar) {
   EXPECT_EQ(Nearest("frobnicate", {"grads", "train"}), std::nullopt);
   EXPECT_EQ(Nearest("x", {}), std::nullopt);
-}
-
-TEST(NearestTest, Join) {
-  EXPECT_EQ(Join({}), "");
-  EXPECT_EQ(Join({"a"}), "a");
-  EXPECT_EQ(Join({"", "a", "", "b"}, "|"), "|a||b");
 }
 
 }  // namespace
