@@ -10,7 +10,4 @@ namespace trireme {
 // Of `bytes` at `data`, continuing from the checksum of the preceding bytes.
 uint32_t Crc32c(const void* data, size_t bytes, uint32_t before = 0);
 
-// The version without special instructions, which the other one is tested against.
-uint32_t PlainCrc32c(const void* data, size_t bytes, uint32_t before = 0);
-
 }  // namespace trireme
