@@ -1,43 +1,33 @@
+// xxHash's XXH3, 128 bits.
 #include "core/io/digest.h"
 
-#include <cstring>
+#include <xxhash.h>
+
+#include <cstdint>
+#include <new>
 
 namespace trireme {
-namespace {
 
-// Both halves of a 128-bit product, folded: every bit of the operands affects every bit of the result.
-uint64_t Fold(uint64_t x, uint64_t y) {
-  const unsigned __int128 product = static_cast<unsigned __int128>(x) * y;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+Digest::Digest() : state_(XXH3_createState()) {
+  if (state_ == nullptr || XXH3_128bits_reset(state_.get()) != XXH_OK) throw std::bad_alloc();
 }
 
-}  // namespace
-
-void Digest::AddWord(uint64_t word) {
-  a_ = Fold(a_ ^ word, 0x9e3779b97f4a7c15ULL) + 0xa4093822299f31d0ULL;
-  b_ = Fold(b_ + word, 0xc2b2ae3d27d4eb4fULL) ^ (b_ >> 29);
-}
+void Digest::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
 
 Digest& Digest::Add(std::string_view bytes) {
-  AddWord(bytes.size());
-  size_t at = 0;
-  for (; at + 8 <= bytes.size(); at += 8) {
-    uint64_t word;
-    std::memcpy(&word, bytes.data() + at, 8);
-    AddWord(word);
-  }
-  uint64_t rest = 0;
-  std::memcpy(&rest, bytes.data() + at, bytes.size() - at);
-  AddWord(rest);
+  const uint64_t length = bytes.size();
+  XXH3_128bits_update(state_.get(), &length, sizeof(length));
+  XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
   return *this;
 }
 
 std::string Digest::Hex() const {
-  Digest last = *this;
-  for (int i = 0; i < 4; ++i) last.AddWord(last.a_ ^ last.b_);
+  XXH128_canonical_t digest;
+  XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(state_.get()));
   std::string text;
-  for (const uint64_t half : {last.a_, last.b_}) {
-    for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[half >> shift & 15];
+  for (const unsigned char byte : digest.digest) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
   }
   return text;
 }

@@ -9,7 +9,6 @@
 
 #include "core/base/file.h"
 #include "core/config/load.h"
-#include "core/io/digest.h"
 #include "tests/train/data/scratch.h"
 #include "train/data/prepare.h"
 
@@ -333,13 +332,6 @@ TEST_F(Dataset, RefusesDeepAndImpossibleJson) {
   EXPECT_EQ(Refused(Named("text.jsonl")).find("text.jsonl:1: 'messages' is a string that is not JSON: [[["), 0u);
   Write("large.jsonl", "{\"query\": 1e999, \"response\": \"a\"}\n");
   EXPECT_EQ(Refused(Named("large.jsonl")).find("large.jsonl:1: is not a JSON object: "), 0u);
-}
-
-TEST(Digest, TellsContentsApart) {
-  EXPECT_NE(Digest().Add("ab").Add("c").Hex(), Digest().Add("a").Add("bc").Hex());
-  EXPECT_NE(Digest().Add("").Hex(), Digest().Add(std::string(1, '\0')).Hex());
-  EXPECT_EQ(Digest().Add("abc").Hex(), Digest().Add("abc").Hex());
-  EXPECT_EQ(Digest().Add("abc").Hex().size(), 32u);
 }
 
 }  // namespace
