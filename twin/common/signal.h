@@ -3,15 +3,19 @@
 // it does not (sleeps on a futex). Not a lock: it protects nothing.
 #pragma once
 
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cstdint>
 
 #include "twin/common/backoff.h"
-#include "twin/common/futex.h"
 
 namespace twin {
 
@@ -22,7 +26,7 @@ class Signal {
 
   void Notify() {
     epoch_.fetch_add(1);
-    if (sleepers_.load() != 0) FutexWakeAll(epoch_);
+    if (sleepers_.load() != 0) WakeAll();
   }
 
   // Returns true once ready() is true, false at the deadline. ready() is evaluated at least every `recheck`,
@@ -66,10 +70,22 @@ class Signal {
       is_ready = ready();
       const Clock::time_point now = Clock::now();
       if (is_ready || now >= deadline) break;
-      FutexWait(epoch_, seen, std::min<std::chrono::nanoseconds>(recheck, deadline - now));
+      SleepWhile(seen, std::min<std::chrono::nanoseconds>(recheck, deadline - now));
     }
     sleepers_.fetch_sub(1);
     return is_ready;
+  }
+
+  // While the epoch is `seen`, for at most `limit`. May return early for no reason.
+  void SleepWhile(uint32_t seen, std::chrono::nanoseconds limit) {
+    const timespec ts{static_cast<time_t>(limit.count() / 1'000'000'000),
+                      static_cast<long>(limit.count() % 1'000'000'000)};
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&epoch_), FUTEX_WAIT_PRIVATE, seen, &ts, nullptr, 0);
+  }
+
+  void WakeAll() {
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&epoch_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr,
+            0);
   }
 
   static constexpr int kPolls = 16;
