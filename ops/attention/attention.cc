@@ -8,7 +8,7 @@
 
 #include "ops/attention/attention_blocks.h"
 #include "ops/attention/cudnn_attention.h"
-#include "ops/npu_fused.h"
+#include "ops/attention/npu.h"
 #include "ops/operator.h"
 
 namespace trireme {

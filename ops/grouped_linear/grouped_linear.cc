@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "ops/npu_fused.h"
+#include "ops/grouped_linear/npu.h"
 #include "ops/operator.h"
 #include "ops/weight_gradients.h"
 

@@ -9,11 +9,11 @@
 #include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
-#include "ops/npu_fused.h"
 #include "ops/operator.h"
 #include "ops/partial_sums.h"
 #include "ops/rms_norm/ascendc.h"
 #include "ops/rms_norm/cpu.h"
+#include "ops/rms_norm/npu.h"
 
 namespace trireme {
 namespace {

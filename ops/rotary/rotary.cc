@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "ops/npu_fused.h"
 #include "ops/operator.h"
+#include "ops/rotary/npu.h"
 
 namespace trireme {
 namespace {

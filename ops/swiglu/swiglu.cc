@@ -11,10 +11,10 @@
 #include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
-#include "ops/npu_fused.h"
 #include "ops/operator.h"
 #include "ops/swiglu/ascendc.h"
 #include "ops/swiglu/cpu.h"
+#include "ops/swiglu/npu.h"
 
 namespace trireme {
 namespace {
