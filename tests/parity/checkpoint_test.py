@@ -185,10 +185,10 @@ def assert_refused(words, arguments, settings=(), ranks=None, begins=False):
 class TestConvertRefuses:
     def test_a_target_that_exists(self, families):
         made = families("qwen2")
-        assert_refused([f"{made.stored} is there already"], ["convert", "--from", made.model, "--to", made.stored])
+        assert_refused([f"{made.stored} already exists"], ["convert", "--from", made.model, "--to", made.stored])
 
     def test_no_weights(self, folder):
-        assert_refused(["no weights here"], ["convert", "--from", folder, "--to", folder / "x"])
+        assert_refused(["has no weights"], ["convert", "--from", folder, "--to", folder / "x"])
         assert not list(folder.glob("x*")), "something was written"
 
     def test_an_unknown_type(self, families, folder):
@@ -237,7 +237,7 @@ class TestResumeRefuses:
 
     def test_no_checkpoint(self, resume, families):
         model = families("qwen2").model
-        assert_refused([str(model), "is no checkpoint"], *resume(model))
+        assert_refused([str(model), "is not a checkpoint"], *resume(model))
 
     def test_another_batch(self, resume, trained):
         assert_refused(["run.global_batch 4", "this run has 8"],

@@ -320,7 +320,7 @@ REFUSED = [
     ([*EQUAL, "--max-new-tokens", "0"], ["--max-new-tokens 0", "at least 1"]),
     ([*EQUAL, "--stop", ""], ["--stop", "empty"]),
     ([*EQUAL, "--adapters", "a"], ["adapter_config.json"]),
-    ([*EQUAL, "--set", "parallel.context=2"], ["parallel.context = 2", "write 1"]),
+    ([*EQUAL, "--set", "parallel.context=2"], ["parallel.context = 2", "set it to 1"]),
     ([*EQUAL, "--model", "bare"], ["given twice"]),
 ]
 

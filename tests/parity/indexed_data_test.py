@@ -119,4 +119,4 @@ def test_megatron_reads_what_ours_wrote(folder):
     for index, text in enumerate(texts):
         assert theirs[index].tolist() == tokenizer.encode(text) + [tokenizer.eos_token_id], text
     again = run(None, command)
-    assert again.returncode == 2 and "is there already" in again.stderr, failure_text(again)
+    assert again.returncode == 2 and "already exists" in again.stderr, failure_text(again)

@@ -95,7 +95,7 @@ NAME = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
 BAD = [
     ("A and B of different rank", {}, lambda tensors: tensors.update({NAME: tensors[NAME][:2].clone()}),
      ["q_proj.weight", "A [2, 64] and B [64, 4]"]),
-    ("B without A", {}, lambda tensors: tensors.pop(NAME), ["q_proj.weight", "A or B of it is missing"]),
+    ("B without A", {}, lambda tensors: tensors.pop(NAME), ["q_proj.weight", "its A or B is missing"]),
     ("DoRA", {"use_dora": True}, lambda tensors: None, ["use_dora is true"]),
     ("another kind", {"peft_type": "IA3"}, lambda tensors: None, ["peft_type is \"IA3\""]),
     ("an unknown tensor", {}, lambda tensors: tensors.update({"base_model.model.x.lora_magnitude_vector": torch.ones(3)}),

@@ -146,8 +146,8 @@ REFUSED = [
      ["tuning.targets: 'q_porj'", "nearest: 'q_proj'"]),
     ("a target without a pair", ["tuning.kind=lora", "tuning.targets=[embed_tokens]"], None,
      ["embed_tokens", "modules_to_save"]),
-    ("an adapter of another model", [], "deepseek_v3", ["self_attn.kv_a_proj_with_mqa' is no module of the model"]),
-    ("an adapter of another size", [], "patterns", ["q_proj.lora_B.weight' is [96, 2]", "wants [64, 2]"]),
+    ("an adapter of another model", [], "deepseek_v3", ["self_attn.kv_a_proj_with_mqa' is not a module of the model"]),
+    ("an adapter of another size", [], "patterns", ["q_proj.lora_B.weight' is [96, 2]", "requires [64, 2]"]),
     ("a part of a fused matrix", ["tuning.kind=freeze", "tuning.targets=[q_proj]"], None,
      ["q_proj.weight cannot be trained without", "k_proj.weight"]),
 ]

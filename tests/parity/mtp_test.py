@@ -190,8 +190,8 @@ def test_run_learns_and_resumes_under_another_layout(references, folder):
 
 
 REFUSED = [
-    ("plain", ["multi_token_prediction.depths=3"], "model has 2 layers for further tokens"),
-    ("llama", ["multi_token_prediction.depths=1"], "model has 0 layers for further tokens"),
+    ("plain", ["multi_token_prediction.depths=3"], "model has 2 MTP layers"),
+    ("llama", ["multi_token_prediction.depths=1"], "model has 0 MTP layers"),
     ("plain", ["multi_token_prediction.depths=1", "tuning.kind=lora"], "with tuning.kind lora"),
     ("plain", ["multi_token_prediction.depths=1", "experts.balance=pooled", "experts.balance_coefficient=1"],
      "experts.balance pooled"),

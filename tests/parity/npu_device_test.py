@@ -179,7 +179,7 @@ def test_a_missing_operator_is_named():
     x = torch.randn(4, 2, 8, device="npu:0")
     for name, call in (
             ("aclnnGemmaRmsNorm", lambda: torch_npu.npu_gemma_rms_norm(x, x[0, 0])),
-            ("'Iou': it computes only what its libopapi lists",
+            ("'Iou': it implements only the aclnn operators that its libopapi lists",
              lambda: (torch_npu.npu_iou(x[0, :, :4], x[1, :, :4]), torch.npu.synchronize()))):
         with pytest.raises(RuntimeError) as error:
             call()
