@@ -23,6 +23,8 @@ at::Tensor AnswerObjective::Weigh(const LabelLogProbs& log_probs) const {
   PassContext& pass = log_probs.pass;
   const at::Tensor weights = log_probs.TokenWeights();
   const at::Tensor compared = log_probs.SumsBySequence(log_probs.values * weights);
+  // Of an answer the weighted sum is its log-probability, in place of the plain one.
+  if (pass.options.wants.sequence_log_probs) pass.output->sequence_log_probs = compared;
   const at::Tensor learnt = pass.input.weights.defined() ? log_probs.SumsBySequence() : compared;
   const at::Tensor host = at::stack({compared, learnt}).to(at::kCPU).contiguous();
   const Answers answers{ToVector(host[0]), ToVector(host[1]), pass.input, pass.totals};

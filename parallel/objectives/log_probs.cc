@@ -56,7 +56,7 @@ void GiveWanted(const LabelLogProbs& found) {
   if (wants.log_probs) {
     output.log_probs = AtTheirPositions(found.values, found.tokens, found.head.hidden[0].size(0));
   }
-  if (wants.sequence_log_probs) output.sequence_log_probs = found.SumsBySequence(found.values * found.TokenWeights());
+  if (wants.sequence_log_probs) output.sequence_log_probs = found.SumsBySequence();
 }
 
 }  // namespace
