@@ -104,9 +104,6 @@ std::string NameOf(Stage stage) { return SpellingOf(*Stage_descriptor()->FindVal
 
 void CheckPreference(const Config& config) {
   if (!IsPreference(config.stage())) return;
-  if (config.stage() == STAGE_RM) {
-    throw InputError("stage: rm: reward models are not trained yet; wanted dpo, kto, orpo, simpo or cpo");
-  }
   CheckLosses(config);
   CheckLossOptions(config);
   CheckReference(config);

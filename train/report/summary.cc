@@ -62,7 +62,7 @@ bool HasChatTemplate(const Config& config) {
 // if it has no tokenizer, as with rows of token ids.
 std::string GenerateWords(const Config& config, const std::string& model_words) {
   if (!Exists(std::filesystem::path(config.model().path()) / "tokenizer.json")) return "";
-  if (config.stage() != STAGE_SFT || !HasChatTemplate(config)) return model_words + " --prompt 'Hello'";
+  if (config.stage() == STAGE_PT || !HasChatTemplate(config)) return model_words + " --prompt 'Hello'";
   std::string words = model_words + " --chat";
   if (!config.data().template_().empty())
     words += " --set " + ShellWord("data.template=" + config.data().template_());
