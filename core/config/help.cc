@@ -17,7 +17,8 @@ using google::protobuf::Message;
 
 std::string TypeText(const FieldDescriptor& field, const std::vector<std::string>& names) {
   if (!field.is_repeated()) return names.empty() ? WantedText(field) : Concat("one of ", Join(names));
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "a list of strings" : "a list of integers";
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) return "a list of strings";
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE ? "a list of numbers" : "a list of integers";
 }
 
 std::string DefaultText(const Message& section, const FieldDescriptor& field) {

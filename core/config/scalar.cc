@@ -67,11 +67,16 @@ bool ReadInteger(const std::string& text, const FieldDescriptor& field, Message&
   return true;
 }
 
-bool ReadDouble(const std::string& text, const FieldDescriptor& field, Message& section) {
+// Finite and within the field's range.
+std::optional<double> ParseDouble(const std::string& text, const FieldDescriptor& field) {
   const std::optional<double> number = ParseNumber<double>(text);
-  if (!number || !std::isfinite(*number) || !InRange(field, *number)) return false;
-  section.GetReflection()->SetDouble(&section, &field, *number);
-  return true;
+  return number && std::isfinite(*number) && InRange(field, *number) ? number : std::nullopt;
+}
+
+bool ReadDouble(const std::string& text, const FieldDescriptor& field, Message& section) {
+  const std::optional<double> number = ParseDouble(text, field);
+  if (number) section.GetReflection()->SetDouble(&section, &field, *number);
+  return number.has_value();
 }
 
 bool ReadBool(const std::string& text, const FieldDescriptor& field, Message& section) {
@@ -127,6 +132,12 @@ bool AddItem(const YAML::Node& node, const FieldDescriptor& field, Message& sect
     section.GetReflection()->AddString(&section, &field, node.Scalar());
     return true;
   }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+    const std::optional<double> number =
+        IsPlainScalar(node) ? ParseDouble(node.Scalar(), field) : std::nullopt;
+    if (number) section.GetReflection()->AddDouble(&section, &field, *number);
+    return number.has_value();
+  }
   TRIREME_CHECK(field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) << "a list of " << field.cpp_type_name();
   const std::optional<int64_t> number =
       IsPlainScalar(node) ? ParseInteger(node.Scalar(), field) : std::nullopt;
@@ -171,6 +182,9 @@ std::string ItemText(const Message& section, const FieldDescriptor& field, int i
   const Reflection& reflection = *section.GetReflection();
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
     return std::to_string(reflection.GetRepeatedInt32(section, &field, index));
+  }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+    return DoubleText(reflection.GetRepeatedDouble(section, &field, index));
   }
   return QuotedIfNeeded(reflection.GetRepeatedString(section, &field, index));
 }

@@ -9,12 +9,12 @@
 #define TRIREME_OBJECTIVES(OBJECTIVE)             \
   OBJECTIVE("cross_entropy", MakeCrossEntropy)    \
   OBJECTIVE("log_probs", MakeWeightedLogProbs)
-#define TRIREME_PREFERENCE_OBJECTIVES(OBJECTIVE)  \
-  OBJECTIVE("dpo", MakeDpo)                       \
-  OBJECTIVE("kto", MakeKto)                       \
-  OBJECTIVE("orpo", MakeOrpo)                     \
-  OBJECTIVE("simpo", MakeSimPo)                   \
-  OBJECTIVE("cpo", MakeCpo)
+#define TRIREME_PREFERENCE_OBJECTIVES(PREFERENCE) \
+  PREFERENCE("dpo", MakeDpo)                      \
+  PREFERENCE("kto", MakeKto)                      \
+  PREFERENCE("orpo", MakeOrpo)                    \
+  PREFERENCE("simpo", MakeSimPo)                  \
+  PREFERENCE("cpo", MakeCpo)
 // clang-format on
 
 namespace trireme {

@@ -97,7 +97,7 @@ TEST_F(KnownTensors, StatesWithoutAParameterAreNamed) {
   const std::string said =
       Refusal("exp_avg_sq/model.norm.weight", "exp_avg_sp/model.norm.weight",
               [&](const HfDirectory& files) { RefuseUnknownKeys(*files.store(), {names_, names_, {"master", "exp_avg", "exp_avg_sq"}}); });
-  EXPECT_NE(said.find("has the tensor 'exp_avg_sp/model.norm.weight', which this run does not know; nearest: "
+  EXPECT_NE(said.find("tensor 'exp_avg_sp/model.norm.weight' does not belong to this run; nearest: "
                       "'exp_avg_sq/model.norm.weight'"),
             std::string::npos)
       << said;

@@ -27,6 +27,7 @@ Json AnswerMessages(const Json& value, const std::string& key) {
     return NormalMessages(parsed);
   }
   if (value.is_object()) return NormalMessages(Json::array({value}));
+  if (value.is_array() && value.empty()) throw InputError("the ", key, " answer is empty");
   if (value.is_array()) return NormalMessages(value);
   throw InputError("'", key, "' is ", value.dump().substr(0, 60), "; wanted a text or messages");
 }

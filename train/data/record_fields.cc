@@ -35,7 +35,7 @@ std::optional<std::string> FindField(const Json& record, FieldNames names) {
   for (const char* name : names) {
     if (!Has(record, name)) continue;
     if (found) {
-      throw InputError("has both '", *found, "' and '", name, "'; say which is '", *names.begin(),
+      throw InputError("has both '", *found, "' and '", name, "'; choose which one is '", *names.begin(),
                        "' with data.columns: [", name, "=", *names.begin(), "]");
     }
     found = name;

@@ -27,7 +27,7 @@ std::optional<Json> ReadMessages(const Json& record) {
   if (!question) return std::nullopt;
   const auto answer = FindField(record, {"response", "answer", "output", "targets", "target", "answer_key",
                                     "answers", "solution", "completion"});
-  if (!answer) throw InputError("has a question and no answer: its keys are ", KeysOf(record));
+  if (!answer) throw InputError("has a question but no answer: its keys are ", KeysOf(record));
   Json messages = QuestionMessages(record, *question);
   messages.push_back({{"role", "assistant"}, {"content", TextAt(record, *answer)}});
   return messages;

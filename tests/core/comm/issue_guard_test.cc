@@ -17,7 +17,7 @@ TEST(IssueGuardDeathTest, OverlapNamesBothCalls) {
   IssueSlot slot;
   const IssueGuard first(slot, "tp", "all_reduce");
   EXPECT_DEATH(IssueGuard(slot, "dp", "all_gather"),
-               "all_gather on group dp beside all_reduce on group tp; issue all calls from one thread");
+               "all_gather on group dp concurrently with all_reduce on group tp; issue all calls from one thread");
 }
 
 }  // namespace

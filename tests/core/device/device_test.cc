@@ -30,7 +30,7 @@ TEST(Device, RefusesAMissingIndex) {
     FAIL() << "device " << count << " was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    EXPECT_NE(std::string(error.what()).find(Concat("shows ", count)), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(Concat("this host has ", count)), std::string::npos) << error.what();
   }
 }
 
