@@ -79,9 +79,9 @@ void PrintSample(int64_t number, const Row& row, const Tokenizer* tokenizer, std
 // What a run would use of it, in the run's own words.
 void PrintTaken(const std::filesystem::path& path, const std::shared_ptr<const RowStore>& store,
                 const Config& config, std::ostream& out) {
-  out << "a run takes " << TakenOf(store, config)->size() << (HasPairs(config.stage()) ? " pairs" : " samples")
+  out << "a run uses " << TakenOf(store, config)->size() << (HasPairs(config.stage()) ? " pairs" : " samples")
       << " of at most data.max_length = " << config.data().max_length()
-      << (HasPairs(config.stage()) ? " tokens a side\n" : " tokens\n");
+      << (HasPairs(config.stage()) ? " tokens per side\n" : " tokens\n");
   for (const std::string& line : LeftOutOf(path, *store, config)) out << "  " << line << "\n";
 }
 
@@ -128,8 +128,8 @@ void InspectRecords(const std::filesystem::path& path, const DataLook& look, std
     trained += store->Trained(i);
   }
   const int64_t sides = HasPairs(config.stage()) ? 2 : 1;
-  out << store->size() / sides << (sides == 2 ? " pairs, " : " samples, ") << tokens << " tokens, of which " << trained << " are learnt; "
-      << store->skipped() << " records left out\n";
+  out << store->size() / sides << (sides == 2 ? " pairs, " : " samples, ") << tokens << " tokens, of which " << trained << " are trained on; "
+      << store->skipped() << " records skipped\n";
   if (lengths.empty()) return;
   PrintTaken(path, store, config, out);
   const Tokenizer* tokenizer = has_tokens ? nullptr : &preparer.tokenizer().tokenizer();
