@@ -187,7 +187,8 @@ std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowS
   const bool answers = IsPreference(config.stage());
   std::vector<std::string> lines;
   if (store.skipped() > 0) {
-    lines.push_back(Concat(path.string(), ": ", store.skipped(), " of ", store.size() + store.skipped(),
+    const int64_t records = store.size() / (HasPairs(config.stage()) ? 2 : 1);  // both sides of a pair are stored
+    lines.push_back(Concat(path.string(), ": ", store.skipped(), " of ", records + store.skipped(),
                            " records skipped for their errors (data.on_error: skip)"));
   }
   int64_t over = 0, longest = 0, nothing = 0;
