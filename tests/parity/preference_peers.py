@@ -16,7 +16,7 @@ import tiny_models
 
 datasets.disable_progress_bars()
 STEPS, BATCH, EPOCH = 10, 4, 12
-LR, ADAMW = 1e-3, dict(weight_decay=0.01, beta1=0.9, beta2=0.99, eps=1e-8)
+LR, ADAMW = 2e-4, dict(weight_decay=0.01, beta1=0.9, beta2=0.99, eps=1e-6)
 
 
 def answers(seed=21, count=EPOCH):

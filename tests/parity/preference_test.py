@@ -19,6 +19,9 @@ import tiny_models
 from program import failure_text, run_many, words_of
 
 LOSS, NORM, GRADIENT, REWARD, LOGPS = 2e-5, 1e-4, 1e-4, 2e-5, 3e-5
+# These two take an exponential of a log-ratio, or of one over a temperature of 0.05: the last digits of fp32 sums of
+# log-probabilities, of the peer's as of ours, show in them.
+STEEP, STEEPNESS = {"dpo forward_kl", "dpo discopop"}, 5
 LAYOUT = {"loss": 1e-5, "gradient": 1e-4, "metrics": 1e-4}
 
 # name: stage, our settings, TRL's
@@ -87,7 +90,7 @@ def relative(found, wanted):
     return abs(found - wanted) / max(abs(wanted), 1e-6)
 
 
-def compare_logs(found, wanted):
+def compare_logs(found, wanted, slack=1):
     """The worst of each kind over all steps."""
     worst = {"loss": 0.0, "norm": 0.0, "rewards": 0.0, "logps": 0.0}
     if len(found) != len(wanted):
@@ -103,7 +106,7 @@ def compare_logs(found, wanted):
                 scale = max(abs(theirs[name]), 1.0)
                 worst[kind] = max(worst[kind], abs(ours[name] - theirs[name]) / scale)
     limits = {"loss": LOSS, "norm": NORM, "rewards": REWARD, "logps": LOGPS}
-    return worst, ", ".join(kind for kind, limit in limits.items() if not worst[kind] <= limit)
+    return worst, ", ".join(kind for kind, limit in limits.items() if not worst[kind] <= limit * slack)
 
 
 def log_of(folder, name):
@@ -141,7 +144,7 @@ def check_losses(folder, chosen):
         if not found or not (folder / f"{name}.safetensors").is_file():
             print(f"FAILED: {name}: {failure_text(result)[-1500:]}")
             return failed + 1
-        worst, wrong = compare_logs(found, log)
+        worst, wrong = compare_logs(found, log, STEEPNESS if name in STEEP else 1)
         error, where = gradient_error(load_file(folder / f"{name}.safetensors"), gradients)
         if not error <= GRADIENT:
             wrong += f" gradient {where}"
