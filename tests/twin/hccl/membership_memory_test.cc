@@ -159,7 +159,8 @@ TEST(MembershipMemory, ARankThatHasLeftIsRemembered) {
     twin::Group* group = JoinAs(stage, rank, 2, &wrong);
     if (group == nullptr) return wrong;
     if (rank == 0) {
-      for (int naps = 0; naps < 5000 && !group->has_left(1); ++naps) usleep(1000);
+      // The count is raised after the flag: waiting for the flag could see the one without the other.
+      for (int naps = 0; naps < 5000 && group->left_count() == 0; ++naps) usleep(1000);
       if (!group->has_left(1) || group->left_count() != 1) wrong += "the goodbye of rank 1 did not arrive\n";
       wrong += Check(group->failure(), HCCL_SUCCESS, "a clean departure");
     }
