@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kGrain = 32768;
 
 // For the loops and for the kernel alike.
-AdamWFactors FactorsOf(const AdamWNumbers& n) {
+AdamWFactors FactorsOf(const UpdateNumbers& n) {
   const double correction1 = 1 - std::pow(n.beta1, static_cast<double>(n.step));
   const double correction2 = 1 - std::pow(n.beta2, static_cast<double>(n.step));
   return {.decay = static_cast<float>(1 - n.lr * n.weight_decay),
@@ -33,7 +33,7 @@ AdamWFactors FactorsOf(const AdamWNumbers& n) {
           .gradient_scale = static_cast<float>(n.gradient_scale)};
 }
 
-void Reference(const AdamWTensors& t, const AdamWNumbers& n) {
+void Reference(const AdamWTensors& t, const UpdateNumbers& n) {
   const double correction1 = 1 - std::pow(n.beta1, static_cast<double>(n.step));
   const double correction2 = 1 - std::pow(n.beta2, static_cast<double>(n.step));
   const at::Tensor gradient = t.gradient * n.gradient_scale;
@@ -52,7 +52,7 @@ void Reference(const AdamWTensors& t, const AdamWNumbers& n) {
   }
 }
 
-void ByCuda(const AdamWTensors& t, const AdamWNumbers& numbers) {
+void ByCuda(const AdamWTensors& t, const UpdateNumbers& numbers) {
   const cuda::AdamWArgs args{.master = t.master.data_ptr(),
                              .exp_avg = t.exp_avg.data_ptr(),
                              .exp_avg_sq = t.exp_avg_sq.data_ptr(),
@@ -66,7 +66,7 @@ void ByCuda(const AdamWTensors& t, const AdamWNumbers& numbers) {
   CheckLaunch(CudaKernels().adamw(args, CudaStream()), "adamw");
 }
 
-void Kernel(const AdamWTensors& t, const AdamWNumbers& numbers) {
+void Kernel(const AdamWTensors& t, const UpdateNumbers& numbers) {
   const at::Tensor& typed = t.parameter.defined() ? t.parameter : t.master;
   ascendc::AdamW(PlaceOf(t.master), ElementOf(typed),
                  {Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq),
@@ -74,7 +74,7 @@ void Kernel(const AdamWTensors& t, const AdamWNumbers& numbers) {
                  static_cast<uint64_t>(t.master.numel()), FactorsOf(numbers));
 }
 
-void Loops(const AdamWTensors& t, const AdamWNumbers& numbers) {
+void Loops(const AdamWTensors& t, const UpdateNumbers& numbers) {
   const AdamWFactors factors = FactorsOf(numbers);
   const cpu::AdamWState state{Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq),
                               Data<float>(t.gradient)};
@@ -131,7 +131,7 @@ std::vector<BenchCase> BenchAdamW(const BenchSize& s) {
 
 }  // namespace
 
-void AdamW(const AdamWTensors& t, const AdamWNumbers& numbers) {
+void AdamW(const AdamWTensors& t, const UpdateNumbers& numbers) {
   TRIREME_CHECK(numbers.step >= 1);
   TRIREME_CHECK(t.gradient.scalar_type() == at::kFloat);
   TRIREME_CHECK(t.exp_avg.scalar_type() == t.exp_avg_sq.scalar_type());

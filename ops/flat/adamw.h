@@ -5,17 +5,9 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace trireme {
+#include "ops/flat/update_numbers.h"
 
-struct AdamWNumbers {
-  double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0.01;
-  int64_t step = 1;           // counted from 1
-  double gradient_scale = 1;  // applied to the gradient: clipping, averaging
-};
+namespace trireme {
 
 // All contiguous and of one size. Masters and moments are fp32 or bf16: computed in fp32, rounded where they
 // are written.
@@ -27,6 +19,6 @@ struct AdamWTensors {
   at::Tensor parameter;  // gets the new master values in its own type; undefined: there is none
 };
 
-void AdamW(const AdamWTensors& tensors, const AdamWNumbers& numbers);
+void AdamW(const AdamWTensors& tensors, const UpdateNumbers& numbers);
 
 }  // namespace trireme

@@ -10,13 +10,7 @@ void UpdateAdamW(const UpdateTensors& tensors, const UpdateNumbers& numbers) {
          .exp_avg_sq = tensors.states[1],
          .gradient = tensors.gradient,
          .parameter = tensors.parameter},
-        {.lr = numbers.lr,
-         .beta1 = numbers.beta1,
-         .beta2 = numbers.beta2,
-         .eps = numbers.eps,
-         .weight_decay = numbers.weight_decay,
-         .step = numbers.step,
-         .gradient_scale = numbers.gradient_scale});
+        numbers);
 }
 
 }  // namespace trireme

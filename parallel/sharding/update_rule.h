@@ -7,17 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace trireme {
+#include "ops/flat/update_numbers.h"
 
-struct UpdateNumbers {
-  double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0.01;
-  int64_t step = 1;           // from 1
-  double gradient_scale = 1;  // of the gradient as it is read: clipping, averaging
-};
+namespace trireme {
 
 // All contiguous and of one size. Masters and states are fp32 or bf16: computed in fp32, rounded when written.
 struct UpdateTensors {

@@ -23,7 +23,7 @@ AdamWTensors RandomState(int64_t count, std::optional<at::ScalarType> parameter)
 }
 
 // The formula of torch.optim.AdamW, in double.
-AdamWTensors PlainAdamW(const AdamWTensors& t, const AdamWNumbers& n) {
+AdamWTensors PlainAdamW(const AdamWTensors& t, const UpdateNumbers& n) {
   const at::Tensor g = t.gradient.to(at::kDouble) * n.gradient_scale;
   const at::Tensor m = t.exp_avg.to(at::kDouble) * n.beta1 + g * (1 - n.beta1);
   const at::Tensor v = t.exp_avg_sq.to(at::kDouble) * n.beta2 + g * g * (1 - n.beta2);
@@ -38,7 +38,7 @@ TEST(AdamW, IsTheFormula) {
     for (const std::optional<at::ScalarType> type :
          {std::optional<at::ScalarType>(), std::optional(at::kBFloat16), std::optional(at::kFloat)}) {
       for (const bool fast : {true, false}) {
-        const AdamWNumbers numbers{
+        const UpdateNumbers numbers{
             .lr = 0.05, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.3, .step = 3, .gradient_scale = 0.25};
         const AdamWTensors t = RandomState(count, type);
         const AdamWTensors wanted = PlainAdamW(t, numbers);
@@ -67,7 +67,7 @@ TEST(AdamW, RoundsWhatIsKeptInBf16) {
     t.exp_avg = rounded(t.exp_avg);
     t.exp_avg_sq = rounded(t.exp_avg_sq);
     if (masters) t.master = rounded(t.master);
-    const AdamWNumbers numbers{
+    const UpdateNumbers numbers{
         .lr = 0.05, .eps = 1e-3, .weight_decay = 0.3, .step = 3, .gradient_scale = 0.25};
     const AdamWTensors wide{
         t.master.to(at::kFloat), t.exp_avg.to(at::kFloat), t.exp_avg_sq.to(at::kFloat), t.gradient, {}};
