@@ -119,6 +119,6 @@ at::Tensor WeightedLogProbs::Weigh(const LabelLogProbs& log_probs) const {
   return log_probs.known;
 }
 
-std::unique_ptr<Objective> MakeWeightedLogProbs() { return std::make_unique<WeightedLogProbs>(); }
+std::unique_ptr<Objective> MakeWeightedLogProbs(const PreferenceConfig& /*preference*/) { return std::make_unique<WeightedLogProbs>(); }
 
 }  // namespace trireme

@@ -16,6 +16,8 @@
 
 namespace trireme {
 
+class PreferenceConfig;  // the keys that objectives may take, core/config.proto
+
 // The head as an objective sees it.
 struct HeadStates {
   std::vector<at::Tensor> hidden;  // by prediction depth, [tokens, hidden] after the last norm, all tokens

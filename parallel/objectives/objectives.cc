@@ -1,45 +1,36 @@
-// The list of objectives. A new one is a file with its function and a line here: name, and the function that makes it;
-// those of the second list take the keys of preference training.
+// The list of objectives. A new one is a file with its function and a line here: name, and the function that makes it.
 #include "parallel/objectives/objectives.h"
 
 #include "core/base/error.h"
 #include "core/base/text.h"
 
 // clang-format off
-#define TRIREME_OBJECTIVES(OBJECTIVE)             \
-  OBJECTIVE("cross_entropy", MakeCrossEntropy)    \
-  OBJECTIVE("log_probs", MakeWeightedLogProbs)
-#define TRIREME_PREFERENCE_OBJECTIVES(PREFERENCE) \
-  PREFERENCE("dpo", MakeDpo)                      \
-  PREFERENCE("kto", MakeKto)                      \
-  PREFERENCE("orpo", MakeOrpo)                    \
-  PREFERENCE("simpo", MakeSimPo)                  \
-  PREFERENCE("cpo", MakeCpo)
+#define TRIREME_OBJECTIVES(OBJECTIVE)           \
+  OBJECTIVE("cross_entropy", MakeCrossEntropy)  \
+  OBJECTIVE("log_probs", MakeWeightedLogProbs)  \
+  OBJECTIVE("dpo", MakeDpo)                     \
+  OBJECTIVE("kto", MakeKto)                     \
+  OBJECTIVE("orpo", MakeOrpo)                   \
+  OBJECTIVE("simpo", MakeSimPo)                 \
+  OBJECTIVE("cpo", MakeCpo)
 // clang-format on
 
 namespace trireme {
 
-#define DECLARE(name, make) std::unique_ptr<Objective> make();
-TRIREME_OBJECTIVES(DECLARE)
-#undef DECLARE
 #define DECLARE(name, make) std::unique_ptr<Objective> make(const PreferenceConfig& preference);
-TRIREME_PREFERENCE_OBJECTIVES(DECLARE)
+TRIREME_OBJECTIVES(DECLARE)
 #undef DECLARE
 
 std::vector<std::string> ObjectiveNames() {
 #define NAME(name, make) name,
-  return {TRIREME_OBJECTIVES(NAME) TRIREME_PREFERENCE_OBJECTIVES(NAME)};
+  return {TRIREME_OBJECTIVES(NAME)};
 #undef NAME
 }
 
 std::unique_ptr<Objective> MakeObjective(const std::string& name, const PreferenceConfig& preference) {
 #define MAKE(listed, make) \
-  if (name == listed) return make();
-  TRIREME_OBJECTIVES(MAKE)
-#undef MAKE
-#define MAKE(listed, make) \
   if (name == listed) return make(preference);
-  TRIREME_PREFERENCE_OBJECTIVES(MAKE)
+  TRIREME_OBJECTIVES(MAKE)
 #undef MAKE
   throw InputError("there is no objective '", name, "'; wanted ", Join(ObjectiveNames()));
 }
