@@ -9,6 +9,7 @@
 #include "parallel/objectives/preference_check.h"
 #include "parallel/tensor/collectives.h"
 #include "train/data/mismatched_rows.h"
+#include "train/metric_means.h"
 #include "train/sorted_answers.h"
 
 namespace trireme {
@@ -157,6 +158,7 @@ double PreferencePass::Pass(const RowSource& rows, std::span<const int64_t> chos
 Evaluation PreferencePass::Evaluate(const RowSource& rows) {
   const int64_t global_batch = session_.config().run().global_batch();
   Evaluation evaluation;
+  MetricMeans means;
   double samples = 0;
   for (int64_t first = 0; first < rows.size(); first += global_batch) {
     std::vector<int64_t> chosen(static_cast<size_t>(std::min(global_batch, rows.size() - first)));
@@ -171,10 +173,12 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
     const auto count = static_cast<double>(prepared.totals.samples);
     samples += count;
     evaluation.loss += count * sums.at("loss");
-    for (const auto& [name, value] : MetricsOf(sums, prepared.totals)) evaluation.metrics[name] += count * value;
+    const bool pairs = HasPairs(session_.config().stage());
+    const double good = pairs ? count : static_cast<double>(prepared.totals.desirable);
+    means.Add(MetricsOf(sums, prepared.totals), {.all = count, .chosen = good, .rejected = pairs ? count : count - good});
   }
   evaluation.loss /= samples;
-  for (auto& [name, value] : evaluation.metrics) value /= samples;
+  evaluation.metrics = means.Take();
   if (const auto found = evaluation.metrics.find("rewards/accuracies"); found != evaluation.metrics.end()) {
     evaluation.accuracy = found->second;
   }

@@ -186,9 +186,9 @@ std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowS
   const DataConfig& data = config.data();
   const bool answers = IsPreference(config.stage());
   std::vector<std::string> lines;
+  const int64_t samples = answers ? UnitsOf(store, AnswerOptionsOf(config)) : store.size();
   if (store.skipped() > 0) {
-    const int64_t records = store.size() / (HasPairs(config.stage()) ? 2 : 1);  // both sides of a pair are stored
-    lines.push_back(Concat(path.string(), ": ", store.skipped(), " of ", records + store.skipped(),
+    lines.push_back(Concat(path.string(), ": ", store.skipped(), " of ", samples + store.skipped(),
                            " records skipped for their errors (data.on_error: skip)"));
   }
   int64_t over = 0, longest = 0, nothing = 0;
@@ -201,9 +201,8 @@ std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowS
   if (answers) over = LongUnitsOf(store, AnswerOptionsOf(config));
   if (over > 0) {
     const auto* policy = OverLengthPolicy_descriptor()->FindValueByNumber(data.over_length());
-    lines.push_back(Concat(path.string(), ": ", over, " of ",
-                           answers ? UnitsOf(store, AnswerOptionsOf(config)) : store.size(), " samples are longer than data.max_length = ", data.max_length(),
-                           ", the longest has ", longest,
+    lines.push_back(Concat(path.string(), ": ", over, " of ", samples, " samples are longer than data.max_length = ",
+                           data.max_length(), ", the longest has ", longest,
                            " tokens; data.over_length: ", SpellingOf(*policy)));
   }
   if (nothing > 0)

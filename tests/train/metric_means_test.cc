@@ -1,0 +1,30 @@
+// Metrics of an evaluation in batches against those of all answers at once.
+#include "train/metric_means.h"
+
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+TEST(MetricMeans, ABatchWithoutAKindOfAnswerSaysNothingAboutIt) {
+  MetricMeans means;
+  means.Add({{"rewards/chosen", 1.0}, {"kl", 0.5}}, {.all = 4, .chosen = 4, .rejected = 0});
+  means.Add({{"rewards/chosen", 6.0}, {"rewards/rejected", -2.0}, {"rewards/margins", 8.0}, {"kl", 1.5}},
+            {.all = 4, .chosen = 1, .rejected = 3});
+  const Metrics all = means.Take();
+  EXPECT_DOUBLE_EQ(all.at("rewards/chosen"), 2.0);  // (4 · 1 + 6) / 5
+  EXPECT_DOUBLE_EQ(all.at("rewards/rejected"), -2.0);
+  EXPECT_DOUBLE_EQ(all.at("rewards/margins"), 4.0);
+  EXPECT_DOUBLE_EQ(all.at("kl"), 1.0);
+}
+
+TEST(MetricMeans, PairsCountAlike) {
+  MetricMeans means;
+  means.Add({{"rewards/accuracies", 1.0}, {"logps/rejected", -4.0}}, {.all = 1, .chosen = 1, .rejected = 1});
+  means.Add({{"rewards/accuracies", 0.0}, {"logps/rejected", -8.0}}, {.all = 3, .chosen = 3, .rejected = 3});
+  EXPECT_DOUBLE_EQ(means.Take().at("rewards/accuracies"), 0.25);
+  EXPECT_DOUBLE_EQ(means.Take().at("logps/rejected"), -7.0);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,27 @@
+// MetricMeans: metrics of batches combined into those of all their answers: each counts by the answers it is a mean of,
+// so that a batch without rejected answers says nothing about them.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "train/report/logged_step.h"
+
+namespace trireme {
+
+struct AnswerCounts {
+  double all = 0;  // samples
+  double chosen = 0;
+  double rejected = 0;
+};
+
+class MetricMeans {
+ public:
+  void Add(const Metrics& metrics, const AnswerCounts& counts);
+  Metrics Take() const;
+
+ private:
+  std::map<std::string, double> sums_, weights_;
+};
+
+}  // namespace trireme
