@@ -246,7 +246,9 @@ def check_packing(folder):
         for packing in ("false", "true"):
             name = f"packed-{stage}-{packing}"
             (folder / f"{name}.yaml").write_text("")
-            more = [f"data.packing={packing}", "run.global_batch=12", "run.steps=3", "run.micro_batch=2"]
+            # KTO's KL is estimated by answers to the next prompt, and packing changes which is next.
+            without_kl = ["preference.loss=[apo_zero_unpaired]"] if stage == "kto" else []
+            more = [f"data.packing={packing}", "run.global_batch=12", "run.steps=3", "run.micro_batch=2", *without_kl]
             commands.append(["train", folder / f"{name}.yaml", *words_of(run_settings(folder, name, stage, more))])
     result = run_many(2, commands)
     failed = 0
@@ -254,8 +256,7 @@ def check_packing(folder):
         apart, packed = (log_of(folder, f"packed-{stage}-{packing}") for packing in ("false", "true"))
         wrong = "" if len(apart) == len(packed) == 3 else failure_text(result)[-1500:]
         error = max((relative(a["loss"], b["loss"]) for a, b in zip(apart, packed)), default=math.inf)
-        # KTO's answers to other prompts come in the order of the rows, which packing changes.
-        if stage != "kto" and not error <= LAYOUT["loss"]:
+        if not error <= LAYOUT["loss"]:
             wrong += f" loss {error:.1e}"
         failed += bool(wrong)
         print(f"{'FAILED' if wrong else 'ok'}: {stage} packed  loss {error:.1e} {wrong}", flush=True)
