@@ -13,7 +13,8 @@ import decoding
 import steps
 import tiny_models
 from gradients import assert_equals, assert_within, largest_error, relative
-from lora_adapters import ADAPTERS, ROWS, Adapted, load_frozen, load_tuned, make_adapted, make_model
+from lora_adapters import ADAPTERS, ROWS, Adapted, load_frozen, load_tuned, make_model
+from lora_runs import TRAINED, adapted, grads_words, name_of, read_log, rows, train_rows, train_words  # noqa: F401  fixtures
 from program import Launches, failure_text, run, run_grads, run_many, words_of
 
 NPU = "device=npu"  # in a process of its own: torch sets its threads up for the devices it finds first
@@ -37,27 +38,6 @@ LAYOUTS = [
     ("qwen2_moe", 4, ["parallel.context=2", "parallel.pipeline=2", "parallel.expert=2", "parallel.zero=2"]),
     ("patterns", 4, ["parallel.tensor=4", "parallel.sequence=true"]),
 ]
-
-
-def name_of(case):
-    adapter, ranks, settings = case
-    return f"{adapter} {ranks} ranks {' '.join(settings)}".strip()
-
-
-@pytest.fixture(scope="module")
-def adapted(folder):
-    """By name of the adapter, made when first asked for."""
-    return functools.cache(lambda name: make_adapted(folder / name, *ADAPTERS[name]))
-
-
-@pytest.fixture(scope="module")
-def rows(folder):
-    tiny_models.write_rows(folder / "rows.jsonl", ROWS)
-    return folder / "rows.jsonl"
-
-
-def grads_words(one, rows, out, adapter=None):
-    return ["grads", "--model", one.model, "--rows", rows, "--out", out, *(["--adapters", adapter] if adapter else [])]
 
 
 def dropout_words(adapted, rows, device):
@@ -175,34 +155,6 @@ STEPS = [
     ("qwen3_moe", 2, ["parallel.tensor=2", "parallel.expert_tensor=2"]),
 ]
 FROZEN = ["tuning.kind=freeze", "tuning.last_layers=2", "tuning.targets=[all]", "tuning.modules_to_save=[lm_head]"]
-
-
-def train_words(one, rows, output, settings):
-    """A run from the adapter, ten steps in fp32."""
-    path = output.parent / f"{output.name}.yaml"
-    sections = {
-        "device": "cpu", "model": {"path": str(one.model), "dtype": "fp32"},
-        "tuning": {"kind": "lora", "dropout": 0.0},
-        "data": {"train": [str(rows)], "shuffle": False, "packing": False, "max_length": 64},
-        "optimizer": {**steps.COSINE, **steps.ADAMW},
-        "run": {"steps": steps.STEPS, "global_batch": steps.BATCH, "micro_batch": 1, "log_every": 1, "save_every": 0,
-                "output": str(output)},
-    }
-    path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
-    return ["train", path, *words_of(settings)]
-
-
-def read_log(output):
-    return [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
-
-
-TRAINED = tiny_models.make_rows(steps.EPOCH + 1, shortest=8, seed=steps.SEED)
-
-
-@pytest.fixture(scope="module")
-def train_rows(folder):
-    tiny_models.write_rows(folder / "train.jsonl", TRAINED)
-    return folder / "train.jsonl"
 
 
 def launch_steps(ranks, cases, adapted, train_rows):
@@ -340,93 +292,6 @@ def test_checkpoint_and_experts_apart_are_the_same_adapter(number, whole, folder
     for other in grads[1:]:
         assert other.keys() == grads[0].keys()
         assert not [key for key in other if not torch.equal(other[key], grads[0][key])]
-
-
-# New adapters with dropout: any layout drops the same inputs. model, ranks, settings
-DROPOUT = [
-    ("all-linear", 1, []),
-    ("all-linear", 1, ["tuning.dropout=0"]),
-    ("qwen3_moe", 1, []),
-    ("all-linear", 1, ["memory.recompute=full", "run.micro_batch=4"]),
-    ("all-linear", 1, ["memory.recompute=selective", "run.micro_batch=2"]),
-    ("all-linear", 2, ["parallel.tensor=2"]),
-    ("all-linear", 2, ["parallel.pipeline=2", "parallel.schedule=zero_bubble", "memory.recompute=selective"]),
-    ("all-linear", 2, ["parallel.zero=3"]),
-    ("all-linear", 2, ["parallel.context=2"]),
-    ("qwen3_moe", 2, ["parallel.expert=2"]),
-    ("qwen3_moe", 2, ["parallel.tensor=2", "parallel.expert_tensor=2", "memory.recompute=full"]),
-]
-# Hidden values dropped in one pass: the gradient of every parameter is that of one rank. model, ranks, settings
-HIDDEN = [
-    ("all-linear", 1, []),
-    ("qwen3_moe", 1, []),
-    ("all-linear", 1, ["tuning.hidden_dropout=0"]),
-    ("all-linear", 1, ["memory.recompute=full", "run.micro_batch=4"]),
-    ("all-linear", 1, ["memory.recompute=selective"]),
-    ("all-linear", 1, ["ops.off=[dropout_add]"]),
-    ("all-linear", 2, ["parallel.tensor=2"]),
-    ("all-linear", 2, ["parallel.tensor=2", "parallel.sequence=false", "memory.recompute=full"]),
-    ("all-linear", 2, ["parallel.pipeline=2", "memory.recompute=selective"]),
-    ("all-linear", 2, ["parallel.context=2"]),
-    ("qwen3_moe", 2, ["parallel.tensor=2", "parallel.expert=2"]),
-    ("qwen3_moe", 2, ["parallel.tensor=2", "parallel.expert=2", "parallel.sequence=false"]),
-    ("qwen3_moe", 2, []),
-]
-
-
-def launch_dropout(ranks, cases, adapted, rows, train_rows):
-    """Both kinds in one launch: outputs of the runs, gradients of the passes, and how the launch ended."""
-    commands, left = [], []
-    for number, (kind, (model, _, settings)) in enumerate(cases):
-        place = rows.parent / f"{kind}-{ranks}-{number}"
-        left.append(place)
-        if kind == "inputs":
-            commands.append(train_words(adapted(model), train_rows, place, [
-                "tuning.dropout=0.3", "run.steps=4", "optimizer.lr=0.02", "tuning.alpha=16", *settings]))
-        else:
-            commands.append([*grads_words(adapted(model), rows, place), *words_of(["tuning.hidden_dropout=0.2", *settings])])
-    result = run_many(ranks, commands)
-    return [(place, result) for place in left]
-
-
-DROPPED = [("inputs", case) for case in DROPOUT] + [("hidden", case) for case in HIDDEN]
-
-
-@pytest.fixture(scope="module")
-def dropped(adapted, rows, train_rows):
-    return Launches(DROPPED, lambda case: case[1][1],
-                    lambda ranks, cases: launch_dropout(ranks, cases, adapted, rows, train_rows))
-
-
-def first_of(kind, model):
-    """What the other cases of a model are compared with: the first, on one rank."""
-    return next(case for case in DROPPED if case[0] == kind and case[1][0] == model)
-
-
-def assert_dropped(error, tolerance, differs, least, record_errors):
-    if differs:
-        assert error > least, f"another share dropped changes this by {error:.1e}, wanted more than {least:.0e}"
-    else:
-        record_errors({"error": error})
-        assert_within({"error": error}, {"error": tolerance})
-
-
-@pytest.mark.parametrize("case", DROPPED[:len(DROPOUT)], ids=lambda case: name_of(case[1]))
-def test_dropout(case, dropped, record_errors):
-    curves = []
-    for output, result in (dropped.of(case), dropped.of(first_of(case[0], case[1][0]))):
-        assert (output / "final").exists(), failure_text(result)
-        curves.append(torch.tensor([line["loss"] for line in read_log(output)], dtype=torch.float64))
-    assert_dropped(relative(*curves), 2e-5, "tuning.dropout=0" in case[1][2], 1e-3, record_errors)
-
-
-@pytest.mark.parametrize("case", DROPPED[len(DROPOUT):], ids=lambda case: name_of(case[1]))
-def test_hidden_dropout(case, dropped, record_errors):
-    found = []
-    for out, result in (dropped.of(case), dropped.of(first_of(case[0], case[1][0]))):
-        assert out.exists(), failure_text(result)
-        found.append(load_file(out))
-    assert_dropped(largest_error(*found), 1e-4, "tuning.hidden_dropout=0" in case[1][2], 1e-2, record_errors)
 
 
 @pytest.fixture(scope="module")
