@@ -22,7 +22,8 @@ extern "C" __global__ __aicore__ void wrong_race_of_writes(GM_ADDR x, GM_ADDR y,
   b.out.FreeTensor(b.ready);
 }
 
-// Block 0 ends last: it waits for block 1, but after it has written.
+// Block 0 waits for block 1, but after it has written. The accesses are compared when a block ends, and either may end
+// last: the message names the last one first.
 extern "C" __global__ __aicore__ void wrong_race_with_a_read(GM_ADDR x, GM_ADDR y, uint32_t n) {
   Buffers b(x, y, n);
   if (GetBlockIdx() == 1) {
