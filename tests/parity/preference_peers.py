@@ -36,6 +36,34 @@ def labelled(pairs):
              "label": bool(index % 3)} for index, pair in enumerate(pairs)]
 
 
+def write_models(folder, family, **changes):
+    """A model, and as its reference one with other weights."""
+    config = tiny_models.config_of(family, pad_token_id=0, eos_token_id=1, bos_token_id=1, **changes)
+    tiny_models.write_model(config, folder / "model")
+    other = tiny_models.write_model(config, folder / "reference")
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.01)
+    other.save_pretrained(folder / "reference")
+
+
+def write_answers(folder, pairs=None):
+    """Pairs and labelled answers; of both also the first batch alone."""
+    pairs = pairs or answers()
+    for name, rows in (("pairs", pairs), ("labelled", labelled(pairs))):
+        tiny_models.write_rows(folder / f"{name}.jsonl", rows)
+        tiny_models.write_rows(folder / f"{name}-{BATCH}.jsonl", rows[:BATCH])
+
+
+def rows_of(folder, stage, part=""):
+    return folder / f"{'labelled' if stage == 'kto' else 'pairs'}{part}.jsonl"
+
+
+def reference_of(folder, stage):
+    """The setting that names the reference, for stages that have one."""
+    return [f"reference={folder / 'reference'}"] if stage in ("dpo", "kto") else []
+
+
 def tokenizer():
     """Names its special tokens; nothing is encoded with it."""
     words = {f"t{index}": index for index in range(tiny_models.VOCABULARY)}

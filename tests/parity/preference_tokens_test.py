@@ -1,15 +1,12 @@
-#!/usr/bin/env python3
 """Tokens and masks of preference records against TRL's: generated records of every format, with the real tokenizers and
 chat templates of Qwen3 and Llama 3.1. Equal, token by token."""
 import json
-import pathlib
 import subprocess
-import sys
-import tempfile
 import types
 
 import preference_peers  # offline settings come with it
 import datasets
+import pytest
 import transformers
 import trl
 
@@ -130,8 +127,7 @@ def ours(stage, rows, tokenizer_folder, folder):
         "stage": stage, "model": {"path": str(tokenizer_folder)},
         "data": {"train": [str(data)], "shuffle": False, "packing": False, "max_length": LENGTH, "cache": str(folder / "cache")}}))
     probe = subprocess.run([BUILD / "tests/train/data/data_probe", run], capture_output=True, text=True)
-    if probe.returncode != 0:
-        raise SystemExit(f"FAILED: {probe.stderr}")
+    assert probe.returncode == 0, probe.stderr
     found = []
     for line in probe.stdout.splitlines():
         row = json.loads(line)
@@ -146,24 +142,17 @@ def ours(stage, rows, tokenizer_folder, folder):
     return found
 
 
-def main():
-    failed = 0
-    for name in ("qwen3", "llama3_1"):
-        tokenizer_folder = real_tokenizers.directory_of(name)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_folder)
-        for stage, formats in FORMATS.items():
-            for seed, make in enumerate(formats):
-                generator = conversations.generator_of(seed)
-                both = [make(generator) for _ in range(COUNT)]
-                with tempfile.TemporaryDirectory() as scratch:
-                    found = ours(stage, [mine for mine, _ in both], tokenizer_folder, pathlib.Path(scratch))
-                wanted = theirs(stage, [other for _, other in both], tokenizer)
-                different = sum(mine != other for mine, other in zip(found, wanted)) + abs(len(found) - len(wanted))
-                failed += different > 0
-                print(f"{'FAILED' if different else 'ok'}: {name} {stage} {make.__name__}: {COUNT - different} of {COUNT} equal",
-                      flush=True)
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("make", [make for formats in FORMATS.values() for make in formats], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("name", ["qwen3", "llama3_1"])
+def test_tokens(name, make, tmp_path, record_property):
+    tokenizer_folder = real_tokenizers.directory_of(name)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_folder)
+    stage = next(stage for stage, formats in FORMATS.items() if make in formats)
+    generator = conversations.generator_of(FORMATS[stage].index(make))
+    both = [make(generator) for _ in range(COUNT)]
+    found = ours(stage, [mine for mine, _ in both], tokenizer_folder, tmp_path)
+    wanted = theirs(stage, [other for _, other in both], tokenizer)
+    assert len(found) == len(wanted) == COUNT
+    different = [index for index, (mine, other) in enumerate(zip(found, wanted)) if mine != other]
+    record_property("equal", COUNT - len(different))
+    assert not different, f"{len(different)} of {COUNT} differ, the first: {both[different[0]][0]}"
