@@ -17,6 +17,7 @@ import dataclasses
 import pathlib
 import re
 import subprocess
+import zlib
 
 HEADER = "tests/mutants/mutant.h"
 
@@ -69,12 +70,12 @@ def read_room(path):
 
 def read_all(folder):
     mutants = [mutant for path in sorted(folder.glob("*.mutants")) for mutant in read_room(path)]
-    for number, mutant in enumerate(mutants, 1):
-        mutant.number = number
-    names = [mutant.name for mutant in mutants]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    for mutant in mutants:  # by its name: with a new mutant only its own file is compiled again
+        mutant.number = zlib.crc32(mutant.name.encode()) % (2**31 - 1) + 1
+    numbers = [mutant.number for mutant in mutants]
+    twice = sorted({mutant.name for mutant in mutants if numbers.count(mutant.number) > 1})
     if twice:
-        raise SystemExit(f"mutants: named twice: {', '.join(twice)}")
+        raise SystemExit(f"mutants: rename one of {', '.join(twice)}: they have the same number")
     return mutants
 
 
@@ -94,7 +95,8 @@ def mutate_text(text, mutants):
     for (_, end, one), (begin, _, other) in zip(places, places[1:]):
         if begin < end:
             raise SystemExit(f"mutate: {one.file}: {one.name} and {other.name} overlap; let them stand apart")
-    result, done = f'#include "{HEADER}"\n', 0
+    # Not optimised: a mutated file is compiled for a few short tests.
+    result, done = f'#pragma GCC optimize("O0")\n#include "{HEADER}"\n', 0
     for begin, end, mutant in places:
         result += text[done:begin]
         mutant.line = result.count("\n") + 1

@@ -2,6 +2,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -42,13 +43,17 @@ def chosen(tests, patterns, among):
 
 
 def programs_of(names, build):
-    """What builds these tests: those that are programs are called LABEL.TARGET or LABEL.TARGET.RANKS; scripts and all
-    else want the whole program."""
+    """What builds these tests: the program in each one's command; all, where a test is a script. From CMake's own files,
+    for ctest names no program that is not built yet."""
     known = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], check=True, capture_output=True,
                            text=True).stdout
     targets = {line.split(":")[0] for line in known.splitlines()}
-    wanted = {name.split(".")[1] for name in names}
-    return sorted(wanted & targets) + (["all"] if wanted - targets else [])
+    programs = {}
+    for file in pathlib.Path(build).rglob("CTestTestfile.cmake"):
+        for name, command in re.findall(r"^add_test\(\[=*\[(.+?)\]=*\] (.*)\)$", file.read_text(), re.MULTILINE):
+            programs[name] = {path.rsplit("/", 1)[-1] for path in re.findall(r'"([^"]+)"', command)} & targets
+    wanted = {program for name in names for program in programs.get(name) or ["all"]}
+    return sorted(wanted)
 
 
 def run(test, log, mutant=0, reached="", limit_s=None):
