@@ -1,5 +1,9 @@
 // Shared by the kernels: rows of a matrix in tiles of columns, moved between global memory and the core,
 // widened to fp32 and rounded back. Uses nothing but AscendC; knows no operator.
+//
+// A vector function may begin before the one before it has ended. So the kernels, and what is here, call
+// PipeBarrier<PIPE_V>() before each one that depends on another, also where it only overwrites what that one
+// reads: they are right with and without the compiler's automatic synchronisation.
 #pragma once
 
 #include "kernel_operator.h"
@@ -12,6 +16,7 @@ using AscendC::DataCopyPadExtParams;
 using AscendC::GlobalTensor;
 using AscendC::HardEvent;
 using AscendC::LocalTensor;
+using AscendC::PipeBarrier;
 using AscendC::RoundMode;
 using AscendC::TBuf;
 using AscendC::TPipe;
@@ -86,6 +91,7 @@ __aicore__ inline LocalTensor<float> Widen(const LocalTensor<T>& narrow, const L
   if constexpr (IsFloat<T>::value) {
     return narrow;
   } else {
+    PipeBarrier<PIPE_V>();
     Cast(wide, narrow, RoundMode::CAST_NONE, count);
     return wide;
   }
@@ -94,6 +100,7 @@ __aicore__ inline LocalTensor<float> Widen(const LocalTensor<T>& narrow, const L
 template <typename T>
 __aicore__ inline void WidenInto(const LocalTensor<float>& wide, const LocalTensor<T>& narrow,
                                  uint32_t count) {
+  PipeBarrier<PIPE_V>();
   if constexpr (IsFloat<T>::value) {
     Muls(wide, narrow, 1.0f, static_cast<int32_t>(count));
   } else {
@@ -121,14 +128,19 @@ __aicore__ inline LocalTensor<float> ResultOf(const LocalTensor<T>& out, const L
 }
 template <typename T>
 __aicore__ inline void Narrow(const LocalTensor<T>& out, const LocalTensor<float>& wide, uint32_t count) {
-  if constexpr (!IsFloat<T>::value) Cast(out, wide, RoundMode::CAST_RINT, count);
+  if constexpr (!IsFloat<T>::value) {
+    PipeBarrier<PIPE_V>();
+    Cast(out, wide, RoundMode::CAST_RINT, count);
+  }
 }
 // Rounds fp32 values to T and back; `narrow` is scratch.
 template <typename T>
 __aicore__ inline void RoundThrough(const LocalTensor<float>& wide, const LocalTensor<T>& narrow,
                                     uint32_t count) {
   if constexpr (!IsFloat<T>::value) {
+    PipeBarrier<PIPE_V>();
     Cast(narrow, wide, RoundMode::CAST_RINT, count);
+    PipeBarrier<PIPE_V>();
     Cast(wide, narrow, RoundMode::CAST_NONE, count);
   }
 }

@@ -46,18 +46,27 @@ class AttentionMerge {
     LocalTensor<float> own = own_.Get<float>(), other = other_.Get<float>(), both = both_.Get<float>();
     LoadWide(in, lse_[sum_row], own, count);
     LoadWide(in, part_lse_[row], other, count);
+    PipeBarrier<PIPE_V>();
     Max(both, own, other, n);
+    PipeBarrier<PIPE_V>();
     Maxs(both, both, kNothing, n);
+    PipeBarrier<PIPE_V>();
     Sub(own, own, both, n);
-    Exp(own, own, n);
     Sub(other, other, both, n);
+    PipeBarrier<PIPE_V>();
+    Exp(own, own, n);
     Exp(other, other, n);
     LocalTensor<float> merged = merged_.AllocTensor<float>();
+    PipeBarrier<PIPE_V>();
     Add(merged, own, other, n);
+    PipeBarrier<PIPE_V>();
     Maxs(merged, merged, 1.0e-37f, n);  // no key in either: both weights are 0
+    PipeBarrier<PIPE_V>();
     Div(own, own, merged, n);
     Div(other, other, merged, n);
+    PipeBarrier<PIPE_V>();
     Ln(merged, merged, n);
+    PipeBarrier<PIPE_V>();
     Add(merged, merged, both, n);
     Store(merged_, merged, lse_[sum_row], count);
   }
@@ -70,7 +79,9 @@ class AttentionMerge {
       Muls(after, before, own, static_cast<int32_t>(count));
       in.FreeTensor(before);
       LocalTensor<T> loaded = Load(in, part_[part_place + at], count);
-      Axpy(after, Widen(loaded, values_.Get<float>(), count), other, static_cast<int32_t>(count));
+      const LocalTensor<float> x = Widen(loaded, values_.Get<float>(), count);
+      PipeBarrier<PIPE_V>();
+      Axpy(after, x, other, static_cast<int32_t>(count));
       in.FreeTensor(loaded);
       Store(out, after, sum_[place + at], count);
     }

@@ -57,6 +57,7 @@ class LogitStatistics : LogitRows<T> {
     Duplicate(kept, 0.0f, 32);
     constexpr float kLowest =
         -3.4028235e38f;  // the maximum of no columns: finite, so that no difference is a NaN
+    PipeBarrier<PIPE_V>();
     Duplicate(kept, kLowest, 8);
     for (uint32_t at = 0; at < this->columns_; at += this->tile_) {
       AddTile(first + at, Least(this->tile_, this->columns_ - at), kept);
@@ -76,15 +77,23 @@ class LogitStatistics : LogitRows<T> {
     const int32_t n = static_cast<int32_t>(count);
     LocalTensor<float> x = this->wide.template Get<float>(), exponential = exponentials_.Get<float>();
     LoadWide(this->in, this->logits_[place], x, count);
+    PipeBarrier<PIPE_V>();
     ReduceMax(exponential, x, exponential, n, false);
+    PipeBarrier<PIPE_V>();
     Max(kept[kScratch], exponential, kept[kLargest], 1);
+    PipeBarrier<PIPE_V>();
     Sub(kept[kLargest], kept[kLargest], kept[kScratch], 1);
+    PipeBarrier<PIPE_V>();
     Exp(kept[kLargest], kept[kLargest], 1);
+    PipeBarrier<PIPE_V>();
     Mul(kept[kSum], kept[kSum], kept[kLargest], 1);
     const float largest = Read(kept, kScratch);
     Adds(x, x, -largest, n);
+    PipeBarrier<PIPE_V>();
     Exp(x, x, n);
+    PipeBarrier<PIPE_V>();
     ReduceSum(exponential, x, exponential, n);
+    PipeBarrier<PIPE_V>();
     Add(kept[kSum], kept[kSum], exponential, 1);
     Muls(kept[kLargest], kept[kScratch], 1.0f, 1);
   }
@@ -117,10 +126,14 @@ class LogitGradient : LogitRows<T> {
     if (label < this->columns_) {  // before the row is overwritten
       LocalTensor<float> x = this->wide.template Get<float>();
       LoadWide(this->in, this->logits_[first + label], x, 1);
+      PipeBarrier<PIPE_V>();
       Adds(x, x, -shift, 1);
+      PipeBarrier<PIPE_V>();
       Exp(x, x, 1);
+      PipeBarrier<PIPE_V>();
       Adds(x, x, -1.0f, 1);
       LocalTensor<float> result = ResultOf(picked, x);
+      PipeBarrier<PIPE_V>();
       Muls(result, x, scale_, 1);
       Narrow(picked, result, 1);
     }
@@ -144,10 +157,13 @@ class LogitGradient : LogitRows<T> {
     const int32_t n = static_cast<int32_t>(count);
     LocalTensor<float> x = this->wide.template Get<float>();
     LoadWide(this->in, this->logits_[place], x, count);
+    PipeBarrier<PIPE_V>();
     Adds(x, x, -shift, n);
+    PipeBarrier<PIPE_V>();
     Exp(x, x, n);
     LocalTensor<T> gradient = this->out.template AllocTensor<T>();
     LocalTensor<float> result = ResultOf(gradient, x);
+    PipeBarrier<PIPE_V>();
     Muls(result, x, scale_, n);
     Narrow(gradient, result, count);
     Store(this->out, gradient, this->logits_[place], count);

@@ -9,9 +9,13 @@ namespace {
 // x ^= x >> shift. Exclusive-or is `or` minus `and`.
 __aicore__ inline void Mix(const LocalTensor<int32_t>& x, const LocalTensor<int32_t>& a,
                            const LocalTensor<int32_t>& b, uint32_t shift, int32_t n) {
+  PipeBarrier<PIPE_V>();
   ShiftRight(a.ReinterpretCast<uint32_t>(), x.ReinterpretCast<uint32_t>(), shift, n);
+  PipeBarrier<PIPE_V>();
   Or(b.ReinterpretCast<uint16_t>(), x.ReinterpretCast<uint16_t>(), a.ReinterpretCast<uint16_t>(), 2 * n);
+  PipeBarrier<PIPE_V>();
   And(a.ReinterpretCast<uint16_t>(), x.ReinterpretCast<uint16_t>(), a.ReinterpretCast<uint16_t>(), 2 * n);
+  PipeBarrier<PIPE_V>();
   Sub(x, b, a, n);
 }
 
@@ -36,6 +40,7 @@ class DropoutAdd {
     pipe.InitBuffer(bits, n_.tile / 8);
     LocalTensor<int32_t> step = steps.Get<int32_t>();
     CreateVecIndex(step, static_cast<int32_t>(0), n_.tile);
+    PipeBarrier<PIPE_V>();
     Muls(step, step, static_cast<int32_t>(trireme::kColumnStep), static_cast<int32_t>(n_.tile));
     const Share share = MyShare(n_.rows);
     for (uint32_t row = share.begin; row < share.end; ++row) {
@@ -54,14 +59,18 @@ class DropoutAdd {
     const int32_t n = static_cast<int32_t>(count);
     LocalTensor<float> value = values.Get<float>();
     LoadWide(in, x_[place], value, count);
+    PipeBarrier<PIPE_V>();
     Muls(value, value, 1.0f / (1.0f - n_.rate), n);
+    PipeBarrier<PIPE_V>();
     Select(value, bits.Get<uint8_t>(), value, 0.0f, AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE, count);
     LocalTensor<T> y = out.AllocTensor<T>();
     if (n_.adds != 0) {
       LoadWide(in, residual_[place], first.Get<float>(), count);
+      PipeBarrier<PIPE_V>();
       Add(value, value, first.Get<float>(), n);
     }
     if constexpr (IsFloat<T>::value) {
+      PipeBarrier<PIPE_V>();
       Muls(y, value, 1.0f, n);
     } else {
       Narrow(y, value, count);
@@ -74,15 +83,22 @@ class DropoutAdd {
   __aicore__ inline void DrawMask(uint32_t begin, uint32_t high, uint32_t lanes) {
     const int32_t n = static_cast<int32_t>(lanes);
     LocalTensor<int32_t> hash = hashes.Get<int32_t>(), a = first.Get<int32_t>(), b = second.Get<int32_t>();
+    PipeBarrier<PIPE_V>();
     Adds(hash, steps.Get<int32_t>(), static_cast<int32_t>(begin), n);
     Mix(hash, a, b, trireme::kFirstShift, n);
+    PipeBarrier<PIPE_V>();
     Muls(hash, hash, static_cast<int32_t>(trireme::kFirstFactor), n);
+    PipeBarrier<PIPE_V>();
     Adds(hash, hash, static_cast<int32_t>(high), n);
     Mix(hash, a, b, trireme::kSecondShift, n);
+    PipeBarrier<PIPE_V>();
     Muls(hash, hash, static_cast<int32_t>(trireme::kSecondFactor), n);
     Mix(hash, a, b, trireme::kThirdShift, n);
+    PipeBarrier<PIPE_V>();
     ShiftRight(hash.ReinterpretCast<uint32_t>(), hash.ReinterpretCast<uint32_t>(), trireme::kUnusedBits, n);
+    PipeBarrier<PIPE_V>();
     Cast(a.ReinterpretCast<float>(), hash, RoundMode::CAST_NONE, lanes);
+    PipeBarrier<PIPE_V>();
     CompareScalar(bits.Get<uint8_t>(), a.ReinterpretCast<float>(), n_.rate * trireme::kDraws,
                   AscendC::CMPMODE::GE, lanes);
   }

@@ -53,18 +53,24 @@ class AdamW {
     loaded = Load(in, exp_avg_sq_[place], count);
     Muls(second, loaded, f.beta2, n);
     in.FreeTensor(loaded);
+    PipeBarrier<PIPE_V>();
     Mul(scratch, gradient, gradient, n);
+    PipeBarrier<PIPE_V>();
     Axpy(second, scratch, f.one_minus_beta2, n);
 
     LocalTensor<float> first = out.AllocTensor<float>();
     loaded = Load(in, exp_avg_[place], count);
     Muls(first, loaded, f.beta1, n);
     in.FreeTensor(loaded);
+    PipeBarrier<PIPE_V>();
     Axpy(first, gradient, f.one_minus_beta1, n);
 
     Sqrt(scratch, second, n);
+    PipeBarrier<PIPE_V>();
     Muls(scratch, scratch, f.inverse_correction, n);
+    PipeBarrier<PIPE_V>();
     Adds(scratch, scratch, f.eps, n);
+    PipeBarrier<PIPE_V>();
     Div(scratch, first, scratch, n);
     Store(out, second, exp_avg_sq_[place], count);
     Store(out, first, exp_avg_[place], count);
@@ -73,12 +79,15 @@ class AdamW {
     loaded = Load(in, master_[place], count);
     Muls(master, loaded, f.decay, n);
     in.FreeTensor(loaded);
+    PipeBarrier<PIPE_V>();
     Axpy(master, scratch, -f.step_size, n);
     if (writes_parameter) {
       LocalTensor<T> parameter = out.AllocTensor<T>();
       if constexpr (IsFloat<T>::value) {
+        PipeBarrier<PIPE_V>();
         Muls(parameter, master, 1.0f, n);
       } else {
+        PipeBarrier<PIPE_V>();
         Cast(parameter, master, RoundMode::CAST_RINT, count);
       }
       Store(out, parameter, parameter_[place], count);
@@ -109,8 +118,11 @@ class SumOfSquares {
     EachTile(size, tile, [&](uint64_t place, uint32_t count) {
       LocalTensor<float> x = wide.Get<float>();
       LoadWide(in, from[place], x, count);
+      PipeBarrier<PIPE_V>();
       Mul(x, x, x, static_cast<int32_t>(count));
+      PipeBarrier<PIPE_V>();
       ReduceSum(x, x, x, static_cast<int32_t>(count));
+      PipeBarrier<PIPE_V>();
       Add(total, total, x, 1);
     });
     Store(out, total, to[static_cast<uint64_t>(AscendC::GetBlockIdx())], 1);
@@ -135,6 +147,7 @@ class Scale {
       LocalTensor<T> loaded = Load(in, memory[place], count), scaled = out.AllocTensor<T>();
       const LocalTensor<float> x = Widen(loaded, wide.Get<float>(), count),
                                result = ResultOf(scaled, wide.Get<float>());
+      PipeBarrier<PIPE_V>();
       Muls(result, x, factor, static_cast<int32_t>(count));
       Narrow(scaled, result, count);
       in.FreeTensor(loaded);
@@ -162,7 +175,9 @@ class AddInto {
     EachTile(size, tile, [&](uint64_t place, uint32_t count) {
       LocalTensor<T> loaded = Load(in, from[place], count);
       LocalTensor<float> before = Load(in, to[place], count), after = out.AllocTensor<float>();
-      Add(after, before, Widen(loaded, wide.Get<float>(), count), static_cast<int32_t>(count));
+      const LocalTensor<float> x = Widen(loaded, wide.Get<float>(), count);
+      PipeBarrier<PIPE_V>();
+      Add(after, before, x, static_cast<int32_t>(count));
       in.FreeTensor(loaded);
       in.FreeTensor(before);
       Store(out, after, to[place], count);

@@ -28,8 +28,11 @@ class LoraShrink {
         LoadWide(in, source[static_cast<uint64_t>(row) * columns + at], value, count);
         for (uint32_t r = 0; r < rank; ++r) {
           LoadWide(in, factors[static_cast<uint64_t>(r) * columns + at], product, count);
+          PipeBarrier<PIPE_V>();
           Mul(product, product, value, static_cast<int32_t>(count));
+          PipeBarrier<PIPE_V>();
           ReduceSum(product, product, product, static_cast<int32_t>(count));
+          PipeBarrier<PIPE_V>();
           Add(sum[r * 8], sum[r * 8], product, 1);  // each sum in its own 32 bytes
         }
       }
@@ -70,15 +73,18 @@ class LoraExpand {
         if (adds != 0) {
           LoadWide(in, before[place], sum, count);
         } else {
+          PipeBarrier<PIPE_V>();
           Duplicate(sum, 0.0f, static_cast<int32_t>(count));
         }
         for (uint32_t r = 0; r < rank; ++r) {
           LoadWide(in, factors[static_cast<uint64_t>(r) * columns + at], value, count);
+          PipeBarrier<PIPE_V>();
           Axpy(sum, value, source.GetValue(static_cast<uint64_t>(row) * rank + r) * scale,
                static_cast<int32_t>(count));
         }
         LocalTensor<T> line = out.AllocTensor<T>();
         if constexpr (IsFloat<T>::value) {
+          PipeBarrier<PIPE_V>();
           Muls(line, sum, 1.0f, static_cast<int32_t>(count));
         } else {
           Narrow(line, sum, count);
@@ -114,6 +120,7 @@ class LoraGradient {
       Duplicate(sums, 0.0f, static_cast<int32_t>(rank * tile));
       for (uint32_t row = 0; row < rows; ++row) {
         LoadWide(in, source[static_cast<uint64_t>(row) * columns + at], value, count);
+        PipeBarrier<PIPE_V>();
         for (uint32_t r = 0; r < rank; ++r) {
           Axpy(sums[r * tile], value, factors.GetValue(static_cast<uint64_t>(row) * rank + r) * scale,
                static_cast<int32_t>(count));

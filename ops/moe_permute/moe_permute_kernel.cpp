@@ -30,7 +30,9 @@ class GatherRows {
         } else {
           LocalTensor<T> loaded = Load(in, source[static_cast<uint64_t>(place) * columns + at], count);
           const LocalTensor<float> result = ResultOf(moved, wide.Get<float>());
-          Muls(result, Widen(loaded, wide.Get<float>(), count), factor, static_cast<int32_t>(count));
+          const LocalTensor<float> x = Widen(loaded, wide.Get<float>(), count);
+          PipeBarrier<PIPE_V>();
+          Muls(result, x, factor, static_cast<int32_t>(count));
           Narrow(moved, result, count);
           in.FreeTensor(loaded);
         }
@@ -66,18 +68,21 @@ class CombineRows {
       for (uint32_t at = 0; at < columns; at += tile) {
         const uint32_t count = Least(tile, columns - at);
         LocalTensor<float> sum = sums.Get<float>();
+        PipeBarrier<PIPE_V>();
         Duplicate(sum, 0.0f, static_cast<int32_t>(count));
         for (uint32_t k = 0; k < terms; ++k) {
           const uint64_t term = static_cast<uint64_t>(row) * terms + k;
           const int32_t place = indices.GetValue(term);
           if (place < 0) continue;
           LocalTensor<T> loaded = Load(in, source[static_cast<uint64_t>(place) * columns + at], count);
-          Axpy(sum, Widen(loaded, wide.Get<float>(), count), weighted != 0 ? factors.GetValue(term) : 1.0f,
-               static_cast<int32_t>(count));
+          const LocalTensor<float> x = Widen(loaded, wide.Get<float>(), count);
+          PipeBarrier<PIPE_V>();
+          Axpy(sum, x, weighted != 0 ? factors.GetValue(term) : 1.0f, static_cast<int32_t>(count));
           in.FreeTensor(loaded);
         }
         LocalTensor<T> combined = out.AllocTensor<T>();
         if constexpr (IsFloat<T>::value) {
+          PipeBarrier<PIPE_V>();
           Muls(combined, sum, 1.0f, static_cast<int32_t>(count));
         } else {
           Narrow(combined, sum, count);
@@ -119,8 +124,11 @@ class DotRows {
           const uint32_t count = Least(tile, columns - at);
           LoadWide(in, left[static_cast<uint64_t>(row) * columns + at], x, count);
           LoadWide(in, right[static_cast<uint64_t>(place) * columns + at], y, count);
+          PipeBarrier<PIPE_V>();
           Mul(x, x, y, static_cast<int32_t>(count));
+          PipeBarrier<PIPE_V>();
           ReduceSum(x, x, x, static_cast<int32_t>(count));
+          PipeBarrier<PIPE_V>();
           Add(dot, dot, x, 1);
         }
         Store(out, dot, results[term], 1);

@@ -65,6 +65,7 @@ class HeadLines {
   }
   __aicore__ inline void StoreHead(const GlobalTensor<T>& to, const LocalTensor<float>& wide) {
     LocalTensor<T> narrow = out.AllocTensor<T>();
+    PipeBarrier<PIPE_V>();
     EachPart([&](const Part& part, int32_t n) {
       if constexpr (IsFloat<T>::value) {
         Muls(narrow[part.place], wide[part.place], 1.0f, n);
@@ -89,8 +90,11 @@ class HeadLines {
     LocalTensor<float> product = products.Get<float>();
     Duplicate(sums, 0.0f, 8);
     EachPart([&](const Part& part, int32_t n) {
+      PipeBarrier<PIPE_V>();
       Mul(product[part.place], a[part.place], b[part.place], n);
+      PipeBarrier<PIPE_V>();
       ReduceSum(product[part.place], product[part.place], product, n);
+      PipeBarrier<PIPE_V>();
       Add(sums, sums, product[part.place], 1);
     });
   }
@@ -99,15 +103,19 @@ class HeadLines {
     const int32_t half = static_cast<int32_t>(n_.half), rest = static_cast<int32_t>(n_.dim - 2 * n_.half);
     LocalTensor<float> cosine = cosines.Get<float>(), sine = sines.Get<float>(),
                        product = products.Get<float>();
+    PipeBarrier<PIPE_V>();
     Mul(to, from, cosine, half);
     Mul(product, from[step_], sine, half);
+    PipeBarrier<PIPE_V>();
     if (back) {
       Add(to, to, product, half);
     } else {
       Sub(to, to, product, half);
     }
     Mul(to[step_], from[step_], cosine, half);
+    PipeBarrier<PIPE_V>();
     Mul(product, from, sine, half);
+    PipeBarrier<PIPE_V>();
     if (back) {
       Sub(to[step_], to[step_], product, half);
     } else {
@@ -183,6 +191,7 @@ class SplitHeads : HeadLines<T> {
       this->EachPart([&](const typename HeadLines<T>::Part& part, int32_t n) {
         Muls(x[part.place], x[part.place], scale, n);
         RoundThrough(x[part.place], scratch[part.place], part.count);
+        PipeBarrier<PIPE_V>();
         Mul(x[part.place], x[part.place], norm[part.place], n);
         RoundThrough(x[part.place], scratch[part.place], part.count);
       });
@@ -196,12 +205,17 @@ class SplitHeads : HeadLines<T> {
   __aicore__ inline float Scale(const LocalTensor<float>& x, uint64_t place) {
     LocalTensor<float> sums = this->total.template Get<float>();
     this->Dot(sums, x, x);
+    PipeBarrier<PIPE_V>();
     Muls(sums, sums, 1.0f / static_cast<float>(this->n_.dim), 8);
+    PipeBarrier<PIPE_V>();
     Adds(sums, sums, this->n_.eps, 8);
+    PipeBarrier<PIPE_V>();
     Sqrt(sums, sums, 8);
     Duplicate(sums[8], 1.0f, 8);
+    PipeBarrier<PIPE_V>();
     Div(sums, sums[8], sums, 8);
     LocalTensor<float> kept = this->statistics.template AllocTensor<float>();
+    PipeBarrier<PIPE_V>();
     Muls(kept, sums, 1.0f, 8);
     Store(this->statistics, kept, scales_[place], 1);
     return Read(sums, 0);
@@ -273,8 +287,11 @@ class SplitHeadsBackward : HeadLines<T> {
     this->LoadHead(x_from, x);
     const LocalTensor<float> norm = this->NormOf(key), sum = norm_sum_[key ? this->span_ : 0];
     this->EachPart([&](const typename HeadLines<T>::Part& part, int32_t n) {
+      PipeBarrier<PIPE_V>();
       Muls(x[part.place], x[part.place], scale, n);
+      PipeBarrier<PIPE_V>();
       Mul(product[part.place], gradient[part.place], x[part.place], n);
+      PipeBarrier<PIPE_V>();
       Add(sum[part.place], sum[part.place], product[part.place], n);
       Mul(gradient[part.place], gradient[part.place], norm[part.place], n);
     });
@@ -283,6 +300,7 @@ class SplitHeadsBackward : HeadLines<T> {
     const float shared = Read(sums, 0) / static_cast<float>(this->n_.dim);
     this->EachPart([&](const typename HeadLines<T>::Part& part, int32_t n) {
       Axpy(gradient[part.place], x[part.place], -shared, n);
+      PipeBarrier<PIPE_V>();
       Muls(gradient[part.place], gradient[part.place], scale, n);
     });
   }

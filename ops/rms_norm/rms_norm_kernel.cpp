@@ -13,10 +13,14 @@ struct RmsNormBuffers {
 
 // total[0] = the scale of a row, from the sum of its squares in total[0]; computes on 8 elements.
 __aicore__ inline void ScaleFromSquares(const LocalTensor<float>& total, uint32_t columns, float eps) {
+  PipeBarrier<PIPE_V>();
   Muls(total, total, 1.0f / static_cast<float>(columns), 8);
+  PipeBarrier<PIPE_V>();
   Adds(total, total, eps, 8);
+  PipeBarrier<PIPE_V>();
   Sqrt(total, total, 8);
   Duplicate(total[8], 1.0f, 8);
+  PipeBarrier<PIPE_V>();
   Div(total, total[8], total, 8);
 }
 
@@ -51,6 +55,7 @@ class RmsNormForward : RmsNormBuffers {
       AddSquares(first + at, Least(tile_, columns_ - at), sums);
     ScaleFromSquares(sums, columns_, eps_);
     LocalTensor<float> kept = statistics.AllocTensor<float>();
+    PipeBarrier<PIPE_V>();
     Muls(kept, sums, 1.0f, 8);
     Store(statistics, kept, scale_[row], 1);
     const float scale = Read(sums, 0);
@@ -66,13 +71,17 @@ class RmsNormForward : RmsNormBuffers {
       LoadWide(in, branch_[place], product, count);
       LocalTensor<T> added = out.AllocTensor<T>();
       LocalTensor<float> result = ResultOf(added, x);
+      PipeBarrier<PIPE_V>();
       Add(result, x, product, static_cast<int32_t>(count));
       Narrow(added, result, count);
       WidenInto(x, added, count);
       Store(out, added, sum_[place], count);
     }
+    PipeBarrier<PIPE_V>();
     Mul(product, x, x, static_cast<int32_t>(count));
+    PipeBarrier<PIPE_V>();
     ReduceSum(product, product, product, static_cast<int32_t>(count));
+    PipeBarrier<PIPE_V>();
     Add(sums, sums, product, 1);
   }
 
@@ -85,8 +94,10 @@ class RmsNormForward : RmsNormBuffers {
     }
     LocalTensor<T> y = out.AllocTensor<T>();
     LocalTensor<float> result = ResultOf(y, x);
+    PipeBarrier<PIPE_V>();
     Muls(x, x, scale, static_cast<int32_t>(count));
     RoundThrough(x, y, count);
+    PipeBarrier<PIPE_V>();
     Mul(result, x, weight, static_cast<int32_t>(count));
     Narrow(y, result, count);
     Store(out, y, y_[place], count);
@@ -160,6 +171,7 @@ class RmsNormBackward : RmsNormBuffers {
     LoadWide(in, x_[place], x, count);
     LoadWide(in, y_gradient_[place], gradient, count);
     if (columns_ > tile_) LoadWide(in, weight_[at], weight, count);
+    PipeBarrier<PIPE_V>();
     Muls(x, x, scale, static_cast<int32_t>(count));
   }
 
@@ -167,18 +179,24 @@ class RmsNormBackward : RmsNormBuffers {
   __aicore__ inline void AddShared(uint32_t at, uint32_t count, const LocalTensor<float>& sums) {
     const int32_t n = static_cast<int32_t>(count);
     LocalTensor<float> product = products.Get<float>(), weight = weights.Get<float>();
+    PipeBarrier<PIPE_V>();
     Mul(product, gradients_.Get<float>(), values.Get<float>(), n);
     if (columns_ <= tile_) {
+      PipeBarrier<PIPE_V>();
       Add(weight_sum_, weight_sum_, product, n);
     } else {
       LocalTensor<float> part = statistics.AllocTensor<float>();
+      PipeBarrier<PIPE_V>();
       Muls(part, product, 1.0f, n);
       AscendC::SetAtomicAdd<float>();
       Store(statistics, part, MySums()[at], count);
       AscendC::SetAtomicNone();
     }
+    PipeBarrier<PIPE_V>();
     Mul(product, product, weight, n);
+    PipeBarrier<PIPE_V>();
     ReduceSum(product, product, product, n);
+    PipeBarrier<PIPE_V>();
     Add(sums, sums, product, 1);
   }
 
@@ -189,10 +207,13 @@ class RmsNormBackward : RmsNormBuffers {
     LocalTensor<T> x_gradient = out.AllocTensor<T>();
     LocalTensor<float> result = ResultOf(x_gradient, gradient);
     Mul(gradient, gradient, weights.Get<float>(), n);
+    PipeBarrier<PIPE_V>();
     Axpy(gradient, x, -shared, n);
+    PipeBarrier<PIPE_V>();
     Muls(result, gradient, scale, n);
     if (carries_) {
       LoadWide(in, carried_[place], products.Get<float>(), count);
+      PipeBarrier<PIPE_V>();
       Add(result, result, products.Get<float>(), n);
     }
     Narrow(x_gradient, result, count);

@@ -51,6 +51,7 @@ class RouterForward {
     } else {
       Softmax(probability, n);
     }
+    PipeBarrier<PIPE_V>();
     if ((n_.mode & kBias) != 0) {
       Add(score, probability, biases_.Get<float>(), n);
     } else {
@@ -63,20 +64,28 @@ class RouterForward {
 
   __aicore__ inline void Softmax(const LocalTensor<float>& x, int32_t n) {
     LocalTensor<float> scratch = scratch_.Get<float>();
+    PipeBarrier<PIPE_V>();
     ReduceMax(scratch, x, scratch, n, false);
     Adds(x, x, -Read(scratch, 0), n);
+    PipeBarrier<PIPE_V>();
     Exp(x, x, n);
+    PipeBarrier<PIPE_V>();
     ReduceSum(scratch, x, scratch, n);
     const float sum = Read(scratch, 0);
     Duplicate(scratch, sum, n);
+    PipeBarrier<PIPE_V>();
     Div(x, x, scratch, n);
   }
   __aicore__ inline void Sigmoid(const LocalTensor<float>& x, int32_t n) {
     LocalTensor<float> scratch = scratch_.Get<float>();
+    PipeBarrier<PIPE_V>();
     Muls(x, x, -1.0f, n);
+    PipeBarrier<PIPE_V>();
     Exp(x, x, n);
+    PipeBarrier<PIPE_V>();
     Adds(x, x, 1.0f, n);
     Duplicate(scratch, 1.0f, n);
+    PipeBarrier<PIPE_V>();
     Div(x, scratch, x, n);
   }
 
@@ -124,6 +133,7 @@ class RouterForward {
     LocalTensor<float> weight = chosen_weights_.AllocTensor<float>();
     LocalTensor<int32_t> index = chosen_index_.AllocTensor<int32_t>();
     float sum = 0;
+    PipeBarrier<PIPE_V>();
     for (uint32_t i = 0; i < n_.top; ++i) {
       ReduceMax(best, score, best, n, true);
       Wait<HardEvent::V_S>();
@@ -192,14 +202,17 @@ class RouterBackward {
     LocalTensor<T> result = out.AllocTensor<T>();
     if ((n_.mode & kSigmoid) != 0) {
       Mul(scratch, p, p, n);  // p · (1 - p)
+      PipeBarrier<PIPE_V>();
       Sub(scratch, p, scratch, n);
     } else {
       Mul(scratch, gradient, p, n);
+      PipeBarrier<PIPE_V>();
       ReduceSum(scratch, scratch, scratch, n);
       Adds(gradient, gradient, -Read(scratch, 0), n);
       Muls(scratch, p, 1.0f, n);
     }
     const LocalTensor<float> wide = ResultOf(result, gradient);
+    PipeBarrier<PIPE_V>();
     Mul(wide, gradient, scratch, n);
     Narrow(result, wide, n_.experts);
     Store(out, result, result_[place], n_.experts);

@@ -23,8 +23,11 @@ struct SwigluBuffers {
 // denominator = 1 + e^-gate: infinite for very negative gates, which then yield 0.
 __aicore__ inline void SigmoidDenominator(const LocalTensor<float>& denominator,
                                           const LocalTensor<float>& gate, int32_t n) {
+  PipeBarrier<PIPE_V>();
   Muls(denominator, gate, -1.0f, n);
+  PipeBarrier<PIPE_V>();
   Exp(denominator, denominator, n);
+  PipeBarrier<PIPE_V>();
   Adds(denominator, denominator, 1.0f, n);
 }
 
@@ -52,10 +55,12 @@ class SwigluForward : SwigluBuffers {
     LoadWide(in, gate_up_[row * 2 * ffn + at], gate, count);
     LoadWide(in, gate_up_[row * 2 * ffn + ffn + at], up, count);
     SigmoidDenominator(denominator, gate, n);
+    PipeBarrier<PIPE_V>();
     Div(gate, gate, denominator, n);
     LocalTensor<T> y = out.AllocTensor<T>();
     RoundThrough(gate, y, count);  // as two separate operators would
     LocalTensor<float> result = ResultOf(y, gate);
+    PipeBarrier<PIPE_V>();
     Mul(result, gate, up, n);
     Narrow(y, result, count);
     Store(out, y, out_[row * ffn + at], count);
@@ -94,19 +99,26 @@ class SwigluBackward : SwigluBuffers {
     LoadWide(in, gradient_[row * ffn + at], gradient, count);
     SigmoidDenominator(denominator, gate, n);
     Duplicate(sigmoid, 1.0f, n);
+    PipeBarrier<PIPE_V>();
     Div(sigmoid, sigmoid, denominator, n);
     Div(gate, gate, denominator, n);  // silu
     LocalTensor<T> up_gradient = out.AllocTensor<T>();
     LocalTensor<float> wide = ResultOf(up_gradient, denominator);
+    PipeBarrier<PIPE_V>();
     Mul(wide, gradient, gate, n);
     Narrow(up_gradient, wide, count);
     Store(out, up_gradient, result_[row * 2 * ffn + ffn + at], count);
+    PipeBarrier<PIPE_V>();
     Mul(gradient, gradient, up, n);
+    PipeBarrier<PIPE_V>();
     Mul(up, gate, sigmoid, n);  // the derivative of silu: sigmoid + silu - silu · sigmoid
+    PipeBarrier<PIPE_V>();
     Sub(gate, gate, up, n);
+    PipeBarrier<PIPE_V>();
     Add(gate, gate, sigmoid, n);
     LocalTensor<T> gate_gradient = out.AllocTensor<T>();
     wide = ResultOf(gate_gradient, gate);
+    PipeBarrier<PIPE_V>();
     Mul(wide, gradient, gate, n);
     Narrow(gate_gradient, wide, count);
     Store(out, gate_gradient, result_[row * 2 * ffn + at], count);

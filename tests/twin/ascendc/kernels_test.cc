@@ -108,6 +108,15 @@ TEST_F(KernelRun, BlocksWaitForEachOther) {
   }
 }
 
+TEST_F(KernelRun, VectorFunctionsInOrderNeedNoAutomaticSynchronisation) {
+  auto *x = static_cast<float*>(x_), *y = static_cast<float*>(y_);
+  setenv("TWIN_CHECKED", "1", 1);
+  setenv("TWIN_AUTO_SYNC", "0", 1);
+  for (uint32_t i = 0; i < 64; ++i) x[i] = static_cast<float>(i);
+  EXPECT_EQ(Run("right_vector_order", 1), "");
+  for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(y[i], (x[i] + 1) * (i < 32 ? 2.0f : 3.0f) + 1) << i;
+}
+
 // No block is left that could end the wait: an error in the fast build too.
 TEST_F(KernelRun, NobodyWaitsForever) {
   for (const char* kernel : {"wrong_sync_missed", "wrong_cross_core_never_set"}) {
@@ -190,6 +199,10 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"wrong_vector_to_scalar", "while PIPE_V may still write it (Duplicate, line", 1, "", true},
         Wrong{"wrong_scalar_to_vector", "while PIPE_S may still write it (SetValue, line", 1, "", true},
         Wrong{"wrong_scalar_overwritten", "while PIPE_S may still read it (GetValue, line", 1, "", true},
+        Wrong{"wrong_vector_order", "while PIPE_V may still write it (Duplicate, line", 1, "", true},
+        Wrong{"wrong_vector_overwritten", "while PIPE_V may still read it (Exp, line", 1, "", true},
+        Wrong{"wrong_vector_in_place", "while PIPE_V may still read it (Exp, line", 1, "", true},
+        Wrong{"wrong_scalar_barrier", "PipeBarrier: PIPE_S: the scalar unit waits for itself"},
         Wrong{"wrong_in_to_scalar", "while PIPE_MTE2 may still write it (DataCopy, line", 1, "", true},
         Wrong{"wrong_scalar_to_out", "PIPE_MTE3 reads byte 0 of the TBuf", 1, "", true},
         Wrong{"wrong_global_order", "PIPE_MTE2 reads global memory while PIPE_MTE3 may still write it"},

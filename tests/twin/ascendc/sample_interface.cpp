@@ -67,8 +67,11 @@ SAMPLE_ENTRY void sample_dequantize(GM_ADDR packed, GM_ADDR scales, GM_ADDR out,
     narrow = in.DeQue<int4b_t>();
     LocalTensor<half> wide = half_buffer.Get<half>();
     LocalTensor<float> result = ready.AllocTensor<float>();
+    PipeBarrier<PIPE_V>();
     Cast(wide, narrow, RoundMode::CAST_NONE, kGroup);
+    PipeBarrier<PIPE_V>();
     Cast(result, wide, RoundMode::CAST_NONE, kGroup);
+    PipeBarrier<PIPE_V>();
     Muls(result, result, static_cast<float>(scale.GetValue(group)), static_cast<int32_t>(kGroup));
     in.FreeTensor(narrow);
     ready.EnQue(result);

@@ -113,13 +113,16 @@ class QuantizeRows {
     LocalTensor<half> narrow = half_.Get<half>();
     LocalTensor<int4b_t> packed = packed_.Get<int4b_t>();
     Abs(work, x, QK);
+    pipe_barrier(PIPE_V);
     ReduceMax(max, work, work, QK);
     pipe_barrier(PIPE_ALL);
     float d = max.GetValue(0) / 7.0f;
     if (d != 0) Muls(x, x, 1.0f / d, QK);
     pipe_barrier(PIPE_V);
     Cast(x, x, RoundMode::CAST_ROUND, QK);
+    pipe_barrier(PIPE_V);
     Cast(narrow, x, RoundMode::CAST_ROUND, QK);
+    pipe_barrier(PIPE_V);
     Cast(packed, narrow, RoundMode::CAST_ROUND, QK);
     pipe_barrier(PIPE_ALL);
     DataCopyExtParams params;
@@ -189,6 +192,7 @@ __global__ __vector__ void sample_rows(__gm__ float* x, __gm__ float* y, GM_ADDR
       set_flag(PIPE_MTE2, PIPE_V, event);
       wait_flag(PIPE_MTE2, PIPE_V, event);
       Muls(line, line, t.scale, t.columns);
+      PipeBarrier<PIPE_V>();
       SoftMax(line, sum, max, line, SoftMaxTiling(), {1, width, 1, t.columns});
       set_flag(PIPE_V, PIPE_MTE3, event);
       wait_flag(PIPE_V, PIPE_MTE3, event);
@@ -196,6 +200,7 @@ __global__ __vector__ void sample_rows(__gm__ float* x, __gm__ float* y, GM_ADDR
       set_flag(PIPE_MTE3, PIPE_V, EVENT_ID2);
       wait_flag(PIPE_MTE3, PIPE_V, EVENT_ID2);
       Mul(line, line, line, t.columns);
+      PipeBarrier<PIPE_V>();
       ReduceSum(sums, line, line, t.columns);
       set_flag(PIPE_V, PIPE_MTE3, EVENT_ID3);
       wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID3);

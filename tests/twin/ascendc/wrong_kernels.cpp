@@ -129,6 +129,7 @@ extern "C" __global__ __aicore__ void wrong_overwritten(GM_ADDR x, GM_ADDR y, ui
   SetFlag<HardEvent::V_MTE3>(0);
   WaitFlag<HardEvent::V_MTE3>(0);
   DataCopy(b.target, tensor, 64);
+  PipeBarrier<PIPE_V>();
   Duplicate(tensor, 2.0f, 64);  // wrong
 }
 
@@ -155,7 +156,62 @@ extern "C" __global__ __aicore__ void wrong_scalar_overwritten(GM_ADDR x, GM_ADD
   SetFlag<HardEvent::V_S>(0);
   WaitFlag<HardEvent::V_S>(0);
   const float value = tensor.GetValue(0);
+  PipeBarrier<PIPE_V>();
   Duplicate(tensor, value, 64);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_vector_order(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> first = b.scratch.Get<float>(), second = first[32];
+  Duplicate(first, 1.0f, 32);
+  Exp(second, first, 32);  // wrong
+}
+
+extern "C" __global__ __aicore__ void wrong_vector_overwritten(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.Loaded();
+  Exp(b.scratch.Get<float>(), tensor, 64);
+  Duplicate(tensor, 1.0f, 64);  // wrong
+  b.in.FreeTensor(tensor);
+}
+
+// The second Exp reads its operand itself before it overwrites it; the first one may still read it, too.
+extern "C" __global__ __aicore__ void wrong_vector_in_place(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.Loaded();
+  Exp(b.scratch.Get<float>(), tensor, 64);
+  Exp(tensor, tensor, 64);  // wrong
+  b.in.FreeTensor(tensor);
+}
+
+extern "C" __global__ __aicore__ void wrong_scalar_barrier(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  PipeBarrier<PIPE_S>();  // wrong
+}
+
+// Vector functions in all orders that need no automatic synchronisation: independent, in place, after a barrier, after
+// the scalar unit has waited for the vector unit and the other way round, and with a tensor that was copied out.
+extern "C" __global__ __aicore__ void right_vector_order(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> first = b.scratch.Get<float>(), second = first[32];
+  for (int turn = 0; turn < 2; ++turn) {
+    LocalTensor<float> tensor = b.Loaded();
+    Adds(tensor, tensor, 1.0f, 64);
+    Duplicate(first, 2.0f, 32);
+    Duplicate(second, 3.0f, 32);
+    PipeBarrier<PIPE_V>();
+    Mul(tensor, tensor, first, 64);
+    set_flag(PIPE_V, PIPE_S, EVENT_ID0);
+    wait_flag(PIPE_V, PIPE_S, EVENT_ID0);
+    set_flag(PIPE_S, PIPE_V, EVENT_ID0);
+    wait_flag(PIPE_S, PIPE_V, EVENT_ID0);
+    LocalTensor<float> result = b.out.AllocTensor<float>();
+    Adds(result, tensor, 1.0f, 64);
+    b.in.FreeTensor(tensor);
+    b.out.EnQue(result);
+    result = b.out.DeQue<float>();
+    DataCopy(b.target, result, 64);
+    b.out.FreeTensor(result);
+  }
 }
 
 extern "C" __global__ __aicore__ void wrong_in_to_scalar(GM_ADDR x, GM_ADDR y, uint32_t n) {
@@ -209,6 +265,7 @@ extern "C" __global__ __aicore__ void wrong_cast_mode(GM_ADDR x, GM_ADDR y, uint
   Buffers b(x, y, n);
   LocalTensor<float> tensor = b.scratch.Get<float>();
   Duplicate(tensor, 1.5f, 8);
+  PipeBarrier<PIPE_V>();
   Cast(tensor.ReinterpretCast<int32_t>(), tensor, RoundMode::CAST_NONE, 8);  // wrong
 }
 
@@ -216,6 +273,7 @@ extern "C" __global__ __aicore__ void wrong_compare_rest(GM_ADDR x, GM_ADDR y, u
   Buffers b(x, y, n);
   LocalTensor<float> tensor = b.scratch.Get<float>();
   Duplicate(tensor, 1.5f, 64);
+  PipeBarrier<PIPE_V>();
   CompareScalar(tensor.ReinterpretCast<uint8_t>(), tensor, 1.0f, CMPMODE::LT, 40);  // wrong
 }
 
@@ -248,6 +306,7 @@ extern "C" __global__ __aicore__ void wrong_operator(GM_ADDR x, GM_ADDR y, uint3
   Buffers b(x, y, n);
   LocalTensor<float> tensor = b.scratch.Get<float>(), filled = tensor[32];
   Duplicate(filled, 1.0f, 32);
+  PipeBarrier<PIPE_V>();
   filled = filled + tensor;  // wrong
 }
 
@@ -270,6 +329,7 @@ extern "C" __global__ __aicore__ void wrong_merge(GM_ADDR x, GM_ADDR y, uint32_t
   Buffers b(x, y, n);
   LocalTensor<float> tensor = b.scratch.Get<float>();
   Duplicate(tensor, 1.0f, 64);
+  PipeBarrier<PIPE_V>();
   const uint16_t lengths[4] = {4, 4, 4, 2};
   MrgSort(tensor, {tensor, tensor[8], tensor[16], tensor[24]}, {lengths, false, 15, 2});  // wrong
 }

@@ -1,7 +1,7 @@
-// Bounds, uninitialised reads, and the order of pipes. A pipe executes its own instructions in order; of
-// another pipe's, it knows only what a flag, a queue or a barrier established. Each pipe has a clock and a
-// vector of the other pipes' times that it has seen; each 4-byte granule of the buffer records its last
-// writer and reader, and when they touched it.
+// Bounds, uninitialised reads, and the order of pipes. A pipe begins its own instructions in order; whether
+// another pipe's are complete, it knows only by a flag, a queue or a barrier, and the vector unit knows no more
+// of its own. Each pipe has a clock and a vector of the times up to which it has seen all pipes complete; each
+// 4-byte granule of the buffer records its last writer and reader, and when they touched it.
 #include "twin/ascendc/include/ascendc/checker.h"
 
 #include <algorithm>
@@ -120,38 +120,42 @@ std::string Checker::Name(uint32_t offset) const {
 
 // Whether `pipe` knows that `other` has finished what it began at `time`. With automatic synchronisation the
 // compiler makes the scalar unit and the other pipes wait for each other where they touch the same local
-// memory (MTE2-S, MTE3-S, V-S, in either direction), and inserts barriers between vector functions.
-bool Checker::Waited(pipe_t pipe, int other, uint32_t time) {
-  if (other == pipe || time <= seen_[pipe][other]) return true;
+// memory (MTE2-S, MTE3-S, V-S, in either direction), and inserts barriers between vector functions. Copies of
+// one pipe are taken to be in order.
+bool Checker::Waited(pipe_t pipe, int other, const Touch& touch, Place place) {
+  if (touch.time <= seen_[pipe][other]) return true;
+  if (other == pipe) return pipe != PIPE_V || core_->auto_sync || touch.call == place.call;
   const auto beside = [](int p) { return p == PIPE_V || p == PIPE_MTE2 || p == PIPE_MTE3; };
   const bool inserted =
       core_->auto_sync && ((pipe == PIPE_S && beside(other)) || (other == PIPE_S && beside(pipe)));
-  if (inserted) seen_[pipe][other] = time;
+  if (inserted) seen_[pipe][other] = touch.time;
   return inserted;
 }
 
 void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, Place place) {
   const uint32_t time = ++now_[pipe];
   const auto unordered = [&](uint32_t granule, const char* what, int other, const Touch& touch) {
+    const char* advice = other == pipe ? "); call PipeBarrier<PIPE_V>() in between"
+                                       : "); set a flag and wait for it, or pass the tensor through a queue";
     Complain(place, std::string(kPipeNames[pipe]) + (write ? " writes " : " reads ") + Name(granule * 4) +
                         " while " + kPipeNames[other] + " may still " + what + " it (" + touch.function +
-                        ", line " + std::to_string(touch.line) +
-                        "); set a flag and wait for it, or pass the tensor through a queue");
+                        ", line " + std::to_string(touch.line) + advice);
   };
   for (uint64_t g = offset / 4; g < (offset + bytes + 3) / 4; ++g) {
     Granule& granule = granules_[g];
     if (granule.epoch != epoch_) granule = Granule{.epoch = epoch_};
     const auto index = static_cast<uint32_t>(g);
-    if (!Waited(pipe, granule.writer, granule.write.time))
+    if (!Waited(pipe, granule.writer, granule.write, place))
       unordered(index, "write", granule.writer, granule.write);
-    const Touch touch{time, place.function, place.line};
+    const Touch touch{time, place.call, place.function, place.line};
     if (!write) {
       granule.reads[pipe] = touch;
+      if (pipe == PIPE_V && granule.vector_read.time <= seen_[PIPE_V][PIPE_V]) granule.vector_read = touch;
       continue;
     }
     for (int other = 0; other < kPipes; ++other) {
-      if (!Waited(pipe, other, granule.reads[other].time))
-        unordered(index, "read", other, granule.reads[other]);
+      const Touch& read = other == pipe && pipe == PIPE_V ? granule.vector_read : granule.reads[other];
+      if (!Waited(pipe, other, read, place)) unordered(index, "read", other, read);
     }
     granule.write = touch;
     granule.writer = static_cast<uint8_t>(pipe);

@@ -36,9 +36,14 @@ void Checker::WaitFlag(pipe_t source, pipe_t target, int id, Place place) {
   flag.set = false;
 }
 
-void Checker::Barrier(pipe_t pipe) {
-  if (pipe != PIPE_ALL) return;  // a pipe executes its own work in order anyway
-  for (Clock& seen : seen_) seen = now_;
+void Checker::Barrier(pipe_t pipe, Place place) {
+  if (pipe == PIPE_S)
+    Complain(place, "PIPE_S: the scalar unit waits for itself, and the device stops with an error");
+  if (pipe < kPipes) {
+    seen_[pipe][pipe] = now_[pipe];
+  } else if (pipe == PIPE_ALL) {
+    for (Clock& seen : seen_) seen = now_;
+  }
 }
 
 Checker::Buffer& Checker::Held(const void* buffer, State wanted, const char* states, Place place) {

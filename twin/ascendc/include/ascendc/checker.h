@@ -39,7 +39,7 @@ class TWIN_EXPORT Checker {
 
   void SetFlag(pipe_t source, pipe_t target, int id, Place place);
   void WaitFlag(pipe_t source, pipe_t target, int id, Place place);
-  void Barrier(pipe_t pipe);
+  void Barrier(pipe_t pipe, Place place);
 
   // Cross-core flags: what `pipe` has done is complete for those who wait.
   void SetCrossCore(pipe_t pipe, uint8_t mode, int id, Place place);
@@ -65,12 +65,13 @@ class TWIN_EXPORT Checker {
     Place place{};
   };
   struct Touch {
-    uint32_t time = 0;
+    uint32_t time = 0, call = 0;
     const char* function = nullptr;
     int line = 0;
   };
   struct Granule {  // 4 bytes
     Touch write, reads[kPipes];
+    Touch vector_read;  // the vector unit's first one that is not known to be complete
     uint8_t writer = 0;
     uint32_t epoch = 0;  // of the buffer layout in which it was touched; older ones count as untouched
   };
@@ -91,7 +92,7 @@ class TWIN_EXPORT Checker {
   Buffer& Held(const void* buffer, State wanted, const char* states, Place place);
   std::string Name(uint32_t offset) const;
   void Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, Place place);
-  bool Waited(pipe_t pipe, int other, uint32_t time);
+  bool Waited(pipe_t pipe, int other, const Touch& touch, Place place);
   Clock Snapshot(pipe_t pipe) const;
   void Join(pipe_t pipe, const Clock& clock);
   void Touched(const void* begin, uint64_t bytes, const void* from, AccessKind kind, Place place);

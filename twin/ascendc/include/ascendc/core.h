@@ -59,6 +59,7 @@ struct Core {
   bool auto_sync = true;               // the checker does not require what the compiler would insert
   const char* waiting_file = nullptr;  // where in the kernel the block waits; set in the checked build
   int waiting_line = 0;
+  uint32_t calls = 0;  // of AscendC's functions by the kernel; counted in the checked build
 };
 
 // The calling thread's core, found by one load: small vector functions need it often.

@@ -11,6 +11,7 @@ struct Place {
   const char* function;
   const char* file;
   int line;
+  uint32_t call = 0;
 };
 
 // Per block, how many of its segments are known to be complete. Segments are delimited by a block's

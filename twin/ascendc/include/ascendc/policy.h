@@ -12,7 +12,7 @@ namespace policy {
 #ifdef TWIN_ASCENDC_CHECKED
 constexpr bool kChecked = true;
 inline twin::ascendc::Place At(const char* function, Where where) {
-  return {function, where.file, where.line};
+  return {function, where.file, where.line, where.call};
 }
 #define TWIN_TELL(call) twin::ascendc::ThisCore().checker->call
 inline void Waits(Where where) {

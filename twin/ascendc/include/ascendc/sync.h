@@ -110,8 +110,8 @@ void WaitFlag(int32_t eventID, Where where = Where::Here()) {
   TWIN_TELL(WaitFlag(kPipes.source, kPipes.target, eventID, policy::At("WaitFlag", where)));
 }
 template <pipe_t pipe>
-void PipeBarrier() {
-  TWIN_TELL(Barrier(pipe));
+void PipeBarrier(Where where = Where::Here()) {
+  TWIN_TELL(Barrier(pipe, policy::At("PipeBarrier", where)));
 }
 
 // The intrinsics beneath these; older kernels call them directly.
@@ -121,7 +121,9 @@ inline void set_flag(pipe_t source, pipe_t target, event_t id, Where where = Whe
 inline void wait_flag(pipe_t source, pipe_t target, event_t id, Where where = Where::Here()) {
   TWIN_TELL(WaitFlag(source, target, id, policy::At("wait_flag", where)));
 }
-inline void pipe_barrier(pipe_t pipe) { TWIN_TELL(Barrier(pipe)); }
+inline void pipe_barrier(pipe_t pipe, Where where = Where::Here()) {
+  TWIN_TELL(Barrier(pipe, policy::At("pipe_barrier", where)));
+}
 
 // The same as an object for one pair of pipes.
 template <pipe_t src, pipe_t dst>
@@ -138,7 +140,7 @@ class TQueSync {
 // A barrier over all blocks of the launch.
 template <bool isAIVOnly = true>
 void SyncAll(Where where = Where::Here()) {
-  TWIN_TELL(Barrier(PIPE_ALL));
+  TWIN_TELL(Barrier(PIPE_ALL, policy::At("SyncAll", where)));
   policy::Waits(where);
   twin::ascendc::SyncBlocks();
 }
@@ -172,7 +174,7 @@ inline uint32_t* BlockFlag(const GlobalTensor<int32_t>& workspace, const LocalTe
 template <bool isAIVOnly = true>
 void IBSet(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
            int32_t blockIdx, int32_t eventID, Where where = Where::Here()) {
-  TWIN_TELL(Barrier(PIPE_ALL));
+  TWIN_TELL(Barrier(PIPE_ALL, policy::At("IBSet", where)));
   policy::Waits(where);
   twin::ascendc::SetBlockFlag(sync::BlockFlag(gmWorkspace, ubWorkspace, blockIdx, eventID, "IBSet", where));
 }
@@ -183,7 +185,7 @@ void IBWait(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>
                 "a block cannot wait for itself", "IBWait", where);
   policy::Waits(where);
   twin::ascendc::WaitBlockFlag(sync::BlockFlag(gmWorkspace, ubWorkspace, blockIdx, eventID, "IBWait", where));
-  TWIN_TELL(Barrier(PIPE_ALL));
+  TWIN_TELL(Barrier(PIPE_ALL, policy::At("IBWait", where)));
 }
 
 namespace sync {

@@ -2,6 +2,8 @@
 // location is empty and costs nothing. Besides policy.h, the only file that asks which build it is.
 #pragma once
 
+#include "ascendc/core.h"
+
 #ifdef TWIN_ASCENDC_CHECKED
 #define TWIN_ASCENDC_BUILD checked
 #else
@@ -15,8 +17,9 @@ inline namespace TWIN_ASCENDC_BUILD {
 struct Where {
   const char* file;
   int line;
-  static constexpr Where Here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    return {file, line};
+  uint32_t call;  // the same for all that one call in a kernel touches
+  static Where Here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line, ++twin::ascendc::ThisCore().calls};
   }
 };
 #else
