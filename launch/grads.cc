@@ -75,7 +75,9 @@ void Grads(const Arguments& arguments, Job& job) {
     pass.TakeStart();
     std::vector<int64_t> all(rows.size());
     std::iota(all.begin(), all.end(), int64_t{0});
-    loss = pass.Pass(RowList(rows), all);
+    const RowList list(rows);
+    pass.Precompute(list, nullptr);
+    loss = pass.Pass(list, all);
     metrics = pass.metrics();
   } else if (wants_log_probs) {
     const RowLogProbs found = PassForLogProbs(trainer, rows);

@@ -45,8 +45,9 @@ Session::Session(const Config& config, PlannedModel model, Job& job, std::shared
       graph_, ModelLayout{plan_.grids, job_.rank(), plan_.placement, plan_.stages}, groups(), how);
 }
 
-std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory) const {
+std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory, bool shard) const {
   Config config = config_;
+  if (shard) config.mutable_parallel()->set_zero(3);
   config.mutable_model()->set_path(directory);
   config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
   config.mutable_tuning()->Clear();

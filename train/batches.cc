@@ -45,7 +45,12 @@ struct WholeRows {
       const int64_t first = begin + row.starts[i];
       const int64_t last = i + 1 < row.starts.size() ? begin + row.starts[i + 1] : end;
       AddDocument(first, last);
-      positions.narrow(0, first, last - first).copy_(at::arange(last - first, at::kLong));
+      const int64_t shared = row.shared.empty() ? 0 : row.shared[i];
+      if (shared > 0) {
+        const int64_t before = begin + row.starts[i - 1];
+        documents.back().prefix = {before, before + shared};
+      }
+      positions.narrow(0, first, last - first).copy_(at::arange(shared, shared + last - first, at::kLong));
       labels[last - 1].fill_(kNotTrained);  // the next document's first token
     }
     FillWeights(begin, row);

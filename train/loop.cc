@@ -69,6 +69,7 @@ class Run {
         trainer_(session_) {
     if (IsPreference(config_.stage())) preference_ = std::make_unique<PreferencePass>(trainer_);
     LoadInitialWeights(graph_, start_at_, trainer_, job, preference_.get());
+    if (preference_) preference_->Precompute(*data_.train, data_.valid.get());
     if (job.rank() == 0) WarnUnused(config_, graph_);
     saver_.emplace(trainer_, job,
                    RunSaverOptions{.output = directory_,

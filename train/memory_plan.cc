@@ -57,8 +57,8 @@ class Planner {
       AddStates(dense_[trained], data, trained, LayersOn(pipeline_rank), memory);
       AddStates(experts_[trained], grids.expert.Size("edp"), trained, LayersOn(pipeline_rank), memory);
     }
-    if (NeedsSecondModel(in_.config)) memory.values *= 2;  // the reference's
     memory.activations = PeakActivations(pipeline_rank);
+    if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
     for (size_t layer : LayersOn(pipeline_rank)) {
       memory.logits = std::max(memory.logits, LogitsBytes(in_.graph.layers[layer], shape_));
     }
@@ -115,6 +115,29 @@ class Planner {
     memory.masters += offload ? 0 : masters;
     memory.moments += offload ? 0 : moments;
     memory.host += offload ? masters + moments : 0;
+  }
+
+  // A second model's values. One that leaves the device before the policy's pass shares its memory with the activations.
+  void AddReference(int pipeline_rank, RankMemory& memory) const {
+    const Grids& grids = in_.grids;
+    const int64_t dense_ranks = int64_t{grids.dense.Size("dp")} * grids.dense.Size("cp");
+    int64_t bytes = 0;
+    for (const bool trained : {false, true}) {
+      bytes += ReferenceBytes(dense_[trained], dense_ranks, LayersOn(pipeline_rank)) +
+               ReferenceBytes(experts_[trained], grids.expert.Size("edp"), LayersOn(pipeline_rank));
+    }
+    const bool offload = in_.config.memory().offload_reference();
+    const bool leaves = offload || in_.config.preference().precompute_ref_log_probs();
+    memory.values += leaves ? std::max<int64_t>(bytes - memory.activations, 0) : bytes;
+    memory.host += offload ? bytes : 0;
+  }
+
+  int64_t ReferenceBytes(const std::vector<int64_t>& of_layer, int64_t data, const std::vector<size_t>& layers) const {
+    std::vector<int64_t> elements;
+    for (size_t layer : layers) elements.push_back(of_layer[layer]);
+    const bool shards = data > 1 && (parallel_.zero() == 3 || in_.config.memory().shard_reference());
+    const int64_t all = Sum(elements);
+    return shape_.element_bytes * (shards ? DivideUp(all, data) + std::min(TwoLargest(elements), all) : all);
   }
 
   // Simulates the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient.

@@ -4,7 +4,9 @@ namespace trireme {
 
 void MetricMeans::Add(const Metrics& metrics, const AnswerCounts& counts) {
   for (const auto& [name, value] : metrics) {
-    const double weight = name.ends_with("/chosen")     ? counts.chosen
+    const double weight = name == "logits/chosen"       ? counts.chosen_tokens
+                          : name == "logits/rejected"   ? counts.rejected_tokens
+                          : name.ends_with("/chosen")   ? counts.chosen
                           : name.ends_with("/rejected") ? counts.rejected
                                                         : counts.all;
     sums_[name] += weight * value;

@@ -13,6 +13,8 @@ struct AnswerCounts {
   double all = 0;  // samples
   double chosen = 0;
   double rejected = 0;
+  double chosen_tokens = 0;  // trained labels
+  double rejected_tokens = 0;
 };
 
 class MetricMeans {

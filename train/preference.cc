@@ -23,34 +23,47 @@ std::vector<double> AllReduced(std::vector<double> values, Session& session) {
   return {found, found + host.numel()};
 }
 
-// Of the ranks that have the same rows, one.
-bool SpeaksForRows(const Session& session) { return session.Coordinate("tp") == 0 && session.Coordinate("cp") == 0; }
-
 }  // namespace
 
 PreferencePass::PreferencePass(Trainer& trainer) : trainer_(trainer), session_(trainer.session()) {
-  if (WantsReference(session_.config())) reference_ = std::make_unique<Reference>(session_);
+  // A second model whose log-probabilities may all be in the cache is opened where they are not (Precompute).
+  const Config& config = session_.config();
+  const bool later = config.preference().precompute_ref_log_probs() && NeedsSecondModel(config);
+  if (WantsReference(config) && !later) reference_ = std::make_unique<Reference>(session_);
+}
+
+void PreferencePass::Precompute(const RowSource& train, const RowSource* valid) {
+  if (!session_.config().preference().precompute_ref_log_probs()) return;
+  const auto open = [&]() -> Reference& {
+    if (!reference_) reference_ = std::make_unique<Reference>(session_);
+    return *reference_;
+  };
+  train_table_ = std::make_unique<ReferenceTable>(session_, train, open);
+  if (valid != nullptr) valid_table_ = std::make_unique<ReferenceTable>(session_, *valid, open);
+  reference_.reset();
 }
 
 void PreferencePass::TakeStart() {
   if (reference_) reference_->TakeStart();
 }
 
-// Samples, trained labels of chosen answers, and good answers, over all ranks.
+// Samples, trained labels of chosen answers and of the others, and good answers, over all ranks.
 void PreferencePass::Count(Prepared& batch) {
   const bool pairs = HasPairs(session_.config().stage());
-  const at::Tensor counts = at::zeros({3}, at::TensorOptions(at::kInt).device(session_.tensors().torch()));
-  int64_t samples = 0, chosen = 0, desirable = 0;
+  const at::Tensor counts = at::zeros({4}, at::TensorOptions(at::kInt).device(session_.tensors().torch()));
+  int64_t samples = 0, chosen = 0, rejected = 0, desirable = 0;
   for (const PassInput& input : batch.inputs) {
     const AnswerFacts& facts = input.answers;
     for (size_t i = 0; i < facts.tokens.size(); i += pairs ? 2 : 1) {
+      const bool good = facts.values[i] > 0.5;  // of a single answer
       ++samples;
-      chosen += facts.trained[i];
-      desirable += facts.values[i] > 0.5;
+      (pairs || good ? chosen : rejected) += facts.trained[i];
+      if (pairs) rejected += facts.trained[i + 1];
+      desirable += good;
     }
   }
   if (SpeaksForRows(session_) && session_.Coordinate("pp") == 0) {
-    counts.copy_(at::tensor(std::vector<int64_t>{samples, chosen, desirable}, at::kLong).to(at::kInt));
+    counts.copy_(at::tensor(std::vector<int64_t>{samples, chosen, desirable, rejected}, at::kLong).to(at::kInt));
   }
   AllReduce(counts, session_.world());
   const at::Tensor host = counts.to(at::kCPU);
@@ -58,6 +71,7 @@ void PreferencePass::Count(Prepared& batch) {
   batch.totals.samples = count[0];
   batch.totals.chosen = count[1];
   batch.totals.desirable = count[2];
+  batch.totals.rejected = count[3];
 }
 
 // The log-probabilities of all pairs of the batch on every rank, each in a slot of its own; then what stands at each
@@ -112,11 +126,14 @@ double PreferencePass::EstimateKl(const RowSource& rows, std::span<const int64_t
   return std::max(mean, 0.0);
 }
 
-PreferencePass::Prepared PreferencePass::Prepare(const RowSource& rows, std::span<const int64_t> chosen) {
+PreferencePass::Prepared PreferencePass::Prepare(const RowSource& rows, std::span<const int64_t> chosen,
+                                                 const ReferenceTable* table) {
   const Config& config = session_.config();
   Prepared batch{MakePassInputs(rows, chosen, ShapeOf(session_)), TotalsOf(rows, chosen)};
   Count(batch);
-  if (reference_) {
+  if (table != nullptr) {
+    table->Fill(chosen, batch.inputs);
+  } else if (reference_) {
     const std::vector<std::vector<double>> found = reference_->LogProbsOf(batch.inputs);
     for (size_t i = 0; i < found.size(); ++i) batch.inputs[i].answers.reference = found[i];
   }
@@ -137,9 +154,8 @@ Metrics PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals& tota
   metrics["kl"] = totals.kl;
   // Of a kind of answer that the batch lacks there is no mean.
   const auto drop = [&](const std::string& kind) {
-    for (const std::string& name : {"rewards/" + kind, "logps/" + kind, std::string("rewards/margins")}) {
-      metrics.erase(name);
-    }
+    for (const char* name : {"rewards/", "logps/", "logits/"}) metrics.erase(name + kind);
+    metrics.erase("rewards/margins");
   };
   if (totals.desirable == 0) drop("chosen");
   if (totals.desirable == totals.samples) drop("rejected");
@@ -147,7 +163,7 @@ Metrics PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals& tota
 }
 
 double PreferencePass::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
-  Prepared prepared = Prepare(rows, chosen);
+  Prepared prepared = Prepare(rows, chosen, train_table_.get());
   const BatchTotals totals = prepared.totals;
   PassBatch batch(std::move(prepared.inputs), trainer_.OptionsOf(totals));
   const double loss = trainer_.Pass(batch);
@@ -163,7 +179,7 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
   for (int64_t first = 0; first < rows.size(); first += global_batch) {
     std::vector<int64_t> chosen(static_cast<size_t>(std::min(global_batch, rows.size() - first)));
     std::iota(chosen.begin(), chosen.end(), first);
-    Prepared prepared = Prepare(rows, chosen);
+    Prepared prepared = Prepare(rows, chosen, valid_table_.get());
     PassOptions options = trainer_.OptionsOf(prepared.totals);
     options.differentiate = false;
     options.dropout = std::nullopt;
@@ -175,7 +191,11 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
     evaluation.loss += count * sums.at("loss");
     const bool pairs = HasPairs(session_.config().stage());
     const double good = pairs ? count : static_cast<double>(prepared.totals.desirable);
-    means.Add(MetricsOf(sums, prepared.totals), {.all = count, .chosen = good, .rejected = pairs ? count : count - good});
+    means.Add(MetricsOf(sums, prepared.totals), {.all = count,
+                                                 .chosen = good,
+                                                 .rejected = pairs ? count : count - good,
+                                                 .chosen_tokens = static_cast<double>(prepared.totals.chosen),
+                                                 .rejected_tokens = static_cast<double>(prepared.totals.rejected)});
   }
   evaluation.loss /= samples;
   evaluation.metrics = means.Take();

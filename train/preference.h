@@ -9,6 +9,7 @@
 
 #include "train/data/rows.h"
 #include "train/reference.h"
+#include "train/reference_table.h"
 #include "train/report/logged_step.h"
 #include "train/trainer.h"
 
@@ -22,6 +23,9 @@ class PreferencePass {
   // Whether TakeStart is to be called, when the session has the weights that training starts from.
   bool wants_start() const { return reference_ && reference_->wants_start(); }
   void TakeStart();
+  // With preference.precompute_ref_log_probs: what the reference says of all these rows, which Pass and Evaluate are then
+  // given rows of; after that there is no reference. Once, after the initial weights. Collective.
+  void Precompute(const RowSource& train, const RowSource* valid);
   // Forward and backward over units of a global batch (train/data/answer_rows.h); the loss. Collective.
   double Pass(const RowSource& rows, std::span<const int64_t> chosen);
   // Of the last pass, by TRL's names.
@@ -34,7 +38,8 @@ class PreferencePass {
     std::vector<PassInput> inputs;
     BatchTotals totals;
   };
-  Prepared Prepare(const RowSource& rows, std::span<const int64_t> chosen);
+  // `table`: what takes the reference's place; nullptr: none does.
+  Prepared Prepare(const RowSource& rows, std::span<const int64_t> chosen, const ReferenceTable* table);
   void Count(Prepared& batch);
   void SetRivals(std::vector<PassInput>& inputs, int64_t pairs);
   double EstimateKl(const RowSource& rows, std::span<const int64_t> chosen, int64_t samples);
@@ -43,6 +48,7 @@ class PreferencePass {
   Trainer& trainer_;
   Session& session_;
   std::unique_ptr<Reference> reference_;
+  std::unique_ptr<ReferenceTable> train_table_, valid_table_;
   Metrics metrics_;
 };
 

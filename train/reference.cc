@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <string>
 
 #include "core/base/error.h"
@@ -27,6 +28,8 @@ void PutValues(Bucket& bucket, const at::Tensor& values) {
 }
 
 }  // namespace
+
+bool SpeaksForRows(const Session& session) { return session.Coordinate("tp") == 0 && session.Coordinate("cp") == 0; }
 
 std::vector<std::vector<double>> AnswerLogProbsOf(Session& session, const std::vector<PassInput>& inputs,
                                                   bool adapters) {
@@ -61,11 +64,15 @@ Reference::Reference(Session& session) : session_(session) {
     if (name == "start" && !starts_) adapters_ = false;  // a fresh adapter adds nothing
     return;
   }
-  frozen_ = session.OpenFrozen(own ? config.model().path() : name);
+  frozen_ = session.OpenFrozen(own ? config.model().path() : name, config.memory().shard_reference());
   if (own && config.model().init() == MODEL_INIT_RANDOM) {
     frozen_->DrawWeights(static_cast<uint64_t>(config.run().seed()));
   } else {
     frozen_->TakeWeights();
+  }
+  offload_ = config.memory().offload_reference();
+  for (Bucket* bucket : frozen_->model().buckets()) {
+    if (offload_) bucket->OffloadValues();
   }
 }
 
@@ -84,8 +91,16 @@ void Reference::Exchange() {
   }
 }
 
+std::vector<std::vector<double>> Reference::FrozenLogProbsOf(const std::vector<PassInput>& inputs) {
+  const std::vector<Bucket*> buckets = frozen_->model().buckets();
+  if (offload_) std::ranges::for_each(buckets, [](Bucket* bucket) { bucket->ReloadValues(); });
+  std::vector<std::vector<double>> found = AnswerLogProbsOf(*frozen_, inputs);
+  if (offload_) std::ranges::for_each(buckets, [](Bucket* bucket) { bucket->OffloadValues(); });
+  return found;
+}
+
 std::vector<std::vector<double>> Reference::LogProbsOf(const std::vector<PassInput>& inputs) {
-  if (frozen_) return AnswerLogProbsOf(*frozen_, inputs);
+  if (frozen_) return FrozenLogProbsOf(inputs);
   if (starts_) Exchange();
   std::vector<std::vector<double>> found = AnswerLogProbsOf(session_, inputs, adapters_);
   if (starts_) Exchange();

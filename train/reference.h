@@ -1,6 +1,6 @@
 // Reference: the frozen model that answers are compared with: the session's own without its adapter, with the adapter it
-// started from, or a second one. Gives log-probabilities of answers in forward-only passes over the very micro batches
-// that the policy runs, so that what both round alike cancels.
+// started from, or a second one, which may be sharded or wait in host memory between passes. Gives log-probabilities of
+// answers in forward-only passes over the very micro batches that the policy runs, so that what both round alike cancels.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,9 @@
 #include "session/session.h"
 
 namespace trireme {
+
+// Of the ranks that have the same rows, one.
+bool SpeaksForRows(const Session& session);
 
 // Of each document, by micro batch; empty on ranks without the head. Nothing is differentiated or dropped. Collective.
 std::vector<std::vector<double>> AnswerLogProbsOf(Session& session, const std::vector<PassInput>& inputs,
@@ -29,8 +32,11 @@ class Reference {
  private:
   void Exchange();  // the trained values for those of the start, and back
 
+  std::vector<std::vector<double>> FrozenLogProbsOf(const std::vector<PassInput>& inputs);
+
   Session& session_;
   std::unique_ptr<Session> frozen_;
+  bool offload_ = false;                // its weights are on the device only in passes
   bool adapters_ = true;                // of the session itself, in its passes as the reference
   bool starts_ = false;                 // with the trained values that it started from
   std::vector<at::Tensor> elsewhere_;   // by trained bucket, [share]: start values, or in an exchange the policy's

@@ -10,13 +10,14 @@ namespace {
 
 constexpr int64_t kSmallestBlock = 64;  // tokens: smaller blocks make inefficient matmuls
 
-// Query-key pairs for the queries of a range: a token attends to its own document, up to itself.
+// Query-key pairs for the queries of a range: a token attends to its document's prefix and to the document itself, up
+// to its own position.
 int64_t WorkOf(const TokenRange& range, const std::vector<Document>& documents) {
   int64_t pairs = 0;
   for (const Document& document : documents) {
     const int64_t begin = std::max(range.begin, document.begin) - document.begin;
     const int64_t end = std::min(range.end, document.end) - document.begin;
-    if (begin < end) pairs += (begin + 1 + end) * (end - begin) / 2;
+    if (begin < end) pairs += (begin + 1 + end) * (end - begin) / 2 + (end - begin) * document.prefix.size();
   }
   return pairs;
 }
@@ -39,6 +40,23 @@ void AppendPiece(std::vector<TokenRange>& pieces, const TokenRange& piece) {
   }
 }
 
+// Queries that come after all tokens of a prefix, against those of its keys that stand in `keys`.
+void AddPrefixTiles(const TokenRange& prefix, int64_t query, int64_t queries, const std::vector<TokenRange>& keys,
+                    std::vector<AttentionTile>& tiles) {
+  int64_t key_offset = 0;
+  for (const TokenRange& piece : keys) {
+    const int64_t begin = std::max(piece.begin, prefix.begin), end = std::min(piece.end, prefix.end);
+    if (begin < end) {
+      tiles.push_back({.query = query,
+                       .queries = queries,
+                       .key = key_offset + begin - piece.begin,
+                       .keys = end - begin,
+                       .first = end - begin});
+    }
+    key_offset += piece.size();
+  }
+}
+
 }  // namespace
 
 std::vector<AttentionTile> TilesBetween(const std::vector<TokenRange>& queries,
@@ -49,6 +67,9 @@ std::vector<AttentionTile> TilesBetween(const std::vector<TokenRange>& queries,
   for (const TokenRange& piece : queries) {
     for (const Document& document : documents) {
       const int64_t begin = std::max(piece.begin, document.begin), end = std::min(piece.end, document.end);
+      if (begin < end && document.prefix.size() > 0) {
+        AddPrefixTiles(document.prefix, query_offset + begin - piece.begin, end - begin, keys, tiles);
+      }
       int64_t key_offset = 0;
       for (const TokenRange& other : keys) {
         const int64_t key = std::max(other.begin, document.begin);
@@ -80,6 +101,10 @@ ContextPlan::ContextPlan(int64_t rows, int64_t length, const std::vector<Documen
     const int64_t row = document.begin / length, begin = row * length;
     TRIREME_CHECK(document.end <= begin + length) << "a document spans two rows";
     documents_[row].push_back({document.begin - begin, document.end - begin});
+    if (document.prefix.size() == 0) continue;
+    TRIREME_CHECK(document.prefix.begin >= begin && document.prefix.end <= document.begin)
+        << "the prefix of a document is not before it in its row";
+    documents_[row].back().prefix = {document.prefix.begin - begin, document.prefix.end - begin};
   }
   plain_ = split.size() == 1;
   for (const std::vector<Document>& row : documents_) {

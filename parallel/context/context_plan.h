@@ -15,14 +15,21 @@
 
 namespace trireme {
 
-// A run of tokens that attend only to each other.
-struct Document {
+struct TokenRange {
   int64_t begin = 0;  // among all tokens of the micro batch
   int64_t end = 0;
   int64_t size() const { return end - begin; }
+  bool operator==(const TokenRange&) const = default;
+};
+
+// A run of tokens that attend only to each other and to a prefix.
+struct Document {
+  int64_t begin = 0;
+  int64_t end = 0;
+  TokenRange prefix = {};  // earlier tokens of the same row that come before its own, as a shared prompt does
+  int64_t size() const { return end - begin; }
   bool operator==(const Document&) const = default;
 };
-using TokenRange = Document;
 
 struct ContextSplit {
   int ring = 1;

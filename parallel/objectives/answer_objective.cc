@@ -26,8 +26,10 @@ at::Tensor AnswerObjective::Weigh(const LabelLogProbs& log_probs) const {
   // Of an answer the weighted sum is its log-probability, in place of the plain one.
   if (pass.options.wants.sequence_log_probs) pass.output->sequence_log_probs = compared;
   const at::Tensor learnt = pass.input.weights.defined() ? log_probs.SumsBySequence() : compared;
-  const at::Tensor host = at::stack({compared, learnt}).to(at::kCPU).contiguous();
-  const Answers answers{ToVector(host[0]), ToVector(host[1]), pass.input, pass.totals};
+  const bool reports = !SumNames(0).empty();
+  const at::Tensor logits = reports ? log_probs.SumsBySequence(log_probs.MeanLogits()) : at::zeros_like(compared);
+  const at::Tensor host = at::stack({compared, learnt, logits}).to(at::kCPU).contiguous();
+  const Answers answers{ToVector(host[0]), ToVector(host[1]), ToVector(host[2]), pass.input, pass.totals};
   const AnswerGradient gradient = Differentiate(answers);
   // Each context rank has the same numbers: one speaks for all.
   if (log_probs.head.context.rank() == 0) {

@@ -14,7 +14,7 @@ class Kto : public AnswerObjective {
       : config_(config), apart_(config.loss_size() == 1 && config.loss(0) == "apo_zero_unpaired") {}
   std::vector<std::string> SumNames(int64_t /*mtp_depths*/) const override {
     return {"loss",          "rewards/chosen", "rewards/rejected", "rewards/margins",
-            "logps/chosen", "logps/rejected"};
+            "logps/chosen",  "logps/rejected", "logits/chosen",    "logits/rejected"};
   }
 
  protected:
@@ -41,6 +41,7 @@ class Kto : public AnswerObjective {
     gradient.sums["rewards/" + kind] += share * config_.beta() * ratio;
     gradient.sums["rewards/margins"] += direction * share * config_.beta() * ratio;
     gradient.sums["logps/" + kind] += share * answers.log_probs[i];
+    gradient.sums["logits/" + kind] += (good ? totals.per_chosen() : totals.per_rejected()) * answers.logits[i];
   }
 
   const PreferenceConfig config_;

@@ -74,6 +74,20 @@ at::Tensor LabelLogProbs::SumsBySequence(const at::Tensor& numbers) const {
   return sums;
 }
 
+at::Tensor LabelLogProbs::MeanLogits() const {
+  constexpr int64_t kBlock = 1024;  // tokens: their hidden states become fp32
+  const at::Tensor& weight = head.weight.value;
+  const at::Tensor mean =
+      weight.narrow(0, 0, head.columns.count).sum(0, /*keepdim=*/false, at::kFloat) / static_cast<double>(head.vocabulary);
+  at::Tensor means = at::empty_like(values);
+  for (int64_t begin = 0; begin < tokens.size(); begin += kBlock) {
+    const int64_t size = std::min(kBlock, tokens.size() - begin);
+    means.narrow(0, begin, size).copy_(at::mv(tokens.inputs.narrow(0, begin, size).to(at::kFloat), mean));
+  }
+  AllReduce(means, head.tensor);
+  return means;
+}
+
 at::Tensor LabelLogProbs::OfEachToken(const at::Tensor& by_sequence) const {
   return by_sequence.index_select(0, pass.input.sequence.index_select(0, tokens.positions));
 }

@@ -24,6 +24,9 @@ struct LabelLogProbs {
   at::Tensor SumsBySequence(const at::Tensor& numbers) const;
   // What each trained token counts in its document's log-probability: the data's weights, or 1 each; [trained] fp32.
   at::Tensor TokenWeights() const;
+  // Of each trained token, the mean of its logits over the vocabulary: [trained] fp32. No logit is computed for it: the
+  // mean of products with the weight's rows is the product with their mean. Collective over head.tensor.
+  at::Tensor MeanLogits() const;
   // From a value for each document ([documents]) to one for each trained token of it.
   at::Tensor OfEachToken(const at::Tensor& by_sequence) const;
 };

@@ -33,7 +33,9 @@ std::vector<std::string> PairObjective::SumNames(int64_t /*mtp_depths*/) const {
                                     "rewards/accuracies",
                                     "rewards/margins",
                                     "logps/chosen",
-                                    "logps/rejected"};
+                                    "logps/rejected",
+                                    "logits/chosen",
+                                    "logits/rejected"};
   if (options_.nll_weight != 0) names.push_back("nll_loss");
   if (options_.odds) names.insert(names.end(), {"log_odds_ratio", "log_odds_chosen"});
   return names;
@@ -82,6 +84,8 @@ void PairObjective::AddPair(const Answers& answers, size_t chosen, AnswerGradien
   gradient.sums["rewards/margins"] += share * (good - bad);
   gradient.sums["logps/chosen"] += share * pair.chosen / chosen_tokens;
   gradient.sums["logps/rejected"] += share * pair.rejected / rejected_tokens;
+  gradient.sums["logits/chosen"] += answers.totals.per_chosen() * answers.logits[chosen];
+  gradient.sums["logits/rejected"] += answers.totals.per_rejected() * answers.logits[chosen + 1];
 }
 
 std::vector<WeightedPairLoss> LossesOf(const PreferenceConfig& config, std::span<const PairLoss> list,

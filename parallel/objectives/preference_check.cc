@@ -78,6 +78,25 @@ void CheckReference(const Config& config) {
   }
 }
 
+// Where the reference's weights and log-probabilities are kept.
+void CheckReferenceMemory(const Config& config) {
+  const MemoryConfig& memory = config.memory();
+  if ((memory.offload_reference() || memory.shard_reference()) && !NeedsSecondModel(config)) {
+    throw InputError("memory.", memory.offload_reference() ? "offload" : "shard",
+                     "_reference: true: this run has no second model as its reference; leave it out");
+  }
+  if (!config.preference().precompute_ref_log_probs()) return;
+  if (!WantsReference(config)) {
+    throw InputError("preference.precompute_ref_log_probs: true: this run has no reference; leave it out");
+  }
+  const bool estimates_kl = config.stage() == STAGE_KTO && (config.preference().loss_size() == 0 ||
+                                                            config.preference().loss(0) != "apo_zero_unpaired");
+  if (estimates_kl) {
+    throw InputError("preference.precompute_ref_log_probs: true: kto also asks the reference about answers to other ",
+                     "prompts of each batch; leave it out, or write preference.loss: [apo_zero_unpaired]");
+  }
+}
+
 }  // namespace
 
 bool IsPreference(Stage stage) { return stage != STAGE_PT && stage != STAGE_SFT; }
@@ -107,6 +126,7 @@ void CheckPreference(const Config& config) {
   CheckLosses(config);
   CheckLossOptions(config);
   CheckReference(config);
+  CheckReferenceMemory(config);
   if (config.multi_token_prediction().depths() > 0) {
     throw InputError("multi_token_prediction.depths = ", config.multi_token_prediction().depths(), ": stage ",
                      NameOf(config.stage()), " compares the next tokens alone; write 0");

@@ -24,7 +24,8 @@ struct BatchTotals {
   int64_t trained = 0;                // labels that are trained
   int64_t tokens = 0;                 // padding not counted
   int64_t samples = 0;                // pairs, or single answers with a label
-  int64_t chosen = 0;                 // trained labels of the chosen answers of pairs
+  int64_t chosen = 0;                 // trained labels of chosen answers, or of those whose label is true
+  int64_t rejected = 0;               // trained labels of the others
   int64_t desirable = 0;              // single answers whose label is true
   double kl = 0;                      // how far the policy is from the reference, where an objective wants it
   std::vector<BatchTotals> mtp = {};  // by depth of multi-token prediction
@@ -33,6 +34,7 @@ struct BatchTotals {
   double per_token() const { return Reciprocal(tokens); }
   double per_sample() const { return Reciprocal(samples); }
   double per_chosen() const { return Reciprocal(chosen); }
+  double per_rejected() const { return Reciprocal(rejected); }
 
   static double Reciprocal(int64_t count) { return count > 0 ? 1.0 / static_cast<double>(count) : 0.0; }
 };

@@ -58,7 +58,8 @@ BucketMemory Bucket::memory() const {
   const bool aliased =
       master_.defined() && (kept_.defined() ? master_.is_same(kept_) : master_.is_alias_of(values_.tensor()));
   const int64_t leaving = splits_gradients() && reduction_.under_way() ? Bytes(gradients_.tensor()) : 0;
-  return {.value_bytes = values_.held_bytes() + Bytes(kept_) + Bytes(fresh_),
+  const bool offloaded = kept_.defined() && kept_.is_same(host_);
+  return {.value_bytes = values_.held_bytes() + (offloaded ? 0 : Bytes(kept_)) + Bytes(fresh_),
           .gradient_bytes =
               gradients_.held_bytes() + leaving + Bytes(arriving_) + (split() ? Bytes(share_gradient_) : 0),
           .master_bytes = aliased ? 0 : Bytes(master_)};
@@ -137,6 +138,28 @@ void Bucket::FreeValues() {
   gather_.Wait();
   if (values_.held()) values_.Release();
   whole_ = false;
+}
+
+void Bucket::OffloadValues() {
+  TRIREME_CHECK(!options_.trained) << "bucket " << layer_ << " is trained: its values change on the device";
+  if (options_.device.is_cpu()) return;
+  if (!host_.defined()) host_ = (kept_.defined() ? kept_ : values_.tensor()).to(at::kCPU);
+  if (kept_.defined()) {
+    FreeValues();
+    kept_ = host_;
+  } else {
+    values_.Release();
+  }
+}
+
+void Bucket::ReloadValues() {
+  if (!host_.defined()) return;
+  if (kept_.defined()) {
+    kept_ = host_.to(options_.device);
+  } else {
+    values_.Hold();
+    values_.tensor().copy_(host_);
+  }
 }
 
 void Bucket::PrepareGradients() {

@@ -61,6 +61,10 @@ class Bucket {
   void StartGather();  // starts the all-gather, unless values are full or it is in flight
   void AwaitValues();  // values are full for what follows; starts the gather if needed
   void FreeValues();   // no-op below zero 3
+  // Of a sealed bucket that is not trained: its values, or the kept share of them, leave the device for host memory and
+  // return. In between nothing may use them. No-ops where the device is the host.
+  void OffloadValues();
+  void ReloadValues();
 
   // Gradients. PrepareGradients: before anything accumulates into the layer's weight gradients; allocates and
   // zeroes them if needed. StartReduce: after all contributions since the last reduction. At zero 0 and 1
@@ -109,6 +113,7 @@ class Bucket {
 
   FlatMemory values_;
   at::Tensor kept_;    // zero 3: the share of the values while they are not whole
+  at::Tensor host_;    // of values that are offloaded: never changed, as the values are not
   at::Tensor master_;  // [share]
   at::Tensor fresh_;   // zero 1, 2: the share's new values until the gather has taken them
   bool whole_ = true;

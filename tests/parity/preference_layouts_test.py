@@ -1,5 +1,6 @@
 """Preference training under layouts: loss, metrics and every gradient are those of one rank that computes one pair at a
-time. A set of cases that covers every setting; --full: every pair of settings, each with every stage. Then identities that need no peer."""
+time and each prompt twice, whatever shares prompts, shards, offloads or replaces the reference. A set of cases that covers
+every setting; --full: every pair of settings, each with every stage. Then identities that need no peer."""
 import json
 import math
 
@@ -17,13 +18,23 @@ LIMITS = {"loss": 1e-5, "metrics": 1e-4, "gradient": 1e-4}
 MODELS = ("llama", "qwen3_moe", "deepseek_v3")
 STAGES = {"dpo": ["preference.loss=[sigmoid,aot,aot_unpaired,sft]", "preference.ld_alpha=0.5"], "kto": [], "orpo": [],
           "simpo": [], "cpo": []}
-ONE_RANK = ["device=cpu", "run.micro_batch=1"]
+# How a second model serves as the reference. Without one the first is meant.
+REFERENCES = ([], ["memory.shard_reference=true"], ["memory.offload_reference=true"],
+              ["preference.precompute_ref_log_probs=true"])
+ONE_RANK = ["device=cpu", "run.micro_batch=1", "preference.share_prompt=false"]
 METRICS = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins", "logps/chosen", "logps/rejected",
-           "kl", "nll_loss", "log_odds_ratio", "log_odds_chosen")
+           "logits/chosen", "logits/rejected", "kl", "nll_loss", "log_odds_ratio", "log_odds_chosen")
+
+
+def reference_settings(stage, number):
+    if stage == "dpo":
+        return REFERENCES[number % len(REFERENCES)]
+    return REFERENCES[number % (len(REFERENCES) - 1)] if stage == "kto" else []
 
 
 def cases_of(config):
-    """Layouts with two stages by turns; with all of them with --full."""
+    """Layout, stage, whether the prompt is shared, how the reference is kept. Stages and the rest by turns, so that a
+    value of the layouts meets some of them; all stages with --full."""
     device, full = config.getoption("device"), config.getoption("full")
     possible = [case for case in layouts.all_cases() if layouts.ranks(case) <= 4 and case["rows"] == "mixed"
                 and case["model"] in MODELS]
@@ -38,12 +49,14 @@ def cases_of(config):
     cases = []
     for number, case in enumerate(chosen):
         for stage in stages if full else (stages[number % 5], stages[(number + 2) % 5]):
-            cases.append({**case, "stage": stage})
+            cases.append({**case, "stage": stage, "share_prompt": "false" if number % 4 == 3 else "true",
+                          "reference": reference_settings(stage, number)})
     return cases
 
 
 def text(case):
-    return " ".join([case["stage"], *layouts.text(case).split()])
+    words = [case["stage"], layouts.text(case), "" if case["share_prompt"] == "true" else "unshared", *case["reference"]]
+    return " ".join(" ".join(words).split())
 
 
 def pytest_generate_tests(metafunc):
@@ -82,7 +95,8 @@ def launches(selected, plain, folder, device):
     def launch(ranks, mine):
         return run_grads(ranks, [command(
             folder, model_folder(folder, case["model"], layouts.layers(case)), case["stage"],
-            [f"device={device}", *layouts.settings(case)], f"{ranks}-{number}") for number, case in enumerate(mine)])
+            [f"device={device}", *layouts.settings(case), f"preference.share_prompt={case['share_prompt']}",
+             *case["reference"]], f"{ranks}-{number}") for number, case in enumerate(mine)])
 
     return Launches(cases, layouts.ranks, launch)
 
@@ -154,7 +168,7 @@ def test_kto_is_a_half_where_policy_and_reference_agree(identities):
 def test_swapped_sides_turn_margins_around(identities):
     line, swapped = identities["pairs"].line, identities["swapped"].line
     assert math.isclose(line["rewards/margins"], -swapped["rewards/margins"], rel_tol=1e-4), (line, swapped)
-    for name in ("rewards", "logps"):
+    for name in ("rewards", "logps", "logits"):
         assert math.isclose(line[f"{name}/chosen"], swapped[f"{name}/rejected"], rel_tol=1e-4), (name, line, swapped)
 
 

@@ -132,6 +132,10 @@ def main():
             best = best_of(arguments.rounds, {
                 "peer": lambda: run_peer(folder, theirs), "ours": lambda: run_ours(folder, ["tuning.kind=full", *ours])})
             print_row(f"full, {name}", best["ours"], best["peer"])
+        best = best_of(arguments.rounds, {
+            "once": lambda: run_ours(folder, ["tuning.kind=full"]),
+            "twice": lambda: run_ours(folder, ["tuning.kind=full", "preference.share_prompt=false"])})
+        print_row("full, prompts once against twice", best["once"], best["twice"])
         lora = ["tuning.kind=lora", "tuning.rank=8", "tuning.alpha=16"]
         best = best_of(arguments.rounds, {
             "peer": lambda: run_peer(folder, PRECISIONS["all in bf16"][0], lora=True),

@@ -1,6 +1,7 @@
-"""Preference training against TRL, ten steps in fp32: loss, gradient norm, rewards/*, logps/* of every step, and every
-gradient of the first; every loss and divergence, and every reference with LoRA."""
+"""Preference training against TRL, ten steps in fp32: loss, gradient norm, rewards/*, logps/*, logits/* of every step, and
+every gradient of the first; every loss and divergence, and every reference with LoRA."""
 import json
+import math
 
 import peft
 import pytest
@@ -13,7 +14,7 @@ import tiny_models
 from gradients import assert_within
 from program import failure_text, run_many, words_of
 
-LIMITS = {"loss": 2e-5, "norm": 1e-4, "rewards": 2e-5, "logps": 3e-5, "gradient": 1e-4}
+LIMITS = {"loss": 2e-5, "norm": 1e-4, "rewards": 2e-5, "logps": 3e-5, "logits": 3e-5, "gradient": 1e-4}
 # These two take an exponential of a log-ratio, or of one over a temperature of 0.05: the last digits of fp32 sums of
 # log-probabilities, of the peer's as of ours, show in them.
 STEEP, STEEPNESS = {"dpo forward_kl", "dpo discopop"}, 5
@@ -49,6 +50,8 @@ CASES |= {
 }
 NAMES = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins", "logps/chosen", "logps/rejected",
          "kl", "nll_loss", "log_odds_ratio", "log_odds_chosen")
+# Over the answers' tokens; TRL's orpo and cpo average over prompts and padding, too.
+LOGITS = ("logits/chosen", "logits/rejected")
 REFERENCES = ("base", "start", "other")
 
 
@@ -86,18 +89,18 @@ def relative(found, wanted):
     return abs(found - wanted) / max(abs(wanted), 1e-6)
 
 
-def compare_logs(found, wanted):
+def compare_logs(found, wanted, names):
     """The worst of each kind over all steps."""
     assert len(found) == len(wanted), f"{len(found)} steps instead of {len(wanted)}"
-    worst = dict.fromkeys(("loss", "norm", "rewards", "logps"), 0.0)
+    worst = dict.fromkeys(("loss", "norm", "rewards", "logps", "logits"), 0.0)
     for ours, theirs in zip(found, wanted):
         worst["loss"] = max(worst["loss"], relative(ours["loss"], theirs["loss"]))
         worst["norm"] = max(worst["norm"], relative(ours["grad_norm"], theirs["grad_norm"]))
-        for name in NAMES:
+        for name in names:
             if name != "nll_loss":
                 assert (name in ours) == (name in theirs), f"step {ours['step']}: {name} is in one of the logs only"
             if name in ours and name in theirs:
-                kind = "logps" if name.startswith("logps") else "rewards"
+                kind = name.split("/")[0] if name.startswith(("logps", "logits")) else "rewards"
                 worst[kind] = max(worst[kind], abs(ours[name] - theirs[name]) / max(abs(theirs[name]), 1.0))
     return worst
 
@@ -126,7 +129,8 @@ def test_ten_steps(name, inputs, launched, record_errors):
     stage, _, theirs = CASES[name]
     rows = peers.labelled(peers.answers()) if stage == "kto" else peers.answers()
     log, gradients = peers.train(stage, inputs / "model", inputs / "reference", rows, inputs / "trl", **theirs)
-    errors = compare_logs(log_of(inputs, name, launched), log)
+    names = NAMES + (LOGITS if stage in ("dpo", "kto") else ())
+    errors = compare_logs(log_of(inputs, name, launched), log, names)
     errors["gradient"] = gradient_error(load_file(inputs / f"{name}.safetensors"), gradients)
     record_errors(errors)
     assert_within(errors, {kind: limit * (STEEPNESS if name in STEEP else 1) for kind, limit in LIMITS.items()})
@@ -162,7 +166,11 @@ def adapters(inputs):
         starts[reference] = tuned, {"base": inputs / "model", "start": None, "other": inputs / "reference"}[reference]
         value = str(inputs / "reference") if reference == "other" else reference
         tuning = ["tuning.kind=lora", f"tuning.adapters={inputs / name}"]
-        commands.append(train_command(inputs, name, [*run_settings(inputs, name, "dpo", [], tuning), f"reference={value}"]))
+        for precompute in ("false", "true"):
+            run = f"{name} {precompute}"
+            commands.append(train_command(inputs, run, [
+                *run_settings(inputs, run, "dpo", [], tuning), f"reference={value}",
+                f"preference.precompute_ref_log_probs={precompute}"]))
     return starts, run_many(1, commands)
 
 
@@ -171,9 +179,19 @@ def test_adapters(reference, inputs, adapters, record_errors):
     starts, result = adapters
     tuned, base = starts[reference]
     log, _ = peers.train("dpo", None, base, peers.answers(), inputs / "trl", peft_model=tuned)
-    errors = compare_logs(log_of(inputs, f"lora {reference}", result), log)
+    errors = compare_logs(log_of(inputs, f"lora {reference} false", result), log, NAMES + LOGITS)
     record_errors(errors)
     assert_within(errors, {kind: LIMITS[kind] for kind in errors})
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_precomputed_log_probs_are_those_of_the_reference(reference, inputs, adapters):
+    """To the bits: one pair per micro batch either way."""
+    live, precomputed = (log_of(inputs, f"lora {reference} {each}", adapters[1]) for each in ("false", "true"))
+    fields = ("loss", "grad_norm", *NAMES, *LOGITS)
+    strip = lambda log: [{name: line[name] for name in fields if name in line} for line in log]
+    assert strip(live) == strip(precomputed)
+    assert len(live) == peers.STEPS and math.isfinite(live[-1]["loss"])
 
 
 @pytest.mark.parametrize("stage", ["dpo", "kto", "orpo"])

@@ -124,7 +124,7 @@ def ours(stage, rows, tokenizer_folder, folder):
     data.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     run = folder / "run.yaml"
     run.write_text(json.dumps({
-        "stage": stage, "model": {"path": str(tokenizer_folder)},
+        "stage": stage, "model": {"path": str(tokenizer_folder)}, "preference": {"share_prompt": False},
         "data": {"train": [str(data)], "shuffle": False, "packing": False, "max_length": LENGTH, "cache": str(folder / "cache")}}))
     probe = subprocess.run([BUILD / "tests/train/data/data_probe", run], capture_output=True, text=True)
     assert probe.returncode == 0, probe.stderr

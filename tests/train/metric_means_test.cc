@@ -18,6 +18,13 @@ TEST(MetricMeans, ABatchWithoutAKindOfAnswerSaysNothingAboutIt) {
   EXPECT_DOUBLE_EQ(all.at("kl"), 1.0);
 }
 
+TEST(MetricMeans, LogitsCountByTokens) {
+  MetricMeans means;
+  means.Add({{"logits/chosen", 1.0}}, {.all = 1, .chosen = 1, .rejected = 1, .chosen_tokens = 3, .rejected_tokens = 5});
+  means.Add({{"logits/chosen", 5.0}}, {.all = 1, .chosen = 1, .rejected = 1, .chosen_tokens = 1, .rejected_tokens = 5});
+  EXPECT_DOUBLE_EQ(means.Take().at("logits/chosen"), 2.0);
+}
+
 TEST(MetricMeans, PairsCountAlike) {
   MetricMeans means;
   means.Add({{"rewards/accuracies", 1.0}, {"logps/rejected", -4.0}}, {.all = 1, .chosen = 1, .rejected = 1});

@@ -21,14 +21,30 @@ int64_t LabelsOf(const Row& side) {
   return std::count_if(side.labels.begin(), side.labels.end(), [](int64_t label) { return label != kNotTrained; });
 }
 
-// By label of a side: what it counts in the comparison. `shared`: tokens of the shorter answer.
-std::vector<float> WeightsOf(const Row& side, int64_t shared, double beyond) {
+// Tokens before the answer.
+int64_t PromptOf(const Row& side) {
+  const auto trained = [](int64_t label) { return label != kNotTrained; };
+  return std::find_if(side.labels.begin(), side.labels.end(), trained) - side.labels.begin();
+}
+
+// By label of a side: what it counts in the comparison. `shorter`: tokens of the shorter answer.
+std::vector<float> WeightsOf(const Row& side, int64_t shorter, double beyond) {
   std::vector<float> weights(side.labels.size(), 0.0F);
   int64_t position = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
-    if (side.labels[i] != kNotTrained) weights[i] = position++ < shared ? 1.0F : static_cast<float>(beyond);
+    if (side.labels[i] != kNotTrained) weights[i] = position++ < shorter ? 1.0F : static_cast<float>(beyond);
   }
   return weights;
+}
+
+// Tokens at the beginning of a pair's second side that its first side has in common with it and that predict nothing of
+// its answer: all of the prompt but its last token, which predicts the answers' first ones, different ones.
+int64_t SharedTokens(int64_t prompt) { return std::max<int64_t>(prompt - 1, 0); }
+
+// What routers and their losses count does not change by computing a prompt once instead of twice.
+bool CountsNoTokens(const ExpertsConfig& experts) {
+  return experts.balance_coefficient() == 0 && experts.z_coefficient() == 0 && experts.bias_speed() == 0 &&
+         experts.overflow() == OVERFLOW_KEEP;
 }
 
 class Units : public RowSource {
@@ -43,7 +59,9 @@ class Units : public RowSource {
   int64_t Length(int64_t row) const override {
     int64_t length = 0;
     for (int side = 0; side < sides_; ++side) length += SideLength(firsts_[row] + side);
-    return length;
+    if (!options_.share_prompt) return length;
+    const int64_t second = firsts_[row] + 1;  // all after its prompt is trained
+    return length - SharedTokens(store_->Length(second) - store_->Trained(second));
   }
   int64_t Trained(int64_t row) const override {
     if (options_.learn_prompt || IsLong(firsts_[row])) return TrainedTokens(Read(row));
@@ -82,29 +100,33 @@ class Units : public RowSource {
 
 AnswerOptions AnswerOptionsOf(const Config& config) {
   const bool orpo = config.stage() == STAGE_ORPO;
+  const bool compares = orpo || config.stage() == STAGE_DPO || config.stage() == STAGE_SIMPO || config.stage() == STAGE_CPO;
   return {.pairs = HasPairs(config.stage()),
           .longest = config.data().max_length(),
           .truncate = config.data().over_length() == OVER_LENGTH_TRUNCATE,
           .ld_alpha = config.stage() == STAGE_DPO ? config.preference().ld_alpha() : 1,
+          .share_prompt = compares && config.preference().share_prompt() && CountsNoTokens(config.experts()),
           .learn_prompt = orpo && config.preference().orpo_prompt_nll()};
 }
 
 Row JoinAnswers(std::vector<Row> sides, const AnswerOptions& options) {
   Row joined;
-  int64_t shared = -1;
+  int64_t shorter = -1;  // answer, in tokens
   for (Row& side : sides) {
     Cut(side, options.longest);
     side.labels[0] = kNotTrained;
     const int64_t tokens = LabelsOf(side);
-    shared = shared < 0 ? tokens : std::min(shared, tokens);
+    shorter = shorter < 0 ? tokens : std::min(shorter, tokens);
     joined.answer_tokens.push_back(tokens);
   }
   const bool weighted = options.ld_alpha != 1 || options.learn_prompt;
   for (size_t i = 0; i < sides.size(); ++i) {
     Row& side = sides[i];
+    const int64_t shared = options.share_prompt && i > 0 ? SharedTokens(PromptOf(side)) : 0;
+    if (options.share_prompt) joined.shared.push_back(shared);
     if (weighted) {
-      const std::vector<float> weights = WeightsOf(side, shared, options.ld_alpha);
-      joined.weights.insert(joined.weights.end(), weights.begin(), weights.end());
+      const std::vector<float> weights = WeightsOf(side, shorter, options.ld_alpha);
+      joined.weights.insert(joined.weights.end(), weights.begin() + shared, weights.end());
     }
     if (options.learn_prompt && i == 0) {
       std::copy(side.input_ids.begin() + 1, side.input_ids.end(), side.labels.begin() + 1);
@@ -112,8 +134,8 @@ Row JoinAnswers(std::vector<Row> sides, const AnswerOptions& options) {
     joined.starts.push_back(std::ssize(joined.input_ids));
     joined.samples.push_back(0);
     joined.values.push_back(side.values.empty() ? 0 : side.values[0]);
-    joined.input_ids.insert(joined.input_ids.end(), side.input_ids.begin(), side.input_ids.end());
-    joined.labels.insert(joined.labels.end(), side.labels.begin(), side.labels.end());
+    joined.input_ids.insert(joined.input_ids.end(), side.input_ids.begin() + shared, side.input_ids.end());
+    joined.labels.insert(joined.labels.end(), side.labels.begin() + shared, side.labels.end());
   }
   return joined;
 }

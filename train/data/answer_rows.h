@@ -17,6 +17,7 @@ struct AnswerOptions {
   int64_t longest = 0;         // tokens of a side; 0: any number
   bool truncate = false;       // longer sides are cut at their ends; otherwise their pair is left out
   double ld_alpha = 1;         // what tokens beyond the shorter side count in a pair
+  bool share_prompt = false;   // of a pair the prompt stands in the row once
   bool learn_prompt = false;   // the chosen side's prompt is learnt, too, and counts nothing in its comparison
 };
 AnswerOptions AnswerOptionsOf(const Config& config);

@@ -120,8 +120,8 @@ bool IsPair(const Json& record) {
                              "instruction, chosen and rejected; or prompt_ids, chosen_ids and rejected_ids"
                            : "prompt, completion and label; messages and label; a conversation and kto_tag; a pair; or "
                              "prompt_ids, completion_ids and label";
-  throw InputError("is no record for stage ", NameOf(stage), ": its keys are ", KeysOf(record), "; wanted ", wanted,
-                   "; data.columns renames keys");
+  throw InputError("not a record for stage ", NameOf(stage), ": it has the keys ", KeysOf(record), "; expected ", wanted,
+                   "; rename keys with data.columns");
 }
 
 PromptAndAnswers ReadPair(const Json& record, Stage stage) {

@@ -58,7 +58,7 @@ class Opener {
   void CheckLabels() const {
     if (config_.stage() != STAGE_KTO || (labels_[0] > 0 && labels_[1] > 0)) return;
     throw InputError("data.train: all ", labels_[0] + labels_[1], " answers have the label ",
-                     labels_[1] > 0 ? "true" : "false", "; stage kto wants both kinds");
+                     labels_[1] > 0 ? "true" : "false", "; stage kto needs desirable (true) and undesirable (false) ones");
   }
 
  private:

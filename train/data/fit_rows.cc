@@ -58,6 +58,7 @@ class PackedRows : public RowSource {
       Append(packed.weights, part.weights);
       Append(packed.values, part.values);
       Append(packed.answer_tokens, part.answer_tokens);
+      Append(packed.shared, part.shared);
       // Its samples, told apart from those before it.
       const auto documents = std::ssize(packed.starts);
       for (const int64_t sample : part.samples) packed.samples.push_back(documents + sample);

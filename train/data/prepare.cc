@@ -38,26 +38,6 @@ constexpr int64_t kBlock = 1024;               // records that are read, tokenis
 constexpr size_t kCheckedAtStart = size_t{1} << 30;
 constexpr int64_t kMostShown = 5;  // skipped records whose errors are shown
 
-fs::path CacheOf(const DataConfig& data) {
-  if (!data.cache().empty()) return data.cache();
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (cache != nullptr && *cache != 0) return fs::path(cache) / "trireme" / "data";
-  if (home != nullptr && *home != 0) return fs::path(home) / ".cache" / "trireme" / "data";
-  throw InputError(
-      "neither HOME nor XDG_CACHE_HOME is set; set data.cache to a directory for tokenized data");
-}
-
-// The user's cache may be in a read-only home directory, as on many clusters.
-void MakeCache(const fs::path& cache) {
-  std::error_code error;
-  fs::create_directories(cache, error);
-  if (!error && access(cache.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
-  if (!error) return;
-  throw InputError("tokenized data cannot be cached in ", cache.string(), ": ", error.message(),
-                   "; set data.cache to a writable directory");
-}
-
 std::map<std::string, std::string> ColumnsOf(const DataConfig& data) {
   std::map<std::string, std::string> columns;
   for (const std::string& entry : data.columns()) {
@@ -153,6 +133,25 @@ Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const Sam
 
 }  // namespace
 
+fs::path DataCacheOf(const DataConfig& data) {
+  if (!data.cache().empty()) return data.cache();
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache != nullptr && *cache != 0) return fs::path(cache) / "trireme" / "data";
+  if (home != nullptr && *home != 0) return fs::path(home) / ".cache" / "trireme" / "data";
+  throw InputError(
+      "neither HOME nor XDG_CACHE_HOME is set; set data.cache to a directory for cached data");
+}
+
+void MakeDataCache(const fs::path& cache) {
+  std::error_code error;
+  fs::create_directories(cache, error);
+  if (!error && access(cache.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
+  if (!error) return;
+  throw InputError("data cannot be cached in ", cache.string(), ": ", error.message(),
+                   "; set data.cache to a writable directory");
+}
+
 RecordWants WantsOf(Json record, const SampleOptions& options, Stage stage) {
   if (IsPreference(stage)) {
     const AnswerSample sample = ReadAnswers(std::move(record), options, stage);
@@ -170,7 +169,7 @@ RecordWants WantsOf(Json record, const SampleOptions& options, Stage stage) {
 Preparer::Preparer(const DataConfig& data, Stage stage, const std::string& model, bool works)
     : data_(data),
       works_(works),
-      cache_(CacheOf(data)),
+      cache_(DataCacheOf(data)),
       sample_options_{ColumnsOf(data), data.system()},
       tokenizer_({model, data.template_(), stage, LossOf(data), IsPreference(stage) ? data.max_length() : 0}) {}
 
@@ -234,7 +233,7 @@ std::shared_ptr<const RowStore> Preparer::Prepare(const fs::path& path) const {
   std::shared_ptr<const RowStore> store = OpenLinked(link);
   if (store) return store;
   if (works_) {
-    MakeCache(cache_);
+    MakeDataCache(cache_);
     const FileLock lock(link.string() + ".lock");
     store = OpenLinked(link);
     return store ? store : Work(path, link);

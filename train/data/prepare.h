@@ -23,6 +23,11 @@ struct RecordWants {
 };
 RecordWants WantsOf(Json record, const SampleOptions& options, Stage stage);
 
+// Where data is cached: data.cache, or the user's cache directory.
+std::filesystem::path DataCacheOf(const DataConfig& data);
+// Makes it; an input error if it cannot be written: the user's may be in a read-only home directory, as on many clusters.
+void MakeDataCache(const std::filesystem::path& cache);
+
 class Preparer {
  public:
   // `model`: the directory with the tokenizer. `works`: whether this process tokenizes; otherwise it waits

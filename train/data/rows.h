@@ -16,6 +16,9 @@ struct Row {
   // Where each document of a packed row begins, the first at 0; empty: the row is one document. Documents do
   // not attend to each other, and no label is trained across a boundary.
   std::vector<int64_t> starts = {};
+  // Of each document: how many tokens at the beginning of the document before it are its own beginning, too, and are not
+  // repeated in the row: the prompt that two answers share; empty: none.
+  std::vector<int64_t> shared = {};
   // By label, for objectives that weigh each token: what its log-probability counts, there or in its
   // answer's; empty: the data has none.
   std::vector<float> weights = {};

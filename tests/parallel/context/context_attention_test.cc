@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kRows = 2, kLength = 48, kKvHeads = 2, kGroup = 2, kDim = 8, kValueDim = 6;
 const std::vector<Document> kDocuments = {
-    {0, 7}, {7, 30}, {30, 44}, {48, 96}};  // the first row ends in padding
+    {0, 7}, {7, 30}, {30, 44, {7, 19}}, {48, 96}};  // the first row ends in padding; two documents share a prefix
 const double kScale = 1 / std::sqrt(8.0);
 
 class ContextAttentionTest : public testing::Test {
@@ -59,6 +59,7 @@ Answer Plain(const Tokens& tokens) {
     sees.narrow(0, d.begin, d.size())
         .narrow(1, d.begin, d.size())
         .copy_(at::ones({d.size(), d.size()}).tril());
+    sees.narrow(0, d.begin, d.size()).narrow(1, d.prefix.begin, d.prefix.size()).fill_(true);
   }
   const at::Tensor real = sees.any(1);
   const at::Tensor q = tokens.query.clone().requires_grad_(), k = tokens.key.clone().requires_grad_();

@@ -14,15 +14,19 @@ namespace {
 using Documents = std::vector<Document>;
 constexpr int64_t kRows = 2, kLength = 64;
 
-// One document per row; several; padding at the end, and a row of padding only.
-const std::vector<Documents> kCases = {
-    {{0, 64}, {64, 128}}, {{0, 10}, {10, 11}, {11, 50}, {50, 64}, {64, 100}}, {{0, 33}}, {}};
+// One document per row; several; padding at the end, and a row of padding only; prompts that two answers share.
+const std::vector<Documents> kCases = {{{0, 64}, {64, 128}},
+                                       {{0, 10}, {10, 11}, {11, 50}, {50, 64}, {64, 100}},
+                                       {{0, 33}},
+                                       {},
+                                       {{0, 40}, {40, 60, {0, 21}}, {64, 70}, {70, 74, {64, 65}}, {74, 128}}};
 
 std::set<std::pair<int64_t, int64_t>> PairsOf(const Documents& documents) {
   std::set<std::pair<int64_t, int64_t>> pairs;
   for (const Document& document : documents) {
     for (int64_t query = document.begin; query < document.end; ++query) {
       for (int64_t key = document.begin; key <= query; ++key) pairs.emplace(query, key);
+      for (int64_t key = document.prefix.begin; key < document.prefix.end; ++key) pairs.emplace(query, key);
     }
   }
   return pairs;

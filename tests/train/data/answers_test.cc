@@ -88,7 +88,7 @@ TEST_F(AnswerSamples, WhatIsRefused) {
             "'label' is \"yes\"; wanted true or false");
   EXPECT_EQ(Refused(R"({"prompt": "q", "completion": "a"})", STAGE_KTO),
             "has no label; wanted label (or kto_tag): true or false");
-  EXPECT_NE(Refused(R"({"query": "q", "response": "a"})").find("is no record for stage dpo: its keys are query, response"),
+  EXPECT_NE(Refused(R"({"query": "q", "response": "a"})").find("not a record for stage dpo: it has the keys query, response"),
             std::string::npos);
   EXPECT_EQ(Refused(R"({"prompt_ids": [1], "chosen_ids": [2], "rejected_ids": []})"), "the rejected answer is empty");
   EXPECT_EQ(Refused(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "x"}],
@@ -116,6 +116,7 @@ constexpr char kPairs[] =
 
 TEST_F(AnswerRowsTest, APairIsARowOfTwoDocuments) {
   Config config = ConfigFor(kPairs, STAGE_DPO);
+  config.mutable_preference()->set_share_prompt(false);
   const DataSets dropped = OpenDataSets(config, {.vocabulary = 100});
   ASSERT_EQ(dropped.train->size(), 2) << "the second is too long on one side";
   const Row row = dropped.train->Read(0);
@@ -136,6 +137,29 @@ TEST_F(AnswerRowsTest, APairIsARowOfTwoDocuments) {
   EXPECT_EQ(cut.train->Trained(1), 8);
 }
 
+TEST_F(AnswerRowsTest, APromptStandsInARowOnceUpToTheTokenThatPredictsTheAnswers) {
+  Config config = ConfigFor(kPairs, STAGE_DPO);
+  config.mutable_data()->set_over_length(OVER_LENGTH_TRUNCATE);
+  const DataSets data = OpenDataSets(config, {.vocabulary = 100});
+  const Row row = data.train->Read(0);
+  EXPECT_EQ(row.input_ids, (std::vector<int64_t>{1, 2, 3, 4, 5, 2, 6}));
+  EXPECT_EQ(row.labels, (std::vector<int64_t>{-100, -100, 3, 4, 5, -100, 6}));
+  EXPECT_EQ(row.starts, (std::vector<int64_t>{0, 5}));
+  EXPECT_EQ(row.shared, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(row.answer_tokens, (std::vector<int64_t>{3, 1}));
+  for (int64_t i = 0; i < data.train->size(); ++i) {
+    const Row read = data.train->Read(i);
+    EXPECT_EQ(data.train->Length(i), std::ssize(read.input_ids)) << "row " << i;
+    EXPECT_EQ(data.train->Trained(i), TrainedTokens(read)) << "row " << i;
+  }
+}
+
+TEST_F(AnswerRowsTest, PromptsAreComputedTwiceWhereRoutersCountTheirTokens) {
+  Config config = ConfigFor(kPairs, STAGE_DPO);
+  config.mutable_experts()->set_balance_coefficient(0.01);
+  EXPECT_TRUE(OpenDataSets(config, {.vocabulary = 100}).train->Read(0).shared.empty());
+}
+
 TEST_F(AnswerRowsTest, PacksKeepPairsWhole) {
   Config config = ConfigFor(kPairs, STAGE_DPO);
   config.mutable_data()->set_packing(true);
@@ -143,17 +167,18 @@ TEST_F(AnswerRowsTest, PacksKeepPairsWhole) {
   const DataSets data = OpenDataSets(config, {.vocabulary = 100});
   ASSERT_EQ(data.train->size(), 1);
   const Row row = data.train->Read(0);
-  EXPECT_EQ(row.starts, (std::vector<int64_t>{0, 5, 8, 10}));
+  EXPECT_EQ(row.starts, (std::vector<int64_t>{0, 5, 7, 9}));
   EXPECT_EQ(row.samples, (std::vector<int64_t>{0, 0, 2, 2}));
+  EXPECT_EQ(row.shared, (std::vector<int64_t>{0, 1, 0, 0}));
   EXPECT_EQ(row.answer_tokens, (std::vector<int64_t>{3, 1, 1, 1}));
-  EXPECT_EQ(row.weights, (std::vector<float>{0, 0, 1, 0.5F, 0.5F, 0, 0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(row.weights, (std::vector<float>{0, 0, 1, 0.5F, 0.5F, 0, 1, 0, 1, 0, 1}));
 }
 
 TEST_F(AnswerRowsTest, OrpoLearnsThePromptOfTheChosenSideAlone) {
   const DataSets data = OpenDataSets(ConfigFor(kPairs, STAGE_ORPO), {.vocabulary = 100});
   const Row row = data.train->Read(0);
-  EXPECT_EQ(row.labels, (std::vector<int64_t>{-100, 2, 3, 4, 5, -100, -100, 6}));
-  EXPECT_EQ(row.weights, (std::vector<float>{0, 0, 1, 1, 1, 0, 0, 1}));
+  EXPECT_EQ(row.labels, (std::vector<int64_t>{-100, 2, 3, 4, 5, -100, 6}));
+  EXPECT_EQ(row.weights, (std::vector<float>{0, 0, 1, 1, 1, 0, 1}));
   EXPECT_EQ(row.answer_tokens, (std::vector<int64_t>{3, 1}));
   EXPECT_EQ(data.train->Trained(0), 5);
 }
@@ -185,7 +210,7 @@ TEST_F(AnswerRowsTest, WhatIsRefusedSaysWhere) {
             "rows.jsonl:2: the prompt alone has 8 tokens, which leaves no room for an answer within data.max_length = 8; "
             "raise it, or leave the record out with data.on_error: skip");
   EXPECT_EQ(refusal("{\"prompt_ids\": [1], \"completion_ids\": [2], \"label\": true}\n", STAGE_KTO),
-            "data.train: all 1 answers have the label true; stage kto wants both kinds");
+            "data.train: all 1 answers have the label true; stage kto needs desirable (true) and undesirable (false) ones");
 
   Config skipping = ConfigFor(good + "{\"prompt_ids\": [1], \"chosen_ids\": [2], \"rejected_ids\": [2]}\n", STAGE_DPO);
   skipping.mutable_data()->set_on_error(ON_DATA_ERROR_SKIP);
