@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kPrefix = kAdapterPrefix;
+constexpr std::string_view kPeftPrefix = kAdapterPrefix;
 constexpr std::string_view kFirst = ".lora_A.weight", kSecond = ".lora_B.weight";
 constexpr std::string_view kEmbeddingFirst = ".lora_embedding_A", kEmbeddingSecond = ".lora_embedding_B";
 
@@ -62,13 +62,13 @@ void AdapterDirectory::ReadFile() {
   static const RE2 of_experts(R"((.*\.experts)(\.base_layer)?\.lora_([AB])\.weight)");
   std::map<std::string, FusedExperts> fused;
   for (const auto& [name, view] : file_->tensors()) {
-    if (!name.starts_with(kPrefix)) {
-      throw InputError(file_->path().string(), ": '", name, "' does not start with ", kPrefix);
+    if (!name.starts_with(kPeftPrefix)) {
+      throw InputError(file_->path().string(), ": '", name, "' does not start with ", kPeftPrefix);
     }
     if (!CanConvert(view.dtype, DType::kFp32)) {
       throw InputError(file_->path().string(), ": '", name, "' has the unsupported dtype ", Name(view.dtype));
     }
-    std::string plain = name.substr(kPrefix.size());
+    std::string plain = name.substr(kPeftPrefix.size());
     const size_t block = plain.find(".mlp.");
     if (block != std::string::npos) plain.replace(block + 1, 3, experts_.block);
     std::string stem, inner, matrix;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kShardIndex[] = "model.safetensors.index.json";
-constexpr char kWeights[] = "weights/";
+constexpr char kStoredPrefix[] = "weights/";
 
 // Numbers inside names compare as numbers: layers.2 before layers.10.
 bool InModelOrder(const std::string& a, const std::string& b) {
@@ -45,8 +45,8 @@ HfDirectory::HfDirectory(const std::filesystem::path& directory) : directory_(di
   if (IsCheckpoint(directory)) {
     store_ = std::make_unique<StoreReader>(directory);
     for (const checkpoint::Tensor& tensor : store_->manifest().tensors()) {
-      if (tensor.key().starts_with(kWeights))
-        shard_of_[tensor.key().substr(sizeof(kWeights) - 1)] = kManifestFile;
+      if (tensor.key().starts_with(kStoredPrefix))
+        shard_of_[tensor.key().substr(sizeof(kStoredPrefix) - 1)] = kManifestFile;
     }
   } else if (PathExists(index)) {
     ReadIndex(index);
@@ -92,7 +92,7 @@ void HfDirectory::RefuseName(const std::string& name) const {
 TensorView HfDirectory::Describe(const std::string& name) const {
   if (!store_) return Find(name);
   if (!Has(name)) RefuseName(name);
-  const checkpoint::Tensor& tensor = store_->Find(kWeights + name);
+  const checkpoint::Tensor& tensor = store_->Find(kStoredPrefix + name);
   return {DTypeFromName(tensor.dtype()), ShapeOf(tensor), {}};
 }
 
@@ -104,7 +104,7 @@ const TensorView& HfDirectory::Find(const std::string& name) const {
     assembled_name_.clear();
     assembled_ = Describe(name);
     memory_.resize(static_cast<size_t>(Elements(assembled_.shape) * ByteSize(assembled_.dtype)));
-    store_->ReadWhole(store_->Find(kWeights + name), memory_.data());
+    store_->ReadWhole(store_->Find(kStoredPrefix + name), memory_.data());
     assembled_.bytes = memory_;
     assembled_name_ = name;
     return assembled_;

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kPrefix = "checkpoint-";
+constexpr std::string_view kCheckpointPrefix = "checkpoint-";
 
 // A concurrent reader must not take a partly removed checkpoint for a complete one: it is renamed first.
 void Remove(const std::filesystem::path& checkpoint) {
@@ -34,15 +34,15 @@ checkpoint::Progress ProgressOf(const std::filesystem::path& checkpoint) {
 }  // namespace
 
 std::optional<int64_t> StepOfName(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
+  if (!name.starts_with(kCheckpointPrefix)) return std::nullopt;
   int64_t step = 0;
   const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  const auto [stop, error] = std::from_chars(name.data() + kCheckpointPrefix.size(), end, step);
   return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
 }
 
 std::filesystem::path CheckpointPath(const std::filesystem::path& output, int64_t step) {
-  return output / Concat(kPrefix, step);
+  return output / Concat(kCheckpointPrefix, step);
 }
 
 std::vector<RunCheckpoint> FindCheckpoints(const std::filesystem::path& output) {

@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kLongestHeader = 100'000'000;
@@ -36,7 +36,7 @@ constexpr std::array<std::pair<DType, std::string_view>, 11> kNames{{{DType::kFp
 
 // Scans the text once for what a parser would silently accept: duplicate keys, excessive nesting. (nlohmann's
 // parser callbacks would also do, but they visit all values read so far after each object.)
-class HeaderFaults : public nlohmann::json_sax<Json> {
+class HeaderFaults : public nlohmann::json_sax<SortedJson> {
  public:
   const std::string& fault() const { return fault_; }
 
@@ -79,21 +79,21 @@ class HeaderFaults : public nlohmann::json_sax<Json> {
   std::string fault_;
 };
 
-Json ParseStrictly(std::string_view text) {
+SortedJson ParseStrictly(std::string_view text) {
   HeaderFaults faults;
-  Json::sax_parse(text.begin(), text.end(), &faults);
+  SortedJson::sax_parse(text.begin(), text.end(), &faults);
   if (!faults.fault().empty()) throw InputError(faults.fault());
-  Json header = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  SortedJson header = SortedJson::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) throw InputError("is not a JSON object");
   return header;
 }
 
-Shape ReadShape(const Json& entry) {
+Shape ReadShape(const SortedJson& entry) {
   const auto found = entry.find("shape");
   if (found == entry.end() || !found->is_array()) throw InputError("has no shape");
   Shape shape;
   uint64_t elements = 1;
-  for (const Json& size : *found) {
+  for (const SortedJson& size : *found) {
     if (!size.is_number_unsigned()) throw InputError("has an invalid shape: ", found->dump());
     const auto value = size.get<uint64_t>();
     if (__builtin_mul_overflow(elements, value, &elements) ||
@@ -105,7 +105,7 @@ Shape ReadShape(const Json& entry) {
   return shape;
 }
 
-TensorView ReadEntry(const Json& entry, std::span<const std::byte> buffer) {
+TensorView ReadEntry(const SortedJson& entry, std::span<const std::byte> buffer) {
   if (!entry.is_object()) throw InputError("is not an object");
   const auto dtype = entry.find("dtype");
   if (dtype == entry.end() || !dtype->is_string()) throw InputError("has no dtype");
@@ -165,7 +165,7 @@ void SafetensorsFile::ReadHeader() {
     throw InputError("declares a header of ", length, " bytes in a file of ", bytes.size(), " bytes");
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
-  Json header;
+  SortedJson header;
   try {
     if (text.empty() || text.front() != '{') throw InputError("does not start with '{'");
     header = ParseStrictly(text);

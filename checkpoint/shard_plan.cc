@@ -17,7 +17,7 @@ std::string FileName(size_t index, size_t count) {
   return name;
 }
 
-void Place(PlannedShard& shard) {
+void PlaceInFile(PlannedShard& shard) {
   std::vector<TensorToWrite> headed;
   for (const PlannedTensor& tensor : shard.tensors)
     headed.push_back({tensor.name, tensor.dtype, tensor.shape});
@@ -45,7 +45,7 @@ std::vector<PlannedShard> PlanShards(const std::vector<PlannedTensor>& tensors, 
   }
   for (size_t i = 0; i < shards.size(); ++i) {
     shards[i].file = FileName(i, shards.size());
-    Place(shards[i]);
+    PlaceInFile(shards[i]);
   }
   return shards;
 }

@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kWeights = "weights/";
+constexpr std::string_view kWeightsPrefix = "weights/";
 
 class StoreTensors : public TensorFile {
  public:
@@ -16,14 +16,14 @@ class StoreTensors : public TensorFile {
     std::vector<ListedTensor> tensors;
     for (const checkpoint::Tensor& tensor : reader_.manifest().tensors()) {
       const std::string& key = tensor.key();
-      tensors.push_back({key.starts_with(kWeights) ? key.substr(kWeights.size()) : key,
+      tensors.push_back({key.starts_with(kWeightsPrefix) ? key.substr(kWeightsPrefix.size()) : key,
                          DTypeFromName(tensor.dtype()), ShapeOf(tensor), tensor.pieces_size()});
     }
     return tensors;
   }
 
   std::span<const std::byte> Read(const ListedTensor& tensor) override {
-    const checkpoint::Tensor* weight = reader_.FindOrNull(std::string(kWeights) + tensor.name);
+    const checkpoint::Tensor* weight = reader_.FindOrNull(std::string(kWeightsPrefix) + tensor.name);
     memory_.resize(static_cast<size_t>(tensor.bytes()));
     reader_.ReadWhole(weight != nullptr ? *weight : reader_.Find(tensor.name), memory_.data());
     return memory_;

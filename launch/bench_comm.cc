@@ -132,7 +132,7 @@ Effort EffortFor(double call_seconds, int64_t iterations) {
 }
 
 Json TimeCase(const BenchSpec& spec, int64_t iterations, Communicator& world, Job& job) {
-  BenchCase bench(spec, world);
+  CommBenchCase bench(spec, world);
   const auto ours = [&] { bench.RunOurs(); };
   const auto mpi = [&] { bench.RunMpi(); };
   ours();
@@ -190,7 +190,7 @@ void BenchComm(const Arguments& arguments, Job& job) {
   }
 }
 
-constexpr const char* kSummary =
+constexpr const char* kBenchCommSummary =
     "Times the collectives over all ranks, one JSON line per case. Sizes grow by 4. `bytes` is the\n"
     "whole buffer of a rank: for all_reduce and all_to_all either side, for all_gather the gathered\n"
     "result, for reduce_scatter the source, for send_recv (each rank sends to the next) the message.\n"
@@ -202,7 +202,7 @@ constexpr const char* kSummary =
 Command BenchCommCommand() {
   return {
       .name = "bench comm",
-      .summary = kSummary,
+      .summary = kBenchCommSummary,
       .options = {{.name = "op",
                    .value_name = "OP",
                    .help = "all_reduce, all_gather, reduce_scatter, all_to_all or send_recv; by default all",

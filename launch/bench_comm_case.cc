@@ -49,7 +49,7 @@ void CheckMpiCanDo(const std::string& op, DType dtype) {
                    "); use --dtype fp32, or leave --against out");
 }
 
-BenchCase::Shape BenchCase::ShapeOf(const BenchSpec& spec, int ranks) {
+CommBenchCase::Shape CommBenchCase::ShapeOf(const BenchSpec& spec, int ranks) {
   const size_t elements = spec.bytes / static_cast<size_t>(ByteSize(spec.dtype));
   const size_t whole = std::max<size_t>(1, elements);
   const size_t share = std::max<size_t>(1, elements / ranks);
@@ -60,7 +60,7 @@ BenchCase::Shape BenchCase::ShapeOf(const BenchSpec& spec, int ranks) {
   return {Kind::kSendReceive, whole, whole, whole};
 }
 
-BenchCase::BenchCase(const BenchSpec& spec, Communicator& world)
+CommBenchCase::CommBenchCase(const BenchSpec& spec, Communicator& world)
     : spec_(spec),
       world_(world),
       shape_(ShapeOf(spec, world.size())),
@@ -85,9 +85,9 @@ BenchCase::BenchCase(const BenchSpec& spec, Communicator& world)
   target_ = device_target_.data();
 }
 
-size_t BenchCase::bytes() const { return std::max(shape_.source_count, shape_.target_count) * width_; }
+size_t CommBenchCase::bytes() const { return std::max(shape_.source_count, shape_.target_count) * width_; }
 
-void BenchCase::RunOurs() {
+void CommBenchCase::RunOurs() {
   switch (shape_.kind) {
     case Kind::kAllReduce:
       return world_.AllReduce(source_, target_, shape_.count, spec_.dtype, ReduceOp::kSum).Wait();
@@ -107,7 +107,7 @@ void BenchCase::RunOurs() {
   world_.BatchSendReceive(both, spec_.dtype).Wait();
 }
 
-void BenchCase::RunMpi() {
+void CommBenchCase::RunMpi() {
   const MPI_Datatype type = MpiType(spec_.dtype);
   const int count = static_cast<int>(shape_.count);
   const int bytes = static_cast<int>(shape_.count * width_);
@@ -134,7 +134,7 @@ void BenchCase::RunMpi() {
                Previous(world_.rank(), world_.size()), kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-int BenchCase::WantedValue(size_t i) const {
+int CommBenchCase::WantedValue(size_t i) const {
   const int rank = world_.rank();
   const int ranks = world_.size();
   switch (shape_.kind) {
@@ -152,7 +152,7 @@ int BenchCase::WantedValue(size_t i) const {
   return PatternValue(Previous(rank, ranks), i);
 }
 
-void BenchCase::Verify(const std::byte* target, const char* whose) const {
+void CommBenchCase::Verify(const std::byte* target, const char* whose) const {
   const std::string difference =
       ComparePattern(spec_.dtype, target, shape_.target_count, [this](size_t i) { return WantedValue(i); });
   if (difference.empty()) return;
@@ -160,13 +160,13 @@ void BenchCase::Verify(const std::byte* target, const char* whose) const {
                      ", on rank ", world_.rank(), " of ", world_.size(), ": ", difference);
 }
 
-void BenchCase::VerifyOurs() const {
+void CommBenchCase::VerifyOurs() const {
   if (spec_.memory == BenchMemory::kHost) return Verify(host_target_.data(), "our");
   std::vector<std::byte> host(shape_.target_count * width_);
   Copy(host.data(), target_, host.size(), CopyKind::kDeviceToHost);
   Verify(host.data(), "our");
 }
 
-void BenchCase::VerifyMpi() const { Verify(mpi_target_.data(), "MPI's"); }
+void CommBenchCase::VerifyMpi() const { Verify(mpi_target_.data(), "MPI's"); }
 
 }  // namespace trireme

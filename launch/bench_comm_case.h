@@ -29,9 +29,9 @@ const std::vector<std::string>& BenchOperations();
 void CheckMpiCanDo(const std::string& op, DType dtype);
 
 // One operation of one size, ready to run: buffers are allocated and filled.
-class BenchCase {
+class CommBenchCase {
  public:
-  BenchCase(const BenchSpec& spec, Communicator& world);
+  CommBenchCase(const BenchSpec& spec, Communicator& world);
 
   size_t bytes() const;  // the requested size, rounded to whole elements on every rank
   void RunOurs();        // the call and the wait for it

@@ -39,7 +39,7 @@ struct Settings {
   std::string only, impl;
 };
 
-struct Best {
+struct BestTimes {
   double forward = std::numeric_limits<double>::infinity(), backward = forward;
 };
 
@@ -50,7 +50,7 @@ double Seconds(const std::function<void()>& work) {
 }
 
 // Clears the gradient, which would otherwise accumulate, unlike an activation's in a real run.
-void RunOnce(const std::function<Tensors()>& run, at::Tensor input, Best& best) {
+void RunOnce(const std::function<Tensors()>& run, at::Tensor input, BestTimes& best) {
   Tensors results;
   if (input.defined()) input.mutable_grad().reset();
   best.forward = std::min(best.forward, Seconds([&] { results = run(); }));
@@ -79,7 +79,7 @@ class Copy {
 
 // What ran, according to the operator's choice.
 struct Measured {
-  Best ours, aten;
+  BestTimes ours, aten;
   std::string impl;
 };
 

@@ -143,7 +143,7 @@ void BenchStep(const Arguments& arguments, Job& job) {
             << "\n";
 }
 
-constexpr const char* kSummary =
+constexpr const char* kBenchStepSummary =
     "Times training steps on random weights and tokens, one JSON line: the best of N steps. The batch is\n"
     "run.global_batch rows of data.max_length tokens in micro batches of run.micro_batch; of DIR only\n"
     "config.json is read. Step time is the slowest rank's, its parts are rank 0's; mfu compares with the\n"
@@ -156,7 +156,7 @@ constexpr const char* kSummary =
 
 Command BenchStepCommand() {
   return {.name = "bench step",
-          .summary = kSummary,
+          .summary = kBenchStepSummary,
           .options = {{.name = "model",
                        .value_name = "DIR",
                        .help = "a Hugging Face model directory; only its config.json is read",

@@ -57,7 +57,7 @@ void EvaluateModel(const Arguments& arguments, Job& job) {
             << "\n";
 }
 
-constexpr const char* kSummary =
+constexpr const char* kEvaluateSummary =
     "Loss, perplexity and token accuracy of a model on data, as one JSON line. Given a RUN.yaml, it uses "
     "the run's result and data.valid (or what valid_ratio holds out), read as the run reads it.";
 
@@ -66,7 +66,7 @@ constexpr const char* kSummary =
 Command EvaluateCommand() {
   return {
       .name = "evaluate",
-      .summary = kSummary,
+      .summary = kEvaluateSummary,
       .options =
           {{.name = "model",
             .value_name = "DIR",

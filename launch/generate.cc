@@ -240,7 +240,7 @@ void Generate(const Arguments& arguments, Job& job) {
                     << Rate(times.new_tokens, times.new_seconds);
 }
 
-constexpr const char* kSummary =
+constexpr const char* kGenerateSummary =
     "Generates with a model: continues a text, answers conversations, or completes rows of tokens. Alone or "
     "under\n"
     "mpirun; the layout is that of RUN.yaml or --set, data-parallel ranks split the rows. Without a "
@@ -302,7 +302,7 @@ std::vector<Option> GenerateOptions() {
 Command GenerateCommand() {
   return {
       .name = "generate",
-      .summary = kSummary,
+      .summary = kGenerateSummary,
       .options = GenerateOptions(),
       .positionals = {{.name = kRunFile,
                        .help =

@@ -92,7 +92,7 @@ void Grads(const Arguments& arguments, Job& job) {
                                          trainer.tensors().torch());
   if (job.rank() != 0) return;
   WriteGradients(arguments.value("out"), gradients);
-  Json line = {{"loss", loss}, {"tokens", TrainedTokens(rows)}, {"grad_norm", report.norm}};
+  Json line = {{"loss", loss}, {"tokens", CountTrained(rows)}, {"grad_norm", report.norm}};
   for (const auto& [name, value] : metrics) line[name] = value;
   if (!trainer.mtp_losses().empty()) line["mtp_loss"] = trainer.mtp_losses();
   if (!balance.empty()) line["experts"] = balance.ToJson();

@@ -68,7 +68,7 @@ void PrintSample(int64_t number, const Row& row, const Tokenizer* tokenizer, std
     if (label != kNotTrained) learnt.push_back(label);
   }
   out << (number == 1 ? "first sample, " : Concat("sample ", number, ", ")) << row.input_ids.size()
-      << " tokens, of which " << TrainedTokens(row) << " are trained on:\n";
+      << " tokens, of which " << CountTrained(row) << " are trained on:\n";
   if (tokenizer != nullptr) {
     out << "  text    " << Decoded(*tokenizer, row.input_ids) << "\n";
     out << "  trained " << Decoded(*tokenizer, learnt) << "\n";

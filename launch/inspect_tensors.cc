@@ -45,7 +45,7 @@ void PrintHeader(const checkpoint::Manifest& manifest) {
             << progress.data().rows() << " rows\n";
 }
 
-void PrintVerified(const StoreReader& reader) {
+void PrintVerifiedDigests(const StoreReader& reader) {
   const int files = reader.VerifyFiles();
   std::cout << "every piece matches its digest";
   if (reader.manifest().format() >= kFirstDigested) std::cout << ", the manifest and " << files << " files, too";
@@ -127,7 +127,7 @@ void InspectTensors(const fs::path& path, bool digests) {
     StoreReader reader(path);
     if (digests) reader.Verify();
     PrintHeader(reader.manifest());
-    if (digests) PrintVerified(reader);
+    if (digests) PrintVerifiedDigests(reader);
   }
   TensorList list(path);
   PrintTensors(list, digests);

@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-void RefuseToOverwrite(const std::string& prefix) {
+void RefuseIndexedFile(const std::string& prefix) {
   for (const char* ending : {".bin", ".idx"}) {
     if (PathExists(prefix + ending)) {
       throw InputError("--out ", prefix, ": ", prefix, ending,
@@ -33,7 +33,7 @@ void Tokenize(const Arguments& arguments, Job& job) {
   if (config.data().train().empty()) throw InputError("data.train is empty; name at least one file");
   if (job.rank() != 0) return;
   const std::string prefix = arguments.value("out");
-  RefuseToOverwrite(prefix);
+  RefuseIndexedFile(prefix);
   const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
   IndexedWriter writer(prefix, preparer.tokenizer().tokenizer().vocabulary());
   int64_t documents = 0, tokens = 0;

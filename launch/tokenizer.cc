@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-void Train(const Arguments& arguments, Job& job) {
+void RunTokenizer(const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   const std::string directory = arguments.value("to");
   TrainTokenizer(arguments.values("text"), arguments.integer("vocabulary", 0, 1), directory);
@@ -37,7 +37,7 @@ Command TokenizerCommand() {
                        .help = "the directory to write tokenizer.json, tokenizer_config.json and "
                                "chat_template.jinja into",
                        .required = true}},
-          .run = Train};
+          .run = RunTokenizer};
 }
 
 }  // namespace trireme

@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 // Writes the results of this rank's micro batches to their row and label: [rows, longest].
-void Place(const PassInput& input, const at::Tensor& log_probs, const at::Tensor& table) {
+void PlaceByRow(const PassInput& input, const at::Tensor& log_probs, const at::Tensor& table) {
   const at::Tensor values = log_probs.to(at::kCPU), labels = input.labels.to(at::kCPU);
   const int64_t* identity = input.identities.data_ptr<int64_t>();
   for (int64_t i = 0; i < values.numel(); ++i) {
@@ -39,7 +39,7 @@ RowLogProbs PassForLogProbs(Trainer& trainer, const std::vector<Row>& rows) {
   at::Tensor table = at::zeros({std::ssize(rows), longest});
   for (int i = 0; i < batch.size() && session.Coordinate("tp") == 0; ++i) {
     const at::Tensor& log_probs = batch.result().outputs[static_cast<size_t>(i)].log_probs;
-    if (log_probs.defined()) Place(batch.input(i), log_probs, table);
+    if (log_probs.defined()) PlaceByRow(batch.input(i), log_probs, table);
   }
   table = table.to(session.tensors().torch());
   AllReduce(table, session.world());  // exactly one rank contributes each label

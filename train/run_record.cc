@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -29,15 +28,10 @@ bool HasEffect(const KeyDifference& difference) {
   });
 }
 
-bool Exists(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 }  // namespace
 
 std::vector<KeyDifference> DifferencesFromRecord(const std::filesystem::path& output, const Config& config) {
-  if (!Exists(output / kRecord)) return {};
+  if (!PathExists(output / kRecord)) return {};
   try {
     return DifferingKeys(LoadConfig((output / kRecord).string()), config);
   } catch (const Error&) {
@@ -50,7 +44,7 @@ bool IsComplete(const Config& config, const RunStart& start, int64_t total_steps
   std::vector<KeyDifference> differences;
   if (start.same_run) differences = DifferencesFromRecord(start.output, config);
   std::erase_if(differences, [](const KeyDifference& one) { return !HasEffect(one); });
-  if (start.step == total_steps && differences.empty()) return Exists(start.output / "final");
+  if (start.step == total_steps && differences.empty()) return PathExists(start.output / "final");
   const std::string at = start.step == total_steps
                              ? Concat(": the run is complete at step ", start.step)
                              : Concat(": is at step ", start.step, ", but this start requests only ", total_steps);
@@ -61,9 +55,9 @@ bool IsComplete(const Config& config, const RunStart& start, int64_t total_steps
 }
 
 void WriteRecord(const std::filesystem::path& output, const Config& config) {
-  if (Exists(output / kRecord)) {
+  if (PathExists(output / kRecord)) {
     int number = 1;
-    while (Exists(output / Concat("run-", number, ".yaml"))) ++number;
+    while (PathExists(output / Concat("run-", number, ".yaml"))) ++number;
     WriteAtomicFile(output / Concat("run-", number, ".yaml"), ReadTextFile((output / kRecord).string()));
   }
   WriteAtomicFile(output / kRecord, ToYaml(config));

@@ -20,11 +20,6 @@
 namespace trireme {
 namespace {
 
-bool Exists(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 bool IsSame(const std::filesystem::path& a, const std::filesystem::path& b) {
   std::error_code ignored;
   return std::filesystem::equivalent(a, b, ignored);
@@ -32,7 +27,7 @@ bool IsSame(const std::filesystem::path& a, const std::filesystem::path& b) {
 
 void RefuseFile(const std::filesystem::path& output, const std::string& file,
                 const std::string& why = "") {
-  if (!Exists(output / file)) return;
+  if (!PathExists(output / file)) return;
   throw InputError("run.output ", output.string(), " has a ", file, " already; choose another directory",
                    why);
 }
@@ -41,14 +36,15 @@ void RefuseFile(const std::filesystem::path& output, const std::string& file,
 // is not restarted, even if its checkpoints are gone.
 bool WasBegun(const Config& config) {
   const std::filesystem::path output = config.run().output(), written = output / "run.yaml";
-  return !Exists(output / "final") && Exists(written) && ReadTextFile(written.string()) == ToYaml(config);
+  return !PathExists(output / "final") && PathExists(written) &&
+         ReadTextFile(written.string()) == ToYaml(config);
 }
 
 // Why the existing run cannot be resumed: its settings.
 std::string WhyAnother(const Config& config) {
   const std::filesystem::path output = config.run().output();
   if (config.run().resume() == "never") return "; run.resume: never needs one without a run";
-  if (Exists(output / "final")) return "";
+  if (PathExists(output / "final")) return "";
   const std::vector<KeyDifference> differences = DifferencesFromRecord(output, config);
   if (differences.empty()) return "";
   return Concat(", or keep the settings of the run that was started there: ", ToText(differences));
@@ -144,7 +140,7 @@ void CheckSameData(const checkpoint::DataPosition& saved, const checkpoint::Data
 }
 
 void CutLog(const std::filesystem::path& log, int64_t step) {
-  if (!Exists(log)) return;
+  if (!PathExists(log)) return;
   std::istringstream lines(ReadTextFile(log.string()));
   std::string kept;
   for (std::string line; std::getline(lines, line);) {

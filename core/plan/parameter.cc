@@ -28,7 +28,7 @@ Shape FileStrides(const HfTensor& tensor) {
   return in_box;
 }
 
-int64_t Dot(const Shape& index, const Shape& strides) {
+int64_t OffsetOf(const Shape& index, const Shape& strides) {
   int64_t sum = 0;
   for (size_t dim = 0; dim < index.size(); ++dim) sum += index[dim] * strides[dim];
   return sum;
@@ -74,10 +74,10 @@ std::vector<SliceCopy> SliceCopies(const Parameter& parameter, const Placement& 
       copy.source = &tensor;
       copy.extent = common->extent;
       copy.file_strides = file_strides;
-      copy.file_offset = Dot(Minus(common->offset, tensor.box.offset), file_strides);
+      copy.file_offset = OffsetOf(Minus(common->offset, tensor.box.offset), file_strides);
       copy.local_strides = local_strides;
-      copy.local_offset = Dot(held.local_offset, local_strides) +
-                          Dot(Minus(common->offset, held.global.offset), local_strides);
+      copy.local_offset = OffsetOf(held.local_offset, local_strides) +
+                          OffsetOf(Minus(common->offset, held.global.offset), local_strides);
       copy.replica = held.replica;
       copies.push_back(std::move(copy));
     }

@@ -31,7 +31,7 @@ class CudaDevice : public TensorDevice {
   Cuda& cuda_;
 };
 
-std::string WhyNot(const std::string& provider) {
+std::string WhyNoCuda(const std::string& provider) {
   if (provider == "cuda") return "";
   return Concat("this program was built with TRIREME_CANN=", provider,
                 "; build with TRIREME_CANN=cuda (docs/cuda.md)");
@@ -41,7 +41,7 @@ std::string WhyNot(const std::string& provider) {
 
 TensorDeviceEntry CudaEntry() {
   return {.name = "cuda",
-          .why_not = WhyNot,
+          .why_not = WhyNoCuda,
           .taken_by_auto = [](const std::string& provider) { return provider == "cuda"; },
           .open = [](int) -> TensorDevice& {
             static CudaDevice cuda(Cuda::Open());

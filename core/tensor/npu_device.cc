@@ -27,7 +27,7 @@ class NpuDevice : public TensorDevice {
   Npu& npu_;
 };
 
-std::string WhyNot(const std::string& provider) {
+std::string WhyNoNpu(const std::string& provider) {
   if (provider != "cuda") return "";
   return "this program was built with TRIREME_CANN=cuda; build with ascend, or with twin for the host's "
          "stand-in";
@@ -38,7 +38,7 @@ std::string WhyNot(const std::string& provider) {
 // The twin's npu is slower than the cpu it runs on: it must be requested by name.
 TensorDeviceEntry NpuEntry() {
   return {.name = "npu",
-          .why_not = WhyNot,
+          .why_not = WhyNoNpu,
           .taken_by_auto = [](const std::string& provider) { return provider == "ascend"; },
           .open = [](int index) -> TensorDevice& {
             static NpuDevice npu(Npu::Open(index));

@@ -40,33 +40,33 @@ struct Journey : torch::CustomClassHolder {
 };
 using JourneyPtr = c10::intrusive_ptr<Journey>;
 
-void Keep(AutogradContext* context, const JourneyPtr& journey) {
+void KeepJourney(AutogradContext* context, const JourneyPtr& journey) {
   context->saved_data["journey"] = c10::IValue::make_capsule(journey);
 }
 
-JourneyPtr Saved(AutogradContext* context) {
+JourneyPtr SavedJourney(AutogradContext* context) {
   return c10::static_intrusive_pointer_cast<Journey>(context->saved_data["journey"].toCapsule());
 }
 
 struct Departure : torch::autograd::Function<Departure> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const JourneyPtr& journey) {
-    Keep(context, journey);
+    KeepJourney(context, journey);
     journey->Depart(x, journey->to_experts);
     return at::empty({0}, x.options());
   }
   static variable_list backward(AutogradContext* context, const variable_list&) {
-    const JourneyPtr journey = Saved(context);
+    const JourneyPtr journey = SavedJourney(context);
     return {journey->Arrive(!journey->to_experts), at::Tensor()};
   }
 };
 
 struct Arrival : torch::autograd::Function<Arrival> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& ticket, const JourneyPtr& journey) {
-    Keep(context, journey);
+    KeepJourney(context, journey);
     return journey->Arrive(journey->to_experts);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const JourneyPtr journey = Saved(context);
+    const JourneyPtr journey = SavedJourney(context);
     journey->Depart(gradients[0].contiguous(), !journey->to_experts);
     return {at::empty({0}, gradients[0].options()), at::Tensor()};
   }

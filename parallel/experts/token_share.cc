@@ -11,31 +11,31 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-void Keep(AutogradContext* context, const TensorParallel* parallel) {
+void KeepTensorParallel(AutogradContext* context, const TensorParallel* parallel) {
   context->saved_data["parallel"] = reinterpret_cast<int64_t>(parallel);
 }
 
-const TensorParallel& Saved(AutogradContext* context) {
+const TensorParallel& SavedTensorParallel(AutogradContext* context) {
   return *reinterpret_cast<const TensorParallel*>(context->saved_data["parallel"].toInt());
 }
 
 struct TakeFunction : torch::autograd::Function<TakeFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const TensorParallel* parallel) {
-    Keep(context, parallel);
+    KeepTensorParallel(context, parallel);
     return ShareOf(x, *parallel);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {AllGatherRows(gradients[0], Saved(context).group), at::Tensor()};
+    return {AllGatherRows(gradients[0], SavedTensorParallel(context).group), at::Tensor()};
   }
 };
 
 struct GiveFunction : torch::autograd::Function<GiveFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const TensorParallel* parallel) {
-    Keep(context, parallel);
+    KeepTensorParallel(context, parallel);
     return AllGatherRows(x, parallel->group);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {ShareOf(gradients[0], Saved(context)).contiguous(), at::Tensor()};
+    return {ShareOf(gradients[0], SavedTensorParallel(context)).contiguous(), at::Tensor()};
   }
 };
 

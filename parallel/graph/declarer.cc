@@ -13,7 +13,7 @@ namespace {
 constexpr char kTensorAxis[] = "tp";
 constexpr char kExpertAxis[] = "ep";
 constexpr char kExpertTensorAxis[] = "etp";
-constexpr char kExpertPlace[] = "{expert}";  // placeholder in the names of experts' tensors
+constexpr char kExpertPlaceholder[] = "{expert}";  // placeholder in the names of experts' tensors
 const Initial kOnes{Initial::Kind::kOnes};
 const Initial kZeros{Initial::Kind::kZeros};
 
@@ -172,9 +172,9 @@ const std::string& Declarer::Hf(const std::string& role) const {
 
 std::string Declarer::HfOfExpert(const std::string& role, int64_t expert) const {
   std::string name = Hf(role);
-  const size_t place = name.find(kExpertPlace);
+  const size_t place = name.find(kExpertPlaceholder);
   TRIREME_CHECK(place != std::string::npos) << name << " has no {expert} placeholder for the expert's number";
-  return name.replace(place, sizeof(kExpertPlace) - 1, std::to_string(expert));
+  return name.replace(place, sizeof(kExpertPlaceholder) - 1, std::to_string(expert));
 }
 
 std::vector<std::string> Declarer::HfOf(const std::vector<std::string>& parts, const char* kind) const {

@@ -56,7 +56,7 @@ TEST(Batches, LabelsAreTheNextTokens) {
 
 TEST(Batches, DocumentsOfPackedRowsDoNotSeeEachOther) {
   const Row packed{{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}, {0, 2}};
-  EXPECT_EQ(TrainedTokens({packed}), 3);  // not the first of either document
+  EXPECT_EQ(CountTrained({packed}), 3);  // not the first of either document
   const PassInput batch = MakePassInputs({packed}, {.multiple = 8})[0];
   EXPECT_TRUE(at::equal(batch.labels, at::tensor({2, -100, 4, 5, -100, -100, -100, -100}, at::kLong)));
   EXPECT_TRUE(at::equal(batch.positions.narrow(0, 0, 5), at::tensor({0, 1, 0, 1, 2}, at::kLong)));

@@ -64,7 +64,7 @@ class Units : public RowSource {
     return length - SharedTokens(store_->Length(second) - store_->Trained(second));
   }
   int64_t Trained(int64_t row) const override {
-    if (options_.learn_prompt || IsLong(firsts_[row])) return TrainedTokens(Read(row));
+    if (options_.learn_prompt || IsLong(firsts_[row])) return CountTrained(Read(row));
     int64_t trained = 0;
     for (int side = 0; side < sides_; ++side) trained += store_->Trained(firsts_[row] + side);
     return trained;

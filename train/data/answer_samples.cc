@@ -200,7 +200,7 @@ void CheckAnswers(const std::vector<Json>& answers) {
   }
 }
 
-TokenAnswers ReadTokens(const Json& record, Stage stage) {
+TokenAnswers ReadTokenAnswers(const Json& record, Stage stage) {
   const bool pair = Has(record, "chosen_ids");
   TokenAnswers tokens;
   if (Has(record, "prompt_ids")) tokens.prompt = IdsAt(record, "prompt_ids");
@@ -226,7 +226,7 @@ AnswerSample ReadAnswers(Json record, const SampleOptions& options, Stage stage)
   RenameColumns(record, options.columns);
   RefuseMedia(record);
   if (Has(record, "chosen_ids") || (Has(record, "completion_ids") && !HasPairs(stage))) {
-    return ReadTokens(record, stage);
+    return ReadTokenAnswers(record, stage);
   }
   const bool pair = IsPair(record);
   if (HasPairs(stage) && !pair) RefuseUnknown(record, stage);

@@ -9,15 +9,15 @@
 namespace trireme {
 namespace {
 
-using Ids = std::vector<int32_t>;
+using TokenIds = std::vector<int32_t>;
 
-size_t CommonTokens(const Ids& a, const Ids& b) {
+size_t CommonTokens(const TokenIds& a, const TokenIds& b) {
   const auto [end, _] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   return static_cast<size_t>(end - a.begin());
 }
 
-StoredRow RowOf(Ids ids, size_t prompt, float value) {
-  Ids labels(ids.size(), static_cast<int32_t>(kNotTrained));
+StoredRow RowOf(TokenIds ids, size_t prompt, float value) {
+  TokenIds labels(ids.size(), static_cast<int32_t>(kNotTrained));
   // Nothing predicts the first token.
   for (size_t i = std::max<size_t>(prompt, 1); i < ids.size(); ++i) labels[i] = ids[i];
   return {std::move(ids), std::move(labels), value};
@@ -32,8 +32,8 @@ void CheckLength(size_t prompt, const SampleTokenizer& with) {
 
 // Prompt and answer as the tokenizer sees them, each alone and together.
 struct Encodings {
-  Ids prompt;
-  std::vector<Ids> whole;
+  TokenIds prompt;
+  std::vector<TokenIds> whole;
 };
 
 Encodings EncodeMessages(const TextAnswers& sample, const SampleTokenizer& with) {
@@ -65,7 +65,7 @@ Encodings EncodeTexts(const TextAnswers& sample, const SampleTokenizer& with) {
 std::vector<StoredRow> OfTexts(const TextAnswers& sample, const SampleTokenizer& with) {
   Encodings encodings = sample.prompt.is_string() ? EncodeTexts(sample, with) : EncodeMessages(sample, with);
   std::vector<size_t> prompts;
-  for (const Ids& whole : encodings.whole) prompts.push_back(CommonTokens(encodings.prompt, whole));
+  for (const TokenIds& whole : encodings.whole) prompts.push_back(CommonTokens(encodings.prompt, whole));
   if (HasPairs(with.options().stage)) {
     std::fill(prompts.begin(), prompts.end(), *std::min_element(prompts.begin(), prompts.end()));
   }
@@ -86,7 +86,7 @@ std::vector<StoredRow> TokeniseAnswers(const AnswerSample& sample, const SampleT
   CheckLength(tokens.prompt.size(), with);
   std::vector<StoredRow> rows;
   for (size_t i = 0; i < tokens.answers.size(); ++i) {
-    Ids ids = tokens.prompt;
+    TokenIds ids = tokens.prompt;
     ids.insert(ids.end(), tokens.answers[i].begin(), tokens.answers[i].end());
     rows.push_back(RowOf(std::move(ids), tokens.prompt.size(), tokens.values[i]));
   }

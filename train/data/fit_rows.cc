@@ -21,7 +21,7 @@ class CutRows : public RowSource {
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
   int64_t Length(int64_t row) const override { return pieces_[row].end - pieces_[row].begin; }
   int64_t Trained(int64_t row) const override {
-    return IsWhole(row) ? rows_->Trained(pieces_[row].row) : TrainedTokens(Read(row));
+    return IsWhole(row) ? rows_->Trained(pieces_[row].row) : CountTrained(Read(row));
   }
   Row Read(int64_t row) const override {
     Row whole = rows_->Read(pieces_[row].row);

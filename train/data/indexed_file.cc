@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr char kMagic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
+constexpr char kIndexMagic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
 constexpr size_t kHeader = 34;
 // Bytes of each element type by its code; 0: not an integer.
 constexpr std::array<size_t, 9> kWidths = {0, 1, 1, 2, 4, 8, 0, 0, 2};
@@ -29,7 +29,7 @@ IndexedFile::IndexedFile(const std::filesystem::path& prefix)
     : index_(prefix.string() + ".idx"), tokens_(prefix.string() + ".bin") {
   const std::string name = prefix.string() + ".idx";
   const std::span<const std::byte> bytes = index_.bytes();
-  if (bytes.size() < kHeader || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
+  if (bytes.size() < kHeader || std::memcmp(bytes.data(), kIndexMagic, sizeof kIndexMagic) != 0) {
     throw InputError(name, ": is not a Megatron index; wanted a file that begins with MMIDIDX");
   }
   const auto version = Load<uint64_t>(bytes.data() + 9);
@@ -125,7 +125,7 @@ void IndexedWriter::Add(std::span<const int64_t> ids) {
 void IndexedWriter::Commit() {
   const uint64_t version = 1, sequences = lengths_.size(), bounds = sequences + 1;
   const uint8_t kind = narrow_ ? kUint16 : kInt32;
-  index_.Write(kMagic, sizeof kMagic);
+  index_.Write(kIndexMagic, sizeof kIndexMagic);
   index_.Write(&version, sizeof version);
   index_.Write(&kind, sizeof kind);
   index_.Write(&sequences, sizeof sequences);

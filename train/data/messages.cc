@@ -35,7 +35,7 @@ Json CallOf(const Json& content) {
 }
 
 // The text parts of a content joined; other kinds of parts are input errors.
-Json TextOf(const Json& content, size_t message) {
+Json TextOfContent(const Json& content, size_t message) {
   if (content.is_null()) return "";
   if (!content.is_array()) return content;
   std::string text;
@@ -63,7 +63,7 @@ void AddMessage(Json& messages, const Json& message, const std::string& role, co
   }
   // Some templates recognise calls by a null content.
   const bool only_calls = content.is_null() && message.contains("tool_calls");
-  const Json text = only_calls ? content : TextOf(content, messages.size() + 1);
+  const Json text = only_calls ? content : TextOfContent(content, messages.size() + 1);
   if (!text.is_string() && !only_calls) {
     throw InputError("message ", messages.size() + 1, " has the content ", content.dump().substr(0, 60),
                      "; wanted a string");

@@ -19,7 +19,7 @@ class MismatchedRows : public RowSource {
       : rows_(rows), chosen_(std::move(chosen)), longest_(longest) {}
   int64_t size() const override { return std::ssize(chosen_); }
   int64_t Length(int64_t row) const override { return std::ssize(Read(row).input_ids); }
-  int64_t Trained(int64_t row) const override { return TrainedTokens(Read(row)); }
+  int64_t Trained(int64_t row) const override { return CountTrained(Read(row)); }
   Row Read(int64_t row) const override;
 
  private:

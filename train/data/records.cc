@@ -30,7 +30,7 @@ TRIREME_RECORD_FORMATS(DECLARE)
 
 namespace {
 
-std::string_view TextOf(const MappedFile& file) {
+std::string_view TextOfFile(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
@@ -38,7 +38,7 @@ std::string_view TextOf(const MappedFile& file) {
 class Lines {
  public:
   explicit Lines(const std::filesystem::path& path) : file_(path) {
-    const std::string_view text = TextOf(file_);
+    const std::string_view text = TextOfFile(file_);
     uint64_t number = 1;
     for (size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; begin < text.size(); ++number) {
       size_t end = text.find('\n', begin);
@@ -49,7 +49,7 @@ class Lines {
   }
   int64_t size() const { return static_cast<int64_t>(positions_.size()); }
   std::string_view Line(int64_t index) const {
-    const std::string_view rest = TextOf(file_).substr(positions_[index].begin);
+    const std::string_view rest = TextOfFile(file_).substr(positions_[index].begin);
     std::string_view line = rest.substr(0, rest.find('\n'));
     if (line.ends_with('\r')) line.remove_suffix(1);
     return line;

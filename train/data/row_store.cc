@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr char kMagic[8] = {'T', 'R', 'I', 'R', 'O', 'W', 'S', '3'};
+constexpr char kRowStoreMagic[8] = {'T', 'R', 'I', 'R', 'O', 'W', 'S', '3'};
 
 struct Footer {
   int64_t rows = 0;
@@ -25,7 +25,7 @@ struct Footer {
 static_assert(sizeof(Footer) == 64);
 
 template <typename T>
-T Load(const std::byte* place) {
+T LoadAt(const std::byte* place) {
   T value;
   std::memcpy(&value, place, sizeof value);
   return value;
@@ -73,7 +73,7 @@ void RowStoreWriter::Commit(int64_t skipped) {
                 .tokens = static_cast<int64_t>(first_token_.back()),
                 .skipped = skipped,
                 .highest_id = highest_id_};
-  std::memcpy(footer.magic, kMagic, sizeof kMagic);
+  std::memcpy(footer.magic, kRowStoreMagic, sizeof kRowStoreMagic);
   footer.crc32c = DigestOf(footer, reinterpret_cast<const std::byte*>(tables.data()), tables.size());
   file_.Write(tables.data(), tables.size());
   file_.Write(&footer, sizeof footer);
@@ -84,7 +84,8 @@ RowStore::RowStore(const std::filesystem::path& path) : file_(path) {
   const size_t size = file_.bytes().size();
   Footer footer;
   if (size >= sizeof footer) std::memcpy(&footer, file_.bytes().data() + size - sizeof footer, sizeof footer);
-  const bool known = size >= sizeof footer && std::memcmp(footer.magic, kMagic, sizeof kMagic) == 0;
+  const bool known =
+      size >= sizeof footer && std::memcmp(footer.magic, kRowStoreMagic, sizeof kRowStoreMagic) == 0;
   if (!known || BytesOf(footer) != size) {
     throw InputError(path.string(), ": is not a complete file of tokenized rows");
   }
@@ -102,9 +103,9 @@ RowStore::RowStore(const std::filesystem::path& path) : file_(path) {
 // The digest only covers what was written; that rows stay inside the file is checked separately.
 void RowStore::CheckTables(const std::byte* tables) const {
   uint64_t last = 0;
-  bool rises = Load<uint64_t>(tables) == 0;
+  bool rises = LoadAt<uint64_t>(tables) == 0;
   for (int64_t row = 1; row <= rows_ && rises; ++row) {
-    const auto next = Load<uint64_t>(tables + 8 * row);
+    const auto next = LoadAt<uint64_t>(tables + 8 * row);
     rises = next >= last;
     last = next;
   }
@@ -113,7 +114,7 @@ void RowStore::CheckTables(const std::byte* tables) const {
 }
 
 uint64_t RowStore::FirstToken(int64_t row) const {
-  return Load<uint64_t>(file_.bytes().data() + tables_ + 8 * row);
+  return LoadAt<uint64_t>(file_.bytes().data() + tables_ + 8 * row);
 }
 
 int64_t RowStore::Length(int64_t row) const {
@@ -121,11 +122,11 @@ int64_t RowStore::Length(int64_t row) const {
 }
 
 int64_t RowStore::Trained(int64_t row) const {
-  return Load<uint32_t>(file_.bytes().data() + tables_ + 8 * (rows_ + 1) + 4 * row);
+  return LoadAt<uint32_t>(file_.bytes().data() + tables_ + 8 * (rows_ + 1) + 4 * row);
 }
 
 float RowStore::Value(int64_t row) const {
-  return Load<float>(file_.bytes().data() + tables_ + 8 * (rows_ + 1) + 8 * rows_ + 4 * row);
+  return LoadAt<float>(file_.bytes().data() + tables_ + 8 * (rows_ + 1) + 8 * rows_ + 4 * row);
 }
 
 const int32_t* RowStore::Tokens(int64_t row) const {
@@ -134,7 +135,7 @@ const int32_t* RowStore::Tokens(int64_t row) const {
 
 bool RowStore::IsWhole(int64_t row) const {
   const size_t digests = tables_ + 8 * static_cast<size_t>(rows_ + 1) + 4 * static_cast<size_t>(rows_);
-  return Load<uint32_t>(file_.bytes().data() + digests + 4 * row) ==
+  return LoadAt<uint32_t>(file_.bytes().data() + digests + 4 * row) ==
          Crc32c(Tokens(row), 8 * static_cast<size_t>(Length(row)));
 }
 

@@ -138,19 +138,19 @@ std::vector<std::vector<int64_t>> ReadPrompts(const std::string& path, int64_t v
   return prompts;
 }
 
-int64_t TrainedTokens(const Row& row) {
+int64_t CountTrained(const Row& row) {
   int64_t count = 0;
   for (size_t i = 1; i < row.labels.size(); ++i) count += row.labels[i] != kNotTrained;
   for (const int64_t start : row.starts) count -= start > 0 && row.labels[start] != kNotTrained;
   return count;
 }
 
-int64_t TrainedTokens(const std::vector<Row>& rows) {
+int64_t CountTrained(const std::vector<Row>& rows) {
   int64_t count = 0;
-  for (const Row& row : rows) count += TrainedTokens(row);
+  for (const Row& row : rows) count += CountTrained(row);
   return count;
 }
 
-int64_t RowList::Trained(int64_t row) const { return TrainedTokens(rows_[row]); }
+int64_t RowList::Trained(int64_t row) const { return CountTrained(rows_[row]); }
 
 }  // namespace trireme

@@ -63,7 +63,7 @@ std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary);
 // One {"input_ids": […]} per line, other keys are ignored; rejected as above.
 std::vector<std::vector<int64_t>> ReadPrompts(const std::string& path, int64_t vocabulary);
 
-int64_t TrainedTokens(const Row& row);
-int64_t TrainedTokens(const std::vector<Row>& rows);
+int64_t CountTrained(const Row& row);
+int64_t CountTrained(const std::vector<Row>& rows);
 
 }  // namespace trireme

@@ -1,16 +1,12 @@
 // Elementwise operators: one line each, or one line for a family that the interface spells out in many names.
 // Argument lists are those with which the torch_npu 2.7.1 wheel calls them.
 #include <ATen/ATen.h>
-#include <ATen/ScalarOps.h>
 
 #include "twin/opapi/operator.h"
 
 TWIN_OPERATOR_WORDS
 
 namespace {
-
-// A number that takes part in type promotion as a Python number does.
-Tensor Number(const Scalar& scalar) { return at::native::wrapped_scalar_tensor(scalar); }
 
 std::optional<std::string_view> Rounding(int64_t mode) {
   if (mode == 1) return "trunc";

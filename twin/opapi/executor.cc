@@ -30,7 +30,7 @@ const Registration* OperatorAt(size_t index) {
   return index < sorted->size() ? (*sorted)[index] : nullptr;
 }
 
-int Refuse(int code, const char* name, const char* text) {
+int RefuseCall(int code, const char* name, const char* text) {
   SetRecentError(std::string(name) + ": " + text);
   return code;
 }
@@ -65,21 +65,21 @@ void Resizable::Set(const at::Tensor& values) const {
 int MakeExecutor(Registration* operation, uint64_t* workspace_size, aclOpExecutor** executor,
                  const std::function<std::function<void()>()>& bind) {
   const char* name = operation->name;
-  if (workspace_size == nullptr) return Refuse(kNullArgument, name, "workspaceSize is null");
-  if (executor == nullptr) return Refuse(kNullArgument, name, "executor is null");
+  if (workspace_size == nullptr) return RefuseCall(kNullArgument, name, "workspaceSize is null");
+  if (executor == nullptr) return RefuseCall(kNullArgument, name, "executor is null");
   try {
     *executor = new aclOpExecutor{.operation = operation, .run = bind()};
   } catch (const NullArgument& error) {
-    return Refuse(kNullArgument, name, error.what());
+    return RefuseCall(kNullArgument, name, error.what());
   } catch (const std::exception& error) {
-    return Refuse(kInvalidArgument, name, error.what());
+    return RefuseCall(kInvalidArgument, name, error.what());
   }
   *workspace_size = 0;  // ATen allocates its own scratch memory on the host
   return ACL_SUCCESS;
 }
 
 int Launch(void*, uint64_t, aclOpExecutor* executor, aclrtStream stream) {
-  if (executor == nullptr) return Refuse(kNullArgument, "aclnn", "executor is null");
+  if (executor == nullptr) return RefuseCall(kNullArgument, "aclnn", "executor is null");
   const std::shared_ptr<aclOpExecutor> owned(executor);
   owned->operation->calls.fetch_add(1, std::memory_order_relaxed);
   return Enqueue(

@@ -2,17 +2,10 @@
 // each item. A …Scalar operator takes its number as a tensor of one element, a …ScalarV2 operator as a
 // scalar.
 #include <ATen/ATen.h>
-#include <ATen/ScalarOps.h>
 
 #include "twin/opapi/operator.h"
 
 TWIN_OPERATOR_WORDS
-
-namespace {
-
-Tensor Number(const Scalar& scalar) { return at::native::wrapped_scalar_tensor(scalar); }
-
-}  // namespace
 
 #define EACH_UNARY(Name, function)                                                   \
   OP(aclnnForeach##Name, [](Tensors self, Tensors out) {                             \

@@ -8,6 +8,7 @@
 // second queues the work on the stream. What an operator computes is not here.
 #pragma once
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
@@ -189,11 +190,19 @@ struct Operator<Body, void (Lambda::*)(Args...) const> {
                  ifunc(#operator_name "FindLaunch"))) decltype(::twin::Launch) operator_name;        \
   }
 
+namespace twin {
+
+// A number that takes part in type promotion as a Python number does.
+inline at::Tensor Number(const at::Scalar& scalar) { return at::native::wrapped_scalar_tensor(scalar); }
+
+}  // namespace twin
+
 // Names that operator definitions use.
 #define TWIN_OPERATOR_WORDS                \
   using at::Scalar;                        \
   using at::ScalarType;                    \
   using at::Tensor;                        \
+  using twin::Number;                      \
   using twin::Resizable;                   \
   using Ints = std::vector<int64_t>;       \
   using Bools = std::vector<uint8_t>;      \

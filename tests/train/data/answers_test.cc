@@ -150,7 +150,7 @@ TEST_F(AnswerRowsTest, APromptStandsInARowOnceUpToTheTokenThatPredictsTheAnswers
   for (int64_t i = 0; i < data.train->size(); ++i) {
     const Row read = data.train->Read(i);
     EXPECT_EQ(data.train->Length(i), std::ssize(read.input_ids)) << "row " << i;
-    EXPECT_EQ(data.train->Trained(i), TrainedTokens(read)) << "row " << i;
+    EXPECT_EQ(data.train->Trained(i), CountTrained(read)) << "row " << i;
   }
 }
 

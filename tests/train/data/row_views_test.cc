@@ -96,7 +96,7 @@ TEST(RowViews, LimitsLengthByPolicy) {
   EXPECT_EQ(lengths(LimitLength(rows, 4, OverLength::kTruncate)), (std::vector<int64_t>{3, 4, 4, 4}));
   const Rows split = LimitLength(rows, 4, OverLength::kSplit);
   EXPECT_EQ(lengths(split), (std::vector<int64_t>{3, 4, 4, 2, 4, 4, 4}));
-  for (int64_t i = 0; i < split->size(); ++i) EXPECT_EQ(split->Trained(i), TrainedTokens(split->Read(i)));
+  for (int64_t i = 0; i < split->size(); ++i) EXPECT_EQ(split->Trained(i), CountTrained(split->Read(i)));
 }
 
 TEST(RowViews, LeavesOutRowsWithoutTrainedTokens) {
@@ -118,7 +118,7 @@ TEST(Packing, KeepsEveryRowWholeAndFillsWell) {
     const Row row = packed->Read(i);
     EXPECT_LE(row.input_ids.size(), 128u);
     EXPECT_EQ(packed->Length(i), static_cast<int64_t>(row.input_ids.size()));
-    EXPECT_EQ(packed->Trained(i), TrainedTokens(row));
+    EXPECT_EQ(packed->Trained(i), CountTrained(row));
     ASSERT_EQ(row.starts[0], 0);
     for (size_t j = 0; j < row.starts.size(); ++j) {
       const int64_t end = j + 1 < row.starts.size() ? row.starts[j + 1] : packed->Length(i);

@@ -38,7 +38,7 @@ TEST_F(Rows, ReadsRowsAndCountsWhatIsTrained) {
   const std::vector<Row> rows = ReadRows(path_.string(), 10);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].labels, (std::vector<int64_t>{1, -100, 3}));
-  EXPECT_EQ(TrainedTokens(rows), 1) << "the first label of a row predicts nothing";
+  EXPECT_EQ(CountTrained(rows), 1) << "the first label of a row predicts nothing";
 }
 
 TEST_F(Rows, RefusesWithFileAndLine) {

@@ -15,7 +15,7 @@ using twin::Text;
 
 namespace {
 
-aclError RequireDevice(const char* function, int32_t id) {
+aclError RequireKnownDevice(const char* function, int32_t id) {
   if (Runtime::Get().device(id) != nullptr) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_INVALID_DEVICEID, function, Text("no device ", id));
 }
@@ -76,7 +76,7 @@ aclError aclrtResetOverflowStatus(aclrtStream stream) {
 
 aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo) {
   if (utilizationInfo == nullptr) return FailNull(__func__, "utilizationInfo");
-  TWIN_TRY(RequireDevice(__func__, deviceId));
+  TWIN_TRY(RequireKnownDevice(__func__, deviceId));
   const twin::DeviceMemory& memory = Runtime::Get().device(deviceId)->memory;
   utilizationInfo->cubeUtilization = DEVICE_UTILIZATION_NOT_SUPPORT;
   utilizationInfo->vectorUtilization = DEVICE_UTILIZATION_NOT_SUPPORT;
@@ -114,7 +114,7 @@ aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, 
   if (retSize == nullptr) return FailNull(__func__, "retSize");
   if (arraySize == 0)
     return Fail(ACL_ERROR_INVALID_PARAM, __func__, "arraySize is 0; wanted room for one entry");
-  TWIN_TRY(RequireDevice(__func__, deviceId));
+  TWIN_TRY(RequireKnownDevice(__func__, deviceId));
   *retSize = 0;
   return ACL_SUCCESS;
 }

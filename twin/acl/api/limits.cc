@@ -34,7 +34,7 @@ aclError RequireValue(const char* function, aclrtDevResModelType type, uint32_t 
   return Fail(ACL_ERROR_INVALID_PARAM, function, Text("value is ", value, "; wanted 1 to ", most, " cores"));
 }
 
-aclError RequireDevice(const char* function, int32_t id, Device** device) {
+aclError RequireDeviceOfLimit(const char* function, int32_t id, Device** device) {
   *device = Runtime::Get().device(id);
   if (*device != nullptr) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_INVALID_DEVICEID, function, Text("no device ", id));
@@ -93,7 +93,7 @@ aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResModelType type, uin
   if (value == nullptr) return FailNull(__func__, "value");
   TWIN_TRY(twin::RequireKind(__func__, type));
   Device* device = nullptr;
-  TWIN_TRY(twin::RequireDevice(__func__, deviceId, &device));
+  TWIN_TRY(twin::RequireDeviceOfLimit(__func__, deviceId, &device));
   CoreLimits limits = twin::DeviceLimits(deviceId);
   *value = twin::Pick(limits, type);
   return ACL_SUCCESS;
@@ -102,7 +102,7 @@ aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResModelType type, uin
 aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResModelType type, uint32_t value) {
   TWIN_TRY(twin::RequireValue(__func__, type, value));
   Device* device = nullptr;
-  TWIN_TRY(twin::RequireDevice(__func__, deviceId, &device));
+  TWIN_TRY(twin::RequireDeviceOfLimit(__func__, deviceId, &device));
   std::lock_guard lock(device->mutex);
   twin::Pick(device->core_limits, type) = value;
   return ACL_SUCCESS;
@@ -110,7 +110,7 @@ aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResModelType type, uin
 
 aclError aclrtResetDeviceResLimit(int32_t deviceId) {
   Device* device = nullptr;
-  TWIN_TRY(twin::RequireDevice(__func__, deviceId, &device));
+  TWIN_TRY(twin::RequireDeviceOfLimit(__func__, deviceId, &device));
   std::lock_guard lock(device->mutex);
   device->core_limits = {twin::kCubeCores, twin::kVectorCores};
   return ACL_SUCCESS;

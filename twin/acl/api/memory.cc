@@ -9,6 +9,7 @@
 #include "twin/acl/runtime/mapped_memory.h"
 #include "twin/acl/runtime/place.h"
 #include "twin/acl/runtime/runtime.h"
+#include "twin/common/rounding.h"
 
 using twin::Context;
 using twin::Device;
@@ -22,7 +23,6 @@ namespace {
 constexpr size_t kUnit = 32;
 constexpr size_t kPageSized = size_t{1} << 20;  // larger allocations start on their own page
 
-size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
 bool KnownPolicy(aclrtMemMallocPolicy policy) {
   constexpr unsigned kBandwidth = ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH;
@@ -43,7 +43,7 @@ aclError Allocate(const char* function, void** pointer, size_t size, aclrtMemMal
     return device->memory.Charge(function, size);  // fails, before rounding up could overflow
   static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t alignment = size >= kPageSized ? page : twin::OffsetAllocator::kGranule;
-  return device->memory.Allocate(function, RoundUp(size, kUnit) + padding, alignment, pointer);
+  return device->memory.Allocate(function, twin::RoundUp(size, kUnit) + padding, alignment, pointer);
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
   std::shared_ptr<Context> context;
   TWIN_TRY(twin::RequireContext(__func__, &context));
   constexpr size_t kPage = 4096;
-  void* memory = size > SIZE_MAX - kPage ? nullptr : std::aligned_alloc(kPage, RoundUp(size, kPage));
+  void* memory = size > SIZE_MAX - kPage ? nullptr : std::aligned_alloc(kPage, twin::RoundUp(size, kPage));
   if (memory == nullptr) {
     return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, __func__, Text("the host cannot allocate ", size, " bytes"));
   }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "twin/acl/runtime/error.h"
+#include "twin/common/rounding.h"
 
 namespace twin {
 namespace {
@@ -21,8 +22,6 @@ size_t PageBytes() {
   return bytes;
 }
 
-size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
-size_t RoundDown(size_t value, size_t to) { return value / to * to; }
 
 // A device maps scattered pages to contiguous addresses; the file cannot. Twice the capacity in (sparse)
 // addresses hides this fragmentation: memory that is free can be allocated.

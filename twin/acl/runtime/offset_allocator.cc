@@ -1,10 +1,11 @@
 // Best fit over a set of free ranges ordered by length.
 #include "twin/acl/runtime/offset_allocator.h"
 
+#include "twin/common/rounding.h"
+
 namespace twin {
 namespace {
 
-size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
 // A range just long enough may not fit once aligned; after this many tries, take one that surely does.
 constexpr int kTries = 16;

@@ -21,7 +21,7 @@ bool Ordered(const GlobalAccess& a, const GlobalAccess& b) {
 // Reads do not conflict with each other, nor do atomics of the same kind.
 bool Disturbs(AccessKind a, AccessKind b) { return a != b || a == AccessKind::kWrite; }
 
-bool SameBut(const GlobalAccess& a, const GlobalAccess& b) {  // except for the bytes
+bool IsSameAccess(const GlobalAccess& a, const GlobalAccess& b) {  // except for the bytes
   return a.block == b.block && a.segment == b.segment && a.place.line == b.place.line &&
          a.place.file == b.place.file;
 }
@@ -61,7 +61,7 @@ void Races::Keep(const GlobalAccess& mine) {
       cell = cells.emplace_hint(cell, at, Cell{end, {}});
     }
     auto& by = cell->second.by;
-    if (by.empty() || !SameBut(by.back(), mine)) by.push_back(mine), ++kept_;
+    if (by.empty() || !IsSameAccess(by.back(), mine)) by.push_back(mine), ++kept_;
     at = cell->second.end;
     ++cell;
   }

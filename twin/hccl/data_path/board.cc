@@ -2,6 +2,7 @@
 // space.
 #include "twin/hccl/data_path/board.h"
 
+#include "twin/common/rounding.h"
 #include "twin/hccl/membership/group.h"
 
 namespace twin {
@@ -10,7 +11,6 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kArrays = 3;
 
-constexpr size_t RoundUp(size_t bytes, size_t grain) { return (bytes + grain - 1) / grain * grain; }
 
 size_t ArraysBytes(uint32_t ranks) { return RoundUp(kArrays * ranks * sizeof(uint64_t), kCacheLine); }
 size_t SlotBytes(uint32_t ranks) { return RoundUp(sizeof(Slot) + ArraysBytes(ranks) + kInlineBytes, kPage); }

@@ -12,7 +12,7 @@ namespace {
 
 #if defined(__x86_64__)
 constexpr size_t kLine = 64;
-constexpr size_t kPage = 4096;
+constexpr size_t kCopyPage = 4096;
 constexpr size_t kPagesAtOnce = 4;
 
 // One line of an aligned target; every x86_64 has SSE2.
@@ -29,10 +29,10 @@ inline void StreamLine(std::byte* target, const std::byte* source) {
 
 void StreamLines(std::byte* target, const std::byte* source, size_t bytes) {
   // Interleaving several pages keeps more memory banks and prefetcher streams busy.
-  constexpr size_t kGroup = kPage * kPagesAtOnce;
+  constexpr size_t kGroup = kCopyPage * kPagesAtOnce;
   for (; bytes >= kGroup; bytes -= kGroup, target += kGroup, source += kGroup) {
-    for (size_t line = 0; line < kPage; line += kLine) {
-      for (size_t page = 0; page < kGroup; page += kPage)
+    for (size_t line = 0; line < kCopyPage; line += kLine) {
+      for (size_t page = 0; page < kGroup; page += kCopyPage)
         StreamLine(target + page + line, source + page + line);
     }
   }

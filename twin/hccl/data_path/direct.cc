@@ -12,7 +12,7 @@
 namespace twin {
 namespace {
 
-constexpr size_t kChunkBytes = 32 * 1024;
+constexpr size_t kDirectChunkBytes = 32 * 1024;
 // Between pieces of this size, a long copy checks whether a member has failed.
 constexpr size_t kPieceBytes = 1024 * 1024;
 
@@ -52,7 +52,7 @@ void PullBlocks(DataPath& path, const Operation& operation, const Reached& reach
 void ReduceInto(DataPath& path, const Operation& operation, std::vector<const void*> inputs,
                 std::vector<std::byte*> outputs, uint64_t count) {
   const size_t element = TypeBytes(operation.type);
-  const uint64_t chunk = kChunkBytes / element;
+  const uint64_t chunk = kDirectChunkBytes / element;
   for (uint64_t done = 0; done < count; done += chunk) {
     if (done * element % kPieceBytes == 0) ThrowIfFailed(path, operation);
     const uint64_t n = std::min(chunk, count - done);

@@ -9,7 +9,7 @@
 namespace twin {
 namespace {
 
-constexpr size_t kChunkBytes = 64 * 1024;  // a fraction of a ring, so that both ends stay busy
+constexpr size_t kExchangeChunkBytes = 64 * 1024;  // a fraction of a ring, so that both ends stay busy
 
 }  // namespace
 
@@ -40,7 +40,7 @@ bool Exchange::StepSend(uint32_t peer) {
   const size_t ready = transfer.follow_reduction ? reduction_done_ : transfer.bytes;
   Link& link = path_.link(peer);
   const std::span<std::byte> room = link.Reserve();
-  size_t n = std::min({room.size(), ready - transfer.done, kChunkBytes});
+  size_t n = std::min({room.size(), ready - transfer.done, kExchangeChunkBytes});
   // Chunks end at element boundaries, so that the receiver can reduce them in place.
   if (n < ready - transfer.done) n -= n % TypeBytes(operation_.type);
   if (n == 0) return false;
@@ -60,7 +60,7 @@ bool Exchange::StepReceive(uint32_t peer) {
   Transfer& transfer = queue.transfers[queue.next];
   Link& link = path_.link(peer);
   const std::span<const std::byte> come = link.Peek();
-  const size_t n = std::min({come.size(), transfer.bytes - transfer.done, kChunkBytes});
+  const size_t n = std::min({come.size(), transfer.bytes - transfer.done, kExchangeChunkBytes});
   if (n == 0) return false;
   std::memcpy(transfer.data + transfer.done, come.data(), n);
   link.Pop(n);
@@ -77,7 +77,7 @@ bool Exchange::StepReduction() {
   const Group& group = path_.group();
   const size_t element = TypeBytes(operation_.type);
   std::vector<const void*> sources(group.size);
-  size_t n = std::min(reduction_bytes_ - reduction_done_, kChunkBytes);
+  size_t n = std::min(reduction_bytes_ - reduction_done_, kExchangeChunkBytes);
   for (uint32_t rank = 0; rank < group.size; ++rank) {
     if (rank == group.rank) {
       sources[rank] = own_ + reduction_done_;

@@ -16,7 +16,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "frames are written in memory layout");
 
-constexpr uint32_t kMagic = 0x54574e31;
+constexpr uint32_t kTcpLinkMagic = 0x54574e31;
 constexpr size_t kBufferBytes = 512 * 1024;
 constexpr size_t kLargestControl = 64 * 1024 * 1024;
 
@@ -33,7 +33,7 @@ TcpLink::TcpLink(int socket, std::string peer_name, OnControl on_control)
     : socket_(socket), peer_name_(std::move(peer_name)), on_control_(std::move(on_control)) {}
 
 void TcpLink::Append(FrameKind kind, uint64_t tag, size_t bytes) {
-  const FrameHeader header{kMagic, kind, tag, bytes};
+  const FrameHeader header{kTcpLinkMagic, kind, tag, bytes};
   const auto* start = reinterpret_cast<const std::byte*>(&header);
   out_.insert(out_.end(), start, start + sizeof(header));
 }
@@ -121,7 +121,7 @@ bool TcpLink::ParseSome() {
   FrameHeader header;
   if (in_end_ - in_begin_ < sizeof(header)) return false;
   std::memcpy(&header, in_.data() + in_begin_, sizeof(header));
-  if (header.magic != kMagic || (header.kind != FrameKind::kData && header.bytes > kLargestControl))
+  if (header.magic != kTcpLinkMagic || (header.kind != FrameKind::kData && header.bytes > kLargestControl))
     throw HcclFailure(HCCL_E_TCP_TRANSFER, "the data from " + peer_name_ + " is not a frame of this library");
   if (header.kind == FrameKind::kData) {
     in_begin_ += sizeof(header);

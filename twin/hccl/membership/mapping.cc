@@ -60,10 +60,10 @@ std::shared_ptr<Mapping> MapOnce(const Fd& file, size_t bytes) {
                    [&] { return std::make_shared<Mapping>(file.get(), bytes); });
 }
 
-std::shared_ptr<Board> LocalBoard(const std::string& id, size_t bytes) {
-  static auto& table = *new Shared<std::string, Board>;
+std::shared_ptr<BoardMemory> LocalBoard(const std::string& id, size_t bytes) {
+  static auto& table = *new Shared<std::string, BoardMemory>;
   return table.Get(id, [&] {
-    auto board = std::make_shared<Board>();
+    auto board = std::make_shared<BoardMemory>();
     board->file = Fd(memfd_create("twin-hccl-board", MFD_CLOEXEC));
     if (!board->file.valid() || ftruncate(board->file.get(), static_cast<off_t>(bytes)) != 0) {
       MemoryFailure("cannot create shared memory", bytes);

@@ -29,13 +29,13 @@ class Mapping {
 // The mapping of a file that another process sent; shared as long as anyone in this process holds it.
 std::shared_ptr<Mapping> MapOnce(const Fd& file, size_t bytes);
 
-struct Board {
+struct BoardMemory {
   Fd file;
   std::unique_ptr<Mapping> mapping;
 };
 
 // The board of communicator `id` on this host, created by the first of this process's members that asks.
 // Members in one process get the same address, so that tools that track memory accesses see one memory.
-std::shared_ptr<Board> LocalBoard(const std::string& id, size_t bytes);
+std::shared_ptr<BoardMemory> LocalBoard(const std::string& id, size_t bytes);
 
 }  // namespace twin

@@ -55,7 +55,7 @@ class Membership {
   std::string secret;                // known to nobody else
   std::vector<Fd> control;           // by rank; none to members in this process
   std::vector<Fd> data;              // by rank; only to members that share no memory with this one
-  std::shared_ptr<Board> own_board;  // if this process created the board,
+  std::shared_ptr<BoardMemory> own_board;  // if this process created the board,
   std::shared_ptr<Mapping> received_board;  // otherwise
   std::vector<std::shared_ptr<Mapping>> arenas;
   std::unique_ptr<MemoryCharge> charge;

@@ -8,7 +8,7 @@
 namespace twin {
 namespace {
 
-constexpr double kSendSeconds = 10;
+constexpr double kMeshSendSeconds = 10;
 constexpr double kVerdictSeconds = 1;
 
 }  // namespace
@@ -73,7 +73,7 @@ void Mesh::Introduce(int socket, Channel channel, bool with_files) const {
     files.push_back(arena.fd);
     if (leader_ == group_.rank) files.push_back(membership_.own_board->file.get());
   }
-  SendFrame(socket, writer.Take(FrameType::kIntroduction), After(kSendSeconds), files);
+  SendFrame(socket, writer.Take(FrameType::kIntroduction), After(kMeshSendSeconds), files);
 }
 
 void Mesh::ConnectToLower(Deadline deadline) {
@@ -149,7 +149,7 @@ void Mesh::Reconnect(Outgoing& outgoing, Deadline deadline) {
 void Mesh::Welcome(Fd socket, bool over_tcp) {
   FrameBuffer input;
   try {
-    const Frame frame = ReceiveFrame(socket.get(), input, After(kSendSeconds), "a new connection");
+    const Frame frame = ReceiveFrame(socket.get(), input, After(kMeshSendSeconds), "a new connection");
     FrameReader introduction(frame);
     if (frame.type != FrameType::kIntroduction || introduction.GetText() != membership_.id) return;
     const auto rank = introduction.Get<uint32_t>();

@@ -12,7 +12,7 @@
 namespace twin {
 namespace {
 
-constexpr double kSendSeconds = 10;
+constexpr double kAnswerSendSeconds = 10;
 
 struct Connection {
   Fd socket;
@@ -189,7 +189,7 @@ class Rendezvous {
 
   static void Send(Connection& connection, const Frame& frame) {
     try {
-      SendFrame(connection.socket.get(), frame, After(kSendSeconds));
+      SendFrame(connection.socket.get(), frame, After(kAnswerSendSeconds));
     } catch (const HcclFailure&) {
       // The other end is gone; the next poll of the connection finds that out.
     }

@@ -11,7 +11,7 @@
 namespace twin {
 namespace {
 
-constexpr uint64_t kMagic = 0x314f464e49545754;
+constexpr uint64_t kRootInfoMagic = 0x314f464e49545754;
 constexpr uint32_t kVersion = 2;
 
 struct Layout {
@@ -43,7 +43,7 @@ std::string RootInfo::DefaultName() const {
 
 void EncodeRootInfo(const RootInfo& info, HcclRootInfo* bytes) {
   Layout layout{};
-  layout.magic = kMagic;
+  layout.magic = kRootInfoMagic;
   layout.version = kVersion;
   layout.port = info.port;
   Store(layout.id, info.id);
@@ -57,11 +57,11 @@ void EncodeRootInfo(const RootInfo& info, HcclRootInfo* bytes) {
 RootInfo DecodeRootInfo(const HcclRootInfo& bytes) {
   Layout layout;
   std::memcpy(&layout, &bytes, sizeof(layout));
-  if (layout.magic != kMagic || layout.version != kVersion) {
+  if (layout.magic != kRootInfoMagic || layout.version != kVersion) {
     std::array<char, 96> found{};
     std::snprintf(found.data(), found.size(), "magic %#llx version %u; wanted magic %#llx version %u",
                   static_cast<unsigned long long>(layout.magic), layout.version,
-                  static_cast<unsigned long long>(kMagic), kVersion);
+                  static_cast<unsigned long long>(kRootInfoMagic), kVersion);
     throw HcclFailure(HCCL_E_PARA,
                       std::string("the root info did not come from HcclGetRootInfo of this library: ") +
                           found.data() + "; broadcast all 4108 bytes from the root");
