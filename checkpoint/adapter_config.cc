@@ -124,7 +124,7 @@ std::string AdapterConfigText(const AdapterPlan& plan, const std::string& base) 
   }
   Json config = {
       {"peft_type", "LORA"},
-      {"task_type", "CAUSAL_LM"},
+      {"task_type", plan.saved.contains("score") ? "SEQ_CLS" : "CAUSAL_LM"},
       {"base_model_name_or_path", base},
       {"r", common.rank},
       {"lora_alpha", common.alpha},

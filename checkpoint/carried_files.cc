@@ -17,6 +17,7 @@ namespace trireme {
 namespace {
 
 constexpr char kConfig[] = "config.json";
+constexpr char kValueHeadFile[] = "value_head.safetensors";
 constexpr std::array<std::string_view, 6> kEndings = {".json",  ".txt",      ".model",
                                                       ".jinja", ".tiktoken", ".py"};
 
@@ -53,18 +54,19 @@ std::string WithType(const std::string& text, const std::string& where, DType dt
 
 }  // namespace
 
-void CarryFiles(const std::filesystem::path& from, const std::filesystem::path& to,
-                std::optional<DType> dtype) {
+void CarryFiles(const std::filesystem::path& from, const std::filesystem::path& to, const CarryOptions& options) {
   std::error_code error;
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(from, error)) {
-    if (entry.is_regular_file(error) && IsCarried(entry.path())) files.push_back(entry.path());
+    const bool head = options.value_head && entry.path().filename() == kValueHeadFile;
+    if (entry.is_regular_file(error) && (head || IsCarried(entry.path()))) files.push_back(entry.path());
   }
   if (error) throw InputError(from.string(), ": cannot be read: ", error.message());
   std::sort(files.begin(), files.end());
   for (const std::filesystem::path& file : files) {
-    std::string text = ReadTextFile(file.string());
-    if (dtype && file.filename() == kConfig) text = WithType(text, file.string(), *dtype);
+    const bool is_config = file.filename() == kConfig;
+    std::string text = is_config && options.config ? *options.config : ReadTextFile(file.string());
+    if (options.dtype && is_config) text = WithType(text, file.string(), *options.dtype);
     AtomicFile copy(to / file.filename());
     copy.Write(text.data(), text.size());
     copy.Commit();

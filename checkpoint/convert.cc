@@ -39,9 +39,17 @@ DType TargetType(DType own, const ConvertOptions& options) {
 
 std::vector<PlannedTensor> TensorsOf(const HfDirectory& source, const ConvertOptions& options) {
   std::vector<PlannedTensor> tensors;
+  std::optional<DType> first;  // of floating-point tensors
   for (const std::string& name : source.Names()) {
+    if (options.left_out.contains(name)) continue;
     const TensorView view = source.Describe(name);
     tensors.push_back({name, TargetType(view.dtype, options), view.shape});
+    if (!first && IsFloat(view.dtype)) first = view.dtype;
+  }
+  if (options.change == nullptr) return tensors;
+  for (const std::string& name : options.change->Added()) {
+    const TensorView view = options.change->Adds(name)->Describe(name);
+    tensors.push_back({name, TargetType(first.value_or(view.dtype), options), view.shape});
   }
   return tensors;
 }
@@ -78,7 +86,8 @@ class Prepared {
   explicit Prepared(const ConvertOptions& options) : change_(options.change) {}
 
   const void* Elements(const HfDirectory& source, const PlannedTensor& tensor) {
-    const TensorView& view = source.Find(tensor.name);
+    const TensorSource* added = change_ != nullptr ? change_->Adds(tensor.name) : nullptr;
+    const TensorView& view = added != nullptr ? added->Find(tensor.name) : source.Find(tensor.name);
     const auto count = static_cast<size_t>(trireme::Elements(view.shape));
     const bool changed = change_ != nullptr && change_->Changes(tensor.name);
     if (view.dtype == tensor.dtype && !changed) return view.bytes.data();
@@ -224,7 +233,7 @@ void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& t
   AgreeOnRefusal(part, prepared.refusal(), process_group);
   if (process_group.rank == 0) {
     if (shards.size() > 1) WriteAtomicFile(part / "model.safetensors.index.json", ShardIndex(shards));
-    CarryFiles(source.path(), part, CommonType(tensors));
+    CarryFiles(source.path(), part, {.dtype = CommonType(tensors), .config = options.config, .value_head = true});
     Publish(target);
   }
   process_group.barrier();
@@ -257,7 +266,7 @@ void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& ta
   file.Close();
   AgreeOnRefusal(PartOf(target), prepared.refusal(), process_group);
   if (process_group.rank == 0) {
-    CarryFiles(source.path(), PartOf(target), CommonType(tensors));
+    CarryFiles(source.path(), PartOf(target), {.dtype = CommonType(tensors), .value_head = true});
     checkpoint::Manifest header;
     header.set_writer(options.writer);
     header.set_family(parsed.is_object() ? parsed.value("model_type", "") : "");

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,17 @@ class TensorChange {
   virtual ~TensorChange() = default;
   virtual bool Changes(const std::string& name) const = 0;
   virtual void Apply(const std::string& name, std::vector<float>& values) const = 0;
+  // Tensors that the source does not have, in the type of its others; nullptr: none.
+  virtual const TensorSource* Adds(const std::string& /*name*/) const { return nullptr; }
+  virtual std::vector<std::string> Added() const { return {}; }
 };
 
 struct ConvertOptions {
   std::optional<DType> dtype{};         // of floating-point tensors; nullopt: each keeps its own
   int64_t shard_bytes = 5'000'000'000;  // largest weights file; a larger tensor gets its own
   const TensorChange* change = nullptr;
+  std::set<std::string> left_out{};     // tensors of the source that are not written
+  std::optional<std::string> config{};  // the text of the Hugging Face directory's config.json; nullopt: the source's
   bool replace = false;            // an existing target
   bool experts_apart = false;      // for an adapter: one tensor per expert
   std::string writer = "trireme";  // the program, for a checkpoint's manifest

@@ -8,6 +8,8 @@
 namespace trireme {
 namespace {
 
+constexpr char kScoreTensor[] = "score.weight";
+
 std::vector<float> Wide(const TensorView& view) {
   std::vector<float> values(static_cast<size_t>(Elements(view.shape)));
   Convert(view.dtype, view.bytes.data(), DType::kFp32, values.data(), values.size());
@@ -48,6 +50,8 @@ LoraAdapter::LoraAdapter(const std::filesystem::path& directory, const HfDirecto
     const std::optional<PairNames> pair = PairOf(name);
     if (pair) {
       pairs_.emplace(pair->module + ".weight", *pair);
+    } else if (name == kScoreTensor && !base.Has(name)) {
+      added_.insert(name);
     } else {
       replaced_.insert(name);
     }

@@ -25,6 +25,9 @@ class LoraAdapter : public TensorChange {
     return pairs_.contains(name) || replaced_.contains(name);
   }
   void Apply(const std::string& name, std::vector<float>& values) const override;
+  // A reward model's value head, on a base that has none.
+  const TensorSource* Adds(const std::string& name) const override { return added_.contains(name) ? &files_ : nullptr; }
+  std::vector<std::string> Added() const override { return {added_.begin(), added_.end()}; }
 
   const std::map<std::string, PairNames>& pairs() const { return pairs_; }  // keyed by the base's weight
   size_t replaced() const { return replaced_.size(); }
@@ -37,7 +40,7 @@ class LoraAdapter : public TensorChange {
   AdapterDirectory files_;
   AdapterPlan plan_;
   std::map<std::string, PairNames> pairs_;
-  std::set<std::string> replaced_;
+  std::set<std::string> replaced_, added_;
 };
 
 }  // namespace trireme

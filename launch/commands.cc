@@ -7,6 +7,7 @@
   COMMAND(EvaluateCommand)        \
   COMMAND(GradsCommand)           \
   COMMAND(GenerateCommand)        \
+  COMMAND(ScoreCommand)           \
   COMMAND(BenchCheckpointCommand) \
   COMMAND(BenchStepCommand)       \
   COMMAND(BenchOpsCommand)

@@ -15,6 +15,7 @@
 #include "launch/process_group.h"
 #include "launch/verify_conversion.h"
 #include "models/families.h"
+#include "models/reward_model.h"
 #include "session/known_tensors.h"
 
 namespace trireme {
@@ -64,7 +65,9 @@ std::optional<LayerGraph> GraphOf(const HfDirectory& source) {
   try {
     const HfConfig config = ConfigOf(source);
     if (std::count(known.begin(), known.end(), config.Text("model_type")) == 0) return std::nullopt;
-    return BuildGraph(config);
+    LayerGraph graph = BuildGraph(config);
+    if (HoldsAdapter(source) && source.Has(kScoreWeight)) ReplaceHead(graph);  // a reward model's, of a causal base
+    return graph;
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -115,7 +115,8 @@ Command GradsCommand() {
                 "one {\"input_ids\": […], \"labels\": […]} per line; labels are not shifted, -100: not trained. With "
                 "\"weights\": […], one per label, the loss is minus the weighted sum of the labels' log-probabilities. "
                 "With --set stage=…: {\"prompt_ids\": […], \"chosen_ids\": […], \"rejected_ids\": […]} (dpo, orpo, simpo, "
-                "cpo), {\"prompt_ids\": […], \"completion_ids\": […], \"label\": true} (kto)",
+                "cpo), {\"prompt_ids\": […], \"completion_ids\": […], \"label\": true} (kto), "
+                "{\"chosen_ids\": […], \"rejected_ids\": […], \"margin\": 0.0} (rm)",
             .required = true},
            {.name = "adapters",
             .value_name = "DIR",

@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "checkpoint/lora_adapter.h"
+#include "core/base/file.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "launch/process_group.h"
 #include "models/families.h"
+#include "models/reward_model.h"
 #include "session/tuning.h"
 
 namespace trireme {
@@ -27,10 +29,15 @@ void Merge(const Arguments& arguments, Job& job) {
   const LoraAdapter adapter(arguments.value("adapters"), base, ExpertNamesIn(arguments.value("model")));
   ConvertOptions options{.replace = arguments.has("force")};
   options.change = &adapter;
+  if (adapter.Adds(kScoreWeight) != nullptr) {  // the merged model is a reward model
+    options.config = RewardModelConfig(ReadTextFile((base.path() / "config.json").string()), base.path());
+    options.left_out = {"lm_head.weight"};
+  }
   ExportHuggingFace(base, arguments.value("to"), options, ProcessGroupOf(job));
   if (job.rank() != 0) return;
   std::cout << "merged " << adapter.pairs().size() << " adapted and " << adapter.replaced()
-            << " replaced weights into " << arguments.value("to") << "\n";
+            << " replaced weights"
+            << (adapter.Added().empty() ? "" : " and the value head") << " into " << arguments.value("to") << "\n";
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "core/base/random.h"
 #include "core/config/load.h"
 #include "models/families.h"
+#include "models/reward_model.h"
+#include "train/sequence_scores.h"
 #include "train/trainer.h"
 #endif
 
@@ -20,23 +22,38 @@ namespace {
 
 constexpr int64_t kRows = 4, kLength = 24;
 
+std::vector<Row> RandomTokens(int64_t vocabulary) {
+  const RandomStream random(1, "tokens of convert --verify");
+  std::vector<Row> rows(kRows);
+  for (int64_t row = 0; row < kRows; ++row) {
+    Row& one = rows[static_cast<size_t>(row)];
+    for (int64_t i = 0; i < kLength; ++i) {
+      one.input_ids.push_back(static_cast<int64_t>(
+          random.Below(static_cast<uint64_t>(vocabulary), static_cast<uint64_t>(row * kLength + i))));
+    }
+    one.labels.assign(kLength, kNotTrained);
+  }
+  return rows;
+}
+
+// Of a reward model, in place of losses.
+std::vector<double> Scores(Config config, Job& job) {
+  config.set_stage(STAGE_RM);
+  const std::unique_ptr<Session> session = Session::Open(config, job, {.trained = false, .dtype = DType::kFp32});
+  session->TakeWeights();
+  return SequenceScoresOf(*session, RandomTokens(VocabularyOf(session->graph())));
+}
+
 // Only the last token of each row is trained: its loss is one entry of the logits' log-softmax.
 std::vector<double> TokenLosses(const std::filesystem::path& directory, Job& job) {
   Config config = ParseConfig("", "defaults", {"device=cpu", "tuning.kind=full"});
   config.mutable_model()->set_path(directory.string());
+  if (IsRewardModel(HfConfig::Read(directory))) return Scores(config, job);
   const std::unique_ptr<Session> session = Session::Open(config, job, {.dtype = DType::kFp32});
   session->TakeWeights();
-  const LayerGraph& graph = session->graph();
   Trainer trainer(*session);
-  const RandomStream random(1, "tokens of convert --verify");
   std::vector<double> losses;
-  for (int64_t row = 0; row < kRows; ++row) {
-    Row one;
-    for (int64_t i = 0; i < kLength; ++i) {
-      one.input_ids.push_back(static_cast<int64_t>(random.Below(static_cast<uint64_t>(VocabularyOf(graph)),
-                                                                static_cast<uint64_t>(row * kLength + i))));
-    }
-    one.labels.assign(kLength, kNotTrained);
+  for (Row one : RandomTokens(VocabularyOf(session->graph()))) {
     one.labels.back() = one.input_ids.back();
     losses.push_back(trainer.Pass({one}));
     trainer.FinishGradients();

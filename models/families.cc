@@ -1,9 +1,11 @@
-// The list of families. A new one is a file with its function and a line here: model_type, function.
+// The list of families. A new one is a file with its function and a line here: model_type, and the function, named as
+// transformers' classes of the family begin.
 #include "models/families.h"
 
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/plausible.h"
+#include "models/reward_model.h"
 
 // clang-format off
 #define TRIREME_FAMILIES(FAMILY)    \
@@ -27,24 +29,31 @@ namespace {
 
 struct Family {
   const char* model_type;
+  const char* class_name;
   LayerGraph (*build)(const HfConfig&);
 };
 
-#define LIST(model_type, function) {model_type, function},
+#define LIST(model_type, function) {model_type, #function, function},
 constexpr Family kFamilies[] = {TRIREME_FAMILIES(LIST)};
 #undef LIST
+
+const Family& FindFamily(const std::string& model_type, const std::string& source) {
+  for (const Family& family : kFamilies) {
+    if (model_type == family.model_type) return family;
+  }
+  throw InputError(source, ": model_type '", model_type, "' is not supported; supported: ", Join(KnownFamilies()));
+}
 
 }  // namespace
 
 LayerGraph BuildGraph(const HfConfig& config) {
   CheckPlausible(config);
-  const std::string model_type = config.Text("model_type");
-  for (const Family& family : kFamilies) {
-    if (model_type == family.model_type) return family.build(config);
-  }
-  throw InputError(config.source(), ": model_type '", model_type,
-                   "' is not supported; supported: ", Join(KnownFamilies()));
+  LayerGraph graph = FindFamily(config.Text("model_type"), config.source()).build(config);
+  if (IsRewardModel(config)) ReplaceHead(graph);
+  return graph;
 }
+
+std::string ClassNameOf(const std::string& model_type) { return FindFamily(model_type, "config.json").class_name; }
 
 std::vector<std::string> KnownFamilies() {
   std::vector<std::string> names;

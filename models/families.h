@@ -14,4 +14,7 @@ LayerGraph BuildGraph(const HfConfig& config);
 
 std::vector<std::string> KnownFamilies();
 
+// How transformers' classes of the family begin: "Qwen3Moe". Refuses an unknown model_type.
+std::string ClassNameOf(const std::string& model_type);
+
 }  // namespace trireme

@@ -72,6 +72,18 @@ std::string HfConfig::Text(const char* key) const {
   return value->get<std::string>();
 }
 
+std::string HfConfig::Architecture() const {
+  const Json* value = Find("architectures");
+  if (value == nullptr || !value->is_array() || value->empty() || !value->front().is_string()) return "";
+  return value->front().get<std::string>();
+}
+
+int64_t HfConfig::Labels() const {
+  if (const auto labels = WholeNumber("num_labels")) return *labels;
+  const Json* names = Find("id2label");
+  return names != nullptr && names->is_object() ? static_cast<int64_t>(names->size()) : 2;
+}
+
 std::vector<int64_t> HfConfig::Integers(const char* key) const {
   const Json* value = Find(key);
   if (value == nullptr) return {};

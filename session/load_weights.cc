@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/io/crc32c.h"
 #include "core/tensor/dtype.h"
+#include "models/reward_model.h"
 #include "session/known_tensors.h"
 #include "session/random_weights.h"
 
@@ -78,6 +79,7 @@ void CopySlice(const TensorSource& directory, const SliceCopy& copy, const at::T
 bool IsAdded(const Weights::Entry& entry) { return entry.parameter.added; }
 bool IsOwn(const Weights::Entry& entry) { return !entry.parameter.added; }
 bool IsTrained(const Weights::Entry& entry) { return entry.parameter.trained; }
+const std::string& FileName(const Weights::Entry& entry) { return entry.parameter.hf.front().name; }
 
 std::vector<Weights::Entry*> EntriesOf(const Bucket& bucket, bool (*wanted)(const Weights::Entry&)) {
   std::vector<Weights::Entry*> entries;
@@ -131,6 +133,33 @@ void WarnOfUnequalCopies(const HfDirectory& directory, const LayerGraph& graph) 
   }
 }
 
+namespace {
+
+// The model's own weights, of which its files may lack those of graph.drawn.
+void LoadOwn(const HfDirectory& files, const std::vector<Weights::Entry*>& entries, const LayerGraph& graph, int rank,
+             const ValueSources& sources) {
+  for (Weights::Entry* entry : entries) {
+    const std::string& name = FileName(*entry);
+    if (!graph.drawn.contains(name) || files.Has(name)) {
+      LoadWeights(files, {entry}, rank);
+    } else if (sources.value_head != nullptr && sources.value_head->Has(name)) {
+      LoadWeights(*sources.value_head, {entry}, rank);
+    } else {
+      FillRandomWeights({entry}, rank, sources.seed);
+    }
+  }
+}
+
+// What an adapter trains. One that was trained without a value head leaves the model's as it is.
+void LoadTrained(const TensorSource& adapter, std::vector<Weights::Entry*> entries, int rank) {
+  std::erase_if(entries, [&](const Weights::Entry* entry) {
+    return FileName(*entry) == kScoreWeight && !adapter.Has(kScoreWeight);
+  });
+  LoadWeights(adapter, entries, rank);
+}
+
+}  // namespace
+
 void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, int rank,
                  const ValueSources& sources) {
   std::optional<HfDirectory> files;
@@ -142,12 +171,12 @@ void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, i
   for (Bucket* bucket : buckets) {
     const std::vector<Weights::Entry*> own = EntriesOf(*bucket, &IsOwn);
     if (files) {
-      LoadWeights(*files, own, rank);
+      LoadOwn(*files, own, graph, rank, sources);
     } else {
       FillRandomWeights(own, rank, sources.seed);
     }
     if (graph.adapter && sources.adapter != nullptr) {
-      LoadWeights(*sources.adapter, EntriesOf(*bucket, &IsTrained), rank);
+      LoadTrained(*sources.adapter, EntriesOf(*bucket, &IsTrained), rank);
     } else if (graph.adapter) {
       FillRandomWeights(EntriesOf(*bucket, &IsAdded), rank, sources.seed);
     }

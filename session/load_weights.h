@@ -31,6 +31,7 @@ struct ValueSources {
   std::string directory = {};             // a Hugging Face directory or a checkpoint; empty: all are random
   uint64_t seed = 0;                      // of the random weights
   const TensorSource* adapter = nullptr;  // of the adapter's trained weights; nullptr: random pairs
+  const TensorSource* value_head = nullptr;  // of a value head that stands apart; nullptr: none does
 };
 
 // Fills all of a rank's buckets, once after they were allocated, one at a time: under zero 3 only one is

@@ -8,6 +8,7 @@
 #include "session/model_graph.h"
 #include "session/model_options.h"
 #include "session/tuning.h"
+#include "session/value_head.h"
 
 namespace trireme {
 
@@ -75,8 +76,12 @@ void Session::TakeWeights(const TensorSource* adapter) {
 }
 
 void Session::LoadWeights(const std::string& directory, const TensorSource* adapter) {
+  const std::unique_ptr<ValueHead> value_head = graph_.drawn.empty() ? nullptr : FindValueHead(config_);
   FillBuckets(model_->buckets(), graph_, job_.rank(),
-              {.directory = directory, .seed = static_cast<uint64_t>(config_.run().seed()), .adapter = adapter});
+              {.directory = directory,
+               .seed = static_cast<uint64_t>(config_.run().seed()),
+               .adapter = adapter,
+               .value_head = value_head.get()});
 }
 
 void Session::DrawWeights(uint64_t seed, const TensorSource* adapter) {

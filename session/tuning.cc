@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "models/reward_model.h"
 #include "parallel/graph/mtp.h"
+#include "parallel/graph/parameters.h"
 #include "parallel/graph/tuning.h"
 
 namespace trireme {
@@ -35,6 +37,7 @@ AdapterPlan AdapterPlanOf(const LayerGraph& graph, const TuningConfig& tuning) {
                        {.rank = tuning.rank(), .alpha = tuning.alpha()});
     plan.rslora = tuning.rslora();
   }
+  if (HasValueHead(graph)) plan.saved.insert(kScoreModule);  // as PEFT does for classifiers
   plan.dropout = tuning.dropout();
   return plan;
 }
@@ -126,7 +129,10 @@ void ApplyMultiToken(LayerGraph& graph, const Config& config) {
 void ApplyTuning(LayerGraph& graph, const TuningConfig& tuning) {
   RefuseWrongKeys(tuning);
   if (tuning.kind() == TUNING_LORA) ApplyAdapter(graph, AdapterPlanOf(graph, tuning));
-  if (tuning.kind() == TUNING_FREEZE) Freeze(graph, TargetsOf(tuning), SavedOf(tuning), tuning.last_layers());
+  if (tuning.kind() != TUNING_FREEZE) return;
+  TargetNames saved = SavedOf(tuning);
+  if (graph.drawn.contains(kScoreWeight)) saved.names.emplace_back(kScoreModule);  // a new head says nothing yet
+  Freeze(graph, TargetsOf(tuning), saved, tuning.last_layers());
 }
 
 }  // namespace trireme

@@ -105,6 +105,14 @@ struct WholeRows {
     return shifted;
   }
 
+  // Where the last token of each document is among this rank's.
+  std::vector<int64_t> LastTokens(const std::vector<int64_t>& mine) const {
+    std::vector<int64_t> here(static_cast<size_t>(rows * length), -1), last;
+    for (size_t i = 0; i < mine.size(); ++i) here[static_cast<size_t>(mine[i])] = static_cast<int64_t>(i);
+    for (const Document& document : documents) last.push_back(here[static_cast<size_t>(document.end - 1)]);
+    return last;
+  }
+
   PassInput On(const std::shared_ptr<const ContextPlan>& plan) const {
     PassInput batch{
         .rows = rows, .length = plan->local_length(), .context = plan, .samples = samples, .answers = answers};
@@ -117,6 +125,7 @@ struct WholeRows {
     batch.sequences = static_cast<int64_t>(documents.size());
     batch.order = mine;
     if (weights.defined()) batch.weights = weights.index_select(0, mine);
+    batch.last_tokens = LastTokens(plan->LocalTokens());
     return batch;
   }
 };

@@ -4,10 +4,33 @@
 #include "checkpoint/store_reader.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "models/reward_model.h"
 #include "session/load_weights.h"
+#include "session/tuning.h"
+#include "session/value_head.h"
 #include "train/resume.h"
 
 namespace trireme {
+namespace {
+
+// A reward model's head, where the model's own files have none.
+void SayWhereHeadComesFrom(const Config& config, const LayerGraph& graph) {
+  if (graph.drawn.empty()) return;
+  const std::unique_ptr<ValueHead> apart = FindValueHead(config);
+  if (config.model().init() == MODEL_INIT_WEIGHTS && HfDirectory(config.model().path()).Has(kScoreWeight)) return;
+  if (const auto adapter = OpenAdapter(config.tuning(), graph); adapter && adapter->Has(kScoreWeight)) return;
+  if (apart == nullptr || config.model().init() == MODEL_INIT_RANDOM) {
+    TRIREME_LOG(INFO) << config.model().path() << " has no value head: " << kScoreWeight
+                      << " is new, drawn from run.seed = " << config.run().seed();
+    return;
+  }
+  TRIREME_LOG(INFO) << kScoreWeight << " is the value head of " << apart->FileOf(kScoreWeight).string();
+  if (apart->bias() == 0) return;
+  TRIREME_LOG(WARNING) << apart->FileOf(kScoreWeight).string() << ": its bias " << apart->bias()
+                       << " is left out, as reward models of transformers have none: all scores are lower by it";
+}
+
+}  // namespace
 
 void CheckInitialWeights(const Config& config, const LayerGraph& graph, const RunStart& start,
                          const checkpoint::DataPosition& data) {
@@ -20,6 +43,7 @@ void CheckInitialWeights(const Config& config, const LayerGraph& graph, const Ru
 void LoadInitialWeights(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job,
                         PreferencePass* preference) {
   if (!start.checkpoint) {
+    if (job.rank() == 0) SayWhereHeadComesFrom(trainer.session().config(), graph);
     trainer.session().TakeWeights();
     if (preference != nullptr) preference->TakeStart();
     return;
@@ -39,7 +63,9 @@ void LoadInitialWeights(const LayerGraph& graph, const RunStart& start, Trainer&
   }
 }
 
-void WarnUnused(const Config& config, const LayerGraph& graph) {
+void WarnUnused(const Config& config, const LayerGraph& trained) {
+  LayerGraph graph = trained;
+  std::erase(graph.unused, "lm_head.");  // of which a reward model has no use
   if (config.model().init() != MODEL_INIT_WEIGHTS || graph.adapter || graph.unused.empty()) return;
   const int64_t count = CountUnused(HfDirectory(config.model().path()), graph);
   if (count == 0) return;

@@ -1,9 +1,16 @@
 #include "train/metric_means.h"
 
+#include <algorithm>
+
 namespace trireme {
 
 void MetricMeans::Add(const Metrics& metrics, const AnswerCounts& counts) {
   for (const auto& [name, value] : metrics) {
+    if (name == "min_reward" || name == "max_reward") {
+      const auto [found, is_new] = extremes_.emplace(name, value);
+      if (!is_new) found->second = name == "min_reward" ? std::min(found->second, value) : std::max(found->second, value);
+      continue;
+    }
     const double weight = name == "logits/chosen"       ? counts.chosen_tokens
                           : name == "logits/rejected"   ? counts.rejected_tokens
                           : name.ends_with("/chosen")   ? counts.chosen
@@ -15,7 +22,7 @@ void MetricMeans::Add(const Metrics& metrics, const AnswerCounts& counts) {
 }
 
 Metrics MetricMeans::Take() const {
-  Metrics means;
+  Metrics means = extremes_;
   for (const auto& [name, sum] : sums_) means[name] = sum / weights_.at(name);
   // The difference of the two means; batches that lack a kind of answer have no margin of their own.
   const auto chosen = means.find("rewards/chosen"), rejected = means.find("rewards/rejected");

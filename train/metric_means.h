@@ -24,6 +24,7 @@ class MetricMeans {
 
  private:
   std::map<std::string, double> sums_, weights_;
+  Metrics extremes_;  // the lowest and the highest score, which are no means
 };
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "core/base/error.h"
@@ -143,8 +144,36 @@ PreferencePass::Prepared PreferencePass::Prepare(const RowSource& rows, std::spa
   return batch;
 }
 
+PassOptions PreferencePass::OptionsOf(const BatchTotals& totals) const {
+  PassOptions options = trainer_.OptionsOf(totals);
+  options.wants.sequence_scores = session_.config().stage() == STAGE_RM;
+  return options;
+}
+
+void PreferencePass::AddExtremes(const PassResult& result, Metrics& metrics) const {
+  if (session_.config().stage() != STAGE_RM) return;
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  float highest = kLowest, minus_lowest = kLowest;
+  for (const PassOutput& output : result.outputs) {
+    if (!output.sequence_scores.defined() || output.sequence_scores.numel() == 0) continue;
+    const at::Tensor host = output.sequence_scores.to(at::kCPU).contiguous();
+    const std::span<const float> scores(host.data_ptr<float>(), static_cast<size_t>(host.numel()));
+    highest = std::max(highest, *std::ranges::max_element(scores));
+    minus_lowest = std::max(minus_lowest, -*std::ranges::min_element(scores));
+  }
+  const at::Tensor both = at::tensor(std::vector<float>{highest, minus_lowest}).to(session_.tensors().torch());
+  AllReduce(both, session_.world(), ReduceOp::kMax);
+  const at::Tensor host = both.to(at::kCPU);
+  metrics["max_reward"] = host.data_ptr<float>()[0];
+  metrics["min_reward"] = -host.data_ptr<float>()[1];
+}
+
 Metrics PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals& totals) const {
   Metrics metrics;
+  if (session_.config().stage() == STAGE_RM) {
+    for (const char* name : {"mean_reward", "accuracy", "margin"}) metrics[name] = sums.at(name);
+    return metrics;
+  }
   for (const auto& [name, value] : sums) {
     if (name == "nll_loss" || name.find('/') != std::string::npos || name.starts_with("log_odds")) {
       metrics[name] = value;
@@ -165,9 +194,10 @@ Metrics PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals& tota
 double PreferencePass::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
   Prepared prepared = Prepare(rows, chosen, train_table_.get());
   const BatchTotals totals = prepared.totals;
-  PassBatch batch(std::move(prepared.inputs), trainer_.OptionsOf(totals));
+  PassBatch batch(std::move(prepared.inputs), OptionsOf(totals));
   const double loss = trainer_.Pass(batch);
   metrics_ = MetricsOf(trainer_.sums(), totals);
+  AddExtremes(batch.result(), metrics_);
   return loss;
 }
 
@@ -180,7 +210,7 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
     std::vector<int64_t> chosen(static_cast<size_t>(std::min(global_batch, rows.size() - first)));
     std::iota(chosen.begin(), chosen.end(), first);
     Prepared prepared = Prepare(rows, chosen, valid_table_.get());
-    PassOptions options = trainer_.OptionsOf(prepared.totals);
+    PassOptions options = OptionsOf(prepared.totals);
     options.differentiate = false;
     options.dropout = std::nullopt;
     PassBatch batch(std::move(prepared.inputs), options);
@@ -191,16 +221,20 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
     evaluation.loss += count * sums.at("loss");
     const bool pairs = HasPairs(session_.config().stage());
     const double good = pairs ? count : static_cast<double>(prepared.totals.desirable);
-    means.Add(MetricsOf(sums, prepared.totals), {.all = count,
-                                                 .chosen = good,
-                                                 .rejected = pairs ? count : count - good,
-                                                 .chosen_tokens = static_cast<double>(prepared.totals.chosen),
-                                                 .rejected_tokens = static_cast<double>(prepared.totals.rejected)});
+    Metrics metrics = MetricsOf(sums, prepared.totals);
+    AddExtremes(batch.result(), metrics);
+    means.Add(metrics, {.all = count,
+                        .chosen = good,
+                        .rejected = pairs ? count : count - good,
+                        .chosen_tokens = static_cast<double>(prepared.totals.chosen),
+                        .rejected_tokens = static_cast<double>(prepared.totals.rejected)});
   }
   evaluation.loss /= samples;
   evaluation.metrics = means.Take();
-  if (const auto found = evaluation.metrics.find("rewards/accuracies"); found != evaluation.metrics.end()) {
-    evaluation.accuracy = found->second;
+  for (const char* name : {"rewards/accuracies", "accuracy"}) {
+    if (const auto found = evaluation.metrics.find(name); found != evaluation.metrics.end()) {
+      evaluation.accuracy = found->second;
+    }
   }
   return evaluation;
 }

@@ -44,6 +44,10 @@ class PreferencePass {
   void SetRivals(std::vector<PassInput>& inputs, int64_t pairs);
   double EstimateKl(const RowSource& rows, std::span<const int64_t> chosen, int64_t samples);
   Metrics MetricsOf(const NamedSums& sums, const BatchTotals& totals) const;
+  // The trainer's, with what the stage's metrics want of the pass.
+  PassOptions OptionsOf(const BatchTotals& totals) const;
+  // Of a reward model: the lowest and the highest score of the batch. Collective; nothing for other stages.
+  void AddExtremes(const PassResult& result, Metrics& metrics) const;
 
   Trainer& trainer_;
   Session& session_;

@@ -4,6 +4,8 @@
 
 #include "checkpoint/adapter_config.h"
 #include "core/base/file.h"
+#include "models/reward_model.h"
+#include "parallel/graph/parameters.h"
 
 namespace trireme {
 
@@ -12,6 +14,10 @@ checkpoint::Manifest HeaderOf(const Config& config, const LayerGraph& graph, con
   header.set_writer("trireme");
   header.set_family(graph.family);
   header.set_model_config(ReadTextFile(config.model().path() + "/config.json"));
+  // An adapter's is that of its base.
+  if (HasValueHead(graph) && !graph.adapter) {
+    header.set_model_config(RewardModelConfig(header.model_config(), config.model().path()));
+  }
   if (graph.adapter) header.set_adapter_config(AdapterConfigText(*graph.adapter, config.model().path()));
   const ParallelConfig& parallel = config.parallel();
   checkpoint::Layout& layout = *header.mutable_layout();

@@ -117,7 +117,9 @@ void RunSaver::WriteFiles(const std::filesystem::path& directory, const checkpoi
   file.Close();
   if (job_.rank() != 0) return;
   if (!AwaitRankFiles(directory, job_.world(), [this] { return background_.giving_up(); })) return;
-  CarryFiles(options_.model, PartOf(directory), std::nullopt);
+  CarryOptions carried;
+  if (!options_.header.model_config().empty()) carried.config = options_.header.model_config();
+  CarryFiles(options_.model, PartOf(directory), carried);
   checkpoint::Manifest header = options_.header;
   *header.mutable_progress() = progress;
   CommitCheckpoint(directory, job_.world(), std::move(header));

@@ -126,7 +126,8 @@ constexpr OtherName kNames[] = {
     {"clip_grad", "optimizer.clip", ""},
     {"optim", "", "AdamW is the only optimizer"},
     // preferences
-    {"rlhf_type", "stage", "dpo, kto, orpo, simpo or cpo"},
+    {"rlhf_type", "stage", "dpo, kto, orpo, simpo, cpo or rm"},
+    {"center_rewards_coefficient", "preference.center_rewards", ""},
     {"pref_beta", "preference.beta", ""},
     {"loss_type", "preference.loss", "a list, with preference.weights"},
     {"pref_loss", "preference.loss", "a list, with preference.weights"},

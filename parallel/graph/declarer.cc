@@ -52,6 +52,10 @@ void Declarer::OnSharedTokens(const std::string& role, int64_t outputs, int64_t 
   Add(PlainParameter(std::move(declaration), Hf(role), Normal()), {role});
 }
 
+void Declarer::OnAllTokens(const std::string& role, int64_t outputs, int64_t inputs) {
+  Add(PlainParameter(Declare(role, {WholeDim(outputs), WholeDim(inputs)}), Hf(role), Normal()), {role});
+}
+
 void Declarer::ExpertColumns(const std::string& role, const std::vector<std::string>& parts, int64_t experts,
                              int64_t rows, int64_t inputs) {
   const Block block{.size = rows, .parts = split_.expert_tensor};

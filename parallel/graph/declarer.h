@@ -33,6 +33,9 @@ class Declarer {
   // Replicated on every rank, used on this rank's share of the tokens regardless of `sequence`.
   void OnSharedTokens(const std::string& role, int64_t outputs, int64_t inputs);
 
+  // Replicated on every rank, used on all tokens: every rank computes the same gradient.
+  void OnAllTokens(const std::string& role, int64_t outputs, int64_t inputs);
+
   // One matrix per expert, stacked: experts are split over ep, and over etp the rows of gate and up and the
   // columns of down.
   void ExpertColumns(const std::string& role, const std::vector<std::string>& parts, int64_t experts,

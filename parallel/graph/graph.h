@@ -45,6 +45,7 @@ struct LayerGraph {
   std::vector<Layer> mtp = {};  // mtp layers that the model has but does not use (multi_token.h)
   std::vector<std::string> unused = {};     // name prefix of their tensors in files, one each
   std::optional<AdapterPlan> adapter = {};  // if layers have low-rank pairs: the adapter they form
+  std::set<std::string> drawn = {};  // tensors that the model's files need not have: initial weights are drawn
 };
 
 int64_t DecodersIn(const LayerGraph& graph);  // not counting mtp layers

@@ -25,6 +25,11 @@ bool HasTiedHead(const LayerGraph& graph) {
   return head != nullptr && head->tied;
 }
 
+bool HasValueHead(const LayerGraph& graph) {
+  const auto* head = graph.layers.empty() ? nullptr : std::get_if<HeadSpec>(&graph.layers.back().spec);
+  return head != nullptr && head->scores;
+}
+
 bool UsesEmbeddingAgain(const LayerGraph& graph) {
   const auto* head = graph.layers.empty() ? nullptr : std::get_if<HeadSpec>(&graph.layers.back().spec);
   return head != nullptr && (head->tied || head->mtp_depths > 0);

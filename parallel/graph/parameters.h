@@ -24,6 +24,8 @@ bool HasExperts(const LayerGraph& graph);
 
 // Whether the head's logits use the embedding's weight.
 bool HasTiedHead(const LayerGraph& graph);
+// Whether the head gives scores in place of logits: a reward model.
+bool HasValueHead(const LayerGraph& graph);
 // Whether anything after the decoder layers does: the head, or multi-token prediction.
 bool UsesEmbeddingAgain(const LayerGraph& graph);
 

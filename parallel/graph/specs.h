@@ -97,13 +97,14 @@ struct MtpSpec {
   int64_t depth = 1;
 };
 
-struct HeadSpec {  // norm, logits, loss
+struct HeadSpec {  // norm; logits, or a score per token; loss
   int64_t vocabulary = 0;
   int64_t hidden = 0;
   double norm_eps = 1e-6;
   bool tied = false;        // the logits' weight is the embedding's
   int64_t mtp_depths = 0;   // mtp layers before it, whose outputs are already normalised
   double mtp_weight = 0;    // weight of each depth's loss; the next token's has 1
+  bool scores = false;      // a value head in place of the logits: one number per token
 };
 
 using LayerSpec = std::variant<EmbeddingSpec, DecoderSpec, HeadSpec, MtpSpec>;

@@ -34,6 +34,12 @@ std::vector<at::Tensor> Detached(const std::vector<at::Tensor>& tensors) {
   return detached;
 }
 
+std::string WeightName(const Layer& layer) {
+  const auto& spec = std::get<HeadSpec>(layer.spec);
+  if (spec.tied) return kEmbeddingWeight;
+  return layer.name + (spec.scores ? ".score.weight" : ".logits.weight");
+}
+
 }  // namespace
 
 HeadLayer::HeadLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel)
@@ -41,10 +47,12 @@ HeadLayer::HeadLayer(const Layer& layer, const Weights& weights, const LayerPara
       parallel_(parallel.tensor),
       context_(parallel.context),
       norm_(weights.FindOrNull(layer.name + ".norm.weight")),
-      logits_(weights.Find(spec_.tied ? kEmbeddingWeight : layer.name + ".logits.weight")) {}
+      weight_(weights.Find(WeightName(layer))) {}
 
 at::Tensor HeadLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   TRIREME_CHECK(pass.options.objective != nullptr && pass.output != nullptr) << "the head has no objective";
+  TRIREME_CHECK(pass.options.objective->needs_scores() == spec_.scores)
+      << "the objective needs " << (spec_.scores ? "logits; the model has a value head" : "a value head");
   const std::vector<at::Tensor> hidden = HiddenStates(x, pass);
   if (pass.options.wants.hidden) pass.output->hidden = hidden[0].detach();
   std::vector<at::Tensor> gradients;
@@ -76,9 +84,9 @@ at::Tensor HeadLayer::Normalised(const at::Tensor& x) const {
 }
 
 HeadStates HeadLayer::StatesOf(const std::vector<at::Tensor>& hidden) const {
-  const int64_t rows = logits_.value.size(0), first = parallel_.rank() * rows;
+  const int64_t rows = weight_.value.size(0), first = spec_.scores ? 0 : parallel_.rank() * rows;
   return {.hidden = Detached(hidden),
-          .weight = logits_,
+          .weight = weight_,
           .columns = {first, std::clamp<int64_t>(spec_.vocabulary - first, 0, rows)},
           .vocabulary = spec_.vocabulary,
           .mtp_weight = spec_.mtp_weight,

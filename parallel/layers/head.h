@@ -1,4 +1,4 @@
-// The head: the final norm and the weight of the logits, for whatever objective the pass has. The objective
+// The head: the final norm and the weight of the logits, or of a value head's scores, for whatever objective the pass has. The objective
 // also gets the hidden states of multi-token prediction, which arrive normalised. What is computed from them,
 // and in which chunks, is up to the objective.
 #pragma once
@@ -27,7 +27,8 @@ class HeadLayer : public RunningLayer {
   const TensorParallel& parallel_;
   const ContextParallel& context_;
   const Weight* norm_;    // nullptr: the input is already normalised
-  const Weight& logits_;  // [vocabulary / tp, hidden]; the embedding's if tied
+  // [vocabulary / tp, hidden]; the embedding's if tied; [1, hidden] of a value head
+  const Weight& weight_;
 };
 
 }  // namespace trireme

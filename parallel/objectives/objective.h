@@ -21,7 +21,7 @@ class PreferenceConfig;  // the keys that objectives may take, core/config.proto
 // The head as an objective sees it.
 struct HeadStates {
   std::vector<at::Tensor> hidden;  // by prediction depth, [tokens, hidden] after the last norm, all tokens
-  const Weight& weight;            // [vocabulary / tp, hidden]
+  const Weight& weight;            // [vocabulary / tp, hidden]; of a value head [1, hidden], the same on all ranks
   LogitColumns columns;            // token ids of this rank's rows of the weight
   int64_t vocabulary = 0;
   double mtp_weight = 0;   // of each mtp depth's loss
@@ -33,6 +33,8 @@ class Objective {
  public:
   virtual ~Objective() = default;
 
+  // Whether it needs a value head's scores in place of logits.
+  virtual bool needs_scores() const { return false; }
   // The sums that Run adds to a pass's output, the same on every rank, with or without the head.
   virtual std::vector<std::string> SumNames(int64_t mtp_depths) const = 0;
   // Indices of the tokens whose hidden states it needs: [any] int64; undefined: all of them.

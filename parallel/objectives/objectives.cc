@@ -12,7 +12,8 @@
   OBJECTIVE("kto", MakeKto)                     \
   OBJECTIVE("orpo", MakeOrpo)                   \
   OBJECTIVE("simpo", MakeSimPo)                 \
-  OBJECTIVE("cpo", MakeCpo)
+  OBJECTIVE("cpo", MakeCpo)                     \
+  OBJECTIVE("rm", MakeRewardModel)
 // clang-format on
 
 namespace trireme {

@@ -43,6 +43,8 @@ struct PassWants {  // requested of the head per micro batch, in addition to the
   bool log_probs = false;           // of each label
   bool sequence_log_probs = false;  // their sum over each document
   bool hidden = false;              // after the final norm
+  bool scores = false;              // of a value head, for each token
+  bool sequence_scores = false;     // that of each document's last token
 };
 
 // The same for all micro batches of a run of the executor.

@@ -35,6 +35,8 @@ struct PassInput {
   at::Tensor real = {};      // [rows · length] bool: false for padding
   at::Tensor sequence = {};  // [rows · length] int64: which of the micro batch's documents; -1 for padding
   int64_t sequences = 0;     // documents of the micro batch
+  // [sequences]: the index of each document's last token among this rank's; -1: another context rank has it.
+  std::vector<int64_t> last_tokens = {};
   at::Tensor order = {};     // [rows · length] int64: position among all tokens of the micro batch
   std::shared_ptr<const ContextPlan> context = {};  // which tokens attend to which, here and on other ranks
   // Identifies the tokens within the step, independent of the layout; in host memory: [rows · length] int64.

@@ -18,6 +18,8 @@ struct PassOutput {  // of one micro batch, on the head's ranks; undefined if no
   at::Tensor sequence_log_probs;           // [documents] fp32, over all context ranks; those of answers weighted
   at::Tensor hidden;                       // [rows · length, hidden] after the last norm
   at::Tensor logits;                       // [wanted tokens, vocabulary]
+  at::Tensor scores;                       // [rows · length] fp32, a value head's
+  at::Tensor sequence_scores;              // [documents] fp32 at their last tokens, the same on all context ranks
 
   void Add(const std::string& name, const at::Tensor& value);
 };

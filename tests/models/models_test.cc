@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "models/reward_model.h"
 
 namespace trireme {
 namespace {
@@ -209,6 +210,35 @@ TEST(Models, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(RefusalOf(Config("llama", {{"rope_scaling", {{"type", "ntk"}, {"factor", 2.0}}}})),
             "config.json: rope_scaling has the type 'ntk'; wanted default, linear, llama3 or yarn");
   EXPECT_EQ(RefusalOf(Config("llama", {{"vocab_size", nullptr}})), "config.json: vocab_size is missing");
+}
+
+TEST(RewardModels, HaveAValueHeadInPlaceOfTheLogits) {
+  const Json config = Config("qwen2", {{"architectures", {"Qwen2ForSequenceClassification"}},
+                                       {"id2label", {{"0", "LABEL_0"}}},
+                                       {"tie_word_embeddings", true}});
+  const LayerGraph graph = Build(config);
+  const Layer& head = graph.layers.back();
+  EXPECT_TRUE(std::get<HeadSpec>(head.spec).scores);
+  EXPECT_FALSE(std::get<HeadSpec>(head.spec).tied) << "there is no lm_head to tie";
+  EXPECT_EQ(head.hf_names.at("score.weight"), "score.weight");
+  EXPECT_FALSE(head.hf_names.contains("logits.weight"));
+  Json several = config;
+  several["id2label"]["1"] = "LABEL_1";
+  EXPECT_NE(RefusalOf(several).find("a classifier of 2 labels; wanted a reward model"), std::string::npos);
+}
+
+TEST(RewardModels, TheConfigOfACausalModelBecomesOne) {
+  const auto become = [](const Json& changes) {
+    const std::string text = RewardModelConfig(Config("qwen3_moe", changes).dump(), "nowhere");
+    EXPECT_EQ(RewardModelConfig(text, "nowhere"), text) << "a reward model's stays as it is";
+    return Json::parse(text);
+  };
+  const Json config = become({{"architectures", {"Qwen3MoeForCausalLM"}}, {"pad_token_id", 7}, {"eos_token_id", {1, 2}}});
+  EXPECT_EQ(config["architectures"], Json::array({"Qwen3MoeForSequenceClassification"}));
+  EXPECT_EQ(config["id2label"], (Json{{"0", "LABEL_0"}}));
+  EXPECT_EQ(config["pad_token_id"], 7);
+  EXPECT_EQ(become({{"pad_token_id", 2}, {"eos_token_id", {1, 2}}})["pad_token_id"], Json()) << "it would hide the end";
+  EXPECT_EQ(become({})["pad_token_id"], Json()) << "none is known";
 }
 
 }  // namespace

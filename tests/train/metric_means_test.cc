@@ -33,5 +33,14 @@ TEST(MetricMeans, PairsCountAlike) {
   EXPECT_DOUBLE_EQ(means.Take().at("logps/rejected"), -7.0);
 }
 
+TEST(MetricMeans, TheLowestAndTheHighestScoreAreNoMeans) {
+  MetricMeans means;
+  means.Add({{"min_reward", -1.0}, {"max_reward", 2.0}, {"margin", 1.0}}, {.all = 1, .chosen = 1, .rejected = 1});
+  means.Add({{"min_reward", -3.0}, {"max_reward", 1.0}, {"margin", 5.0}}, {.all = 3, .chosen = 3, .rejected = 3});
+  EXPECT_DOUBLE_EQ(means.Take().at("min_reward"), -3.0);
+  EXPECT_DOUBLE_EQ(means.Take().at("max_reward"), 2.0);
+  EXPECT_DOUBLE_EQ(means.Take().at("margin"), 4.0);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -114,7 +114,13 @@ bool IsPair(const Json& record) {
   return Has(record, "rejected") || Has(record, "rejected_response") || Has(record, "rejected_messages");
 }
 
-[[noreturn]] void RefuseUnknown(const Json& record, Stage stage) {
+// Without a stage: what is to be scored.
+[[noreturn]] void RefuseUnknown(const Json& record, std::optional<Stage> of_stage) {
+  if (!of_stage) {
+    throw InputError("is nothing to score: its keys are ", KeysOf(record), "; wanted messages; prompt and completion; ",
+                     "a pair; or input_ids; data.columns renames keys");
+  }
+  const Stage stage = *of_stage;
   const char* wanted = HasPairs(stage)
                            ? "prompt, chosen and rejected; messages and rejected_response or rejected_messages; "
                              "instruction, chosen and rejected; or prompt_ids, chosen_ids and rejected_ids"
@@ -124,7 +130,7 @@ bool IsPair(const Json& record) {
                    "; rename keys with data.columns");
 }
 
-PromptAndAnswers ReadPair(const Json& record, Stage stage) {
+PromptAndAnswers ReadPair(const Json& record, std::optional<Stage> stage) {
   const bool sides = Has(record, "chosen") && Has(record, "rejected");
   if (const std::optional<Json> messages = Messages(record)) {
     if (Has(record, "rejected_response") || Has(record, "rejected_messages")) return FromMessages(record, *messages);
@@ -146,7 +152,7 @@ PromptAndAnswers ReadPair(const Json& record, Stage stage) {
           {AnswerMessages(record["chosen"], "chosen"), AnswerMessages(record["rejected"], "rejected")}};
 }
 
-PromptAndAnswers ReadSingle(const Json& record, Stage stage) {
+PromptAndAnswers ReadSingle(const Json& record, std::optional<Stage> stage) {
   if (const std::optional<Json> messages = Messages(record)) {
     const size_t prompt = PromptLength(*messages);
     return {Slice(*messages, 0, prompt), {Slice(*messages, prompt, messages->size())}};
@@ -191,10 +197,14 @@ bool IsEmpty(const Json& answer) {
   });
 }
 
-void CheckAnswers(const std::vector<Json>& answers) {
+void RefuseEmpty(const std::vector<Json>& answers) {
   for (size_t i = 0; i < answers.size(); ++i) {
     if (IsEmpty(answers[i])) throw InputError("the ", answers.size() > 1 ? kSides[i] : "only", " answer is empty");
   }
+}
+
+void CheckAnswers(const std::vector<Json>& answers) {
+  RefuseEmpty(answers);
   if (answers.size() == 2 && answers[0] == answers[1]) {
     throw InputError("both answers are equal, so that neither can be preferred");
   }
@@ -220,7 +230,43 @@ TokenAnswers ReadTokenAnswers(const Json& record, Stage stage) {
   return tokens;
 }
 
+// The tokens of a text that is to be scored, or of both sides of a pair.
+TokenAnswers ReadScoredTokens(const Json& record) {
+  TokenAnswers tokens;
+  if (Has(record, "prompt_ids")) tokens.prompt = IdsAt(record, "prompt_ids");
+  for (const char* key : {"input_ids", "completion_ids", "chosen_ids", "rejected_ids"}) {
+    if (!Has(record, key)) continue;
+    tokens.answers.push_back(IdsAt(record, key));
+    tokens.values.push_back(0);
+    if (tokens.answers.back().empty()) throw InputError("'", key, "' is empty");
+  }
+  return tokens;
+}
+
+AnswerSample TextSample(PromptAndAnswers found, const Json& record, const SampleOptions& options,
+                        std::vector<float> values) {
+  if (found.prompt.is_array()) AddSystem(found.prompt, record, options.system);
+  TextAnswers sample{.prompt = std::move(found.prompt), .answers = std::move(found.answers), .values = std::move(values)};
+  if (Has(record, "tools")) sample.tools = ParseIfText(record["tools"], "tools");
+  if (Has(record, "chat_template_kwargs")) {
+    sample.variables = ParseIfText(record["chat_template_kwargs"], "chat_template_kwargs");
+  }
+  return sample;
+}
+
 }  // namespace
+
+AnswerSample ReadScored(Json record, const SampleOptions& options) {
+  RenameColumns(record, options.columns);
+  RefuseMedia(record);
+  if (Has(record, "input_ids") || Has(record, "completion_ids") || Has(record, "chosen_ids")) {
+    return ReadScoredTokens(record);
+  }
+  PromptAndAnswers found = IsPair(record) ? ReadPair(record, std::nullopt) : ReadSingle(record, std::nullopt);
+  RefuseEmpty(found.answers);
+  std::vector<float> values(found.answers.size(), 0.0F);
+  return TextSample(std::move(found), record, options, std::move(values));
+}
 
 AnswerSample ReadAnswers(Json record, const SampleOptions& options, Stage stage) {
   RenameColumns(record, options.columns);
@@ -232,15 +278,7 @@ AnswerSample ReadAnswers(Json record, const SampleOptions& options, Stage stage)
   if (HasPairs(stage) && !pair) RefuseUnknown(record, stage);
   PromptAndAnswers found = pair ? ReadPair(record, stage) : ReadSingle(record, stage);
   CheckAnswers(found.answers);
-  if (found.prompt.is_array()) AddSystem(found.prompt, record, options.system);
-  TextAnswers sample{.prompt = std::move(found.prompt),
-                     .answers = std::move(found.answers),
-                     .values = ValuesOf(record, stage, pair)};
-  if (Has(record, "tools")) sample.tools = ParseIfText(record["tools"], "tools");
-  if (Has(record, "chat_template_kwargs")) {
-    sample.variables = ParseIfText(record["chat_template_kwargs"], "chat_template_kwargs");
-  }
-  return sample;
+  return TextSample(std::move(found), record, options, ValuesOf(record, stage, pair));
 }
 
 }  // namespace trireme

@@ -34,4 +34,7 @@ using AnswerSample = std::variant<TextAnswers, TokenAnswers>;
 // the place.
 AnswerSample ReadAnswers(Json record, const SampleOptions& options, Stage stage);
 
+// A conversation with its answer, or a pair, whose sides are to be scored: without labels, and they may be equal.
+AnswerSample ReadScored(Json record, const SampleOptions& options);
+
 }  // namespace trireme

@@ -26,8 +26,10 @@ void RunReport::Finish(const Config& config, const RunEnd& end) {
   for (const std::unique_ptr<Reporter>& reporter : reporters_) reporter->Finish();
   const LogCurves curves = ReadCurves(output_ / "log.jsonl");
   WriteAtomicFile(output_ / "loss.svg", DrawLossChart(curves));
-  for (const char* name : {"margins", "accuracies"}) {  // of preference training
-    const LogCurves rewards = ReadCurves(output_ / "log.jsonl", Concat("rewards/", name));
+  // Of preference training, and of reward models.
+  for (const auto& [name, key] : {std::pair{"margins", "rewards/margins"}, std::pair{"accuracies", "rewards/accuracies"},
+                                  std::pair{"margins", "margin"}, std::pair{"accuracies", "accuracy"}}) {
+    const LogCurves rewards = ReadCurves(output_ / "log.jsonl", key);
     if (!rewards.train.empty()) WriteAtomicFile(output_ / Concat(name, ".svg"), DrawLossChart(rewards, name));
   }
   std::cout << EndSummary(config, end, curves, ShellWord(ProgramPath())) << std::flush;

@@ -40,6 +40,7 @@ std::string MetricsText(const Metrics& metrics) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(3);
   for (const auto& [name, word] : {std::pair{"rewards/accuracies", "accuracy"}, std::pair{"rewards/margins", "margin"},
+                                   std::pair{"accuracy", "accuracy"}, std::pair{"margin", "margin"},
                                    std::pair{"kl", "kl"}}) {
     if (const auto found = metrics.find(name); found != metrics.end()) text << "  " << word << " " << found->second;
   }

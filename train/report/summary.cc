@@ -78,10 +78,11 @@ void PrintNext(const Config& config, const std::filesystem::path& output, const 
   const std::string model = ShellWord(config.model().path());
   const bool adapter = config.tuning().kind() == TUNING_LORA;
   const bool has_base = !adapter || config.model().init() == MODEL_INIT_WEIGHTS;
-  const std::string generate =
-      GenerateWords(config, "generate --model " + (adapter ? model + " --adapters " + final : final));
+  const std::string words = "--model " + (adapter ? model + " --adapters " + final : final);
+  const std::string use =
+      config.stage() == STAGE_RM ? "score " + words + " --data FILE.jsonl" : GenerateWords(config, "generate " + words);
   out << "next:\n";
-  if (has_base && !generate.empty()) out << "  " << program << " " << generate << "\n";
+  if (has_base && !use.empty()) out << "  " << program << " " << use << "\n";
   if (adapter && has_base) {
     out << "  " << program << " merge --model " << model << " --adapters " << final << " --to "
         << ShellWord((output / "merged").string()) << "\n";

@@ -1,5 +1,5 @@
 // The head: norm and logits, for the next token and for the tokens of multi-token prediction. The loss is
-// computed from one chunk of the logits at a time.
+// computed from one chunk of the logits at a time. Of a reward model: norm and one score per token.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -18,12 +18,13 @@ class Head : public LayerBlock {
 
   void Declare(Declarer& declare) const override {
     if (spec_.mtp_depths == 0) declare.Norm("norm.weight", spec_.hidden);
+    if (spec_.scores) return declare.OnAllTokens("score.weight", 1, spec_.hidden);
     if (!spec_.tied) declare.Vocabulary("logits.weight", spec_.vocabulary, spec_.hidden);
   }
 
   // Whether tied or not.
   int64_t MatMulParameters() const override {
-    return (1 + spec_.mtp_depths) * spec_.hidden * spec_.vocabulary;
+    return (1 + spec_.mtp_depths) * spec_.hidden * (spec_.scores ? 1 : spec_.vocabulary);
   }
 
   // Its input and that input's gradient, for each predicted token; never recomputed.
@@ -33,12 +34,14 @@ class Head : public LayerBlock {
   }
 
   int64_t LogitsBytes(const ActivationShape& shape) const override {
+    if (spec_.scores) return 0;
     const int64_t vocabulary = (spec_.vocabulary + shape.tensor - 1) / shape.tensor;
     const int64_t token_bytes = vocabulary * shape.element_bytes;
     return token_bytes * std::min(shape.tokens, std::max<int64_t>(kLogitBytesAtATime / token_bytes, 1));
   }
 
   std::string ToText() const override {
+    if (spec_.scores) return Concat("value head ", spec_.hidden, " > 1");
     return Concat("head ", spec_.hidden, " > ", spec_.vocabulary,
                   spec_.tied ? ", tied to the embedding" : "");
   }

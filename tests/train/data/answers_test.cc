@@ -33,6 +33,20 @@ class AnswerSamples : public ScratchTest {
   }
 };
 
+TEST_F(AnswerSamples, WhatIsScoredNeedsNoLabel) {
+  const auto read = [](const std::string& record) { return ReadScored(Json::parse(record), {}); };
+  const auto plain = [&](const std::string& record) { return Plain(std::get<TextAnswers>(read(record))); };
+  EXPECT_EQ(plain(R"({"prompt": "q", "completion": "a"})"), "q| a");
+  EXPECT_EQ(plain(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})"), "u:q | a:a ");
+  EXPECT_EQ(plain(R"({"prompt": "q", "chosen": "a", "rejected": "a"})"), "q| a| a") << "sides may be equal";
+  EXPECT_EQ(std::get<TokenAnswers>(read(R"({"input_ids": [5, 6]})")).answers, (std::vector<std::vector<int32_t>>{{5, 6}}));
+  EXPECT_EQ(std::get<TokenAnswers>(read(R"({"prompt_ids": [1], "chosen_ids": [5], "rejected_ids": [6]})")).answers.size(), 2U);
+  const auto refused = [&](const std::string& record) { return RefusalOf([&] { read(record); }); };
+  EXPECT_NE(refused(R"({"prompt": "q"})").find("is nothing to score: its keys are prompt"), std::string::npos);
+  EXPECT_NE(refused(R"({"input_ids": []})").find("'input_ids' is empty"), std::string::npos);
+  EXPECT_NE(refused(R"({"prompt": "q", "completion": ""})").find("the only answer is empty"), std::string::npos);
+}
+
 TEST_F(AnswerSamples, PairsInEveryFormat) {
   // TRL: text, messages, and prompts that stand in both answers.
   EXPECT_EQ(Plain(Read(R"({"prompt": "q ", "chosen": "good", "rejected": "bad"})")), "q | good| bad");

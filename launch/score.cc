@@ -1,0 +1,149 @@
+// `trireme score`: what a reward model gives each conversation of a file, alone or over many ranks. Trains nothing.
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/hf_directory.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "core/cli/command.h"
+#include "core/comm/job.h"
+#include "core/io/atomic_file.h"
+#include "core/tensor/torch_errors.h"
+#include "launch/layout.h"
+#include "launch/model_source.h"
+#include "models/reward_model.h"
+#include "session/session.h"
+#include "session/tuning.h"
+#include "session/value_head.h"
+#include "train/data/answer_samples.h"
+#include "train/data/answer_tokens.h"
+#include "train/data/prepare.h"
+#include "train/data/records.h"
+#include "train/sequence_scores.h"
+
+namespace trireme {
+namespace {
+
+// The rows of one record: a conversation's, or both sides' of a pair.
+std::vector<Row> ScoredRowsOf(Json record, const Preparer& preparer, int64_t vocabulary) {
+  const AnswerSample sample = ReadScored(std::move(record), preparer.sample_options());
+  std::vector<Row> rows;
+  for (const StoredRow& side : TokeniseAnswers(sample, preparer.tokenizer())) {
+    for (const int32_t id : side.ids) {
+      if (id >= vocabulary) throw InputError("has the token ", id, ", outside the vocabulary of ", vocabulary);
+    }
+    rows.push_back({{side.ids.begin(), side.ids.end()}, std::vector<int64_t>(side.ids.size(), kNotTrained)});
+  }
+  return rows;
+}
+
+// By record of the file.
+std::vector<std::vector<Row>> ReadConversations(const std::string& path, const Config& config, int64_t vocabulary) {
+  DataConfig data = config.data();
+  data.set_max_length(0);  // every conversation is scored as it is
+  const Preparer preparer(data, STAGE_RM, config.model().path(), /*works=*/true);
+  const std::unique_ptr<RecordFile> records = OpenRecords(path);
+  std::vector<std::vector<Row>> conversations;
+  for (int64_t i = 0; i < records->size(); ++i) {
+    try {
+      conversations.push_back(ScoredRowsOf(records->Read(i), preparer, vocabulary));
+    } catch (const Error& error) {
+      const std::string where = records->Where(i);
+      if (std::string(error.what()).starts_with(where)) throw;
+      throw Error(error.kind(), Concat(where, ": ", error.what()));
+    }
+  }
+  if (conversations.empty()) throw InputError(path, ": has no records");
+  return conversations;
+}
+
+// What the head adds to each score. Refuses a model without a value head, which could only draw one.
+double BiasOf(const Config& config, const LayerGraph& graph) {
+  if (graph.drawn.empty()) return 0;
+  if (config.model().init() == MODEL_INIT_WEIGHTS && HfDirectory(config.model().path()).Has(kScoreWeight)) return 0;
+  if (const auto adapter = OpenAdapter(config.tuning(), graph); adapter && adapter->Has(kScoreWeight)) return 0;
+  if (const auto head = FindValueHead(config)) return head->bias();
+  throw InputError(config.model().path(), ": is no reward model: neither its config.json nor a value_head.safetensors ",
+                   "says so; train one with stage: rm");
+}
+
+std::string ScoreLines(const std::vector<std::vector<Row>>& conversations, const std::vector<double>& scores, double bias) {
+  std::string text;
+  size_t next = 0;
+  for (const std::vector<Row>& sides : conversations) {
+    Json line = {{"score", scores[next] + bias}};
+    if (sides.size() == 2) line["rejected_score"] = scores[next + 1] + bias;
+    next += sides.size();
+    text += JsonLine(line) + "\n";
+  }
+  return text;
+}
+
+// As transformers runs it: in the type of its files, unless model.dtype is set.
+std::optional<DType> ScoringTypeOf(const Config& config, const LayerGraph& graph) {
+  if (config.model().has_dtype()) return std::nullopt;
+  return graph.dtype == DType::kBf16 ? DType::kBf16 : DType::kFp32;
+}
+
+void Score(const Arguments& arguments, Job& job) {
+  Config config = ConfigOf(arguments);
+  if (arguments.has("output")) RefuseToOverwrite("--output", arguments.value("output"));
+  UseModel(FindModel(arguments, config), config);
+  config.set_stage(STAGE_RM);
+  config.set_reference("base");
+  PlannedModel model = PlanModel(config, job.world());
+  const double bias = BiasOf(config, model.graph);
+  const auto conversations = ReadConversations(arguments.value("data"), config, VocabularyOf(model.graph));
+  std::vector<Row> rows;
+  for (const std::vector<Row>& sides : conversations) rows.insert(rows.end(), sides.begin(), sides.end());
+  const std::optional<DType> dtype = ScoringTypeOf(config, model.graph);
+  Session session(config, std::move(model), job, {.trained = false, .dtype = dtype});
+  session.TakeWeights();
+  const std::vector<double> scores = SequenceScoresOf(session, rows);
+  if (job.rank() != 0) return;
+  const std::string lines = ScoreLines(conversations, scores, bias);
+  if (!arguments.has("output")) {
+    std::cout << lines << std::flush;
+    return;
+  }
+  WriteAtomicFile(arguments.value("output"), lines);
+  std::cout << "wrote the scores of " << Counted(std::ssize(conversations), "record") << " to " << arguments.value("output")
+            << "\n";
+}
+
+}  // namespace
+
+Command ScoreCommand() {
+  return {
+      .name = "score",
+      .summary = "The score that a reward model gives each conversation of a file, one JSON line {\"score\": …} per "
+                 "record; of a pair also \"rejected_score\".",
+      .options =
+          {{.name = "model",
+            .value_name = "DIR",
+            .help = "a reward model: …ForSequenceClassification with one label, a causal model with "
+                    "value_head.safetensors, or a checkpoint-N; by default the base that --adapters names, or the run's "
+                    "final/ or newest checkpoint"},
+           {.name = "adapters",
+            .value_name = "DIR",
+            .help = "a PEFT LoRA adapter of a reward model, or a checkpoint-N of one, applied on top of the model's "
+                    "weights"},
+           {.name = "data",
+            .value_name = "FILE",
+            .help = "what to score: messages; prompt and completion; pairs; or tokens as input_ids",
+            .required = true},
+           {.name = "output", .value_name = "FILE", .help = "write the lines into a new file instead"}},
+      .positionals = {{.name = kRunFile,
+                       .help = "the run whose result, data keys and layout are used; by default all keys have their "
+                               "defaults",
+                       .required = false}},
+      .takes_config = true,
+      .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { Score(arguments, job); }); }};
+}
+
+}  // namespace trireme

@@ -1,0 +1,84 @@
+#include "models/reward_model.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "models/families.h"
+
+namespace trireme {
+namespace {
+
+constexpr char kClassifier[] = "ForSequenceClassification";
+
+std::vector<int64_t> EndTokens(const Json& config) {
+  const Json found = config.value("eos_token_id", Json());
+  if (found.is_number_integer()) return {found.get<int64_t>()};
+  std::vector<int64_t> ends;
+  for (const Json& end : found.is_array() ? found : Json::array()) {
+    if (end.is_number_integer()) ends.push_back(end.get<int64_t>());
+  }
+  return ends;
+}
+
+// The id of the tokenizer's padding token, where its files have one.
+std::optional<int64_t> PaddingOfTokenizer(const std::filesystem::path& directory) {
+  const std::filesystem::path settings = directory / "tokenizer_config.json", tokens = directory / "tokenizer.json";
+  if (!PathExists(settings) || !PathExists(tokens)) return std::nullopt;
+  Json token = ReadJsonFile(settings.string()).value("pad_token", Json());
+  if (token.is_object()) token = token.value("content", Json());
+  if (!token.is_string()) return std::nullopt;
+  for (const Json& added : ReadJsonFile(tokens.string()).value("added_tokens", Json::array())) {
+    if (added.value("content", Json()) == token) return added.value("id", int64_t{-1});
+  }
+  return std::nullopt;
+}
+
+// transformers takes the score of the last token that is not padding. A padding token that also ends answers would hide
+// their end: without one it takes the last token, one row at a time.
+void SetPadding(Json& config, const std::filesystem::path& directory) {
+  const Json own = config.value("pad_token_id", Json());
+  const std::optional<int64_t> padding =
+      own.is_number_integer() ? std::optional(own.get<int64_t>()) : PaddingOfTokenizer(directory);
+  const std::vector<int64_t> ends = EndTokens(config);
+  const bool usable = padding && *padding >= 0 && std::ranges::find(ends, *padding) == ends.end();
+  config["pad_token_id"] = usable ? Json(*padding) : Json();
+}
+
+}  // namespace
+
+bool IsRewardModel(const HfConfig& config) {
+  if (!config.Architecture().ends_with(kClassifier)) return false;
+  if (config.Labels() == 1) return true;
+  throw InputError(config.source(), ": is a classifier of ", config.Labels(),
+                   " labels; wanted a reward model, which has num_labels 1");
+}
+
+void ReplaceHead(LayerGraph& graph) {
+  Layer& head = graph.layers.back();
+  auto& spec = std::get<HeadSpec>(head.spec);
+  if (spec.scores) return;
+  spec.scores = true;
+  spec.tied = false;
+  head.hf_names.erase("logits.weight");
+  head.hf_names["score.weight"] = kScoreWeight;
+  graph.unused.emplace_back("lm_head.");
+}
+
+std::string RewardModelConfig(const std::string& text, const std::filesystem::path& directory) {
+  const std::string where = (directory / "config.json").string();
+  Json config = ParseJson(text, where);
+  const HfConfig read(config, where);
+  if (IsRewardModel(read)) return text;
+  config["architectures"] = Json::array({ClassNameOf(read.Text("model_type")) + kClassifier});
+  config["id2label"] = {{"0", "LABEL_0"}};
+  config["label2id"] = {{"LABEL_0", 0}};
+  config.erase("num_labels");
+  SetPadding(config, directory);
+  return config.dump(2) + "\n";
+}
+
+}  // namespace trireme

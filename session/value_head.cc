@@ -1,0 +1,52 @@
+#include "session/value_head.h"
+
+#include <string>
+
+#include "checkpoint/elements.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "models/reward_model.h"
+
+namespace trireme {
+namespace {
+
+constexpr char kValueHeadFile[] = "value_head.safetensors", kPickledValueHead[] = "value_head.bin";
+constexpr char kValueHeadWeight[] = "v_head.summary.weight", kValueHeadBias[] = "v_head.summary.bias";
+
+}  // namespace
+
+ValueHead::ValueHead(const std::filesystem::path& file) : file_(file) {
+  if (!file_.tensors().contains(kValueHeadWeight)) {
+    throw InputError(file.string(), ": has no ", kValueHeadWeight, "; wanted a value head as LLaMA-Factory writes it");
+  }
+  const auto bias = file_.tensors().find(kValueHeadBias);
+  if (bias == file_.tensors().end()) return;
+  if (Elements(bias->second.shape) != 1) {
+    throw InputError(file.string(), ": ", kValueHeadBias, " is ", ShapeText(bias->second.shape), "; wanted one number");
+  }
+  float value = 0;
+  Convert(bias->second.dtype, bias->second.bytes.data(), DType::kFp32, &value, 1);
+  bias_ = value;
+}
+
+bool ValueHead::Has(const std::string& name) const { return name == kScoreWeight; }
+
+const TensorView& ValueHead::Find(const std::string& name) const {
+  if (!Has(name)) throw InputError(file_.path().string(), ": has no tensor '", name, "'");
+  return file_.tensors().at(kValueHeadWeight);
+}
+
+std::unique_ptr<ValueHead> FindValueHead(const Config& config) {
+  const bool adapter = config.tuning().kind() == TUNING_LORA && !config.tuning().adapters().empty();
+  for (const std::filesystem::path directory : {adapter ? config.tuning().adapters() : "", config.model().path()}) {
+    if (directory.empty()) continue;
+    if (PathExists(directory / kValueHeadFile)) return std::make_unique<ValueHead>(directory / kValueHeadFile);
+    if (PathExists(directory / kPickledValueHead)) {
+      throw InputError((directory / kPickledValueHead).string(), ": is a pickled value head; save its tensors as ", kValueHeadFile,
+                       " (safetensors.torch.save_file(torch.load(…), …))");
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace trireme

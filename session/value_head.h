@@ -1,0 +1,32 @@
+// ValueHead: the value head that LLaMA-Factory writes beside a causal model or an adapter, value_head.safetensors, as the
+// score.weight of a reward model. Its bias moves all scores alike: it has no part in training, and is added where scores
+// are given out. No torch.
+#pragma once
+
+#include <memory>
+
+#include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_source.h"
+#include "core/config.pb.h"
+
+namespace trireme {
+
+class ValueHead : public TensorSource {
+ public:
+  explicit ValueHead(const std::filesystem::path& file);
+
+  bool Has(const std::string& name) const override;
+  const TensorView& Find(const std::string& name) const override;
+  TensorView Describe(const std::string& name) const override { return Find(name); }
+  std::filesystem::path FileOf(const std::string& /*name*/) const override { return file_.path(); }
+  double bias() const { return bias_; }
+
+ private:
+  const SafetensorsFile file_;
+  double bias_ = 0;
+};
+
+// Beside the adapter that training or scoring starts from, or beside the model; nullptr: neither has one.
+std::unique_ptr<ValueHead> FindValueHead(const Config& config);
+
+}  // namespace trireme
