@@ -1,4 +1,5 @@
 // `trireme score`: what a reward model gives each conversation of a file, alone or over many ranks. Trains nothing.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -84,9 +85,10 @@ std::string ScoreLines(const std::vector<std::vector<Row>>& conversations, const
   return text;
 }
 
-// As transformers runs it: in the type of its files, unless model.dtype is set.
-std::optional<DType> ScoringTypeOf(const Config& config, const LayerGraph& graph) {
-  if (config.model().has_dtype()) return std::nullopt;
+// As transformers runs it: in the type of its files, unless a run's file or --set says another.
+std::optional<DType> ScoringTypeOf(const Arguments& arguments, const LayerGraph& graph) {
+  const auto says_type = [](const std::string& text) { return text.starts_with("model.dtype") || text.starts_with("model="); };
+  if (arguments.has(kRunFile) || std::ranges::any_of(arguments.overrides(), says_type)) return std::nullopt;
   return graph.dtype == DType::kBf16 ? DType::kBf16 : DType::kFp32;
 }
 
@@ -101,7 +103,7 @@ void Score(const Arguments& arguments, Job& job) {
   const auto conversations = ReadConversations(arguments.value("data"), config, VocabularyOf(model.graph));
   std::vector<Row> rows;
   for (const std::vector<Row>& sides : conversations) rows.insert(rows.end(), sides.begin(), sides.end());
-  const std::optional<DType> dtype = ScoringTypeOf(config, model.graph);
+  const std::optional<DType> dtype = ScoringTypeOf(arguments, model.graph);
   Session session(config, std::move(model), job, {.trained = false, .dtype = dtype});
   session.TakeWeights();
   const std::vector<double> scores = SequenceScoresOf(session, rows);

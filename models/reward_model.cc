@@ -24,11 +24,11 @@ std::vector<int64_t> EndTokens(const Json& config) {
   return ends;
 }
 
-// The id of the tokenizer's padding token, where its files have one.
-std::optional<int64_t> PaddingOfTokenizer(const std::filesystem::path& directory) {
+// The id of the tokenizer's special token of that name, where its files have one.
+std::optional<int64_t> SpecialToken(const std::filesystem::path& directory, const char* name) {
   const std::filesystem::path settings = directory / "tokenizer_config.json", tokens = directory / "tokenizer.json";
   if (!PathExists(settings) || !PathExists(tokens)) return std::nullopt;
-  Json token = ReadJsonFile(settings.string()).value("pad_token", Json());
+  Json token = ReadJsonFile(settings.string()).value(name, Json());
   if (token.is_object()) token = token.value("content", Json());
   if (!token.is_string()) return std::nullopt;
   for (const Json& added : ReadJsonFile(tokens.string()).value("added_tokens", Json::array())) {
@@ -42,8 +42,9 @@ std::optional<int64_t> PaddingOfTokenizer(const std::filesystem::path& directory
 void SetPadding(Json& config, const std::filesystem::path& directory) {
   const Json own = config.value("pad_token_id", Json());
   const std::optional<int64_t> padding =
-      own.is_number_integer() ? std::optional(own.get<int64_t>()) : PaddingOfTokenizer(directory);
-  const std::vector<int64_t> ends = EndTokens(config);
+      own.is_number_integer() ? std::optional(own.get<int64_t>()) : SpecialToken(directory, "pad_token");
+  std::vector<int64_t> ends = EndTokens(config);
+  if (const auto end = SpecialToken(directory, "eos_token")) ends.push_back(*end);
   const bool usable = padding && *padding >= 0 && std::ranges::find(ends, *padding) == ends.end();
   config["pad_token_id"] = usable ? Json(*padding) : Json();
 }

@@ -200,7 +200,7 @@ def test_value_head_of_llama_factory(files, record_errors):
     model = transformers.AutoModelForCausalLM.from_pretrained(files / "causal", dtype=torch.float32)
     model.save_pretrained(files / "factory")
     torch.manual_seed(4)
-    weight, bias = torch.randn(1, model.config.hidden_size), torch.tensor([0.75])
+    weight, bias = torch.randn(1, model.config.hidden_size) * 0.2, torch.tensor([0.75])
     save_file({"v_head.summary.weight": weight, "v_head.summary.bias": bias}, files / "factory" / "value_head.safetensors")
     with torch.no_grad():
         wanted = [(model.model(torch.tensor([ids])).last_hidden_state[0, -1] @ weight[0] + bias).item() for ids in TEXTS]
