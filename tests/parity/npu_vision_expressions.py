@@ -93,10 +93,30 @@ RANKS += [("torch_npu.batch_norm_reduce(big, 1e-5)", "big.sum((0, 2, 3)), (big *
            f"{RUNNING}F.batch_norm(big, mean, var, training=True, momentum=0.3); y = (big.mean((0, 2, 3)), "
            "(big.var((0, 2, 3), unbiased=False) + 1e-5).rsqrt()); y, mean, var")]
 
-# By default the wheel convolves under older names and returns a GRU's result in an internal format, which later
-# operators then request by name. Once such formats are off, and they stay off, both use aclnn functions: these come
-# last.
+# By the wheel's default the result of a convolution in fp16 and of a GRU has an internal format, and the operators after
+# it are requested by their older names.
+HALF_CONV = "torch.manual_seed(3); l = torch.nn.Conv2d(3, 4, 2).half().to(device); x = big.half(); run = l; "
+GRU = "torch.manual_seed(3); l = torch.nn.GRU(6, 5).to(device); x = cube; run = lambda x: l(x)[0]; "
+AFTER = ["y", "F.relu(y)", "y + 1", "y + y", "y - 0.5 * y", "y / 2", "torch.sigmoid(y)", "torch.tanh(y)", "F.silu(y)",
+         "F.leaky_relu(y, 0.1)", "y.float()", "y.sum()", "y.mean(-1)", "y.mean()", "y.flatten(1)", "y.exp()", "y ** 2",
+         "y.transpose(-1, -2).contiguous()", "torch.cat([y, y], 1)", "y.chunk(2, -1)[0]", "y.softmax(-1)",
+         "y.log_softmax(-1)", "y.clamp(-0.5, 0.5)", "torch.where(y > 0, y, 0 * y)", "y @ y.transpose(-1, -2)", "y[-1]",
+         "F.linear(y, torch.ones(2, y.shape[-1], device=device, dtype=y.dtype))", "-y.abs().sqrt()"]
+AFTER_CONV = ["F.max_pool2d(y, 2)", "F.avg_pool2d(y, 2)", "F.adaptive_avg_pool2d(y, 1)",
+              "F.batch_norm(y, None, None, training=True)",
+              "F.conv2d(y, torch.ones(2, 4, 2, 2, device=device, dtype=y.dtype))"]
+CHAINS = [f"{layer}f = lambda y: {after}; {call}" for layer, afters in ((HALF_CONV, AFTER + AFTER_CONV), (GRU, AFTER))
+          for after in afters for call in ("f(run(x))", "gradients(lambda x: f(run(x)), x)")]
+CHAINS += ["torch.manual_seed(3); c = torch.nn.Conv2d(3, 4, 2).half(); n = torch.nn.BatchNorm2d(4); "
+           "h = torch.nn.Linear(4, 5).half(); net = torch.nn.Sequential(c, n, torch.nn.ReLU(), torch.nn.MaxPool2d(2), "
+           "torch.nn.Flatten(), h).to(device); F.cross_entropy(net(big.half()).float(), cls[:2]).backward(); "
+           "[p.grad for p in net.parameters()], n.running_mean, n.running_var",
+           "torch.manual_seed(3); l = torch.nn.GRU(6, 5).to(device); h = torch.nn.Linear(5, 6).to(device); "
+           "F.cross_entropy(h(l(cube)[0][-1]), cls).backward(); [p.grad for p in [*l.parameters(), *h.parameters()]]"]
+
+# Once internal formats are off, and they stay off, convolutions and GRUs use aclnn functions: these come last.
 PLAIN_FORMATS = "torch.npu.config.allow_internal_format = False; "
 SAME = CONVOLUTION + POOLING + NORMS + SCALES + BAGS + DECOMPOSITIONS + [e for e in LAYERS if "GRU" not in e]
+SAME += CHAINS
 LAST = CONVOLUTION + [e for e in LAYERS if "GRU" in e]
 VISION = [(expression, expression) for expression in SAME] + RANKS + [(PLAIN_FORMATS + e, e) for e in LAST]

@@ -2,7 +2,9 @@
 // it when it is loaded. libascendcl itself implements none and knows no tensor library.
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,8 @@ struct NamedTensor {
   aclDataType type = ACL_DT_UNDEFINED;  // undefined: the optional tensor was omitted
   std::vector<int64_t> dims;
   void* data = nullptr;
+  // Of an argument on the host, to which `data` then points.
+  std::shared_ptr<const std::vector<std::byte>> copied;
 };
 
 struct NamedCall {

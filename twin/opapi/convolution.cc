@@ -104,16 +104,6 @@ void Conv2dTranspose(const NamedCall& call) {
 }
 const Named conv2d_transpose("Conv2DTranspose", &twin::RunNamed<Conv2dTranspose>);
 
-// The gradient of a bias: the sum over all dims but the channels'. The wheel requests other sums as aclnn
-// functions.
-void BiasGradient(const NamedCall& call) {
-  const Tensor grad = View(call.inputs.at(0)), out = View(call.outputs.at(0));
-  TORCH_CHECK(grad.dim() >= 2 && out.numel() == grad.size(1), "ReduceSum of ", grad.sizes(), " to ",
-              out.sizes(), " is not supported by the CANN twin");
-  out.copy_(grad.transpose(0, 1).flatten(1).sum(1, false, out.scalar_type()).view_as(out));
-}
-const Named bias_gradient("ReduceSum", &twin::RunNamed<BiasGradient>);
-
 void CopyAcrossFormats(const NamedCall& call) {
   const Tensor out = View(call.outputs.at(0));
   out.copy_(View(call.inputs.at(0)).view_as(out));

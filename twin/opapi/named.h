@@ -25,6 +25,30 @@ T Attribute(const NamedCall& call, const char* name) {
   return std::get<T>(found->second);
 }
 
+template <typename T>
+T AttributeOr(const NamedCall& call, const char* name, T otherwise) {
+  return call.attributes.contains(name) ? Attribute<T>(call, name) : otherwise;
+}
+
+// For computing with: in fp32 where the tensor is narrower.
+inline at::Tensor WideView(const NamedTensor& tensor) {
+  const at::Tensor view = View(tensor);
+  return at::isReducedFloatingType(view.scalar_type()) ? view.to(at::kFloat) : view;
+}
+// An argument that is a list: axes, a shape.
+inline std::vector<int64_t> ListOf(const NamedTensor& tensor) {
+  const at::Tensor numbers = View(tensor).to(at::kLong).contiguous().flatten();
+  return {numbers.data_ptr<int64_t>(), numbers.data_ptr<int64_t>() + numbers.numel()};
+}
+inline bool IsGiven(const NamedCall& call, size_t input) {
+  return input < call.inputs.size() && call.inputs[input].data != nullptr;
+}
+// Writes an output: broadcast, or the same elements in another shape, rounded to the output's type.
+inline void Put(const NamedCall& call, size_t output, const at::Tensor& values) {
+  const at::Tensor out = View(call.outputs.at(output));
+  out.copy_(values.numel() == out.numel() ? values.reshape(out.sizes()) : values);
+}
+
 template <void (*compute)(const NamedCall&)>
 void RunNamed(const NamedCall& call) {
   at::AutoDispatchBelowADInplaceOrView no_autograd;

@@ -55,6 +55,15 @@ aclError Refuse(const char* function, const char* op_type, aclrtStream handle) {
   return NotFound(function, op_type);
 }
 
+// An argument on the host (axes, a shape, a scalar) may be gone when the operator runs.
+std::shared_ptr<const std::vector<std::byte>> CopyFromHost(const aclTensorDesc& desc,
+                                                           const aclDataBuffer& buffer) {
+  if (!desc.constant.empty()) return std::make_shared<const std::vector<std::byte>>(desc.constant);
+  if (desc.placement == ACL_MEMTYPE_DEVICE || buffer.data == nullptr) return nullptr;
+  const auto* begin = static_cast<const std::byte*>(buffer.data);
+  return std::make_shared<const std::vector<std::byte>>(begin, begin + buffer.bytes);
+}
+
 std::vector<twin::NamedTensor> Tensors(int count, const aclTensorDesc* const descs[],
                                        const aclDataBuffer* const buffers[]) {
   std::vector<twin::NamedTensor> tensors;
@@ -62,7 +71,9 @@ std::vector<twin::NamedTensor> Tensors(int count, const aclTensorDesc* const des
     if (descs[i] == nullptr || buffers[i] == nullptr) {
       tensors.emplace_back();
     } else {
-      tensors.push_back({descs[i]->type, descs[i]->dims, buffers[i]->data});
+      auto copied = CopyFromHost(*descs[i], *buffers[i]);
+      void* data = copied == nullptr ? buffers[i]->data : const_cast<std::byte*>(copied->data());
+      tensors.push_back({descs[i]->type, descs[i]->dims, data, std::move(copied)});
     }
   }
   return tensors;
