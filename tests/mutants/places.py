@@ -1,7 +1,7 @@
 """Mutants as data: reads tests/mutants/*.mutants and writes the source tree that holds all of them.
 
-One file a room. Lines before the first mutant say which tests concern the room, in the order in which they are
-tried, as regular expressions over ctest's names. A mutant:
+One file a room. Lines before the first mutant say which tests concern the room, as regular
+expressions over ctest's names; the quickest is tried first. A mutant:
 
     == name-of-the-mistake
     file: parallel/sharding/bucket.cc

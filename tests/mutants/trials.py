@@ -58,7 +58,8 @@ def programs_of(names, build):
 
 def run(test, log, mutant=0, reached="", limit_s=None):
     """The test's exit status; None: it did not end in time."""
-    environment = {**os.environ, **test.environment, "TRIREME_MUTANT": str(mutant), "TRIREME_MUTANT_REACHED": reached}
+    environment = {**os.environ, **test.environment, "TRIREME_MUTANT": str(mutant), "TRIREME_MUTANT_REACHED": reached,
+                   "GTEST_FAIL_FAST": "1"}
     with open(log, "ab") as output:
         process = subprocess.Popen(test.command, cwd=test.folder, env=environment, stdin=subprocess.DEVNULL,
                                    stdout=output, stderr=output, start_new_session=True)
@@ -78,15 +79,20 @@ def stop(process):
             continue
 
 
-def baseline(tests, folder):
-    """All without a mutant: their times, or the names of those that fail."""
+def baseline(tests, folder, build):
+    """All without a mutant: their times, or the names of those that fail. What passed since the last build passes."""
+    notes, built = folder / "baseline.json", (build / ".ninja_log").stat().st_mtime
+    passed = json.loads(notes.read_text()) if notes.exists() and notes.stat().st_mtime > built else {}
     failed = []
     for test in tests:
-        start = time.monotonic()
-        status = run(test, folder / f"{test.name}.log")
-        test.seconds = time.monotonic() - start
-        if status != 0:
-            failed.append(test.name)
+        if test.name not in passed:
+            start = time.monotonic()
+            if run(test, folder / f"{test.name}.log") != 0:
+                failed.append(test.name)
+                continue
+            passed[test.name] = time.monotonic() - start
+            notes.write_text(json.dumps(passed))
+        test.seconds = passed[test.name]
     return failed
 
 
