@@ -34,6 +34,7 @@ const Unary<[](T x) { return x.exp(); }> exp_("Exp");
 const Unary<[](T x) { return x.log(); }> log_("Log");
 const Unary<[](T x) { return x.abs(); }> abs_("Abs");
 const Unary<[](T x) { return x.neg(); }> neg("Neg");
+const Unary<[](T x) { return x.sign(); }> sign("Sign");
 const Unary<[](T x) { return x.sqrt(); }> sqrt_("Sqrt");
 const Unary<[](T x) { return x.rsqrt(); }> rsqrt("Rsqrt");
 const Unary<[](T x) { return x.square(); }> square("Square");
@@ -62,7 +63,7 @@ const Binary<[](T dy, T x) { return at::where(x > 0, dy, at::zeros_like(dy)); }>
 const Binary<[](T y, T dy) { return at::sigmoid_backward(dy, y); }> sigmoid_grad("SigmoidGrad");
 const Binary<[](T y, T dy) { return at::tanh_backward(dy, y); }> tanh_grad("TanhGrad");
 const Binary<[](T dy, T x) { return at::gelu_backward(dy, x, "tanh"); }> gelu_grad("GeluGrad");
-const Binary<[](T dy, T x) { return at::silu_backward(dy, x); }> swish_grad("SwishGrad");
+const Binary<[](T dy, T x) { return at::silu_backward(dy, x); }> swish_grad("SwishGrad"), silu_grad("SiluGrad");
 
 void Swish(const NamedCall& call) {
   const Tensor x = WideView(call.inputs.at(0));
@@ -100,6 +101,21 @@ void Select(const NamedCall& call) {
                 WideView(call.inputs.at(2))));
 }
 const Named select("Select", &RunNamed<Select>), select_v2("SelectV2", &RunNamed<Select>);
+
+int64_t ReductionOf(const NamedCall& call) {
+  const auto name = AttributeOr(call, "reduction", std::string("mean"));
+  return name == "none" ? at::Reduction::None : name == "sum" ? at::Reduction::Sum : at::Reduction::Mean;
+}
+void MseLoss(const NamedCall& call) {
+  Put(call, 0, at::mse_loss(WideView(call.inputs.at(0)), WideView(call.inputs.at(1)), ReductionOf(call)));
+}
+const Named mse_loss("MseLoss", &RunNamed<MseLoss>);
+void MseLossGrad(const NamedCall& call) {  // of both inputs and the loss's gradient
+  Put(call, 0,
+      at::mse_loss_backward(WideView(call.inputs.at(2)), WideView(call.inputs.at(0)),
+                            WideView(call.inputs.at(1)), ReductionOf(call)));
+}
+const Named mse_loss_grad("MseLossGrad", &RunNamed<MseLossGrad>);
 
 // The shape is the output's.
 void Fill(const NamedCall& call) {
