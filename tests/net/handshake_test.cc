@@ -111,6 +111,19 @@ TEST(Handshake, AServerProvesItselfToo) {
   EXPECT_EQ(client.Advance(), State::kRefused);
 }
 
+// Nor may it answer with the client's own proof.
+TEST(Handshake, AServerThatMirrorsTheClientsProofIsRefused) {
+  const Key key{NewSecret(), "test"};
+  Pair pair;
+  Handshake client(pair.client.get(), Side::kClient, key);
+  Say(pair.server.get(), "TRIREME\1" + std::string(32, 'n'));
+  EXPECT_EQ(client.Advance(), State::kWaiting);
+  const std::string proof = Received(pair.server.get()).substr(40);  // after the greeting
+  ASSERT_EQ(proof.size(), kProofBytes);
+  Say(pair.server.get(), "+" + proof);
+  EXPECT_EQ(client.Advance(), State::kRefused);
+}
+
 TEST(Handshake, AnotherProtocolIsRefusedAtItsFirstBytes) {
   const Key key{NewSecret(), "test"};
   for (const std::string words : {"GET / HTTP/1.1\r\n", "S", "TRIREME\2", "\n"}) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 #include <set>
 
 namespace trireme {
@@ -40,6 +41,15 @@ TEST(RandomStream, NormalHasItsMoments) {
   EXPECT_NEAR(squares / kCount, 1, 0.02);
   EXPECT_NEAR(fourth / kCount, 3, 0.15);
   EXPECT_NEAR(neighbours / kCount, 0, 0.01);
+}
+
+// Moments do not show a uniform number that two neighbours share.
+TEST(RandomStream, EachNormalHasTwoUniformsOfItsOwn) {
+  const RandomStream random(7, "pairs");
+  for (uint64_t i = 0; i < 100; ++i) {
+    const double radius = std::sqrt(-2 * std::log(1 - random.Uniform(2 * i)));
+    EXPECT_DOUBLE_EQ(random.Normal(i), radius * std::cos(2 * std::numbers::pi * random.Uniform(2 * i + 1))) << i;
+  }
 }
 
 TEST(RandomStream, BranchesAreIndependentStreams) {

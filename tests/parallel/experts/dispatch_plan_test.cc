@@ -121,6 +121,15 @@ TEST(DispatchPlan, ExpertsWithFewRowsArePadded) {
   EXPECT_EQ(plan.regrouped, (std::vector<int64_t>{4, 5, 6, 7, 8}));
 }
 
+TEST(DispatchPlan, EveryExpertIsPaddedFromWhereItBegins) {
+  // The first expert has more rows than the minimum, the second fewer.
+  const std::vector<int64_t> counts = {5, 1, 0, 0, 0, 0, 0, 0};
+  const ExchangePlan plan = PlanExchange(counts, {.experts = 4, .expert = 2, .rank = 0}, /*least=*/4);
+  EXPECT_EQ(plan.held_rows, 9);
+  EXPECT_EQ(plan.ends, (std::vector<int64_t>{5, 9}));
+  EXPECT_EQ(plan.regrouped, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+}
+
 TEST(DispatchPlan, BeyondTheCapacityTheSmallestWeightsAreDropped) {
   // Three tokens with two choices; all choose expert 0, two of them with the same weight.
   std::vector<int64_t> chosen = {0, 1, 0, 2, 1, 0};
