@@ -28,6 +28,7 @@ ROTARY = [
 
 # Attention: two functions of q, k and v, compared in value and gradients.
 CAUSAL = "torch.ones(4, 4, device=device, dtype=torch.bool).triu(1)"
+LARGE = "torch.ones(2048, 2048, device=device, dtype=torch.bool).triu(1)"  # the one mask of modes 2 to 4
 
 
 def attention(setting, npu, cpu, shapes):
@@ -63,7 +64,7 @@ PACKED = PLAIN + ("x = big.permute(2, 0, 1, 3).flatten(1, 2); sequences = (slice
                   "turn = lambda t, n: t.repeat_interleave(n, 1).transpose(0, 1); ")
 PACKED_PAIRS = [pair for npu, cpu in [
     ("", ""), (f", atten_mask={CAUSAL}[:3, :3]", "is_causal=True, "),
-    (f", atten_mask={CAUSAL}, sparse_mode=3, next_tockens=0", "is_causal=True, ")]
+    (f", atten_mask={LARGE}, sparse_mode=3, next_tockens=0", "is_causal=True, ")]
     for pair in attention(PACKED, "6, 'TND', actual_seq_qlen=[1, 4], actual_seq_kvlen=[1, 4]" + npu,
                           "torch.cat([F.scaled_dot_product_attention(turn(q[s], 1), turn(k[s], 2), turn(v[s], 2), "
                           f"{cpu}scale=0.4).transpose(0, 1) for s in sequences])", "x, x[:, :3], x[:, 3:]")]
@@ -74,10 +75,32 @@ OTHER_SIZES = [pair for name, order in [
     ("SBH", "t.permute(2, 0, 1, 3).flatten(2)")] for shapes in ("big, big * 2, big[..., :3]", "big[..., :3], big[..., 2:], big")
     for pair in attention(f"layout = lambda t: {order}; ", f"3, '{name}'",
                           "layout(F.scaled_dot_product_attention(q, k, v, scale=0.4))", shapes)]
-OTHER_SIZES += attention(PACKED, f"6, 'TND', actual_seq_qlen=[1, 4], actual_seq_kvlen=[1, 4], atten_mask={CAUSAL}, "
+OTHER_SIZES += attention(PACKED, f"6, 'TND', actual_seq_qlen=[1, 4], actual_seq_kvlen=[1, 4], atten_mask={LARGE}, "
                          "sparse_mode=3, next_tockens=0",
                          "torch.cat([F.scaled_dot_product_attention(turn(q[s], 1), turn(k[s], 2), turn(v[s], 2), "
                          "is_causal=True, scale=0.4).transpose(0, 1) for s in sequences])", "x, x[:, :3], x[:, 3:, :2]")
+
+# a block of a longer sequence, with the statistics of the whole: what the block adds to the gradients
+BLOCK = ("x = big.permute(2, 0, 1, 3).flatten(1, 2); whole = torch.cat([x, x * 2]); g = x + 1; "
+         "scores = torch.einsum('qnd,knd->nqk', x, whole) * 0.4; p = scores.softmax(-1)[..., :4]; "
+         "out = torch.einsum('nqk,knd->qnd', scores.softmax(-1), whole); ")
+BLOCKS = [(BLOCK + "m = scores.logsumexp(-1)[..., None].expand(6, 4, 8).contiguous().view(4, 6, 8); "
+           "torch.ops.npu.npu_fusion_attention_grad(x, x, x, g, 6, 'TND', softmax_max=m, softmax_sum=torch.ones_like(m), "
+           "attention_in=out, scale_value=0.4, actual_seq_qlen=[4], actual_seq_kvlen=[4])[:3]",
+           BLOCK + "d = (torch.einsum('qnd,knd->nqk', g, x) - (g * out).sum(-1).T[..., None]) * p * 0.4; "
+           "torch.einsum('nqk,knd->qnd', d, x), torch.einsum('nqk,qnd->knd', d, x), torch.einsum('nqk,qnd->knd', p, g)")]
+
+# generation: rows with 2 and 3 keys, two query heads per key head, one new token or the last two
+CACHED = ("x = torch.linspace(-1, 1, 2 * 4 * 2 * 16, device=device).view(2, 4, 2, 16).bfloat16(); "
+          "c = torch.linspace(-2, 3, 2 * 2 * 5 * 16, device=device).view(2, 2, 5, 16).bfloat16(); ")
+GENERATION = [(CACHED + f"torch_npu.npu_fused_infer_attention_score({query}.contiguous(), c, c * 2, num_heads=4, "
+               f"num_key_value_heads=2, input_layout='BNSD', scale=0.4, actual_seq_lengths_kv=[2, 3]{more})[0]",
+               CACHED + "torch.cat([F.scaled_dot_product_attention(*(t.float() for t in (q, "
+               "c[r:r + 1, :, :n].repeat_interleave(2, 1), (c * 2)[r:r + 1, :, :n].repeat_interleave(2, 1))), "
+               f"attn_mask=torch.ones({new}, n, dtype=torch.bool).tril(n - {new}), scale=0.4).bfloat16() "
+               f"for r, n in ((0, 2), (1, 3)) for q in [{query}[r:r + 1]]])")
+              for query, new, more in [("x[:, :, :1]", 1, ""),
+                                       ("x", 2, f", actual_seq_lengths=[2, 2], atten_mask={LARGE}, sparse_mode=3")]]
 
 # experts [4 tokens, 2 choices]; where a choice goes when all are sorted by expert; dropped ones go nowhere
 ROUTE = ("e = torch.tensor([[2, 0], [1, 2], [0, 1], [2, 1]], device=device); order = e.flatten().argsort(stable=True); "
@@ -106,4 +129,4 @@ PRODUCTS = [(f"{GROUPS}torch_npu.npu_grouped_matmul({npu})", cpu) for npu, cpu i
      "[torch.stack([a[:, :2] @ w[:2], a[:, 2:] @ w[2:]])]")]]
 
 FUSED = ([(f"x = {x}; {npu}", f"x = {x}; {cpu}") for x, npu, cpu in ON_X]
-         + ROTARY + EQUAL_HEADS + LAYOUTS + BANDS + PACKED_PAIRS + OTHER_SIZES + ROUTING + PRODUCTS)
+         + ROTARY + EQUAL_HEADS + LAYOUTS + BANDS + PACKED_PAIRS + OTHER_SIZES + BLOCKS + GENERATION + ROUTING + PRODUCTS)

@@ -28,7 +28,7 @@ struct Sight {
   std::optional<Tensor> Bias(const Tensor& query, const Tensor& key) const {
     TORCH_CHECK(mode >= 0 && mode <= 4, "sparse mode ", mode,
                 " is not supported by the CANN twin; 0 to 4 are");
-    if (causal(query, key) || (mode < 2 && !mask)) return std::nullopt;
+    if (causal(query, key) || (mode < 2 && !mask) || (mode == 3 && query.size(2) == 1)) return std::nullopt;
     // A mask built for the longest packed sequence also serves the shorter ones.
     const Tensor hidden = mode < 2
                               ? mask->to(at::kBool).narrow(-2, 0, query.size(2)).narrow(-1, 0, key.size(2))
@@ -168,6 +168,31 @@ void Refuse(const Optional<Tensor>& shift, const Dropout& dropout, const Optiona
   TORCH_CHECK(!prefix || prefix->empty(), "attention with prefix is not supported by the CANN twin");
 }
 
+// What the documentation of the variable-length operators (TND) forbids.
+void RefusePacked(const Tensor& query, const Tensor& key, const Tensor& value, const Sight& sight,
+                  const Ints& query_ends, const Ints& key_ends) {
+  constexpr size_t kSequences = 1024;
+  constexpr int64_t kTokens = int64_t{1} << 20, kHead = 768, kHeads = 256, kMask = 2048;
+  TORCH_CHECK(!query_ends.empty() && query_ends.size() == key_ends.size() && query_ends.size() <= kSequences,
+              "actual_seq_qlen has ", query_ends.size(), " sequences, actual_seq_kvlen ", key_ends.size(),
+              "; wanted equal numbers from 1 to ", kSequences);
+  TORCH_CHECK(std::is_sorted(query_ends.begin(), query_ends.end()) &&
+                  std::is_sorted(key_ends.begin(), key_ends.end()),
+              "actual_seq_qlen and actual_seq_kvlen are cumulative lengths: wanted ascending");
+  TORCH_CHECK(query_ends.back() == query.size(0) && key_ends.back() == key.size(0), "the sequences end at ",
+              query_ends.back(), " and ", key_ends.back(), "; there are ", query.size(0), " queries and ",
+              key.size(0), " keys");
+  TORCH_CHECK(query.size(0) <= kTokens && key.size(0) <= kTokens, query.size(0), " queries and ", key.size(0),
+              " keys; wanted at most ", kTokens);
+  TORCH_CHECK(query.size(2) == key.size(2) && key.size(2) >= value.size(2) && query.size(2) <= kHead,
+              "heads of ", query.size(2), ", ", key.size(2), " and ", value.size(2),
+              "; wanted equal queries and keys, values no larger, at most ", kHead);
+  TORCH_CHECK(query.size(1) <= kHeads && query.size(1) % key.size(1) == 0, query.size(1), " query heads on ",
+              key.size(1), "; wanted a multiple, at most ", kHeads);
+  const bool has_mask = sight.mask && sight.mask->size(-1) == kMask && sight.mask->size(-2) == kMask;
+  TORCH_CHECK(sight.mode < 2 || has_mask, "sparse mode ", sight.mode, " wants the mask of 2048 x 2048");
+}
+
 // The interface saves a maximum and a sum, [..., 8] with equal columns, where exp(score - maximum) / sum is
 // the probability. With logsumexp as the maximum, the sum is one.
 Tensor LogSum(const Tensor& maximum, const Tensor& sum) {
@@ -185,17 +210,22 @@ Tensor Sequence(const Tensor& packed, const Ints& ends, size_t index) {
   return packed.slice(0, begin, ends.at(index)).transpose(0, 1).unsqueeze(0);
 }
 
+// The statistics of sequence `index`, [1, n, s, 8], of all in [t, n, 8]: unless told otherwise the operator
+// writes them sequence by sequence and, within one, head by head, whatever the shape says.
+Tensor SequenceStatistics(const Tensor& all, const Ints& ends, size_t index) {
+  const int64_t begin = index == 0 ? 0 : ends.at(index - 1), size = ends.at(index) - begin;
+  const int64_t heads = all.size(1);
+  return all.view({-1, all.size(2)})
+      .narrow(0, begin * heads, size * heads)
+      .view({1, heads, size, all.size(2)});
+}
+
 // The number of scores of sequence `index`, over all heads of `packed`.
 int64_t ScoresOf(const Tensor& packed, const Ints& query_ends, const Ints& key_ends, size_t index) {
   const auto length = [&](const Ints& ends) {
     return ends.at(index) - (index == 0 ? 0 : ends.at(index - 1));
   };
   return packed.size(1) * length(query_ends) * length(key_ends);
-}
-
-// Sequence `index` of [t, n], as [1, n, s].
-Tensor SequenceRows(const Tensor& packed, const Ints& ends, size_t index) {
-  return Sequence(packed.unsqueeze(-1), ends, index).squeeze(-1);
 }
 
 }  // namespace
@@ -243,13 +273,17 @@ OP(aclnnFlashAttentionVarLenScore,
                    .scale = scale,
                    .dropout = {.kept = dropped, .keep = keep}};
      Refuse(shift, scores.dropout, prefix);
-     const Tensor log_sum = at::empty(maximum.sizes().slice(0, 2), at::kFloat);
+     RefusePacked(query, key, value, scores.sight, query_ends, key_ends);
      for (size_t i = 0; i < query_ends.size(); ++i) {
-       Forward(Sequence(query, query_ends, i), Sequence(key, key_ends, i), Sequence(value, key_ends, i),
-               scores, Sequence(out, query_ends, i), SequenceRows(log_sum, query_ends, i));
+       const Tensor own = Sequence(query, query_ends, i);
+       if (own.size(2) == 0) continue;
+       const Tensor log_sum = at::empty(own.sizes().slice(0, 3), at::kFloat);
+       Forward(own, Sequence(key, key_ends, i), Sequence(value, key_ends, i), scores,
+               Sequence(out, query_ends, i), log_sum);
+       KeepLogSum(log_sum, SequenceStatistics(maximum, query_ends, i),
+                  SequenceStatistics(sum, query_ends, i));
        scores.before += ScoresOf(query, query_ends, key_ends, i);
      }
-     KeepLogSum(log_sum, maximum, sum);
    })
 OP(aclnnFlashAttentionUnpaddingScoreGrad,
    [](Tensor query, Tensor key, Tensor value, Tensor grad, Optional<Tensor> shift, Optional<Tensor> dropped,
@@ -261,11 +295,17 @@ OP(aclnnFlashAttentionUnpaddingScoreGrad,
                    .scale = scale,
                    .dropout = {.kept = dropped, .keep = keep}};
      Refuse(shift, scores.dropout, prefix);
-     const Tensor log_sum = LogSum(maximum, sum);
+     RefusePacked(query, key, value, scores.sight, query_ends, key_ends);
      for (size_t i = 0; i < query_ends.size(); ++i) {
+       const Tensor log_sum =
+           LogSum(SequenceStatistics(maximum, query_ends, i), SequenceStatistics(sum, query_ends, i));
+       if (log_sum.numel() == 0) {  // its keys are seen by nobody
+         Sequence(grad_key, key_ends, i).zero_();
+         Sequence(grad_value, key_ends, i).zero_();
+         continue;
+       }
        Backward(Sequence(query, query_ends, i), Sequence(key, key_ends, i), Sequence(value, key_ends, i),
-                scores, Sequence(out, query_ends, i), SequenceRows(log_sum, query_ends, i),
-                Sequence(grad, query_ends, i),
+                scores, Sequence(out, query_ends, i), log_sum, Sequence(grad, query_ends, i),
                 {.query = Sequence(grad_query, query_ends, i),
                  .key = Sequence(grad_key, key_ends, i),
                  .value = Sequence(grad_value, key_ends, i)});

@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <utility>
 
 #include "twin/acl/internal.h"
 #include "twin/opapi/operator.h"
+#include "twin/opapi/tensor_bytes.h"
 
 namespace twin {
 namespace {
@@ -30,6 +34,29 @@ const Registration* OperatorAt(size_t index) {
   return index < sorted->size() ? (*sorted)[index] : nullptr;
 }
 
+// The largest tensor that each operator was given.
+struct LargestTensors {
+  std::mutex mutex;
+  std::map<const Registration*, uint64_t> bytes;
+};
+LargestTensors& Largest() {
+  static auto* largest = new LargestTensors;
+  return *largest;
+}
+
+void NoteLargest(const Registration* operation, uint64_t bytes) {
+  const std::lock_guard lock(Largest().mutex);
+  uint64_t& most = Largest().bytes[operation];
+  most = std::max(most, bytes);
+}
+
+uint64_t LargestOf(const Registration* operation) {
+  const std::lock_guard lock(Largest().mutex);
+  return Largest().bytes[operation];
+}
+
+thread_local uint64_t largest_since_call = 0;
+
 int RefuseCall(int code, const char* name, const char* text) {
   SetRecentError(std::string(name) + ": " + text);
   return code;
@@ -47,6 +74,9 @@ aclError Run(const aclOpExecutor& executor) {
 }
 
 }  // namespace
+
+void NoteTensorBytes(uint64_t bytes) { largest_since_call = std::max(largest_since_call, bytes); }
+uint64_t TakeLargestTensorBytes() { return std::exchange(largest_since_call, 0); }
 
 Registration::Registration(const char* name) : name(name) { Operators().push_back(this); }
 
@@ -67,6 +97,7 @@ int MakeExecutor(Registration* operation, uint64_t* workspace_size, aclOpExecuto
   const char* name = operation->name;
   if (workspace_size == nullptr) return RefuseCall(kNullArgument, name, "workspaceSize is null");
   if (executor == nullptr) return RefuseCall(kNullArgument, name, "executor is null");
+  NoteLargest(operation, TakeLargestTensorBytes());
   try {
     *executor = new aclOpExecutor{.operation = operation, .run = bind()};
   } catch (const NullArgument& error) {
@@ -98,4 +129,10 @@ TWIN_API const char* twinOperatorName(size_t index) {
 TWIN_API uint64_t twinOperatorCalls(size_t index) {
   const twin::Registration* operation = twin::OperatorAt(index);
   return operation == nullptr ? 0 : operation->calls.load();
+}
+
+// The bytes of the largest tensor that any of these calls was given; booleans do not count.
+TWIN_API uint64_t twinOperatorLargestBytes(size_t index) {
+  const twin::Registration* operation = twin::OperatorAt(index);
+  return operation == nullptr ? 0 : twin::LargestOf(operation);
 }

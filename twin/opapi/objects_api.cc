@@ -9,6 +9,7 @@
 #include "twin/acl/internal.h"
 #include "twin/opapi/objects.h"
 #include "twin/opapi/operator.h"
+#include "twin/opapi/tensor_bytes.h"
 
 namespace twin {
 
@@ -117,6 +118,7 @@ TWIN_API aclTensor* aclCreateTensor(const int64_t* view_dims, uint64_t view_dims
     tensor->format = format;
     tensor->view = at::from_blob(first, at::IntArrayRef(view_dims, view_dims_num),
                                  at::IntArrayRef(stride, view_dims_num), at::TensorOptions().dtype(type));
+    if (type != at::kBool) twin::NoteTensorBytes(tensor->view.nbytes());  // booleans are masks
     return tensor;
   });
 }

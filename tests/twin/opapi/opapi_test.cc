@@ -38,6 +38,7 @@ int aclnnNonzeroGetWorkspaceSize(const aclTensor* self, const aclTensor* out, ui
 int aclnnNonzero(void* workspace, uint64_t bytes, aclOpExecutor* executor, aclrtStream stream);
 const char* twinOperatorName(size_t index);
 uint64_t twinOperatorCalls(size_t index);
+uint64_t twinOperatorLargestBytes(size_t index);
 }
 
 namespace twin {
@@ -212,6 +213,8 @@ TEST_F(OpapiTest, ListsItsOperatorsAndCountsTheirCalls) {
   EXPECT_OK(Add(View({1}, {1}), View({1}, {1}), View({1}, {1})));
   EXPECT_EQ(twinOperatorCalls(add), before + 1);
   EXPECT_EQ(twinOperatorCalls(count), 0u);
+  EXPECT_GE(twinOperatorLargestBytes(add), 4u);
+  EXPECT_EQ(twinOperatorLargestBytes(count), 0u);
   ASSERT_OK(aclrtSynchronizeStream(stream_));
 }
 

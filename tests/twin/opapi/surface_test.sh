@@ -26,7 +26,7 @@ count=$(wc -w <<<"$operators")
 for name in aclCreateTensor aclCreateScalar aclCreateIntArray aclCreateFloatArray aclCreateBoolArray aclCreateTensorList \
             aclCreateScalarList aclDestroyTensor aclDestroyScalar aclDestroyIntArray aclDestroyFloatArray \
             aclDestroyBoolArray aclDestroyTensorList aclDestroyScalarList aclGetViewShape twinOperatorName \
-            twinOperatorCalls; do
+            twinOperatorCalls twinOperatorLargestBytes; do
   grep -qx "$name" <<<"$exported" || fail "$name is not exported"
 done
 stray=$(grep -vE '^(acl|twin)[A-Za-z0-9]+$' <<<"$exported" || true)
