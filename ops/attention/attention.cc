@@ -4,11 +4,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "ops/attention/attention_blocks.h"
 #include "ops/attention/cudnn_attention.h"
-#include "ops/attention/npu.h"
+#include "ops/attention/npu_attention.h"
 #include "ops/operator.h"
 
 namespace trireme {
@@ -34,13 +33,6 @@ at::Tensor ReferenceAttention(const Heads& heads) {
   });
 }
 
-at::Tensor NpuAttention(const Heads& heads) {
-  return Composed(heads, [&](const at::Tensor& query) {
-    const double scale = 1 / std::sqrt(static_cast<double>(query.size(3)));
-    return npu::CausalAttention(query, heads.key, heads.value, scale);
-  });
-}
-
 // An attention whose backward pass is its own.
 struct AttentionPasses {
   AttentionResult (*forward)(const Heads&);
@@ -48,6 +40,7 @@ struct AttentionPasses {
 };
 constexpr AttentionPasses kBlocked{BlockedAttention, BlockedAttentionBackward};
 constexpr AttentionPasses kCudnn{CudnnAttention, CudnnAttentionBackward};
+constexpr AttentionPasses kNpu{NpuAttention, NpuAttentionBackward};
 
 // What is kept of one attention until its backward pass. With `again` set the result is not: whoever asks
 // first computes it, whoever asks second takes it away.
@@ -114,7 +107,7 @@ const ImplementationList<at::Tensor, decltype(&Run<kBlocked>)> kAttention{
     "attention",
     {{"cpu", WhyNoLoops, Run<kBlocked>},
      {"cudnn", WhyNotCudnnAttention, Run<kCudnn>},
-     {"torch_npu", WhyNoVendor, Differentiable<NpuAttention>},
+     {"torch_npu", WhyNotNpuAttention, Run<kNpu>},
      {"aten", nullptr, Differentiable<ReferenceAttention>}}};
 
 }  // namespace

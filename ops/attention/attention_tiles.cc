@@ -11,6 +11,8 @@
 #include "core/base/error.h"
 #include "ops/attention/ascendc.h"
 #include "ops/attention/cpu.h"
+#include "ops/attention/npu_attention.h"
+#include "ops/attention/packed_attention.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/matmul.h"
@@ -154,6 +156,7 @@ void FastBackward(const Heads& heads, const Sizes& s, const RowTiles& tiles, con
                   const Heads& sums) {
   const Block largest = Largest(tiles, s.group);
   const int64_t rows = s.queries * s.group;
+  const at::Tensor& dot = queries.dot();
   at::parallel_for(0, s.items, 1, [&](int64_t begin, int64_t end) {
     const BackwardScratch<T> scratch(largest, s);
     for (int64_t i = begin; i < end; ++i) {
@@ -162,7 +165,7 @@ void FastBackward(const Heads& heads, const Sizes& s, const RowTiles& tiles, con
                                  .value = Data<T>(heads.value) + i * s.keys * s.value_dim,
                                  .output_gradient = Data<T>(queries.output_gradient) + i * rows * s.value_dim,
                                  .log_sum_exp = Data<float>(queries.log_sum_exp) + i * rows,
-                                 .dot = Data<float>(queries.dot) + i * rows,
+                                 .dot = Data<float>(dot) + i * rows,
                                  .query_sum = Data<float>(sums.query) + i * rows * s.dim,
                                  .key_sum = Data<float>(sums.key) + i * s.keys * s.dim,
                                  .value_sum = Data<float>(sums.value) + i * s.keys * s.value_dim};
@@ -242,7 +245,7 @@ void ReferenceBackward(const Heads& heads, const Sizes& s, int64_t row, const At
   const at::Tensor gradient = rows(queries.output_gradient);
   const at::Tensor p = (plain.scores - rows(queries.log_sum_exp).unsqueeze(-1)).exp();
   const at::Tensor dp = at::bmm(gradient, plain.value.transpose(1, 2));
-  const at::Tensor ds = p * (dp - rows(queries.dot).unsqueeze(-1)) * s.scale;
+  const at::Tensor ds = p * (dp - rows(queries.dot()).unsqueeze(-1)) * s.scale;
   at::Tensor query = sums.query[row].narrow(1, tile.query, tile.queries);
   query += at::bmm(ds, plain.key).view(query.sizes());
   sums.key[row].narrow(1, tile.key, tile.keys) += at::bmm(ds.transpose(1, 2), plain.query);
@@ -277,10 +280,11 @@ std::string WhyNoLoopsOverTiles(const Heads& heads) {
   return Either(WhyNoLoops(heads.query), dense ? "" : "queries, keys or values are strided");
 }
 
-// The loops merge as they go; the reference merges by attention_merge.
+// The loops merge as they go; the others merge by attention_merge.
 const ImplementationList<Heads, decltype(&ReferenceTiles), decltype(&ReferenceTilesBackward)> kTiles{
     "attention_tiles",
     {{"cpu", WhyNoLoopsOverTiles, AttendTilesByLoops, LoopTilesBackward},
+     {"torch_npu", WhyNotVarLen, NpuTiles, NpuTilesBackward},
      {"aten", nullptr, ReferenceTiles, ReferenceTilesBackward}}};
 
 const ImplementationList<at::Tensor, decltype(&ReferenceMerge)> kMerge{"attention_merge",
@@ -289,6 +293,15 @@ const ImplementationList<at::Tensor, decltype(&ReferenceMerge)> kMerge{"attentio
                                                                         {"aten", nullptr, ReferenceMerge}}};
 
 }  // namespace
+
+const at::Tensor& AttendedQueries::dot() const {
+  if (!dot_.defined()) dot_ = (output_gradient.to(at::kFloat) * output.to(at::kFloat)).sum(-1).contiguous();
+  return dot_;
+}
+
+AttendedQueries AttendedQueries::HeadByHead() const {
+  return {log_sum_exp, output_gradient.contiguous(), output};
+}
 
 PartialAttention EmptyPartial(const at::Tensor& query, int64_t value_dim) {
   std::vector<int64_t> shape = query.sizes().vec();
@@ -370,7 +383,11 @@ Operator operators::attention_tiles() {
       .summary = "attention in tiles: packed documents, sequences split over ranks",
       .implementations = kTiles.names(),
       .report =
-          [](const at::Tensor& like) { return std::vector{kTiles.Report("[any, any]", {like, like, like})}; },
+          [](const at::Tensor& like) {
+            std::vector<CaseReport> report = ReportHeadSizes(kTiles, like);
+            for (CaseReport& line : ReportPacked(like)) report.push_back(std::move(line));
+            return report;
+          },
       .bench = BenchTiles};
 }
 

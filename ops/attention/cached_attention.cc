@@ -8,6 +8,8 @@
 
 #include "core/base/error.h"
 #include "ops/attention/attention_tiles.h"
+#include "ops/attention/cached_tiles.h"
+#include "ops/attention/npu_attention.h"
 #include "ops/operator.h"
 
 namespace trireme {
@@ -34,11 +36,7 @@ void Append(at::Tensor& cache, const at::Tensor& fresh, const CachedRows& rows) 
 
 // Row by row in tiles, for CPU memory.
 at::Tensor Tiled(const Heads& heads, double scale, const CachedRows& rows) {
-  RowTiles tiles(rows.past.size());
-  for (size_t row = 0; row < tiles.size(); ++row) {
-    const int64_t past = rows.past[row], fresh = rows.fresh[row];
-    if (fresh > 0) tiles[row].push_back({.queries = fresh, .keys = past + fresh, .first = past});
-  }
+  const RowTiles tiles = TilesOf(rows);
   PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
   AttendTilesByLoops(heads, scale, tiles, partial);
   return partial.output;
@@ -64,8 +62,14 @@ at::Tensor Masked(const Heads& heads, double scale, const CachedRows& rows) {
   return mixed.view({size[0], size[1], length, group, -1});
 }
 
-const ImplementationList<at::Tensor, decltype(&Masked)> kCachedAttention{
-    "cached_attention", {{"cpu", WhyNoLoops, Tiled}, {"aten", nullptr, Masked}}};
+std::string WhyNoCachedLoops(const Heads& heads) { return WhyNoLoops(heads.query); }
+
+const ImplementationList<Heads, decltype(&Masked)> kCachedAttention{
+    "cached_attention",
+    {{"cpu", WhyNoCachedLoops, Tiled},
+     {"torch_npu", WhyNotFusedInfer, NpuCached},
+     {"torch_npu_varlen", WhyNotVarLen, NpuCachedVarLen},
+     {"aten", nullptr, Masked}}};
 
 }  // namespace
 
@@ -75,13 +79,22 @@ int64_t CachedRows::longest() const {
   return most;
 }
 
+RowTiles TilesOf(const CachedRows& rows) {
+  RowTiles tiles(rows.past.size());
+  for (size_t row = 0; row < tiles.size(); ++row) {
+    const int64_t past = rows.past[row], fresh = rows.fresh[row];
+    if (fresh > 0) tiles[row].push_back({.queries = fresh, .keys = past + fresh, .first = past});
+  }
+  return tiles;
+}
+
 at::Tensor CachedAttention(const Heads& heads, double scale, const CachedRows& rows, KeyValues& cache) {
   TRIREME_CHECK(static_cast<int64_t>(rows.past.size()) == heads.query.size(0) &&
                 rows.past.size() == rows.fresh.size());
   Append(cache.key, heads.key, rows);
   Append(cache.value, heads.value, rows);
   const Heads all{heads.query.contiguous(), cache.key, cache.value};
-  const at::Tensor output = kCachedAttention.Choose(all.query).forward(all, scale, rows);
+  const at::Tensor output = kCachedAttention.Choose(all).forward(all, scale, rows);
   return output.to(heads.query.scalar_type())
       .transpose(1, 2)
       .reshape({heads.query.size(0) * heads.query.size(2), -1});
@@ -116,8 +129,7 @@ Operator operators::cached_attention() {
   return {.name = kCachedAttention.op(),
           .summary = "attention of new tokens over cached keys and values, in generation",
           .implementations = kCachedAttention.names(),
-          .report =
-              [](const at::Tensor& like) { return std::vector{kCachedAttention.Report("[any, any]", like)}; },
+          .report = [](const at::Tensor& like) { return ReportHeadSizes(kCachedAttention, like); },
           .bench = BenchCached};
 }
 

@@ -55,16 +55,12 @@ struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunc
     const HeadCopies& copies = *saved->copies;
     const int64_t rows = saved->heads.query.size(0);
     const at::ScalarType type = saved->heads.query.scalar_type();
-    const auto spread = [&](const at::Tensor& lines) {
-      const at::Tensor heads = copies.SplitQuery(FromLines(lines, copies, rows).contiguous());
-      return HeadsForTokens({heads}, saved->parallel)[0].contiguous();
+    const auto by_head = [&](const at::Tensor& lines) {
+      return copies.SplitQuery(FromLines(lines, copies, rows));
     };
-    const at::Tensor gradient = FromLines(gradients[0].contiguous(), copies, rows);
-    const at::Tensor output = FromLines(context->get_saved_variables()[0], copies, rows);
-    const at::Tensor dot = (gradient.to(at::kFloat) * output.to(at::kFloat)).sum(-1, /*keepdim=*/true);
-    const AttendedQueries queries{.log_sum_exp = saved->log_sum_exp,
-                                  .output_gradient = spread(gradients[0].contiguous()),
-                                  .dot = spread(ToLines(dot)).squeeze(-1)};
+    const std::vector<at::Tensor> spread = HeadsForTokens(
+        {by_head(gradients[0].contiguous()), by_head(context->get_saved_variables()[0])}, saved->parallel);
+    const AttendedQueries queries(saved->log_sum_exp, spread[0], spread[1]);
     const Heads sums =
         RingAttentionBackward(saved->heads, saved->scale, *saved->plan, queries, saved->parallel);
     const std::vector<at::Tensor> back =

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/tensor/dtype.h"
+#include "ops/attention/packed_attention.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -77,12 +78,9 @@ class Ring {
 
 PartialAttention RingAttention(const Heads& heads, double scale, const ContextPlan& plan,
                                const ContextParallel& parallel) {
-  PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
   const Ring ring(heads, parallel);
-  if (ring.size() == 1) {
-    AttendTiles(heads, scale, plan.Tiles(0), partial);
-    return partial;
-  }
+  if (ring.size() == 1) return AttendPacked(heads, scale, plan.Tiles(0));
+  PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
   ring.ForEachPosition([&](int step, const KeysValues& here) {
     AttendTiles({heads.query, here.key, here.value}, scale, plan.Tiles(ring.OwnerAt(step)), partial);
   });
@@ -90,8 +88,10 @@ PartialAttention RingAttention(const Heads& heads, double scale, const ContextPl
 }
 
 Heads RingAttentionBackward(const Heads& heads, double scale, const ContextPlan& plan,
-                            const AttendedQueries& queries, const ContextParallel& parallel) {
+                            const AttendedQueries& given, const ContextParallel& parallel) {
   const Ring ring(heads, parallel);
+  if (ring.size() == 1) return AttendPackedBackward(heads, scale, plan.Tiles(0), given);
+  const AttendedQueries queries = given.HeadByHead();
   const at::Tensor query_sum = at::zeros_like(heads.query, at::kFloat);
   // Gradients of the keys held here; those from earlier ranks arrive while this rank computes its own.
   std::optional<std::pair<KeysValues, Pending>> arriving;
@@ -106,11 +106,7 @@ Heads RingAttentionBackward(const Heads& heads, double scale, const ContextPlan&
       mine.flat.add_(arriving->first.flat);
       arriving.reset();
     }
-    if (ring.size() > 1) {
-      arriving.emplace(ring.Pass(mine));
-    } else {
-      arriving.emplace(std::move(mine), Pending());
-    }
+    arriving.emplace(ring.Pass(mine));
   });
   arriving->second.Wait();
   return {query_sum, arriving->first.key, arriving->first.value};

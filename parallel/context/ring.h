@@ -8,11 +8,12 @@
 
 namespace trireme {
 
-// heads: contiguous, this ring position's tokens. Collective over the ring.
+// heads: contiguous, this ring position's tokens. Collective over the ring. In a ring of one this is
+// AttendPacked, in its dtypes and layouts.
 PartialAttention RingAttention(const Heads& heads, double scale, const ContextPlan& plan,
                                const ContextParallel& parallel);
 
-// Gradients in fp32, with the layout of the heads.
+// Gradients with the layout of the heads; in fp32, in a ring of one in any dtype.
 Heads RingAttentionBackward(const Heads& heads, double scale, const ContextPlan& plan,
                             const AttendedQueries& queries, const ContextParallel& parallel);
 

@@ -108,16 +108,29 @@ def thinned(cases, most=8000):
     return kept
 
 
+def packed_attention(cases):
+    """Packed rows on one rank and under each context method, for every family of WIDE; recomputation and micro batches
+    alternate. Few ranks and no other layout: what differs is attention."""
+    chosen = []
+    for index, (model, method) in enumerate(itertools.product(WIDE["model"], WIDE["method"])):
+        wanted = dict(model=model, method=method, rows="packed", tensor=1, pipeline=1, data=1, expert=1, expert_tensor=1,
+                      recompute=WIDE["recompute"][index % 3], micro_batch=1 + index % 2, zero=1, sequence="true")
+        found = [case for case in cases if all(case[key] == value for key, value in wanted.items())]
+        chosen += sorted(found, key=ranks)[:1]
+    return chosen
+
+
 def chosen_cases(cases, strength=2, device="cpu"):
     """What a test run covers: all pairs on the mixed rows, since the other rows hide much; every value once on those.
     Dense models by themselves, then experts and long sequences, where packed rows hide nothing; on devices other than
-    the cpu, each of these values once."""
+    the cpu, each of these values once; on the npu also packed rows under each context method."""
     chosen = []
     for rows, least in zip(DENSE["rows"], (strength, 1, 1)):
         chosen += covering([case for case in cases if case["rows"] == rows and is_dense(case)], least)
     wide = [case for case in cases if not is_dense(case) and case["rows"] != "one"]
     if device != "cpu":
-        return chosen + covering(wide, 1)
+        chosen += covering(wide, 1)
+        return chosen + [case for case in packed_attention(wide) if device == "npu" and case not in chosen]
     return chosen + covering(thinned(wide) if strength == 2 else wide, strength)
 
 

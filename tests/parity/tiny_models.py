@@ -23,7 +23,7 @@ FAMILIES = {
                                                     moe_intermediate_size=40, norm_topk_prob=True,
                                                     mlp_only_layers=[1])),
 }
-LATENT = dict(num_key_value_heads=4, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=24,
+LATENT = dict(num_key_value_heads=4, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16,
               n_routed_experts=8, n_shared_experts=2, num_experts_per_tok=2, moe_intermediate_size=24, n_group=4,
               topk_group=2, first_k_dense_replace=1)
 YARN_ROPE = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=32, beta_fast=32,
