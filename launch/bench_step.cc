@@ -24,8 +24,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<Row> RandomRows(int64_t count, int64_t length, int64_t vocabulary, uint64_t seed) {
+struct RowShape {
+  int64_t length;
+  int64_t documents;  // per row, as equal in length as possible
+};
+
+std::vector<Row> RandomRows(int64_t count, const RowShape& shape, int64_t vocabulary, uint64_t seed) {
   const RandomStream random(seed, "tokens of bench step");
+  const int64_t length = shape.length;
   std::vector<Row> rows(count);
   for (int64_t r = 0; r < count; ++r) {
     for (int64_t i = 0; i < length; ++i) {
@@ -33,6 +39,8 @@ std::vector<Row> RandomRows(int64_t count, int64_t length, int64_t vocabulary, u
           random.Below(static_cast<uint64_t>(vocabulary), static_cast<uint64_t>(r * length + i))));
     }
     rows[r].labels = rows[r].input_ids;
+    for (int64_t d = 0; shape.documents > 1 && d < shape.documents; ++d)
+      rows[r].starts.push_back(d * length / shape.documents);
   }
   return rows;
 }
@@ -96,7 +104,9 @@ void BenchStep(const Arguments& arguments, Job& job) {
   const Config config = ModelConfigOf(arguments);
   const DType dtype = DTypeOf(config.model());
   const int64_t length = config.data().max_length(), batch = config.run().global_batch();
-  const int64_t steps = arguments.integer("steps", 5, 1);
+  const int64_t steps = arguments.integer("steps", 5, 1), documents = arguments.integer("documents", 1, 1);
+  if (documents > length)
+    throw InputError(Concat("--documents ", documents, ": a row has ", length, " tokens (data.max_length)"));
 
   CountedMemory::Begin();
   const std::unique_ptr<Session> session = Session::Open(config, job);
@@ -104,7 +114,7 @@ void BenchStep(const Arguments& arguments, Job& job) {
   const LayerGraph& graph = session->graph();
   Trainer trainer(*session);
   const std::vector<Row> rows =
-      RandomRows(batch, length, VocabularyOf(graph), static_cast<uint64_t>(config.run().seed()));
+      RandomRows(batch, {length, documents}, VocabularyOf(graph), static_cast<uint64_t>(config.run().seed()));
   StepCosts best;
   std::vector<double> seconds;
   int64_t allocations = 0;
@@ -162,6 +172,9 @@ Command BenchStepCommand() {
                        .help = "a Hugging Face model directory; only its config.json is read",
                        .required = true},
                       {.name = "steps", .value_name = "N", .help = "timed steps; by default 5"},
+                      {.name = "documents",
+                       .value_name = "N",
+                       .help = "documents packed into each row; by default 1"},
                       {.name = "kernels",
                        .value_name = "",
                        .help = "also the device's kernels of one more step on rank 0, a line each"}},

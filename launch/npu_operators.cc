@@ -14,7 +14,11 @@ Json NpuOperatorFacts() {
     used += entry.used ? 1 : 0;
     if (entry.used && !entry.there) facts["missing"].push_back(entry.name);
     facts["operators"].push_back(
-        {{"name", entry.name}, {"used", entry.used}, {"there", entry.there}, {"calls", entry.calls}});
+        {{"name", entry.name},
+         {"used", entry.used},
+         {"there", entry.there},
+         {"calls", entry.calls},
+         {"largest_bytes", entry.largest_bytes}});
   }
   facts["there"] = there;
   facts["used"] = used;

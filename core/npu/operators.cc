@@ -31,11 +31,13 @@ void* OpenOperators() {
 void AddTwinOperators(void* library, std::map<std::string, NpuOperator>& operators) {
   const auto name = reinterpret_cast<const char* (*)(size_t)>(dlsym(library, "twinOperatorName"));
   const auto calls = reinterpret_cast<uint64_t (*)(size_t)>(dlsym(library, "twinOperatorCalls"));
-  if (name == nullptr || calls == nullptr) return;
+  const auto largest = reinterpret_cast<uint64_t (*)(size_t)>(dlsym(library, "twinOperatorLargestBytes"));
+  if (name == nullptr || calls == nullptr || largest == nullptr) return;
   for (size_t i = 0; name(i) != nullptr; ++i) {
     NpuOperator& entry = operators[name(i)];
     entry.there = true;
     entry.calls = calls(i);
+    entry.largest_bytes = largest(i);
   }
 }
 

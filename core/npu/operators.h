@@ -12,7 +12,9 @@ struct NpuOperator {
   std::string name;   // "aclnnAdd"
   bool used = false;  // by the framework, on device npu
   bool there = false;
-  uint64_t calls = 0;  // by this process so far; only the twin counts
+  // By this process so far; only the twin counts.
+  uint64_t calls = 0;
+  uint64_t largest_bytes = 0;  // of the largest tensor that a call was given, masks aside
 };
 
 // All that the framework uses; on the twin also all others it has.

@@ -68,7 +68,7 @@ const ImplementationList<Heads, decltype(&Masked)> kCachedAttention{
     "cached_attention",
     {{"cpu", WhyNoCachedLoops, Tiled},
      {"torch_npu", WhyNotFusedInfer, NpuCached},
-     {"torch_npu_varlen", WhyNotVarLen, NpuCachedVarLen},
+     {"npu_varlen", WhyNotVarLen, NpuCachedVarLen},
      {"aten", nullptr, Masked}}};
 
 }  // namespace

@@ -21,12 +21,13 @@ std::string WhyNotFusedInfer(const Heads& heads);
 // Heads without tokens, for reports: keys and values of these sizes.
 Heads EmptyHeads(const at::Tensor& like, int64_t dim, int64_t value_dim);
 
-// What a list of attention over heads reports: heads as usual, those of latent attention, too large ones.
+// What a list of attention over heads reports: heads as usual, those of latent attention (keys, values), too
+// large ones.
 template <typename List>
 std::vector<CaseReport> ReportHeadSizes(const List& list, const at::Tensor& like) {
   return {list.Report("[any, any]", {like, like, like}),
-          list.Report("[any, keys of 192 and values of 128]", EmptyHeads(like, 192, 128)),
-          list.Report("[any, heads of 1024]", EmptyHeads(like, 1024, 1024))};
+          list.Report("[heads 192, 128]", EmptyHeads(like, 192, 128)),
+          list.Report("[heads of 1024]", EmptyHeads(like, 1024, 1024))};
 }
 
 // Rows of one document each; as BlockedAttention. The log-sum-exp is in the operator's order.

@@ -10,8 +10,9 @@
 
 namespace trireme {
 
-// No query is in two tiles. The output is in any dtype, its memory in any order; tokens of no document get
-// zero. The log-sum-exp is for the backward pass alone: its layout is the implementation's.
+// A query that is in several tiles attends to the keys of all. The output is in any dtype, its memory in any
+// order; tokens of no document get zero. The log-sum-exp is for the backward pass alone: its layout is the
+// implementation's.
 PartialAttention AttendPacked(const Heads& heads, double scale, const RowTiles& tiles);
 
 // Gradients with the layout of the heads, in any dtype, their memory in any order.

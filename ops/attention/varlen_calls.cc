@@ -115,6 +115,14 @@ std::vector<TokenRun> RunsOf(const std::vector<AttentionTile>& tiles, int64_t At
   return runs;
 }
 
+bool Overlap(std::vector<TokenRun> runs) {
+  std::sort(runs.begin(), runs.end(), [](const TokenRun& a, const TokenRun& b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < runs.size(); ++i) {
+    if (runs[i].begin < runs[i - 1].begin + runs[i - 1].size) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<int64_t> VarLenCall::QueryEnds() const { return EndsOf(sequences, &AttentionTile::queries); }
@@ -149,16 +157,13 @@ std::vector<VarLenCall> VarLenCalls(const RowTiles& tiles, const RowLengths& len
 }
 
 bool NeedMerge(const std::vector<VarLenCall>& calls) {
-  std::vector<TokenRun> runs;
+  std::vector<TokenRun> queries, keys;
   for (const VarLenCall& call : calls) {
-    const std::vector<TokenRun> own = call.QueryRuns();
-    runs.insert(runs.end(), own.begin(), own.end());
+    const std::vector<TokenRun> own_queries = call.QueryRuns(), own_keys = call.KeyRuns();
+    queries.insert(queries.end(), own_queries.begin(), own_queries.end());
+    keys.insert(keys.end(), own_keys.begin(), own_keys.end());
   }
-  std::sort(runs.begin(), runs.end(), [](const TokenRun& a, const TokenRun& b) { return a.begin < b.begin; });
-  for (size_t i = 1; i < runs.size(); ++i) {
-    if (runs[i].begin < runs[i - 1].begin + runs[i - 1].size) return true;
-  }
-  return false;
+  return Overlap(std::move(queries)) || Overlap(std::move(keys));
 }
 
 }  // namespace trireme

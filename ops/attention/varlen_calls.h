@@ -47,7 +47,7 @@ struct VarLenCall {
 std::vector<VarLenCall> VarLenCalls(const RowTiles& tiles, const RowLengths& lengths,
                                     const VarLenLimits& limits = {});
 
-// Whether some query is in several calls: their results have to be merged.
+// Whether some query or key is in several calls: their results have to be merged, their gradients summed.
 bool NeedMerge(const std::vector<VarLenCall>& calls);
 
 }  // namespace trireme

@@ -127,6 +127,20 @@ TEST(VarLenCalls, OfARingAreOneSequencePerStep) {
   EXPECT_EQ(one(earlier).sequences[0], (AttentionTile{0, 8, 0, 4, 3}));
 }
 
+// Two answers to one prompt: the first continues it, the second attends to it in a call of its own.
+TEST(VarLenCalls, OfASharedPromptAreMerged) {
+  const RowTiles tiles = {{{.query = 0, .queries = 3, .key = 0, .keys = 3, .first = 0},
+                           {.query = 3, .queries = 2, .key = 0, .keys = 3, .first = 3},
+                           {.query = 3, .queries = 2, .key = 3, .keys = 2, .first = 0},
+                           {.query = 5, .queries = 2, .key = 0, .keys = 3, .first = 3},
+                           {.query = 5, .queries = 2, .key = 5, .keys = 2, .first = 0}}};
+  const std::vector<VarLenCall> calls = VarLenCalls(tiles, {7, 7});
+  EXPECT_EQ(PairsOfCalls(calls), PairsOfTiles(tiles, {7, 7}));
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].sequences[0], (AttentionTile{0, 5, 0, 5, 0}));
+  EXPECT_TRUE(NeedMerge(calls));
+}
+
 TEST(VarLenCalls, OfTenThousandDocumentsAreTenCalls) {
   RowTiles tiles(1);
   for (int64_t d = 0; d < 10000; ++d) tiles[0].push_back({.query = d, .queries = 1, .key = d, .keys = 1});
