@@ -11,8 +11,9 @@ import torch_npu
 
 from npu_expressions import EXPRESSIONS, NOT_EQUAL_BY_NATURE
 
-# The wheel asks whether they are there, then calls aclnnLogSigmoidForward and aclnnGroupedMatmulV5.
-LOOKED_UP_ONLY = {"aclnnLogSigmoid", "aclnnGroupedMatmulV4"}
+# The wheel asks whether they are there, then calls aclnnLogSigmoidForward and aclnnGroupedMatmulV5. Only later wheels
+# call aclnnSvd.
+LOOKED_UP_ONLY = {"aclnnLogSigmoid", "aclnnGroupedMatmulV4", "aclnnSvd"}
 LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.complex64: 1e-5}
 
 

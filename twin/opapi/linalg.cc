@@ -18,6 +18,17 @@ OP(aclnnTriangularSolve,
      out.copy_(solution);
      kept.copy_(matrix);
    })
+// Called by the wheels of later releases than 2.7.1, which asks for it by its older name, below. V, not its transpose.
+OP(aclnnSvd, [](Tensor input, bool full_matrices, bool compute_uv, Tensor sigma, Tensor u, Tensor v) {
+  if (!compute_uv) {
+    sigma.copy_(at::linalg_svdvals(input));
+    return;
+  }
+  const auto [left, values, right] = at::linalg_svd(input, full_matrices);
+  sigma.copy_(values);
+  u.copy_(left);
+  v.copy_(right.mH());
+})
 
 namespace {
 

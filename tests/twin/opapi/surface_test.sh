@@ -13,7 +13,8 @@ fail() {
 }
 
 exported=$(nm -D --defined-only "$library" | awk '$2 ~ /^[TiI]$/ {print $3}' | sort -u)
-known=$(grep -aoE 'aclnn[A-Za-z0-9]+' "$wheel" | sort -u)
+later=aclnnSvd  # which only later wheels know
+known=$({ grep -aoE 'aclnn[A-Za-z0-9]+' "$wheel"; echo "$later"; } | sort -u)
 operators=$(grep -E '^aclnn' <<<"$exported" | sed 's/GetWorkspaceSize$//' | sort -u)
 both=$(sed 'p; s/$/GetWorkspaceSize/' <<<"$operators" | sort -u)
 for symbol in $(comm -23 <(echo "$both") <(echo "$exported")); do

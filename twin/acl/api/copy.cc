@@ -9,6 +9,7 @@
 
 #include "acl/acl.h"
 #include "twin/acl/runtime/error.h"
+#include "twin/acl/runtime/host_waits.h"
 #include "twin/acl/runtime/place.h"
 #include "twin/acl/runtime/runtime.h"
 
@@ -104,6 +105,7 @@ aclError RunNow(const char* function, const Copy& copy, aclrtMemcpyKind kind) {
   TWIN_TRY(twin::RequireContext(function, &context));
   bool pageable = false;
   TWIN_TRY(CheckPlaces(function, copy, kind, &pageable));
+  if (kind != ACL_MEMCPY_DEVICE_TO_DEVICE) twin::CountHostCopy(function, kind == ACL_MEMCPY_DEVICE_TO_HOST);
   copy.Run();
   return ACL_SUCCESS;
 }
@@ -118,7 +120,9 @@ aclError RunOnStream(const char* function, const Copy& copy, aclrtMemcpyKind kin
     return ACL_SUCCESS;
   };
   TWIN_TRY(stream->Enqueue(task, function));
-  return pageable ? stream->Synchronize(function) : ACL_SUCCESS;
+  if (!pageable) return ACL_SUCCESS;
+  twin::CountHostCopy(function, kind == ACL_MEMCPY_DEVICE_TO_HOST);
+  return stream->Synchronize(function);
 }
 
 Copy Line(void* dst, const void* src, size_t count) { return {dst, count, src, count, count, 1}; }

@@ -5,6 +5,7 @@
 
 #include "acl/acl.h"
 #include "twin/acl/runtime/error.h"
+#include "twin/acl/runtime/host_waits.h"
 #include "twin/acl/runtime/place.h"
 #include "twin/acl/runtime/runtime.h"
 
@@ -120,6 +121,7 @@ aclError aclrtMemcpyBatch(void** dsts, size_t* destMax, void** srcs, size_t* siz
   std::vector<Piece> pieces;
   bool pageable = false;
   TWIN_TRY(Gather(batch, &pieces, &pageable));
+  twin::CountHostWait(__func__);
   RunAll(pieces);
   return ACL_SUCCESS;
 }
@@ -140,5 +142,7 @@ aclError aclrtMemcpyBatchAsync(void** dsts, size_t* destMax, void** srcs, size_t
         return ACL_SUCCESS;
       },
       __func__));
-  return pageable ? found->Synchronize(__func__) : ACL_SUCCESS;
+  if (!pageable) return ACL_SUCCESS;
+  twin::CountHostWait(__func__);
+  return found->Synchronize(__func__);
 }

@@ -3,6 +3,7 @@
 
 #include "acl/acl.h"
 #include "twin/acl/runtime/error.h"
+#include "twin/acl/runtime/host_waits.h"
 #include "twin/acl/runtime/mapped_memory.h"
 #include "twin/acl/runtime/runtime.h"
 
@@ -29,6 +30,7 @@ aclError RequireDevice(const char* function, int32_t id, Device** device) {
 aclError SynchronizeAll(const char* function, Signal::Clock::time_point deadline) {
   std::shared_ptr<Context> context;
   TWIN_TRY(twin::RequireContext(function, &context));
+  twin::CountHostWait(function);
   aclError first = ACL_SUCCESS;
   for (const auto& stream : Runtime::Get().StreamsOf(context->device)) {
     const aclError error = stream->Synchronize(function, deadline);

@@ -3,6 +3,7 @@
 
 #include "acl/acl.h"
 #include "twin/acl/runtime/error.h"
+#include "twin/acl/runtime/host_waits.h"
 #include "twin/acl/runtime/limits.h"
 #include "twin/acl/runtime/runtime.h"
 
@@ -198,6 +199,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
                 "the event has not been recorded; this wait would never end");
   }
+  if (!found->complete()) twin::CountHostWait(__func__);
   found->Wait(found->RecordToWaitFor(), [] { return false; });
   const aclError other = found->error();
   return other == ACL_SUCCESS ? ACL_SUCCESS

@@ -160,24 +160,3 @@ int twinLaunchFailed(void) {
   const Launch* launch = Launch::Current();
   return launch != nullptr && launch->failed() ? 1 : 0;
 }
-
-// Kernel binaries contain device code, which the host cannot run.
-namespace {
-
-constexpr const char* kNoBinaries = "kernels are launched by their aclrtlaunch_ function, not from a binary";
-
-}  // namespace
-
-aclError aclrtBinaryLoadFromFile(const char*, void*, aclrtBinHandle*) {
-  return twin::FailUnsupported(__func__, kNoBinaries);
-}
-
-aclError aclrtBinaryGetFunction(aclrtBinHandle, const char*, aclrtFuncHandle*) {
-  return twin::FailUnsupported(__func__, kNoBinaries);
-}
-
-aclError aclrtBinaryUnLoad(aclrtBinHandle) { return twin::FailUnsupported(__func__, kNoBinaries); }
-
-aclError aclrtLaunchKernel(aclrtFuncHandle, uint32_t, const void*, size_t, aclrtStream) {
-  return twin::FailUnsupported(__func__, kNoBinaries);
-}

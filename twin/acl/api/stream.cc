@@ -1,6 +1,7 @@
 // Streams: create, destroy, wait, query.
 #include "acl/acl.h"
 #include "twin/acl/runtime/error.h"
+#include "twin/acl/runtime/host_waits.h"
 #include "twin/acl/runtime/runtime.h"
 
 using twin::Context;
@@ -73,6 +74,7 @@ aclError aclrtDestroyStreamForce(aclrtStream stream) {
 aclError aclrtSynchronizeStream(aclrtStream stream) {
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
+  twin::CountHostWait(__func__);
   return found->Synchronize(__func__);
 }
 
@@ -83,8 +85,11 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
   }
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
-  return found->Synchronize(
+  const aclError error = found->Synchronize(
       __func__, timeout < 0 ? Signal::kNever : Signal::Clock::now() + std::chrono::milliseconds(timeout));
+  // A wait that timed out goes on in the next call: one wait, however long it takes.
+  if (error != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) twin::CountHostWait(__func__);
+  return error;
 }
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
