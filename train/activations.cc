@@ -1,5 +1,7 @@
 #include "train/activations.h"
 
+#include <algorithm>
+
 namespace trireme {
 namespace {
 
@@ -25,6 +27,14 @@ int64_t RecomputedActivationBytes(const Layer& layer, Recompute recompute, const
                            : recompute == RECOMPUTE_SELECTIVE ? saved.none - saved.selective
                                                               : 0;
   return elements * shape.element_bytes;
+}
+
+int64_t AttentionStatisticsBytes(const Layer& layer, const ActivationShape& shape) {
+  constexpr int64_t kHeadBytes = 2 * 8 * 4;  // per token
+  const DecoderSpec* decoder = DecoderOf(layer.spec);
+  if (decoder == nullptr) return 0;
+  const int64_t heads = decoder->attention.heads;
+  return heads / std::min(heads, shape.tensor) * shape.tokens * kHeadBytes;
 }
 
 int64_t LogitsBytes(const Layer& layer, const ActivationShape& shape) {

@@ -18,6 +18,10 @@ int64_t SavedActivationBytes(const Layer& layer, Recompute recompute, const Acti
 // What its backward pass recomputes, on top of that.
 int64_t RecomputedActivationBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape);
 
+// The softmax's maximum and sum that the fused attention on npu saves with its output, of all query heads
+// here: [tokens, heads, 8] fp32 each.
+int64_t AttentionStatisticsBytes(const Layer& layer, const ActivationShape& shape);
+
 // The largest chunk of logits alive at a time, in the head only: 2^23 of them or one token's, in
 // fp32, plus a copy in the computation's type if that is narrower.
 int64_t LogitsBytes(const Layer& layer, const ActivationShape& shape);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <numeric>
 
+#include "core/device/cann_info.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/sharding/optimizers.h"
@@ -16,6 +17,9 @@ namespace {
 
 constexpr int64_t kFp32Bytes = 4;
 constexpr int64_t kMiB = int64_t{1} << 20;
+
+// The causal mask of the fused attention on npu: 2048 x 2048 of bool for rows of any length.
+constexpr int64_t kAttentionMaskBytes = 2048 * 2048;
 
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -59,6 +63,7 @@ class Planner {
     }
     memory.activations = PeakActivations(pipeline_rank);
     if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
+    if (in_.npu && memory.activations > 0) memory.workspace = kAttentionMaskBytes;
     for (size_t layer : LayersOn(pipeline_rank)) {
       memory.logits = std::max(memory.logits, LogitsBytes(in_.graph.layers[layer], shape_));
     }
@@ -147,8 +152,12 @@ class Planner {
     for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {
       const StageLayers& stage = StageAt(pipeline_rank, chunk);
       for (size_t i = stage.begin; i < stage.end; ++i) {
-        saved[chunk] += SavedActivationBytes(in_.graph.layers[i], recompute_, shape_);
-        remade = std::max(remade, RecomputedActivationBytes(in_.graph.layers[i], recompute_, shape_));
+        const Layer& layer = in_.graph.layers[i];
+        const int64_t statistics = in_.npu ? AttentionStatisticsBytes(layer, shape_) : 0;
+        const bool again = recompute_ != RECOMPUTE_NONE;  // with the attention that they belong to
+        saved[chunk] += SavedActivationBytes(layer, recompute_, shape_) + (again ? 0 : statistics);
+        remade = std::max(remade,
+                          RecomputedActivationBytes(layer, recompute_, shape_) + (again ? statistics : 0));
       }
     }
     int64_t alive = 0, peak = 0;
@@ -169,6 +178,10 @@ class Planner {
 };
 
 }  // namespace
+
+bool PlansForNpu(const Config& config) {
+  return config.device() == DEVICE_NPU || (config.device() == DEVICE_AUTO && CannProvider() == "ascend");
+}
 
 std::vector<RankMemory> PlanMemory(const MemoryInputs& inputs) {
   const Planner planner(inputs);

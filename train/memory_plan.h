@@ -20,14 +20,18 @@ struct RankMemory {  // bytes
   int64_t moments = 0;        // the optimizer's states beside the masters, fp32
   int64_t activations = 0;    // of all micro batches that are alive at once
   int64_t logits = 0;         // the chunk of them that is alive at a time
+  int64_t workspace = 0;      // what fused operators hold all the time: on npu, attention's mask
   int64_t communicators = 0;  // HCCL's buffers
   int64_t host = 0;           // offloaded masters and moments: not on the device
   bool operator==(const RankMemory&) const = default;
 
   int64_t device() const {
-    return values + gradients + masters + moments + activations + logits + communicators;
+    return values + gradients + masters + moments + activations + logits + workspace + communicators;
   }
 };
+
+// Whether a run with these settings computes on an Ascend device, or the twin's.
+bool PlansForNpu(const Config& config);
 
 struct MemoryInputs {
   const Config& config;
@@ -37,6 +41,7 @@ struct MemoryInputs {
   const StagePlacement& placement;
   const std::vector<StageLayers>& stages;
   const Timeline& timeline;  // of a step's schedule: how many micro batches are in flight
+  bool npu = PlansForNpu(config);
 };
 
 // One entry per rank. Parameters that the layout cannot split are input errors with the numbers.

@@ -21,10 +21,21 @@ constexpr Column kColumns[] = {
     {"moments", [](const RankMemory& m) { return m.moments; }},
     {"activations", [](const RankMemory& m) { return m.activations; }},
     {"logits", [](const RankMemory& m) { return m.logits; }},
+    {"workspace", [](const RankMemory& m) { return m.workspace; }},
     {"communicators", [](const RankMemory& m) { return m.communicators; }},
     {"device", [](const RankMemory& m) { return m.device(); }},
     {"host", [](const RankMemory& m) { return m.host; }},
 };
+
+// Without the workspace where nobody has one.
+std::vector<Column> ColumnsOf(const std::vector<RankMemory>& ranks) {
+  const bool workspace = std::ranges::any_of(ranks, [](const RankMemory& m) { return m.workspace > 0; });
+  std::vector<Column> columns;
+  for (const Column& column : kColumns) {
+    if (workspace || column.title != std::string("workspace")) columns.push_back(column);
+  }
+  return columns;
+}
 
 struct Line {
   RankMemory memory;
@@ -62,11 +73,12 @@ std::string ToText(const std::vector<RankMemory>& ranks) {
   for (const Line& line : lines) width = std::max(width, RanksText(line.ranks).size());
   std::ostringstream text;
   text << "  " << std::left << std::setw(static_cast<int>(width)) << "ranks" << std::right;
-  for (const Column& column : kColumns) text << "  " << std::setw(9) << column.title;
+  const std::vector<Column> columns = ColumnsOf(ranks);
+  for (const Column& column : columns) text << "  " << std::setw(9) << column.title;
   text << "\n" << std::fixed << std::setprecision(1);
   for (const Line& line : lines) {
     text << "  " << std::left << std::setw(static_cast<int>(width)) << RanksText(line.ranks) << std::right;
-    for (const Column& column : kColumns) {
+    for (const Column& column : columns) {
       const auto title_width = static_cast<int>(std::string(column.title).size());
       text << "  " << std::setw(std::max(9, title_width))
            << static_cast<double>(column.bytes(line.memory)) / (1 << 20);

@@ -48,6 +48,28 @@ std::vector<RankMemory> Plan(const Case& test) {
                      .timeline = Simulate(schedule, {})});
 }
 
+// The fused attention's maximum and sum, [tokens, heads, 8] fp32 each, and its mask of 2048 x 2048.
+TEST(MemoryPlan, NpuSavesTheStatisticsOfAttention) {
+  constexpr int64_t kHeads = 12, kOfALayer = kHeads * kTokens * 2 * 8 * 4;
+  for (const auto& [recompute, layers] : {std::pair{"none", 12}, {"selective", 1}, {"full", 1}}) {
+    const std::string yaml = Concat("memory: {recompute: ", recompute, "}\n");
+    const RankMemory plain = Plan({.yaml = yaml})[0], npu = Plan({.yaml = yaml + "device: npu\n"})[0];
+    EXPECT_EQ(npu.activations - plain.activations, layers * kOfALayer) << recompute;
+    EXPECT_EQ(plain.workspace, 0);
+    EXPECT_EQ(npu.workspace, 2048 * 2048);
+    EXPECT_EQ(npu.device() - plain.device(), layers * kOfALayer + 2048 * 2048);
+  }
+  const auto with_tensor = [](const char* device) {
+    return Plan({.yaml = Concat("parallel: {tensor: 2}\ndevice: ", device, "\n"), .world = 2})[0].activations;
+  };
+  EXPECT_EQ(with_tensor("npu") - with_tensor("cpu"), 12 * kOfALayer / 2);
+}
+
+TEST(MemoryPlan, TheWorkspaceIsShownWhereThereIsOne) {
+  EXPECT_EQ(ToText(Plan({})).find("workspace"), std::string::npos);
+  EXPECT_NE(ToText(Plan({.yaml = "device: npu\n"})).find("workspace"), std::string::npos);
+}
+
 TEST(MemoryPlan, StatesOfOneRank) {
   const RankMemory narrow = Plan({})[0];
   EXPECT_EQ(narrow.values, 2 * kModel);
