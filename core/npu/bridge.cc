@@ -1,16 +1,14 @@
 // Implements bridge.h: the only file that includes torch_npu's headers.
 #include "core/npu/bridge.h"
 
-#include "torch_npu/csrc/core/npu/NPUCachingAllocator.h"
+#include <cstring>  // which torch_npu's headers use without including it
+
 #include "torch_npu/csrc/core/npu/NPUFunctions.h"
 #include "torch_npu/csrc/core/npu/NPUStream.h"
 #include "torch_npu/csrc/framework/OpCommand.h"
 
 namespace trireme {
 namespace {
-
-int64_t Current(const c10_npu::NPUCachingAllocator::StatArray& stat) { return stat[0].current; }
-int64_t Peak(const c10_npu::NPUCachingAllocator::StatArray& stat) { return stat[0].peak; }
 
 class TorchNpu : public NpuBridge {
  public:
@@ -26,16 +24,6 @@ class TorchNpu : public NpuBridge {
       return 0;
     });
   }
-
-  NpuMemory Memory(int device) override {
-    const auto stats = c10_npu::NPUCachingAllocator::getDeviceStats(device);
-    return {.allocated = Current(stats.allocated_bytes),
-            .reserved = Current(stats.reserved_bytes),
-            .peak_allocated = Peak(stats.allocated_bytes),
-            .peak_reserved = Peak(stats.reserved_bytes)};
-  }
-
-  void ResetPeak(int device) override { c10_npu::NPUCachingAllocator::resetPeakStats(device); }
 };
 
 }  // namespace

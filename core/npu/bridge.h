@@ -1,21 +1,14 @@
 // What the framework needs from torch_npu beyond ATen's interface. Implemented by a small library that links
 // libtorch_npu and is opened after torch_npu has been imported (npu.h), so that no other code needs its
-// headers or its symbols. No tensor and no ATen type in here.
+// headers or its symbols. Only functions that libtorch_npu exports under their own names: opening the library
+// then shows whether the installed version has them all. No tensor and no ATen type in here.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 
 #include "acl/acl.h"
 
 namespace trireme {
-
-struct NpuMemory {  // of torch_npu's allocator, bytes
-  int64_t allocated = 0;
-  int64_t reserved = 0;
-  int64_t peak_allocated = 0;  // since the start or ResetPeak
-  int64_t peak_reserved = 0;
-};
 
 class NpuBridge {
  public:
@@ -30,9 +23,6 @@ class NpuBridge {
   // Calls `launch` with the current stream, in order with the operators: through torch_npu's queue if
   // there is one.
   virtual void Launch(const char* name, std::function<void(aclrtStream)> launch) = 0;
-
-  virtual NpuMemory Memory(int device) = 0;
-  virtual void ResetPeak(int device) = 0;
 };
 
 // The name under which the library exports its NpuBridge.

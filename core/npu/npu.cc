@@ -1,9 +1,12 @@
 #include "core/npu/npu.h"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <sstream>
 
 #include "core/base/error.h"
 #include "core/device/cann_info.h"
@@ -39,58 +42,112 @@ std::string FindVersion(const EmbeddedPython& python) try {
                    TRIREME_TORCH_NPU_VERSION, ": run scripts/setup --npu, or add its folder to PYTHONPATH");
 }
 
-void CheckVersion(const std::string& found) {
-  constexpr const char* kWanted = TRIREME_TORCH_NPU_VERSION;
+// A post release is built for the same torch, and whether it has what is needed shows when it is loaded; any
+// other release is built for another torch.
+void CheckRelease(const std::string& found) {
+  const std::string wanted = TRIREME_TORCH_NPU_VERSION;
   const std::string plain = found.substr(0, found.find('+'));
-  if (plain == kWanted) return;
-  throw InputError("device npu: Python finds torch_npu ", found, "; this program was built for ", kWanted,
-                   "; install torch_npu==", kWanted,
-                   ", or put the folder of that version first on PYTHONPATH");
+  if (plain == wanted || plain.starts_with(wanted + ".post")) return;
+  throw InputError("device npu: Python finds torch_npu ", found,
+                   ", which is built for another torch; wanted ", wanted, " or a ", wanted,
+                   ".postN; install torch_npu==", wanted,
+                   ", or put the folder of such a version first on PYTHONPATH");
 }
 
-void Import(const EmbeddedPython& python) try {
+// The name in "…: undefined symbol: NAME, version …"; empty if the text has none.
+std::string UndefinedSymbol(const std::string& text) {
+  constexpr std::string_view kBefore = "undefined symbol: ";
+  const size_t at = text.find(kBefore);
+  if (at == std::string::npos) return "";
+  const std::string name = text.substr(at + kBefore.size());
+  return name.substr(0, name.find_first_of(" ,)\n"));
+}
+
+std::string Demangled(const std::string& symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? name.get() : symbol;
+}
+
+void Import(const EmbeddedPython& python, const std::string& version) try {
   python.Run("import torch\nimport torch_npu\ntorch.npu.set_compile_mode(jit_compile=False)");
 } catch (const Error& error) {
-  throw InputError("device npu: torch_npu cannot be imported (", error.what(),
+  if (const std::string symbol = UndefinedSymbol(error.what()); !symbol.empty()) {
+    throw InputError("device npu: torch_npu ", version, " needs ", Demangled(symbol),
+                     ", which neither CANN, in ", std::filesystem::path(AclLibrary()).parent_path().string(),
+                     ", nor torch has; install the CANN release that this torch_npu was made for, or "
+                     "torch_npu==",
+                     TRIREME_TORCH_NPU_VERSION);
+  }
+  throw InputError("device npu: torch_npu ", version, " cannot be imported (", error.what(),
                    "); its Python packages come with scripts/setup --npu");
 }
 
-NpuBridge& OpenBridge() {
+// Resolves all that the bridge uses of torch_npu now: this is the check that the installed version can work.
+NpuBridge& OpenBridge(const std::string& version) {
   void* library = dlopen(TRIREME_NPU_BRIDGE, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw RuntimeError("device npu: ", dlerror(), "; run scripts/build");
+  if (library == nullptr) {
+    const std::string problem = dlerror();
+    const std::string symbol = UndefinedSymbol(problem);
+    if (symbol.empty()) throw RuntimeError("device npu: ", problem, "; run scripts/build");
+    throw InputError("device npu: torch_npu ", version, " does not have ", Demangled(symbol),
+                     ", which this program calls; install torch_npu==", TRIREME_TORCH_NPU_VERSION,
+                     ", or put the folder of that version first on PYTHONPATH");
+  }
   void* function = dlsym(library, kNpuBridgeFunction);
   TRIREME_CHECK(function != nullptr) << TRIREME_NPU_BRIDGE << " has no " << kNpuBridgeFunction;
   return *reinterpret_cast<NpuBridgeFunction*>(function)();
 }
 
-std::string BringIn() {
+const EmbeddedPython& BringIn() {
   // Otherwise Python's torch looks for backends itself and imports this one during its own import.
   setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0", 1);
   OpenCannLibraries();
-  const EmbeddedPython python;
+  const auto* python = new EmbeddedPython;  // lives as long as the process
   // Last on the path: the user's own torch_npu takes precedence.
-  python.Run("import sys\nsys.path.append(" + EmbeddedPython::Quote(TRIREME_TORCH_NPU_DIR) + ")");
+  python->Run("import sys\nsys.path.append(" + EmbeddedPython::Quote(TRIREME_TORCH_NPU_DIR) + ")");
+  return *python;
+}
+
+Npu* OpenNpu(int device) {
+  const EmbeddedPython& python = BringIn();
   const std::string version = FindVersion(python);
-  CheckVersion(version);
-  Import(python);
-  return version;
+  CheckRelease(version);
+  Import(python, version);
+  return new Npu(device, version, python, OpenBridge(version));
 }
 
 }  // namespace
 
-Npu::Npu(int device, std::string version, NpuBridge& bridge)
-    : device_(device), version_(std::move(version)), bridge_(bridge) {
+Npu::Npu(int device, std::string version, const EmbeddedPython& python, NpuBridge& bridge)
+    : device_(device), version_(std::move(version)), python_(python), bridge_(bridge) {
   bridge_.SetDevice(device);
 }
 
 Npu& Npu::Open(int device) {
   // Never destroyed: autograd's threads may use the device during static destruction.
-  static Npu* const npu = [device] {
-    std::string version = BringIn();
-    return new Npu(device, std::move(version), OpenBridge());
-  }();
+  static Npu* const npu = OpenNpu(device);
   TRIREME_CHECK(npu->device() == device) << "npu " << device << " was requested after npu " << npu->device();
   return *npu;
+}
+
+// By their names in Python: in C++ these are virtual functions and structures whose layout is each version's
+// own.
+NpuMemory Npu::Memory() const {
+  std::istringstream numbers(python_.Run(
+      Concat("import torch\nfound = torch.npu.memory_stats(", device_,
+             ")\nresult = ' '.join(str(found.get(name + '_bytes.all.' + kind, 0))"
+             " for kind in ('current', 'peak') for name in ('allocated', 'reserved', 'requested'))")));
+  NpuMemory memory;
+  numbers >> memory.allocated >> memory.reserved >> memory.requested >> memory.peak_allocated >>
+      memory.peak_reserved >> memory.peak_requested;
+  TRIREME_CHECK(!numbers.fail()) << "torch.npu.memory_stats has no allocated_bytes.all.current";
+  return memory;
+}
+
+void Npu::ResetPeak() {
+  python_.Run(Concat("import torch\ntorch.npu.reset_peak_memory_stats(", device_, ")"));
 }
 
 }  // namespace trireme

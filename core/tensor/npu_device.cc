@@ -16,14 +16,12 @@ class NpuDevice : public TensorDevice {
   std::string software() const override { return "torch_npu " + npu_.version(); }
   ComputeStream* compute() const override { return &npu_; }
   void Synchronize() const override { npu_.Flushed().Synchronize(); }
-  int64_t peak_bytes() const override { return tensor_peak_bytes(); }
-  int64_t tensor_bytes() const override { return Memory().allocated; }
-  int64_t tensor_peak_bytes() const override { return Memory().peak_allocated; }
-  void ResetTensorPeak() const override { npu_.bridge().ResetPeak(npu_.device()); }
+  int64_t peak_bytes() const override { return npu_.Memory().peak_allocated; }
+  int64_t tensor_bytes() const override { return npu_.Memory().requested; }
+  int64_t tensor_peak_bytes() const override { return npu_.Memory().peak_requested; }
+  void ResetTensorPeak() const override { npu_.ResetPeak(); }
 
  private:
-  NpuMemory Memory() const { return npu_.bridge().Memory(npu_.device()); }
-
   Npu& npu_;
 };
 

@@ -82,7 +82,35 @@ def test_another_version_of_torch_npu_is_refused(folder):
     info = folder / "other" / "torch_npu-2.9.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-npu\nVersion: 2.9.0\n")
-    assert_refused(check_on_npu({"PYTHONPATH": str(info.parent)}), "2.9.0", "2.7.1", "PYTHONPATH")
+    assert_refused(check_on_npu({"PYTHONPATH": str(info.parent)}),
+                   "2.9.0, which is built for another torch", "wanted 2.7.1 or a 2.7.1.postN", "PYTHONPATH")
+
+
+def fake_torch_npu(folder, code):
+    """A torch_npu of a coming version, as far as Python sees."""
+    package = folder / "torch_npu"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(code)
+    info = folder / "torch_npu-2.7.1.post99.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-npu\nVersion: 2.7.1.post99\n")
+    return {"PYTHONPATH": str(folder)}
+
+
+def test_torch_npu_that_wants_more_of_cann_is_refused(folder):
+    code = "raise ImportError('libtorch_npu.so: undefined symbol: aclrtOfTheFuture')"
+    result = check_on_npu(fake_torch_npu(folder / "needs", code))
+    assert_refused(result, "torch_npu 2.7.1.post99 needs aclrtOfTheFuture", "twin/lib", "torch_npu==2.7.1")
+
+
+def test_torch_npu_without_what_the_program_calls_is_refused(folder):
+    """By symbol: libtorch_npu is loaded under its name and has none of them."""
+    library = folder / "libtorch_npu.so"
+    subprocess.run(["cc", "-shared", "-x", "c", "/dev/null", "-Wl,-soname,libtorch_npu.so", "-o", library], check=True)
+    code = (f"import ctypes, types, torch\nctypes.CDLL({str(library)!r}, ctypes.RTLD_GLOBAL)\n"
+            "torch.npu = types.SimpleNamespace(set_compile_mode=lambda **_: None)\n")
+    result = check_on_npu(fake_torch_npu(folder / "lacks", code))
+    assert_refused(result, "torch_npu 2.7.1.post99 does not have ", "npu", "torch_npu==2.7.1")
 
 
 def hidden(path, folder):
@@ -111,7 +139,8 @@ def test_more_ranks_than_devices_are_refused():
 def test_check():
     result = start(None, [BUILD / "trireme", "check", "--set", "device=npu", "--json"])
     assert result.returncode == 0, failure_text(result)
-    assert json.loads(result.stdout)["npu"]["software"] == "torch_npu 2.7.1"
+    wheel = os.path.basename(os.environ.get("TRIREME_TORCH_NPU", ".torch_npu-2.7.1")).removeprefix(".torch_npu-")
+    assert json.loads(result.stdout)["npu"]["software"] == f"torch_npu {wheel}"
 
 
 def test_check_npu_ops():

@@ -10,6 +10,8 @@ import tempfile
 BUILD = pathlib.Path(os.environ.get("TRIREME_BUILD", "build")).resolve()
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--quiet",
           "--mca", "mpi_yield_when_idle", "1"]
+# For the program alone: where torch_npu can be imported, transformers in this process would import it, too.
+TORCH_NPU = {"PYTHONPATH": os.environ["TRIREME_TORCH_NPU"]} if "TRIREME_TORCH_NPU" in os.environ else {}
 HANG_SECONDS = 300  # nothing here works for a tenth of that: longer is a hang
 
 
@@ -27,7 +29,7 @@ def start(ranks, command, threads=1, hang_seconds=HANG_SECONDS, variables=None, 
     """The same for any program, with more environment variables and what stands on its standard input."""
     command = [str(word) for word in command]
     launch = command if ranks is None else [*MPIRUN, "-n", str(ranks), *command]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **(variables or {})}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **TORCH_NPU, **(variables or {})}
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with subprocess.Popen(launch, env=environment, **pipes) as process:
         try:

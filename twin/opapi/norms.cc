@@ -41,9 +41,9 @@ OP(aclnnBatchNorm, [](Tensor input, Optional<Tensor> weight, Optional<Tensor> bi
   const auto [normed, found_mean, found_invstd] =
       at::native_batch_norm(input, weight, bias, mean, variance, training, momentum, eps);
   out.copy_(normed);
-  // Later wheels give empty ones where nothing is trained.
-  if (saved_mean && saved_mean->numel() > 0) Put(saved_mean, found_mean);
-  if (saved_invstd && saved_invstd->numel() > 0) Put(saved_invstd, found_invstd);
+  if (!training) return;  // later wheels give room for them all the same
+  Put(saved_mean, found_mean);
+  Put(saved_invstd, found_invstd);
 })
 OP(aclnnBatchNormBackward,
    [](Tensor grad, Tensor input, Optional<Tensor> weight, Optional<Tensor> mean, Optional<Tensor> variance,

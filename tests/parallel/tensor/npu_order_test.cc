@@ -111,15 +111,14 @@ TEST_F(NpuOrder, MemoryOfACollectiveIsNotReusedByTheNextTensor) {
 }
 
 TEST_F(NpuOrder, TheAllocatorReportsItsMemory) {
-  NpuBridge& bridge = TheNpu().bridge();
-  const int device = TestDevice().index();
+  Npu& npu = TheNpu();
   constexpr int64_t kBytes = 64 << 20;
-  bridge.ResetPeak(device);
-  const NpuMemory before = bridge.Memory(device);
+  npu.ResetPeak();
+  const NpuMemory before = npu.Memory();
   {
     const at::Tensor x = at::empty({kBytes / 4}, options_);
   }
-  const NpuMemory after = bridge.Memory(device);
+  const NpuMemory after = npu.Memory();
   EXPECT_EQ(after.allocated, before.allocated);
   constexpr int64_t kRounding = 1024;  // the allocator's own
   EXPECT_GE(after.peak_allocated, before.allocated + kBytes);
