@@ -87,8 +87,12 @@ TEST(Batches, MultiTokenPredictionStaysInItsDocument) {
 
 // A weight is at its label's position, and documents know their sample, numbered over all rows of the step.
 TEST(Batches, RowsCarryWeightsAndSamples) {
-  const Row pair{{1, 2, 3, 4, 5}, {1, 2, -100, 4, 5}, {0, 3}, {9, 0.5F, 9, 9, -2}, {0, 0}};
-  const Row single{{6, 7}, {6, 7}, {}, {9, 3}};
+  const Row pair{.input_ids = {1, 2, 3, 4, 5},
+                 .labels = {1, 2, -100, 4, 5},
+                 .starts = {0, 3},
+                 .weights = {9, 0.5F, 9, 9, -2},
+                 .samples = {0, 0}};
+  const Row single{.input_ids = {6, 7}, .labels = {6, 7}, .weights = {9, 3}};
   const std::vector<PassInput> inputs = MakePassInputs({pair, single}, {.micro_batch = 2, .multiple = 8});
   ASSERT_EQ(inputs.size(), 1u);
   const at::Tensor trained = inputs[0].labels.ne(kNotTrained).nonzero().squeeze(1);
@@ -101,6 +105,18 @@ TEST(Batches, RowsCarryWeightsAndSamples) {
   const std::vector<PassInput> apart = MakePassInputs({pair, single}, {.multiple = 8});
   ASSERT_EQ(apart.size(), 2u);
   EXPECT_EQ(apart[1].samples, std::vector<int64_t>{inputs[0].samples[2]});
+}
+
+// The second document goes on after the tokens that it shares with the first, and attends to them.
+TEST(Batches, ASharedPromptStandsInARowOnce) {
+  const Row pair{.input_ids = {1, 2, 3, 4, 3, 5}, .labels = {-100, -100, -100, 4, -100, 5}, .starts = {0, 4}, .shared = {0, 2}};
+  const PassInput input = MakePassInputs({pair}, {})[0];
+  EXPECT_TRUE(at::equal(input.positions, at::tensor({0, 1, 2, 3, 2, 3}, at::kLong)));
+  EXPECT_TRUE(at::equal(input.sequence, at::tensor({0, 0, 0, 0, 1, 1}, at::kLong)));
+  const std::vector<AttentionTile> tiles = {{.query = 0, .queries = 4, .key = 0, .keys = 4, .first = 0},
+                                            {.query = 4, .queries = 2, .key = 0, .keys = 2, .first = 2},
+                                            {.query = 4, .queries = 2, .key = 4, .keys = 2, .first = 0}};
+  EXPECT_EQ(input.context->Tiles(0).at(0), tiles);
 }
 
 TEST(Batches, ContextRanksShareEachRow) {
