@@ -70,17 +70,20 @@ mpirun_options() {
 # second one, at least a second later, ends them. Returns the command's status. PLAN, if not empty, is the command
 # that prints the run's plan.
 run_and_pass_signals() {
-  local status=0 signalled=0 asked_at= words explains
+  local status=0 again asked_at= words explains
   exec {words}> >(exec "$launch_lib/explain_mpirun" "${PLAN[@]}")
   explains=$!
   setsid "$@" 2>&"$words" {words}>&- &
   local child=$!
   exec {words}>&-
-  trap 'signalled=1; pass_signal' INT TERM
+  trap pass_signal INT TERM
   while :; do
-    signalled=0
     wait $child && status=0 || status=$?
-    [ $signalled = 1 ] || break  # otherwise only a signal ended the wait
+    kill -0 $child 2>/dev/null && continue  # only a signal ended the wait
+    [ $status -gt 128 ] || break
+    # Its own status, or that of a wait which a signal ended just before the program did.
+    wait $child 2>/dev/null && status=0 || { again=$?; [ $again = 127 ] || status=$again; }
+    break
   done
   trap - INT TERM
   local explained=0
