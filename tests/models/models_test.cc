@@ -238,7 +238,7 @@ TEST(RewardModels, TheConfigOfACausalModelBecomesOne) {
   EXPECT_EQ(config["id2label"], (Json{{"0", "LABEL_0"}}));
   EXPECT_EQ(config["pad_token_id"], 7);
   EXPECT_EQ(become({{"pad_token_id", 2}, {"eos_token_id", {1, 2}}})["pad_token_id"], Json()) << "it would hide the end";
-  EXPECT_EQ(become({})["pad_token_id"], Json()) << "none is known";
+  EXPECT_EQ(become(Json::object())["pad_token_id"], Json()) << "none is known";
 }
 
 }  // namespace
