@@ -38,17 +38,6 @@ add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initi
 # gcc 12 reports these inside the standard library at -O3, wrongly.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-restrict>")
 
-# Several sources of a library are compiled as one, which parses their headers once: half the compile time. They share
-# their anonymous namespaces, so names in those must be unique within a library. Off, every file shows that it includes
-# what it uses.
-option(TRIREME_UNITY "Compile the sources of a library in groups" ON)
-set(CMAKE_UNITY_BUILD ${TRIREME_UNITY})
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 10)
-# A list that a program may replace by its own stays an object of its own: the linker then leaves out the library's.
-function(trireme_replaceable)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-endfunction()
-
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
