@@ -1,6 +1,5 @@
 #include "launch/model_source.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -79,8 +78,7 @@ ModelSource SourceOf(const Arguments& arguments, const Config& config) {
 
 ModelSource FindModel(const Arguments& arguments, const Config& config) {
   ModelSource source = SourceOf(arguments, config);
-  const bool asked = std::ranges::any_of(
-      arguments.overrides(), [](const std::string& text) { return text.starts_with("model.init="); });
+  const bool asked = arguments.Overrides("model.init");
   // With an adapter the base is as in the run: random weights are drawn again.
   source.has_weights = arguments.has(kRunFile) && !asked && source.model != config.model().path();
   return source;

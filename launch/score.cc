@@ -1,5 +1,4 @@
 // `trireme score`: what a reward model gives each conversation of a file, alone or over many ranks. Trains nothing.
-#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -34,10 +33,7 @@ namespace {
 std::vector<Row> ScoredRowsOf(Json record, const Preparer& preparer, int64_t vocabulary) {
   const AnswerSample sample = ReadScored(std::move(record), preparer.sample_options());
   std::vector<Row> rows;
-  for (const StoredRow& side : TokeniseAnswers(sample, preparer.tokenizer())) {
-    for (const int32_t id : side.ids) {
-      if (id >= vocabulary) throw InputError("has the token ", id, ", outside the vocabulary of ", vocabulary);
-    }
+  for (const StoredRow& side : TokeniseAnswers(sample, preparer.tokenizer(), vocabulary)) {
     rows.push_back({{side.ids.begin(), side.ids.end()}, std::vector<int64_t>(side.ids.size(), kNotTrained)});
   }
   return rows;
@@ -51,13 +47,8 @@ std::vector<std::vector<Row>> ReadConversations(const std::string& path, const C
   const std::unique_ptr<RecordFile> records = OpenRecords(path);
   std::vector<std::vector<Row>> conversations;
   for (int64_t i = 0; i < records->size(); ++i) {
-    try {
-      conversations.push_back(ScoredRowsOf(records->Read(i), preparer, vocabulary));
-    } catch (const Error& error) {
-      const std::string where = records->Where(i);
-      if (std::string(error.what()).starts_with(where)) throw;
-      throw Error(error.kind(), Concat(where, ": ", error.what()));
-    }
+    conversations.push_back(UseRecord(
+        *records, i, [&](Json record) { return ScoredRowsOf(std::move(record), preparer, vocabulary); }));
   }
   if (conversations.empty()) throw InputError(path, ": has no records");
   return conversations;
@@ -87,8 +78,7 @@ std::string ScoreLines(const std::vector<std::vector<Row>>& conversations, const
 
 // As transformers runs it: in the type of its files, unless a run's file or --set says another.
 std::optional<DType> ScoringTypeOf(const Arguments& arguments, const LayerGraph& graph) {
-  const auto says_type = [](const std::string& text) { return text.starts_with("model.dtype") || text.starts_with("model="); };
-  if (arguments.has(kRunFile) || std::ranges::any_of(arguments.overrides(), says_type)) return std::nullopt;
+  if (arguments.has(kRunFile) || arguments.Overrides("model.dtype")) return std::nullopt;
   return graph.dtype == DType::kBf16 ? DType::kBf16 : DType::kFp32;
 }
 

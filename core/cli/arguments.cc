@@ -1,6 +1,7 @@
 // Arguments of a command, by name.
 #include "core/cli/arguments.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -44,6 +45,13 @@ double Arguments::number(const std::string& name, double fallback, double least)
     throw InputError("--", name, " ", text, ": wanted a number of at least ", least);
   }
   return number;
+}
+
+bool Arguments::Overrides(const std::string& key) const {
+  return std::ranges::any_of(overrides(), [&](const std::string& text) {
+    const std::string said = text.substr(0, text.find('='));
+    return key == said || key.starts_with(said + ".");
+  });
 }
 
 }  // namespace trireme

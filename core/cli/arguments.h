@@ -26,6 +26,8 @@ class Arguments {
   double number(const std::string& name, double fallback, double least = 0) const;
   // The values of --set, in order.
   const std::vector<std::string>& overrides() const { return values("set"); }
+  // Whether one of them sets this key or a message that holds it.
+  bool Overrides(const std::string& key) const;
 
  private:
   std::map<std::string, std::vector<std::string>> values_;

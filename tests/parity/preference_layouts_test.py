@@ -21,6 +21,7 @@ STAGES = {"dpo": ["preference.loss=[sigmoid,aot,aot_unpaired,sft]", "preference.
 # How a second model serves as the reference. Without one the first is meant.
 REFERENCES = ([], ["memory.shard_reference=true"], ["memory.offload_reference=true"],
               ["preference.precompute_ref_log_probs=true"])
+MICRO_BATCHES = {1: 1, 2: 4}  # pairs, or answers, in place of the layouts' rows
 ONE_RANK = ["device=cpu", "run.micro_batch=1", "preference.share_prompt=false"]
 METRICS = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins", "logps/chosen", "logps/rejected",
            "logits/chosen", "logits/rejected", "kl", "nll_loss", "log_odds_ratio", "log_odds_chosen")
@@ -49,7 +50,8 @@ def cases_of(config):
     cases = []
     for number, case in enumerate(chosen):
         for stage in stages if full else (stages[number % 5], stages[(number + 2) % 5]):
-            cases.append({**case, "stage": stage, "share_prompt": "false" if number % 4 == 3 else "true",
+            cases.append({**case, "stage": stage, "micro_batch": MICRO_BATCHES[case["micro_batch"]],
+                          "share_prompt": "false" if number % 4 == 3 else "true",
                           "reference": reference_settings(stage, number)})
     return cases
 

@@ -1,6 +1,8 @@
 #include "train/data/answer_rows.h"
 
 #include <algorithm>
+#include <utility>
+#include <variant>
 
 #include "core/base/error.h"
 #include "parallel/objectives/preference_check.h"
@@ -96,6 +98,20 @@ class Units : public RowSource {
   std::vector<int64_t> firsts_;  // the store's row of each unit's first side
 };
 
+// The sides of a sample that is given as tokens.
+std::vector<Row> GivenTokens(const AnswerSample& sample, int64_t vocabulary, Stage stage, bool pairs) {
+  if (!std::holds_alternative<TokenAnswers>(sample)) {
+    throw InputError("is text; wanted tokens: ",
+                     pairs ? "prompt_ids, chosen_ids and rejected_ids" : "prompt_ids, completion_ids and label");
+  }
+  std::vector<Row> sides;
+  for (const StoredRow& side : TokeniseAnswers(sample, SampleTokenizer({.stage = stage}), vocabulary)) {
+    sides.push_back({{side.ids.begin(), side.ids.end()}, {side.labels.begin(), side.labels.end()}});
+    sides.back().values = {side.value};
+  }
+  return sides;
+}
+
 }  // namespace
 
 AnswerOptions AnswerOptionsOf(const Config& config) {
@@ -161,29 +177,15 @@ std::vector<Row> ReadAnswerRows(const std::string& path, int64_t vocabulary, con
   AnswerOptions options = AnswerOptionsOf(config);
   options.longest = 0;  // given tokens are taken as they are
   const auto records = OpenRecords(path);
-  const SampleTokenizer none({.stage = config.stage()});
   std::vector<Row> rows;
   for (int64_t i = 0; i < records->size(); ++i) {
-    try {
-      const AnswerSample sample = ReadAnswers(records->Read(i), {}, config.stage());
-      if (!std::holds_alternative<TokenAnswers>(sample)) {
-        throw InputError("is text; wanted tokens: ", options.pairs ? "prompt_ids, chosen_ids and rejected_ids"
-                                                                   : "prompt_ids, completion_ids and label");
-      }
-      std::vector<Row> sides;
-      for (const StoredRow& side : TokeniseAnswers(sample, none)) {
-        for (const int32_t id : side.ids) {
-          if (id >= vocabulary) throw InputError("has the token ", id, ", outside the vocabulary of ", vocabulary);
-        }
-        sides.push_back({{side.ids.begin(), side.ids.end()}, {side.labels.begin(), side.labels.end()}});
-        sides.back().values = {side.value};
-        if (!options.pairs) rows.push_back(JoinAnswers({std::move(sides.back())}, options));
-      }
-      if (options.pairs) rows.push_back(JoinAnswers(std::move(sides), options));
-    } catch (const Error& error) {
-      const std::string where = records->Where(i);
-      if (std::string(error.what()).starts_with(where)) throw;
-      throw Error(error.kind(), Concat(where, ": ", error.what()));
+    std::vector<Row> sides = UseRecord(*records, i, [&](Json record) {
+      return GivenTokens(ReadAnswers(std::move(record), {}, config.stage()), vocabulary, config.stage(), options.pairs);
+    });
+    if (options.pairs) {
+      rows.push_back(JoinAnswers(std::move(sides), options));
+    } else {
+      for (Row& side : sides) rows.push_back(JoinAnswers({std::move(side)}, options));
     }
   }
   if (rows.empty()) throw InputError(path, ": has no rows");

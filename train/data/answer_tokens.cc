@@ -93,4 +93,14 @@ std::vector<StoredRow> TokeniseAnswers(const AnswerSample& sample, const SampleT
   return rows;
 }
 
+std::vector<StoredRow> TokeniseAnswers(const AnswerSample& sample, const SampleTokenizer& with, int64_t vocabulary) {
+  std::vector<StoredRow> rows = TokeniseAnswers(sample, with);
+  for (const StoredRow& row : rows) {
+    for (const int32_t id : row.ids) {
+      if (id >= vocabulary) throw InputError("has the token ", id, ", outside the vocabulary of ", vocabulary);
+    }
+  }
+  return rows;
+}
+
 }  // namespace trireme

@@ -2,6 +2,7 @@
 // that its tokens share with prompt and answer encoded together, as in TRL: a token across the border is the answer's.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "train/data/answer_samples.h"
@@ -12,5 +13,8 @@ namespace trireme {
 // A row for each answer, in their order; those of a pair have the same prompt tokens. An input error where a prompt
 // leaves no room for an answer; it does not name the place.
 std::vector<StoredRow> TokeniseAnswers(const AnswerSample& sample, const SampleTokenizer& with);
+
+// The same for a model whose vocabulary has that many tokens; others are input errors.
+std::vector<StoredRow> TokeniseAnswers(const AnswerSample& sample, const SampleTokenizer& with, int64_t vocabulary);
 
 }  // namespace trireme

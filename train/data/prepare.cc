@@ -115,14 +115,7 @@ Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const Sam
   OnAllCores(block.rows.size(), [&](size_t i) {
     const int64_t record = begin + static_cast<int64_t>(i);
     try {
-      Json value = records.Read(record);
-      try {
-        block.rows[i] = RowsOf(std::move(value), options, with);
-      } catch (const Error& error) {
-        throw Error(error.kind(), Concat(records.Where(record), ": ", error.what()));
-      } catch (const Json::exception& error) {  // a value of a type that no format has there
-        throw InputError(records.Where(record), ": ", error.what());
-      }
+      block.rows[i] = UseRecord(records, record, [&](Json value) { return RowsOf(std::move(value), options, with); });
     } catch (const Error& error) {
       if (!skip) throw;
       block.errors[i] = error.what();

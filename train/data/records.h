@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/json.h"
 
 namespace trireme {
@@ -21,6 +23,19 @@ class RecordFile {
   // "a.jsonl:7"
   virtual std::string Where(int64_t record) const = 0;
 };
+
+// What `use` makes of a record. Its errors, which do not know the place, get it put before them.
+template <class Use>
+auto UseRecord(const RecordFile& records, int64_t record, Use use) {
+  Json value = records.Read(record);
+  try {
+    return use(std::move(value));
+  } catch (const Error& error) {
+    throw Error(error.kind(), Concat(records.Where(record), ": ", error.what()));
+  } catch (const Json::exception& error) {  // a value of a type that no format has there
+    throw InputError(records.Where(record), ": ", error.what());
+  }
+}
 
 // By file extension; others are input errors.
 std::unique_ptr<RecordFile> OpenRecords(const std::filesystem::path& path);

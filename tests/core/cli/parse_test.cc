@@ -178,5 +178,14 @@ TEST(ArgumentsDeathTest, UndescribedNameIsABug) {
   EXPECT_DEATH(Parse({"check"}).arguments.value("wrold"), "check failed: .*'wrold'");
 }
 
+TEST(ParseTest, OverridesNameAKeyOrWhatHoldsIt) {
+  const Arguments arguments = Parse({"train", "r.yaml", "--set", "model.dtype=fp32", "--set", "run={steps: 2}"}).arguments;
+  EXPECT_TRUE(arguments.Overrides("model.dtype"));
+  EXPECT_TRUE(arguments.Overrides("run.steps"));
+  EXPECT_FALSE(arguments.Overrides("model.init"));
+  EXPECT_FALSE(arguments.Overrides("model.dtype_of_head"));
+  EXPECT_FALSE(arguments.Overrides("runner.steps"));
+}
+
 }  // namespace
 }  // namespace trireme
