@@ -3,6 +3,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/floor_divide.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/remainder.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -75,7 +77,7 @@ struct WholeRows {
 
   void FillWeights(int64_t begin, const Row& row) {
     if (row.weights.empty()) return;
-    if (!weights.defined()) weights = at::zeros({rows * length}, at::kFloat);
+    if (!weights.defined()) weights = at::ones({rows * length}, at::kFloat);
     std::copy(row.weights.begin() + 1, row.weights.end(), weights.data_ptr<float>() + begin);
   }
 
@@ -91,6 +93,7 @@ struct WholeRows {
     shifted.positions = positions;
     shifted.documents = documents;
     shifted.samples = samples;
+    if (weights.defined()) shifted.weights = at::ones_like(weights);
     for (const Document& document : documents) {
       const int64_t count = document.end - document.begin - depth;
       if (count <= 0) continue;
@@ -99,6 +102,7 @@ struct WholeRows {
       };
       move(shifted.tokens, tokens, depth);
       move(shifted.labels, labels, depth);
+      if (weights.defined()) move(shifted.weights, weights, depth);
       move(shifted.real, real, 0);
       move(shifted.sequence, sequence, 0);
     }

@@ -65,7 +65,7 @@ constexpr OtherName kNames[] = {
     {"mask_history", "data.loss", "write last_round"},
     {"train_on_prompt", "data.loss", "write all"},
     {"train_on_inputs", "data.loss", "write all"},
-    {"loss_scale", "data.loss", "answers, last_round or all"},
+    {"loss_scale", "data.loss", "answers, last_round or all; weights are the messages' own \"loss\""},
     {"interleave_probs", "data.train", "a weight for each entry: NAME@0.3"},
     {"mix_strategy", "data.train", "a weight for each entry: NAME@0.3"},
     {"interleave_strategy", "data.train", "a weight for each entry: NAME@0.3"},

@@ -97,7 +97,7 @@ std::vector<StageLayers> AsSaid(const LayerGraph& graph, int stages, const std::
   const std::string key = Concat("parallel.stage_layers = [", Join(said), "]");
   const auto count = static_cast<int>(said.size());
   if (count != stages) {
-    throw InputError(key, " lists ", count, " stages; parallel.pipeline and virtual_stages make ", stages,
+    throw InputError(key, " lists ", Counted(count, "stage"), "; parallel.pipeline and virtual_stages make ", stages,
                      "; write one number per stage");
   }
   for (int stage = 0; stage < stages; ++stage) {

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "ops/linear/linear.h"
+#include "parallel/objectives/gradient_chunks.h"
 #include "parallel/objectives/vocabulary.h"
 #include "parallel/tensor/collectives.h"
 
@@ -30,6 +31,15 @@ at::Tensor CountCorrect(const LogitChunk& chunk, const at::Tensor& largest, cons
   }
   AllReduce(first, head.tensor, ReduceOp::kMax);
   return first.neg().eq(chunk.labels.to(at::kFloat)).sum().to(at::kFloat);
+}
+
+// What each trained token counts; undefined: the same.
+at::Tensor WeightsOf(const TrainedTokens& trained, const PassInput& input) {
+  return input.weights.defined() ? input.weights.index_select(0, trained.positions) : at::Tensor();
+}
+
+at::Tensor RoomFor(const TrainedTokens& trained, bool wanted) {
+  return wanted ? at::empty_like(trained.inputs) : at::Tensor();
 }
 
 }  // namespace
@@ -66,14 +76,21 @@ at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, cons
   const double scale = pass.totals.per_trained();
   const TrainedTokens trained(part.hidden, pass.input);
   const LogitChunks chunks(trained, head.weight.value, options_.chunk_bytes);
-  const at::Tensor gradient = differentiate ? at::empty_like(trained.inputs) : at::Tensor();
+  const at::Tensor weights = WeightsOf(trained, pass.input);
+  GradientChunks weighted(head, trained, differentiate && weights.defined());
+  const at::Tensor gradient = weights.defined() ? weighted.hidden() : RoomFor(trained, differentiate);
   const at::Tensor loss = at::zeros({}, part.hidden.options().dtype(at::kFloat)), correct = at::zeros_like(loss);
   for (int64_t i = 0; i < chunks.count(); ++i) {
     const LogitChunk chunk = chunks.Make(i);
     const ChunkStatistics statistics = StatisticsOf(chunk, head);
-    loss.add_((statistics.log_sum_exp - statistics.picked).sum());
+    const at::Tensor losses = statistics.log_sum_exp - statistics.picked;
+    loss.add_((weights.defined() ? losses * weights.narrow(0, chunk.begin, chunk.size()) : losses).sum());
     if (options_.count_correct) correct.add_(CountCorrect(chunk, statistics.largest, head));
     if (!differentiate) continue;
+    if (weights.defined()) {
+      weighted.Add(chunk, weights * (-scale * part.weight), statistics.log_sum_exp);
+      continue;
+    }
     LogitsToGradient(chunk.logits, chunk.labels, head.columns, statistics.log_sum_exp, scale * part.weight);
     at::Tensor own = gradient.narrow(0, chunk.begin, chunk.size());
     at::mm_out(own, chunk.logits, head.weight.value);

@@ -6,49 +6,11 @@
 #include <memory>
 
 #include "core/base/error.h"
-#include "ops/linear/linear.h"
+#include "parallel/objectives/gradient_chunks.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
 namespace {
-
-// out = in · factors, row by row, in fp32 before rounding. In blocks: ATen would make full fp32 copies.
-void ScaleRows(const at::Tensor& out, const at::Tensor& in, const at::Tensor& factors) {
-  constexpr int64_t kBlock = 128;
-  for (int64_t begin = 0; begin < in.size(0); begin += kBlock) {
-    const int64_t size = std::min(kBlock, in.size(0) - begin);
-    const at::Tensor rows = in.narrow(0, begin, size), factor = factors.narrow(0, begin, size).unsqueeze(1);
-    out.narrow(0, begin, size).copy_(rows * factor);
-  }
-}
-
-// The gradients of one micro batch, chunk by chunk. A token's weight scales a row of the hidden states'
-// gradient and a row of the weight gradient's input rather than the logits, which are far larger.
-class GradientChunks {
- public:
-  GradientChunks(const HeadStates& head, const TrainedTokens& trained, bool wanted)
-      : head_(head), hidden_(wanted ? at::empty_like(trained.inputs) : at::Tensor()) {}
-
-  // weights: [trained]; log_sum_exp: [tokens of the chunk]. Overwrites the chunk's logits.
-  void Add(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp) {
-    // softmax - [column is the label]: minus the gradient of log p.
-    LogitsToGradient(chunk.logits, chunk.labels, head_.columns, log_sum_exp, 1);
-    const at::Tensor minus = weights.narrow(0, chunk.begin, chunk.size()).neg();
-    at::Tensor own = hidden_.narrow(0, chunk.begin, chunk.size());
-    at::mm_out(own, chunk.logits, head_.weight.value);
-    ScaleRows(own, own, minus);
-    if (!head_.weight.trained()) return;
-    const at::Tensor scaled = at::empty_like(chunk.inputs);
-    ScaleRows(scaled, chunk.inputs, minus);
-    AddWeightGradient(head_.weight, chunk.logits, scaled);
-  }
-
-  const at::Tensor& hidden() const { return hidden_; }  // [trained, hidden]
-
- private:
-  const HeadStates& head_;
-  const at::Tensor hidden_;
-};
 
 void GiveWanted(const LabelLogProbs& found) {
   const PassWants& wants = found.pass.options.wants;

@@ -107,6 +107,18 @@ TEST(Batches, RowsCarryWeightsAndSamples) {
   EXPECT_EQ(apart[1].samples, std::vector<int64_t>{inputs[0].samples[2]});
 }
 
+// Labels of a row without weights count 1 beside one with them; a depth of multi-token prediction has those of its labels.
+TEST(Batches, WeightsStayWithTheirLabels) {
+  const Row weighted{.input_ids = {1, 2, 3, 4}, .labels = {1, 2, 3, 4}, .weights = {9, 2, 3, 4}};
+  const Row plain{.input_ids = {5, 6}, .labels = {5, 6}};
+  const PassInput input = MakePassInputs({weighted, plain}, {.micro_batch = 2, .multiple = 4, .mtp_depths = 1})[0];
+  const auto of_trained = [](const PassInput& some) {
+    return some.weights.index_select(0, some.labels.ne(kNotTrained).nonzero().squeeze(1));
+  };
+  EXPECT_TRUE(at::equal(of_trained(input), at::tensor({2.0F, 3.0F, 4.0F, 1.0F})));
+  EXPECT_TRUE(at::equal(of_trained(input.mtp[0]), at::tensor({3.0F, 4.0F})));
+}
+
 // The second document goes on after the tokens that it shares with the first, and attends to them.
 TEST(Batches, ASharedPromptStandsInARowOnce) {
   const Row pair{.input_ids = {1, 2, 3, 4, 3, 5}, .labels = {-100, -100, -100, 4, -100, 5}, .starts = {0, 4}, .shared = {0, 2}};

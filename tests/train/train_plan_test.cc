@@ -155,7 +155,7 @@ TEST_F(TrainPlanTest, RefusesLayouts) {
                 {"parallel.pipeline=3", "parallel.schedule=dualpipev"});
   ExpectRefused("parallel.stage_layers = [3, 3] adds up to 6 decoder layers; the model has 5", 2,
                 {"parallel.pipeline=2", "parallel.stage_layers=[3, 3]"});
-  ExpectRefused("parallel.stage_layers = [5] lists 1 stages; parallel.pipeline and virtual_stages make 2", 2,
+  ExpectRefused("parallel.stage_layers = [5] lists 1 stage; parallel.pipeline and virtual_stages make 2", 2,
                 {"parallel.pipeline=2", "parallel.stage_layers=[5]"});
   ExpectRefused(
       "parallel.ulysses = 2 does not divide parallel.context = 3, as context_method hybrid requires; choose a "

@@ -20,7 +20,7 @@ StoredRow RowOf(TokenIds ids, size_t prompt, float value) {
   TokenIds labels(ids.size(), static_cast<int32_t>(kNotTrained));
   // Nothing predicts the first token.
   for (size_t i = std::max<size_t>(prompt, 1); i < ids.size(); ++i) labels[i] = ids[i];
-  return {std::move(ids), std::move(labels), value};
+  return {.ids = std::move(ids), .labels = std::move(labels), .value = value};
 }
 
 void CheckLength(size_t prompt, const SampleTokenizer& with) {

@@ -27,8 +27,10 @@ class CutRows : public RowSource {
     Row whole = rows_->Read(pieces_[row].row);
     if (IsWhole(row)) return whole;
     const auto [_, begin, end] = pieces_[row];
-    return {{whole.input_ids.begin() + begin, whole.input_ids.begin() + end},
-            {whole.labels.begin() + begin, whole.labels.begin() + end}};
+    Row piece{{whole.input_ids.begin() + begin, whole.input_ids.begin() + end},
+              {whole.labels.begin() + begin, whole.labels.begin() + end}};
+    if (!whole.weights.empty()) piece.weights = {whole.weights.begin() + begin, whole.weights.begin() + end};
+    return piece;
   }
 
  private:
@@ -43,6 +45,14 @@ void Append(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+// Labels of rows without weights count 1 each beside those of rows with them.
+void AppendWeights(Row& packed, const Row& part) {
+  if (packed.weights.empty() && part.weights.empty()) return;
+  packed.weights.resize(packed.labels.size(), 1);
+  Append(packed.weights, part.weights);
+  packed.weights.resize(packed.labels.size() + part.labels.size(), 1);
+}
+
 class PackedRows : public RowSource {
  public:
   PackedRows(Rows rows, std::vector<std::vector<int64_t>> bins)
@@ -55,7 +65,7 @@ class PackedRows : public RowSource {
     for (const int64_t index : bins_[row]) {
       Row part = rows_->Read(index);
       part.labels[0] = kNotTrained;  // nothing before it belongs to its document
-      Append(packed.weights, part.weights);
+      AppendWeights(packed, part);
       Append(packed.values, part.values);
       Append(packed.answer_tokens, part.answer_tokens);
       Append(packed.shared, part.shared);

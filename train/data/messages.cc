@@ -54,6 +54,22 @@ Json TextOfContent(const Json& content, size_t message) {
   return text;
 }
 
+// Whether it asks for training, as an assistant's message may. One that says false or 0 asks for what happens anyway.
+bool AsksForLoss(const Json& message) {
+  for (const char* key : {"loss", "loss_scale"}) {
+    const auto found = message.find(key);
+    if (found != message.end() && !found->is_null() && *found != false && *found != 0) return true;
+  }
+  return false;
+}
+
+void RefuseLoss(const Json& message, const std::string& role, size_t number) {
+  if (role == "assistant" || !AsksForLoss(message)) return;
+  throw InputError("message ", number, " has the role ", role, " and a loss; only the assistant's messages are trained: ",
+                   role == "tool_call" ? "write the call as tool_calls of an assistant's message with that loss"
+                                       : "remove the key, or set data.loss to all");
+}
+
 void AddMessage(Json& messages, const Json& message, const std::string& role, const Json& content) {
   if (role == "tool_call") {
     const bool follows = !messages.empty() && messages.back().value("role", "") == "assistant";
@@ -126,6 +142,7 @@ Json NormalMessages(const Json& list) {
       throw InputError("has a message of the role ", role->dump(),
                        "; wanted system, user, assistant or tool");
     }
+    RefuseLoss(message, known->second, messages.size() + 1);
     AddMessage(messages, message, known->second, content != nullptr ? *content : Json());
   }
   return messages;

@@ -30,8 +30,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFormat = "rows 3";      // a change of what is stored changes this
-constexpr const char* kReading = "reading 3";  // a change of how records are read, or refused, changes this
+constexpr const char* kFormat = "rows 4";      // a change of what is stored changes this
+constexpr const char* kReading = "reading 4";  // a change of how records are read, or refused, changes this
 constexpr int64_t kBlock = 1024;               // records that are read, tokenised and written together
 // Rows of stores up to this size are checked at the start, where a damaged one can still be made anew: 0.1 to 0.2 s
 // per GiB that is in memory. Larger ones are checked row by row as they are trained on.

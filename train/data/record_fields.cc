@@ -59,6 +59,22 @@ std::vector<int32_t> IdsAt(const Json& record, const char* key) {
   return ids;
 }
 
+std::vector<float> WeightsAt(const Json& record, const char* key, size_t labels) {
+  const Json& list = record[key];
+  if (!list.is_array() || list.size() != labels) {
+    throw InputError(key, " is ", list.dump().substr(0, 60), "; wanted a list of ", labels, " numbers, one per label");
+  }
+  std::vector<float> weights;
+  for (const Json& weight : list) {
+    const double value = weight.is_number() ? weight.get<double>() : -1;
+    if (!(value >= 0 && value <= std::numeric_limits<float>::max())) {
+      throw InputError(key, " has ", weight.dump(), "; wanted numbers of at least 0");
+    }
+    weights.push_back(static_cast<float>(value));
+  }
+  return weights;
+}
+
 Json QuestionMessages(const Json& record, const std::string& question) {
   Json messages = Json::array();
   if (Has(record, "history")) {

@@ -25,6 +25,8 @@ std::string TextAt(const Json& record, const std::string& key);
 std::optional<std::string> FindField(const Json& record, FieldNames names);
 // Token ids; in `labels` also -100.
 std::vector<int32_t> IdsAt(const Json& record, const char* key);
+// A weight of at least 0 for each of so many labels.
+std::vector<float> WeightsAt(const Json& record, const char* key, size_t labels);
 
 // Alpaca's two-part question, or one under any of its names; nothing where the record has no question.
 std::optional<std::string> Question(const Json& record);

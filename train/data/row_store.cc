@@ -11,15 +11,16 @@
 namespace trireme {
 namespace {
 
-constexpr char kRowStoreMagic[8] = {'T', 'R', 'I', 'R', 'O', 'W', 'S', '3'};
+constexpr char kRowStoreMagic[8] = {'T', 'R', 'I', 'R', 'O', 'W', 'S', '4'};
 
 struct Footer {
   int64_t rows = 0;
   int64_t tokens = 0;
   int64_t skipped = 0;
   int64_t highest_id = -1;
+  int64_t weights = 0;
   uint32_t crc32c = 0;  // of the tables, and of this with a zero in its place
-  uint32_t unused[5] = {};
+  uint32_t unused[3] = {};
   char magic[8] = {};
 };
 static_assert(sizeof(Footer) == 64);
@@ -39,19 +40,30 @@ uint32_t DigestOf(Footer footer, const std::byte* tables, size_t bytes) {
 // The file size that the footer implies; nothing if its numbers are impossible.
 std::optional<uint64_t> BytesOf(const Footer& footer) {
   constexpr int64_t kMost = int64_t{1} << 50;
-  if (footer.rows < 0 || footer.rows > kMost || footer.tokens < 0 || footer.tokens > kMost) return std::nullopt;
-  return static_cast<uint64_t>(8 * footer.tokens + 8 * (footer.rows + 1) + 12 * footer.rows) + sizeof footer;
+  for (const int64_t count : {footer.rows, footer.tokens, footer.weights}) {
+    if (count < 0 || count > kMost) return std::nullopt;
+  }
+  const int64_t tables = 16 * (footer.rows + 1) + 12 * footer.rows;
+  return static_cast<uint64_t>(8 * footer.tokens + 4 * footer.weights + tables) + sizeof footer;
 }
 
 }  // namespace
 
 void RowStoreWriter::Add(const StoredRow& row) {
   TRIREME_CHECK(row.ids.size() == row.labels.size()) << row.ids.size() << " and " << row.labels.size();
-  file_.Write(row.ids.data(), row.ids.size() * sizeof(int32_t));
-  file_.Write(row.labels.data(), row.labels.size() * sizeof(int32_t));
-  const size_t bytes = row.ids.size() * sizeof(int32_t);
-  digests_.push_back(Crc32c(row.labels.data(), bytes, Crc32c(row.ids.data(), bytes)));
+  TRIREME_CHECK(row.weights.empty() || row.weights.size() == row.ids.size()) << row.weights.size() << " weights";
+  uint32_t digest = 0;
+  const auto write = [&](const auto& values) {
+    const size_t bytes = values.size() * sizeof(values[0]);
+    file_.Write(values.data(), bytes);
+    digest = Crc32c(values.data(), bytes, digest);
+  };
+  write(row.ids);
+  write(row.labels);
+  write(row.weights);
+  digests_.push_back(digest);
   first_token_.push_back(first_token_.back() + row.ids.size());
+  first_weight_.push_back(first_weight_.back() + row.weights.size());
   uint32_t trained = 0;
   for (size_t i = 1; i < row.labels.size(); ++i) trained += row.labels[i] != kNotTrained;
   trained_.push_back(trained);
@@ -66,13 +78,15 @@ void RowStoreWriter::Commit(int64_t skipped) {
     tables.append(reinterpret_cast<const char*>(table.data()), table.size() * sizeof(table[0]));
   };
   add(first_token_);
+  add(first_weight_);
   add(trained_);
   add(digests_);
   add(values_);
   Footer footer{.rows = static_cast<int64_t>(trained_.size()),
                 .tokens = static_cast<int64_t>(first_token_.back()),
                 .skipped = skipped,
-                .highest_id = highest_id_};
+                .highest_id = highest_id_,
+                .weights = static_cast<int64_t>(first_weight_.back())};
   std::memcpy(footer.magic, kRowStoreMagic, sizeof kRowStoreMagic);
   footer.crc32c = DigestOf(footer, reinterpret_cast<const std::byte*>(tables.data()), tables.size());
   file_.Write(tables.data(), tables.size());
@@ -92,51 +106,46 @@ RowStore::RowStore(const std::filesystem::path& path) : file_(path) {
   rows_ = footer.rows;
   skipped_ = footer.skipped;
   highest_id_ = footer.highest_id;
-  tables_ = static_cast<size_t>(8 * footer.tokens);
+  tables_ = static_cast<size_t>(8 * footer.tokens + 4 * footer.weights);
   const std::byte* tables = file_.bytes().data() + tables_;
   if (footer.crc32c != DigestOf(footer, tables, size - sizeof footer - tables_)) {
     throw InputError(path.string(), ": the tables of its rows do not match their digest");
   }
-  CheckTables(tables);
+  CheckTables();
 }
 
 // The digest only covers what was written; that rows stay inside the file is checked separately.
-void RowStore::CheckTables(const std::byte* tables) const {
-  uint64_t last = 0;
-  bool rises = LoadAt<uint64_t>(tables) == 0;
-  for (int64_t row = 1; row <= rows_ && rises; ++row) {
-    const auto next = LoadAt<uint64_t>(tables + 8 * row);
-    rises = next >= last;
-    last = next;
+void RowStore::CheckTables() const {
+  bool rises = FirstToken(0) == 0 && FirstWeight(0) == 0;
+  for (int64_t row = 0; row < rows_ && rises; ++row) {
+    const uint64_t tokens = FirstToken(row + 1) - FirstToken(row), weights = FirstWeight(row + 1) - FirstWeight(row);
+    rises = FirstToken(row + 1) >= FirstToken(row) && (weights == 0 || weights == tokens);
   }
-  if (rises && last == tables_ / 8) return;
+  if (rises && 8 * FirstToken(rows_) + 4 * FirstWeight(rows_) == tables_) return;
   throw InputError(file_.path().string(), ": the table of its rows points outside the file");
 }
 
-uint64_t RowStore::FirstToken(int64_t row) const {
-  return LoadAt<uint64_t>(file_.bytes().data() + tables_ + 8 * row);
+// The table that follows those with so many bytes per row, and the one entry more of the first two.
+const std::byte* RowStore::Table(int64_t bytes_per_row) const {
+  return file_.bytes().data() + tables_ + 8 * std::min<int64_t>(bytes_per_row / 8, 2) + bytes_per_row * rows_;
 }
+
+uint64_t RowStore::FirstToken(int64_t row) const { return LoadAt<uint64_t>(Table(0) + 8 * row); }
+uint64_t RowStore::FirstWeight(int64_t row) const { return LoadAt<uint64_t>(Table(8) + 8 * row); }
+int64_t RowStore::Trained(int64_t row) const { return LoadAt<uint32_t>(Table(16) + 4 * row); }
+float RowStore::Value(int64_t row) const { return LoadAt<float>(Table(24) + 4 * row); }
 
 int64_t RowStore::Length(int64_t row) const {
   return static_cast<int64_t>(FirstToken(row + 1) - FirstToken(row));
 }
 
-int64_t RowStore::Trained(int64_t row) const {
-  return LoadAt<uint32_t>(file_.bytes().data() + tables_ + 8 * (rows_ + 1) + 4 * row);
-}
-
-float RowStore::Value(int64_t row) const {
-  return LoadAt<float>(file_.bytes().data() + tables_ + 8 * (rows_ + 1) + 8 * rows_ + 4 * row);
-}
-
 const int32_t* RowStore::Tokens(int64_t row) const {
-  return reinterpret_cast<const int32_t*>(file_.bytes().data() + 8 * FirstToken(row));
+  return reinterpret_cast<const int32_t*>(file_.bytes().data() + 8 * FirstToken(row) + 4 * FirstWeight(row));
 }
 
 bool RowStore::IsWhole(int64_t row) const {
-  const size_t digests = tables_ + 8 * static_cast<size_t>(rows_ + 1) + 4 * static_cast<size_t>(rows_);
-  return LoadAt<uint32_t>(file_.bytes().data() + digests + 4 * row) ==
-         Crc32c(Tokens(row), 8 * static_cast<size_t>(Length(row)));
+  const auto words = static_cast<size_t>((HasWeights(row) ? 3 : 2) * Length(row));
+  return LoadAt<uint32_t>(Table(20) + 4 * row) == Crc32c(Tokens(row), 4 * words);
 }
 
 std::optional<int64_t> RowStore::FindDamage() const {
@@ -156,7 +165,12 @@ Row RowStore::Read(int64_t row) const {
   }
   const auto length = static_cast<size_t>(Length(row));
   const int32_t* ids = Tokens(row);
-  return {{ids, ids + length}, {ids + length, ids + 2 * length}};
+  Row read{{ids, ids + length}, {ids + length, ids + 2 * length}};
+  if (HasWeights(row)) {
+    read.weights.resize(length);
+    std::memcpy(read.weights.data(), ids + 2 * length, length * sizeof(float));
+  }
+  return read;
 }
 
 }  // namespace trireme

@@ -16,6 +16,12 @@ StoredRow ReadTokens(const Json& record) {
   if (row.ids.size() != row.labels.size()) {
     throw InputError(row.ids.size(), " input_ids and ", row.labels.size(), " labels; wanted equally many");
   }
+  for (const char* key : {"weights", "loss_scale"}) {
+    if (Has(record, key)) row.weights = WeightsAt(record, key, row.ids.size());
+  }
+  for (size_t i = 0; i < row.weights.size(); ++i) {
+    if (row.weights[i] == 0) row.labels[i] = static_cast<int32_t>(kNotTrained);
+  }
   return row;
 }
 

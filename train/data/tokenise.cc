@@ -9,20 +9,23 @@ namespace {
 
 constexpr auto kIgnored = static_cast<int32_t>(kNotTrained);
 
-StoredRow WithLabels(std::vector<int32_t> ids, const std::vector<uint8_t>& mask) {
+StoredRow WithLabels(std::vector<int32_t> ids, std::vector<float> weights) {
   std::vector<int32_t> labels(ids.size(), kIgnored);
+  bool plain = true;
   for (size_t i = 1; i < ids.size(); ++i) {  // nothing predicts the first token
-    if (mask[i]) labels[i] = ids[i];
+    if (weights[i] > 0) labels[i] = ids[i];
+    plain = plain && (weights[i] == 0 || weights[i] == 1);
   }
-  return {std::move(ids), std::move(labels)};
+  if (plain) weights.clear();
+  return {std::move(ids), std::move(labels), std::move(weights)};
 }
 
 StoredRow OfText(const std::string& text, const SampleTokenizer& with) {
   std::vector<int32_t> ids = with.tokenizer().Encode(text, {.add_special = true}).ids;
   const std::optional<int32_t> end = with.tokenizer().end_of_text();
   if (end && (ids.empty() || ids.back() != *end)) ids.push_back(*end);
-  const std::vector<uint8_t> all(ids.size(), 1);
-  return WithLabels(std::move(ids), all);
+  std::vector<float> all(ids.size(), 1);
+  return WithLabels(std::move(ids), std::move(all));
 }
 
 bool HasAnswer(const Json& messages) {
@@ -56,9 +59,9 @@ StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with
     return OfText(messages[0]["content"].get<std::string>(), with);
   ChatTokens tokens = TokenizeChat(with.tokenizer(), with.chat(), messages, {.tools = sample.tools});
   RefuseLost(sample, tokens);
-  const std::vector<uint8_t> mask =
-      tokens.Mask(with.options().stage == STAGE_PT ? LossOn::kAll : with.options().loss_on, messages);
-  return WithLabels(std::move(tokens.ids), mask);
+  std::vector<float> weights =
+      tokens.Weights(with.options().stage == STAGE_PT ? LossOn::kAll : with.options().loss_on, messages);
+  return WithLabels(std::move(tokens.ids), std::move(weights));
 }
 
 }  // namespace

@@ -1,35 +1,44 @@
 #include "train/tokenizer/chat_tokens.h"
 
-#include <algorithm>
+#include "core/base/error.h"
 
 namespace trireme {
 namespace {
 
-// Whether each message is trained on if it is an assistant's.
-std::vector<uint8_t> LearntMessages(LossOn loss_on, const Json& messages) {
-  std::vector<uint8_t> learnt(messages.size(), 1);
-  if (loss_on == LossOn::kLastRound) {
-    size_t last = 0;
-    for (size_t i = 0; i < messages.size(); ++i) {
-      if (messages[i].value("role", "") != "assistant") last = i;
-    }
-    std::fill(learnt.begin(), learnt.begin() + static_cast<std::ptrdiff_t>(last), 0);
-  }
+constexpr double kMostWeight = 1000;  // more is a mistake
+
+// Where the last round begins: after the last message that is not the assistant's.
+size_t LastRound(const Json& messages) {
+  size_t last = 0;
   for (size_t i = 0; i < messages.size(); ++i) {
-    const auto loss = messages[i].find("loss");
-    if (loss != messages[i].end() && loss->is_boolean()) learnt[i] = loss->get<bool>();
+    if (messages[i].value("role", "") != "assistant") last = i;
   }
-  return learnt;
+  return last;
+}
+
+float WeightAt(const Json& message, const char* key, float otherwise) {
+  const auto found = message.find(key);
+  if (found == message.end() || found->is_null()) return otherwise;
+  if (found->is_boolean()) return found->get<bool>() ? 1 : 0;
+  const double weight = found->is_number() ? found->get<double>() : -1;
+  if (weight >= 0 && weight <= kMostWeight) return static_cast<float>(weight);
+  throw InputError("has a message with \"", key, "\": ", found->dump().substr(0, 60),
+                   "; wanted true, false, or a weight from 0 to ", kMostWeight);
 }
 
 }  // namespace
 
-std::vector<uint8_t> ChatTokens::Mask(LossOn loss_on, const Json& messages) const {
-  if (loss_on == LossOn::kAll) return std::vector<uint8_t>(ids.size(), 1);
-  const std::vector<uint8_t> learnt = LearntMessages(loss_on, messages);
-  std::vector<uint8_t> mask(ids.size(), 0);
-  for (size_t i = 0; i < ids.size(); ++i) mask[i] = message_of[i] >= 0 && learnt[message_of[i]];
-  return mask;
+std::vector<float> ChatTokens::Weights(LossOn loss_on, const Json& messages) const {
+  const size_t first = loss_on == LossOn::kLastRound ? LastRound(messages) : 0;
+  std::vector<float> of_message(messages.size());
+  for (size_t i = 0; i < messages.size(); ++i) {
+    of_message[i] = WeightAt(messages[i], "loss", i >= first ? 1 : 0) * WeightAt(messages[i], "loss_scale", 1);
+  }
+  std::vector<float> weights(ids.size(), loss_on == LossOn::kAll ? 1 : 0);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (message_of[i] >= 0) weights[i] = of_message[static_cast<size_t>(message_of[i])];
+  }
+  return weights;
 }
 
 ChatTokens TokenizeChat(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& messages,

@@ -25,8 +25,9 @@ struct ChatTokens {
       message_of;  // the assistant message whose turn a token belongs to, by index; -1: none
   std::vector<size_t> lost = {};  // messages whose content is not in the text
 
-  // 1 if a token is trained on; a message's "loss": true or false overrides `loss_on`.
-  std::vector<uint8_t> Mask(LossOn loss_on, const Json& messages) const;
+  // What each token counts in the loss: 0 is not trained, 1 the usual. An assistant message's "loss", true, false or a
+  // weight, overrides `loss_on`; its "loss_scale", a weight, multiplies it. Other values of them are input errors.
+  std::vector<float> Weights(LossOn loss_on, const Json& messages) const;
 };
 
 ChatTokens TokenizeChat(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& messages,

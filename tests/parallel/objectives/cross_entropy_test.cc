@@ -36,6 +36,28 @@ TEST(CrossEntropy, EqualsTheUnshardedOne) {
   }
 }
 
+// Divided by the number of trained tokens, as without weights.
+TEST(CrossEntropy, WeighsEachToken) {
+  for (const int64_t chunk_bytes : {1, 1 << 20}) {
+    HeadProblem p(at::kFloat);
+    p.input.weights = at::rand({p.tokens}) * 3;
+    const at::Tensor wide = p.hidden.to(at::kDouble).requires_grad_();
+    const at::Tensor wide_weight = p.whole.to(at::kDouble).requires_grad_();
+    const at::Tensor log_probs = wide.mm(wide_weight.narrow(0, 0, p.vocabulary).t()).log_softmax(1);
+    const at::Tensor losses = at::nll_loss(log_probs, p.input.labels, {}, at::Reduction::None, kNotTrained);
+    const at::Tensor wanted = (losses * p.input.weights).sum() / 4;
+    torch::autograd::backward({wanted}, {at::ones_like(wanted)});
+
+    const HeadRun run = RunObjective(CrossEntropy({.chunk_bytes = chunk_bytes}), p, {.totals = {.trained = 4}});
+    EXPECT_LT(RelativeError(run.output.sums.at("loss"), wanted.detach()), 1e-5);
+    EXPECT_LT(RelativeError(run.hidden_gradient, wide.grad()), 1e-5);
+    EXPECT_LT(RelativeError(run.weight_gradient, wide_weight.grad().narrow(0, p.first(), p.shard_rows)), 1e-5);
+    const HeadRun evaluated =
+        RunObjective(CrossEntropy({.chunk_bytes = chunk_bytes}), p, {.differentiate = false, .totals = {.trained = 4}});
+    EXPECT_LT(RelativeError(evaluated.output.sums.at("loss"), wanted.detach()), 1e-5);
+  }
+}
+
 TEST(CrossEntropy, NothingTrained) {
   HeadProblem p(at::kFloat);
   p.input.labels.fill_(kNotTrained);

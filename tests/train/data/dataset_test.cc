@@ -284,6 +284,31 @@ TEST_F(Dataset, ADamagedCacheIsRebuilt) {
             std::string::npos);
 }
 
+TEST_F(Dataset, WeightsAreCachedWithTheirRows) {
+  Write("a.jsonl", R"({"input_ids": [1, 2, 3], "weights": [1, 0.5, 2]})" "\n" R"({"input_ids": [4, 5]})" "\n"
+                   R"({"input_ids": [6, 7], "weights": [1, 3]})" "\n");
+  const Config config = Run(Named("a.jsonl"));
+  const Preparer preparer(config.data(), config.stage(), config.model().path(), true);
+  for (int from_cache = 0; from_cache < 2; ++from_cache) {
+    const std::shared_ptr<const RowStore> store = preparer.Prepare(folder_ / "a.jsonl");
+    ASSERT_EQ(store->size(), 3);
+    EXPECT_EQ(store->Read(0).weights, (std::vector<float>{1, 0.5F, 2}));
+    EXPECT_TRUE(store->Read(1).weights.empty());
+    EXPECT_EQ(store->Read(1).input_ids, (std::vector<int64_t>{4, 5}));
+    EXPECT_EQ(store->Read(2).weights, (std::vector<float>{1, 3}));
+    EXPECT_EQ(store->Trained(2), 1);
+  }
+  std::filesystem::path file;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "cache")) {
+    if (entry.path().extension() == ".rows") file = entry.path();
+  }
+  std::fstream damage(file, std::ios::binary | std::ios::in | std::ios::out);
+  damage.seekp(4 * (2 * 3 + 1));  // the second weight of the first row
+  damage.put(1);
+  damage.close();
+  EXPECT_EQ(RowStore(file).FindDamage(), 0);
+}
+
 // A disk may also corrupt what was intact when the run began.
 TEST_F(Dataset, ARowDamagedLaterEndsTheRunAndIsRemoved) {
   Write("a.jsonl", kTwo);

@@ -107,6 +107,21 @@ TEST(RowViews, LeavesOutRowsWithoutTrainedTokens) {
   EXPECT_EQ(FirstIds(*LimitLength(rows, 2, OverLength::kSplit)), (std::vector<int64_t>{3, 7}));
 }
 
+TEST(RowViews, WeightsFollowTheirLabels) {
+  const Rows rows = std::make_shared<RowList>(std::vector<Row>{
+      {.input_ids = {1, 2, 3}, .labels = {1, 2, 3}},
+      {.input_ids = {4, 5, 6, 7, 8}, .labels = {4, 5, 6, 7, 8}, .weights = {9, 2, 3, 4, 0.5F}},
+      {.input_ids = {9, 10}, .labels = {9, 10}}});
+  const Rows cut = LimitLength(rows, 3, OverLength::kSplit);
+  ASSERT_EQ(cut->size(), 4);
+  EXPECT_TRUE(cut->Read(0).weights.empty());
+  EXPECT_EQ(cut->Read(1).weights, (std::vector<float>{9, 2, 3}));
+  EXPECT_EQ(cut->Read(2).weights, (std::vector<float>{4, 0.5F}));
+  const Row packed = PackRows(rows, 10)->Read(0);  // a row without weights before and after the one with them
+  EXPECT_EQ(packed.input_ids, (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(packed.weights, (std::vector<float>{1, 1, 1, 9, 2, 3, 4, 0.5F, 1, 1}));
+}
+
 TEST(Packing, KeepsEveryRowWholeAndFillsWell) {
   const RandomStream random(3, "lengths");
   std::vector<int64_t> lengths;

@@ -74,6 +74,26 @@ TEST_F(Samples, TextAndTokens) {
             (std::vector<int32_t>{1, 2}));
 }
 
+TEST_F(Samples, WeightsComeWithTokens) {
+  const auto row = std::get<StoredRow>(ReadSample(Json::parse(R"({"input_ids": [1, 2, 3], "loss_scale": [1, 0, 0.5]})"), {}));
+  EXPECT_EQ(row.weights, (std::vector<float>{1, 0, 0.5}));
+  EXPECT_EQ(row.labels, (std::vector<int32_t>{1, -100, 3}));
+  EXPECT_EQ(Refused(R"({"input_ids": [1, 2], "weights": [1]})"), "weights is [1]; wanted a list of 2 numbers, one per label");
+  EXPECT_EQ(Refused(R"({"input_ids": [1, 2], "weights": [1, -1]})"), "weights has -1; wanted numbers of at least 0");
+}
+
+TEST_F(Samples, RefusesALossThatNothingTrains) {
+  const auto said = [](const std::string& role, const std::string& loss) {
+    return R"({"messages": [{"role": ")" + role + R"(", "content": "{\"name\": \"f\"}", "loss": )" + loss +
+           R"(}, {"role": "assistant", "content": "a"}]})";
+  };
+  EXPECT_EQ(Refused(said("user", "true")),
+            "message 1 has the role user and a loss; only the assistant's messages are trained: remove the key, or set "
+            "data.loss to all");
+  EXPECT_EQ(Refused(said("tool_call", "0.5")).substr(0, 49), "message 1 has the role tool_call and a loss; only");
+  for (const char* harmless : {"false", "0", "null"}) EXPECT_NO_THROW(MessagesOf(said("user", harmless))) << harmless;
+}
+
 TEST_F(Samples, SaysWhatIsWrong) {
   EXPECT_EQ(Refused(R"({"a": 1, "b": 2})").substr(0, 44), "has no known format: its keys are a, b; want");
   EXPECT_EQ(Refused(R"({"query": "q", "x": 1})"), "has a question but no answer: its keys are query, x");

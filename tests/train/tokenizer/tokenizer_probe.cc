@@ -31,9 +31,11 @@ Json Answer(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& re
                               .tools = request.value("tools", Json()),
                               .variables = request.value("variables", Json::object())};
   const ChatTokens tokens = TokenizeChat(tokenizer, chat, request["messages"], options);
+  std::vector<int> mask;
+  for (const float weight : tokens.Weights(LossOn::kAnswers, request["messages"])) mask.push_back(weight > 0);
   return {{"text", tokens.text},
           {"ids", tokens.ids},
-          {"mask", tokens.Mask(LossOn::kAnswers, request["messages"])},
+          {"mask", mask},
           {"lost", tokens.lost}};
 }
 

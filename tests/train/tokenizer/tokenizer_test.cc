@@ -29,11 +29,11 @@ Json Chat(const std::vector<std::pair<std::string, std::string>>& turns) {
 std::vector<std::string> Learnt(const ChatTemplate& chat, const Json& messages,
                                 LossOn loss_on = LossOn::kAnswers) {
   const ChatTokens tokens = TokenizeChat(Bytes(), chat, messages);
-  const std::vector<uint8_t> mask = tokens.Mask(loss_on, messages);
+  const std::vector<float> mask = tokens.Weights(loss_on, messages);
   std::vector<std::string> pieces;
   for (size_t i = 0; i < mask.size(); ++i) {
-    if (!mask[i]) continue;
-    if (i == 0 || !mask[i - 1]) pieces.emplace_back();
+    if (mask[i] == 0) continue;
+    if (i == 0 || mask[i - 1] == 0) pieces.emplace_back();
     pieces.back() += Bytes().Decode(std::span(tokens.ids).subspan(i, 1));
   }
   return pieces;
@@ -41,6 +41,35 @@ std::vector<std::string> Learnt(const ChatTemplate& chat, const Json& messages,
 
 std::vector<std::string> LearntOf(const std::string& source, const Json& messages) {
   return Learnt(ChatTemplate(source, Json{{"eos_token", "</s>"}}, "test"), messages);
+}
+
+// By assistant message: what each of its tokens counts.
+std::vector<float> WeightsOf(const Json& messages, LossOn loss_on = LossOn::kAnswers) {
+  const ChatTemplate chat("{% for m in messages %}{{ m.role }}:{{ m.content }}</s>{% endfor %}", Json{{"eos_token", "</s>"}}, "test");
+  const ChatTokens tokens = TokenizeChat(Bytes(), chat, messages);
+  const std::vector<float> weights = tokens.Weights(loss_on, messages);
+  std::vector<float> of_message(messages.size(), -1);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (tokens.message_of[i] >= 0) of_message[static_cast<size_t>(tokens.message_of[i])] = weights[i];
+  }
+  return of_message;
+}
+
+TEST(Tokenizer, MessagesSayWhatTheirTokensCount) {
+  Json messages = Chat({{"user", "q"}, {"assistant", "a"}, {"user", "q"}, {"assistant", "b"}, {"user", "q"}, {"assistant", "c"}});
+  messages[1]["loss"] = 0.25;
+  messages[3]["loss_scale"] = 2;
+  EXPECT_EQ(WeightsOf(messages), (std::vector<float>{-1, 0.25, -1, 2, -1, 1}));
+  // A message's own loss overrides data.loss; a scale does not.
+  EXPECT_EQ(WeightsOf(messages, LossOn::kLastRound), (std::vector<float>{-1, 0.25, -1, 0, -1, 1}));
+  EXPECT_EQ(WeightsOf(messages, LossOn::kAll), (std::vector<float>{-1, 0.25, -1, 2, -1, 1}));
+  messages[3]["loss"] = false;
+  messages[5]["loss"] = nullptr;
+  EXPECT_EQ(WeightsOf(messages), (std::vector<float>{-1, 0.25, -1, 0, -1, 1}));
+  for (const Json& wrong : {Json("high"), Json(-1), Json(1e9), Json::array()}) {
+    messages[5]["loss"] = wrong;
+    EXPECT_THROW(WeightsOf(messages), Error) << wrong;
+  }
 }
 
 TEST(Tokenizer, EncodesAndDecodesWithSpansOfBytes) {

@@ -1,0 +1,27 @@
+// GradientChunks: the gradients of a micro batch whose tokens have weights, chunk by chunk of its logits. Shared by the
+// objectives; what the weights are is theirs to say.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "parallel/objectives/vocabulary.h"
+
+namespace trireme {
+
+// A token's weight scales a row of the hidden states' gradient and a row of the weight gradient's input rather than the
+// logits, which are far larger.
+class GradientChunks {
+ public:
+  GradientChunks(const HeadStates& head, const TrainedTokens& trained, bool wanted);
+
+  // weights: [trained], of each token's log-probability; log_sum_exp: [tokens of the chunk]. Overwrites the chunk's logits.
+  void Add(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp);
+
+  const at::Tensor& hidden() const { return hidden_; }  // [trained, hidden]
+
+ private:
+  const HeadStates& head_;
+  const at::Tensor hidden_;
+};
+
+}  // namespace trireme
