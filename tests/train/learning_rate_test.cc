@@ -51,6 +51,28 @@ TEST(LearningRate, WithoutWarmUpStartsAtThePeak) {
   ExpectRates(Optimizer("lr: 1.0, min_lr: 0.0, schedule: cosine"), {1.0, 0.5});
 }
 
+TEST(LearningRate, StaysThenDecaysInTheLastSteps) {
+  ExpectRates(Optimizer("lr: 1.0, warmup_steps: 2, schedule: wsd, decay: 0.4, decay_shape: linear"),
+              {0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25});
+  ExpectRates(Optimizer("lr: 2.0, min_lr: 1.0, schedule: wsd, decay: 0.5, decay_shape: cosine"), {2, 2, 2, 1.5});
+  ExpectRates(Optimizer("lr: 1.0, schedule: wsd, decay: 1, decay_shape: 1-sqrt"), {1, 0.5, 1 - std::sqrt(0.5), 1 - std::sqrt(0.75)});
+  ExpectRates(Optimizer("lr: 1.0, schedule: wsd, decay: 0"), {1, 1, 1, 1});
+  // A decay longer than what the warm-up leaves takes all of it.
+  ExpectRates(Optimizer("lr: 1.0, warmup_steps: 2, schedule: wsd, decay: 1, decay_shape: linear"), {0.5, 1, 1, 0.5});
+}
+
+TEST(LearningRate, RestartsItsCosine) {
+  ExpectRates(Optimizer("lr: 1.0, schedule: cosine_with_restarts, cycles: 2"),
+              {1, (1 + std::sqrt(0.5)) / 2, 0.5, (1 - std::sqrt(0.5)) / 2, 1, (1 + std::sqrt(0.5)) / 2, 0.5,
+               (1 - std::sqrt(0.5)) / 2});
+}
+
+TEST(LearningRate, FollowsAPowerOrAnInverseSquareRoot) {
+  ExpectRates(Optimizer("lr: 1.0, schedule: polynomial, power: 2"), {1, 0.5625, 0.25, 0.0625});
+  ExpectRates(Optimizer("lr: 1.0, min_lr: 0.5, warmup_steps: 1, schedule: inverse_sqrt"),
+              {1, 1, std::sqrt(0.5), std::sqrt(1.0 / 3), 0.5, 0.5});
+}
+
 // The default: a run whose rate decays to 0 still learns in its last step.
 TEST(LearningRate, LastStepIsNotWasted) {
   for (const char* schedule : {"cosine", "linear"}) {
