@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/tensor/device_copies.h"
+
 namespace trireme {
 namespace {
 
@@ -176,7 +178,7 @@ void MoveTo(at::Device device, PassInput& input) {
   input.trained = input.labels.ne(kNotTrained).nonzero().squeeze(1);
   for (at::Tensor* tensor : {&input.tokens, &input.labels, &input.positions, &input.trained, &input.real,
                              &input.sequence, &input.order, &input.weights}) {
-    if (tensor->defined()) *tensor = tensor->to(device);
+    if (tensor->defined()) *tensor = Upload(*tensor, device);
   }
   for (PassInput& shifted : input.mtp) MoveTo(device, shifted);
 }

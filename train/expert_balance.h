@@ -40,9 +40,12 @@ class ExpertBalance {
   void Add(const std::string& layer, const LayerBalance& sums);
   // Rows per layer that a rank's experts received.
   void SetReceived(int rank, double rows);
-  // All numbers in one vector, to be summed over ranks and restored.
+  // All numbers in one vector, to be summed over ranks and restored: of a layer [experts] rows, tokens, dropped,
+  // entropy, balance loss, z-loss; of a rank the rows per layer that it received, plus one if it has experts.
   const std::vector<float>& flat() const { return flat_; }
   void SetFlat(std::span<const float> sums) { flat_.assign(sums.begin(), sums.end()); }
+  int64_t offset_of(const std::string& layer) const { return static_cast<int64_t>(Begin(layer)); }
+  int64_t offset_of_rank(int rank) const { return static_cast<int64_t>(ranks_begin_) + rank; }
   // Adds another step's numbers.
   void Join(const ExpertBalance& step);
 

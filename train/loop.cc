@@ -144,12 +144,17 @@ class Run {
     const std::vector<int64_t> batch = TakeRowsOf(step);
     LoggedStep logged{.step = step,
                       .total_steps = total_steps_,
-                      .loss = preference_ ? preference_->Pass(rows_, batch) : trainer_.Pass(rows_, batch),
                       .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
                       .epoch = order_.EpochAt(step)};
-    logged.mtp_loss = trainer_.mtp_losses();
-    if (preference_) logged.metrics = preference_->metrics();
+    if (preference_) {
+      preference_->Pass(rows_, batch);
+      logged.metrics = preference_->metrics();
+    } else {
+      trainer_.StartPass(rows_, batch);
+    }
     const GradientReport report = FinishGradients();
+    logged.loss = trainer_.loss();
+    logged.mtp_loss = trainer_.mtp_losses();
     logged.grad_norm = report.norm;
     logged.skipped = WhyNoUpdate(step, logged.loss, report);
     if (logged.skipped.empty()) {

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -7,6 +8,7 @@
 
 #include "core/base/random.h"
 #include "core/base/stop_signals.h"
+#include "core/tensor/device_copies.h"
 #include "parallel/objectives/cross_entropy.h"
 #include "parallel/objectives/objectives.h"
 #include "parallel/objectives/preference_check.h"
@@ -32,6 +34,14 @@ OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) 
 
 std::string ObjectiveOf(const Config& config) {
   return IsPreference(config.stage()) ? NameOf(config.stage()) : "cross_entropy";
+}
+
+// A layer's numbers in the order of ExpertBalance, computed where they are: [experts + 5] fp32.
+at::Tensor BalanceNumbers(const RouterSums& own) {
+  const at::Tensor dropped = own.tokens * own.choices - own.rows.sum();
+  const at::Tensor numbers =
+      own.numbers.defined() ? own.numbers : at::zeros({3}, own.rows.options().dtype(at::kFloat));
+  return at::cat({at::cat({own.rows, own.tokens, dropped}).to(at::kFloat), numbers});
 }
 
 }  // namespace
@@ -74,13 +84,19 @@ std::vector<int64_t> Trainer::OwnRows(std::span<const int64_t> chosen) const {
 }
 
 double Trainer::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
+  StartPass(rows, chosen);
+  TakeSums();
+  return loss();
+}
+
+void Trainer::StartPass(const RowSource& rows, std::span<const int64_t> chosen) {
   BatchShape shape = ShapeOf(session_);
   shape.mtp_depths = mtp_depths_;
   std::vector<PassInput> inputs = MakePassInputs(rows, chosen, shape);
   BatchTotals totals = TotalsOf(rows, chosen);
   totals.mtp = ReduceMtp(inputs, shape);
   PassBatch batch(std::move(inputs), OptionsOf(totals));
-  return Pass(batch);
+  StartPass(batch);
 }
 
 PassOptions Trainer::OptionsOf(const BatchTotals& totals) const {
@@ -88,10 +104,27 @@ PassOptions Trainer::OptionsOf(const BatchTotals& totals) const {
 }
 
 double Trainer::Pass(PassBatch& batch) {
+  StartPass(batch);
+  TakeSums();
+  return loss();
+}
+
+void Trainer::StartPass(PassBatch& batch) {
   session_.RunForwardBackward(batch);
-  sums_ = session_.ReduceSums(batch.result(), objective_->SumNames(mtp_depths_),
-                              {{kStop, StopRequested() ? 1.0 : 0.0}});
-  return sums_.at("loss");
+  pending_sums_.emplace(batch.result(), objective_->SumNames(mtp_depths_),
+                        /*speaks=*/session_.Coordinate("tp") == 0,
+                        NamedSums{{kStop, StopRequested() ? 1.0 : 0.0}}, world(), tensors().torch());
+}
+
+void Trainer::TakeSums() {
+  if (pending_sums_) sums_ = pending_sums_->Take();
+  pending_sums_.reset();
+}
+
+GradientReport Trainer::FinishGradients() {
+  GradientReport report = optimizer_->FinishGradients();
+  TakeSums();  // reduced before the norm, by the same communicator
+  return report;
 }
 
 bool Trainer::stop_agreed() const { return sums_.contains(kStop) && sums_.at(kStop) > 0; }
@@ -109,35 +142,27 @@ std::vector<BatchTotals> Trainer::ReduceMtp(const std::vector<PassInput>& inputs
   const bool speaks = session_.Coordinate("tp") == 0 && session_.Coordinate("pp") == 0;
   const at::Tensor counts = CountMtp(speaks ? inputs : std::vector<PassInput>{}, shape);
   StartAllReduce(counts, world()).WaitOnHost();
-  return MtpTotals(counts.to(at::kCPU));
+  return MtpTotals(DownloadComputed(counts));
 }
 
-// One row for each layer: tokens per expert, then tokens, dropped, entropy, and the two losses; after
-// them for each rank the rows it received per layer, plus one if it has experts at all.
 ExpertBalance Trainer::TakeBalance() {
   const std::vector<ExpertLayer> layers = ExpertLayers(session_.graph());
   if (layers.empty()) return {};
   ExpertBalance balance(layers, session_.job().world());
   std::map<std::string, RouterSums>& sums = model().router_sums();
-  int64_t received = 0;
+  const at::Tensor all = at::zeros({static_cast<int64_t>(balance.flat().size())},
+                                   at::TensorOptions(at::kFloat).device(tensors().torch()));
+  const at::Tensor received = all.narrow(0, balance.offset_of_rank(session_.job().rank()), 1);
   for (auto& [layer, own] : sums) {
-    const at::Tensor numbers = own.numbers.defined() ? own.numbers.to(at::kCPU) : at::zeros({3});
-    const float* number = numbers.data_ptr<float>();
-    balance.Add(layer, {.rows = own.rows,
-                        .tokens = static_cast<double>(own.tokens),
-                        .dropped = static_cast<double>(own.dropped),
-                        .entropy = number[0],
-                        .balance_loss = number[1],
-                        .z_loss = number[2]});
-    received += own.received;
+    if (!own.rows.defined()) continue;
+    const at::Tensor numbers = BalanceNumbers(own);
+    all.narrow(0, balance.offset_of(layer), numbers.numel()).copy_(numbers);
+    received.add_(own.received.to(at::kFloat));
     own = {};
   }
-  if (!sums.empty()) {
-    balance.SetReceived(session_.job().rank(), static_cast<double>(received) / static_cast<double>(sums.size()));
-  }
-  const at::Tensor all = at::tensor(balance.flat()).to(tensors().torch());
-  AllReduce(all, world());
-  const at::Tensor whole = all.to(at::kCPU);
+  if (!sums.empty()) received.div_(static_cast<double>(sums.size())).add_(1.0);
+  StartAllReduce(all, world()).WaitOnHost();
+  const at::Tensor whole = DownloadComputed(all);
   balance.SetFlat({whole.data_ptr<float>(), static_cast<size_t>(whole.numel())});
   return balance;
 }
@@ -147,7 +172,7 @@ void Trainer::MoveBiases(const ExpertBalance& balance, double speed) {
   for (const auto& [layer, sums] : model().router_sums()) {
     const Weight* bias = model().weights().FindOrNull(layer + ".router.bias");
     if (bias == nullptr) continue;
-    const at::Tensor rows = at::tensor(balance.RowsOf(layer)).to(bias->value.device());
+    const at::Tensor rows = Upload(at::tensor(balance.RowsOf(layer)), bias->value.device());
     bias->value.add_((rows.mean() - rows).sign(), speed);
   }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parallel/objectives/objective.h"
+#include "parallel/pass/pending_sums.h"
 #include "parallel/sharding/optimizer.h"
 #include "session/session.h"
 #include "train/batches.h"
@@ -19,18 +20,23 @@ namespace trireme {
 
 class Trainer {
  public:
-  // `session` outlives it, and has gradients. objective: one of parallel/objectives/objectives.h; empty: the stage's.
+  // `session` outlives it, and has gradients. objective: one of parallel/objectives/objectives.h; empty: the
+  // stage's.
   explicit Trainer(Session& session, const std::string& objective = "");
 
   // Forward and backward over the rows of a global batch, of which each rank reads its own; the objective's
   // loss, by its own normaliser over the whole batch, the same on every rank.
   double Pass(const RowSource& rows, std::span<const int64_t> chosen);
+  // The same without waiting for the loss: sums(), loss() and stop_agreed() are known after FinishGradients,
+  // which waits anyway.
+  void StartPass(const RowSource& rows, std::span<const int64_t> chosen);
   double Pass(const std::vector<Row>& rows);
   // The same over micro batches that the caller builds and inspects afterwards.
   double Pass(PassBatch& batch);
   PassOptions OptionsOf(const BatchTotals& totals) const;
   // Of the last pass, over all ranks: the sums that the objective reports, by name.
   const NamedSums& sums() const { return sums_; }
+  double loss() const { return sums_.at("loss"); }
   // Whether some rank was asked to stop (core/base/stop_signals.h) before the last pass was done: the same
   // answer on every rank, reduced along with the sums.
   bool stop_agreed() const;
@@ -39,7 +45,7 @@ class Trainer {
   // The chosen rows that Pass reads on this rank.
   std::vector<int64_t> OwnRows(std::span<const int64_t> chosen) const;
   // Afterwards the gradients in each rank's shard are complete.
-  GradientReport FinishGradients() { return optimizer_->FinishGradients(); }
+  GradientReport FinishGradients();
   ShardedOptimizer& optimizer() { return *optimizer_; }
 
   // What routers did since the last call, over all ranks; collective. Empty if the model has no experts.
@@ -60,11 +66,14 @@ class Trainer {
   // Collective, if the model has MTP layers: the totals of each depth, over all ranks.
   std::vector<BatchTotals> ReduceMtp(const std::vector<PassInput>& inputs, const BatchShape& shape);
   std::optional<uint64_t> DropoutSeed() const;
+  void StartPass(PassBatch& batch);
+  void TakeSums();
 
   Session& session_;
   const std::unique_ptr<Objective> objective_;
   const int64_t mtp_depths_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
+  std::optional<PendingSums> pending_sums_;  // of a pass that was started
   NamedSums sums_;
 };
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "core/tensor/device_copies.h"
 #include "ops/cuda/launch.h"
 #include "ops/dropout_add/ascendc.h"
 #include "ops/dropout_add/cpu.h"
@@ -120,7 +121,7 @@ const at::Tensor& Dropout::KeysOn(at::Device device) const {
     Data<uint32_t>(made)[2 * row] = static_cast<uint32_t>(key);
     Data<uint32_t>(made)[2 * row + 1] = static_cast<uint32_t>(key >> 32);
   }
-  keys = made.to(device);
+  keys = Upload(made, device);
   return keys;
 }
 

@@ -18,15 +18,17 @@ namespace trireme {
 
 namespace {
 
-// Each norm is computed where its values are; the host fetches all of them at once.
-double Reference(const std::vector<at::Tensor>& values) {
+// Of a total: fp64, which torch_npu does not have.
+at::ScalarType TotalType(at::Device device) { return device.is_privateuseone() ? at::kFloat : at::kDouble; }
+
+at::Tensor Reference(const std::vector<at::Tensor>& values) {
   std::vector<at::Tensor> norms;
   for (const at::Tensor& part : values) norms.push_back(part.norm());
-  return at::stack(norms).cpu().to(at::kDouble).square().sum().item<double>();
+  return at::stack(norms).to(TotalType(values.front().device())).square().sum();
 }
 
-// Each block's sum in fp32; their total in fp64 on the host.
-double Kernel(const std::vector<at::Tensor>& values) {
+// Each block's sum in fp32. On an npu so is their total, of a few thousand: as exact as they are.
+at::Tensor Kernel(const std::vector<at::Tensor>& values) {
   std::vector<at::Tensor> sums;
   for (const at::Tensor& part : values) {
     const ascendc::KernelPlace place = PlaceOf(part);
@@ -34,11 +36,11 @@ double Kernel(const std::vector<at::Tensor>& values) {
     sums.push_back(at::empty({ascendc::SumOfSquaresBlocks(place, size)}, part.options()));
     ascendc::SumOfSquares(place, ElementOf(part), part.data_ptr(), size, Data<float>(sums.back()));
   }
-  return at::cat(sums).cpu().to(at::kDouble).sum().item<double>();
+  return at::cat(sums).to(TotalType(values.front().device())).sum();
 }
 
-// Sums of each block in fp64; the host waits once, for their total.
-double ByCuda(const std::vector<at::Tensor>& values) {
+// Sums of each block in fp64.
+at::Tensor ByCuda(const std::vector<at::Tensor>& values) {
   constexpr int64_t kBlocks = 1056;  // eight to a multiprocessor of an H200
   const auto parts = static_cast<int64_t>(values.size());
   const at::Tensor sums = at::empty({parts, kBlocks}, values.front().options().dtype(at::kDouble));
@@ -48,7 +50,7 @@ double ByCuda(const std::vector<at::Tensor>& values) {
                                              Data<double>(sums) + i * kBlocks, kBlocks, CudaStream()),
                 "gradient_norm");
   }
-  return sums.sum().item<double>();
+  return sums.sum();
 }
 
 double OnCpu(const at::Tensor& values) {
@@ -66,10 +68,10 @@ double OnCpu(const at::Tensor& values) {
   return total;
 }
 
-double Loops(const std::vector<at::Tensor>& values) {
+at::Tensor Loops(const std::vector<at::Tensor>& values) {
   double total = 0;
   for (const at::Tensor& part : values) total += OnCpu(part);
-  return total;
+  return at::scalar_tensor(total, at::kDouble);
 }
 
 const ImplementationList<at::Tensor, decltype(&Reference)> kGradientNorm{"gradient_norm",
@@ -89,12 +91,16 @@ std::vector<BenchCase> BenchGradientNorm(const BenchSize& s) {
 
 }  // namespace
 
-double SumOfSquares(const std::vector<at::Tensor>& values) {
+at::Tensor SumOfSquaresTensor(const std::vector<at::Tensor>& values, at::Device device) {
   for (const at::Tensor& part : values) {
     TRIREME_CHECK(part.scalar_type() == at::kFloat && part.is_contiguous());
   }
-  if (values.empty()) return 0;
-  return kGradientNorm.Choose(values.front()).forward(values);
+  if (values.empty()) return at::zeros({1}, at::TensorOptions(TotalType(device)).device(device));
+  return kGradientNorm.Choose(values.front()).forward(values).reshape({1});
+}
+
+double SumOfSquares(const std::vector<at::Tensor>& values) {
+  return values.empty() ? 0 : SumOfSquaresTensor(values, values.front().device()).item<double>();
 }
 
 Operator operators::gradient_norm() {

@@ -11,5 +11,7 @@ namespace trireme {
 // pieces: the same for any number of threads. NaN and infinity propagate.
 double SumOfSquares(const std::vector<at::Tensor>& values);
 inline double SumOfSquares(const at::Tensor& values) { return SumOfSquares(std::vector{values}); }
+// The same as a tensor of one element where the values are, so that nobody waits: fp64, on npu fp32.
+at::Tensor SumOfSquaresTensor(const std::vector<at::Tensor>& values, at::Device device);
 
 }  // namespace trireme

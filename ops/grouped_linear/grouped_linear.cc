@@ -33,10 +33,9 @@ void ForEachGroup(const std::vector<int64_t>& ends, const Work& work) {
   }
 }
 
-at::Tensor ReferenceMatMul(const at::Tensor& x, const at::Tensor& operands,
-                           const std::vector<int64_t>& ends) {
+at::Tensor ReferenceMatMul(const at::Tensor& x, const at::Tensor& operands, const RowEnds& ends) {
   at::Tensor y = at::empty({x.size(0), operands.size(2)}, x.options());
-  ForEachGroup(ends, [&](int64_t expert, int64_t begin, int64_t rows) {
+  ForEachGroup(ends.host(), [&](int64_t expert, int64_t begin, int64_t rows) {
     if (rows == 0) return;
     at::Tensor part = y.narrow(0, begin, rows);
     at::mm_out(part, x.narrow(0, begin, rows), operands[expert]);
@@ -44,17 +43,49 @@ at::Tensor ReferenceMatMul(const at::Tensor& x, const at::Tensor& operands,
   return y;
 }
 
-at::Tensor NpuMatMul(const at::Tensor& x, const at::Tensor& operands, const std::vector<int64_t>& ends) {
-  return npu::GroupedMatMul(x.contiguous(), operands, ends);
+at::Tensor NpuMatMul(const at::Tensor& x, const at::Tensor& operands, const RowEnds& ends) {
+  return npu::GroupedMatMul(x.contiguous(), operands, ends.On(x.device()));
 }
 
 std::string WhyNotNpu(const at::Tensor& x) {
   return Either(WhyNoVendor(x), x.size(0) == 0 ? "there are no rows" : "");
 }
 
-// Both the forward pass and the input's gradient.
-const ImplementationList<at::Tensor, decltype(&ReferenceMatMul)> kGroupedLinear{
-    "grouped_linear", {{"torch_npu", WhyNotNpu, NpuMatMul}, {"aten", nullptr, ReferenceMatMul}}};
+void ReferenceGradients(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
+                        const RowEnds& ends) {
+  const bool stale = weight.TakeStale();
+  ForEachGroup(ends.host(), [&](int64_t expert, int64_t begin, int64_t rows) {
+    const Weight one{.name = weight.name,
+                     .value = weight.value[expert],
+                     .gradient = weight.gradient[expert],
+                     .stale = stale};
+    if (rows == 0) {
+      one.gradient_sum();  // zeroed if it was stale
+    } else {
+      AddWeightGradient(one, output_gradient.narrow(0, begin, rows), x.narrow(0, begin, rows));
+    }
+  });
+}
+
+// One call, for which the host need not know the rows; it takes memory for the gradients of all experts.
+// Where the host knows them, one expert after the other takes less.
+void NpuGradients(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
+                  const RowEnds& ends) {
+  if (ends.on_host()) return ReferenceGradients(weight, output_gradient, x, ends);
+  const at::Tensor all = npu::GroupedTransposedMatMul(output_gradient, x, ends.On(x.device()));
+  at::Tensor sum = weight.gradient;
+  if (weight.TakeStale()) {
+    sum.copy_(all);
+  } else {
+    sum.add_(all);
+  }
+}
+
+// The product, which is also the input's gradient, and the weight's gradient.
+const ImplementationList<at::Tensor, decltype(&ReferenceMatMul), decltype(&ReferenceGradients)>
+    kGroupedLinear{"grouped_linear",
+                   {{"torch_npu", WhyNotNpu, NpuMatMul, NpuGradients},
+                    {"aten", nullptr, ReferenceMatMul, ReferenceGradients}}};
 
 struct GroupedLinearFunction : torch::autograd::Function<GroupedLinearFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LinearInput& input,
@@ -85,31 +116,21 @@ struct GroupedLinearFunction : torch::autograd::Function<GroupedLinearFunction> 
 
 }  // namespace
 
-at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const std::vector<int64_t>& ends) {
+at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const RowEnds& ends) {
   return kGroupedLinear.Choose(x).forward(x, operands, ends);
 }
 
 void AddGroupedGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
-                        const std::vector<int64_t>& ends) {
+                        const RowEnds& ends) {
   if (!weight.trained()) return;
-  const bool stale = weight.TakeStale();
-  ForEachGroup(ends, [&](int64_t expert, int64_t begin, int64_t rows) {
-    const Weight one{.name = weight.name,
-                     .value = weight.value[expert],
-                     .gradient = weight.gradient[expert],
-                     .stale = stale};
-    if (rows == 0) {
-      one.gradient_sum();  // zeroed if it was stale
-    } else {
-      AddWeightGradient(one, output_gradient.narrow(0, begin, rows), x.narrow(0, begin, rows));
-    }
-  });
+  kGroupedLinear.Choose(x).backward(weight, output_gradient, x, ends);
 }
 
 at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const GroupEnds& ends) {
-  TRIREME_CHECK(static_cast<int64_t>(ends->size()) == weight.value.size(0) &&
-                (ends->empty() ? 0 : ends->back()) == x.value.size(0))
-      << x.value.size(0) << " rows in " << ends->size() << " groups do not match " << weight.name;
+  TRIREME_CHECK(ends->experts() == weight.value.size(0))
+      << ends->experts() << " groups do not match " << weight.name;
+  TRIREME_CHECK(!ends->on_host() || (ends->experts() == 0 ? 0 : ends->host().back()) == x.value.size(0))
+      << x.value.size(0) << " rows do not match the groups of " << weight.name;
   return GroupedLinearFunction::apply(x.value, x, &weight, ends);
 }
 
@@ -122,7 +143,7 @@ std::vector<BenchCase> BenchGroupedLinear(const BenchSize& s) {
   const auto weight = BenchWeight({kExperts, width, width}, s.type);
   std::vector<int64_t> ends;
   for (int64_t expert = 1; expert <= kExperts; ++expert) ends.push_back(s.rows * expert / kExperts);
-  const auto groups = std::make_shared<const std::vector<int64_t>>(ends);
+  const auto groups = std::make_shared<const RowEnds>(ends);
   const at::Tensor x = BenchLeaf({s.rows, width}, s.type);
   const double bytes = static_cast<double>(2 * x.nbytes() + weight->value.nbytes());
   return {{.forward_bytes = bytes,

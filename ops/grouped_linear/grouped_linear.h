@@ -4,27 +4,21 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "core/tensor/weight.h"
+#include "ops/grouped_linear/row_ends.h"
 #include "ops/linear/linear.h"
 
 namespace trireme {
 
-// Rows of expert e: [ends[e - 1], ends[e]). Shared, because the backward pass needs them again.
-using GroupEnds = std::shared_ptr<const std::vector<int64_t>>;
-
 // x: [rows, in], weight: [experts, out, in], which outlives the backward pass. Returns [rows, out].
 at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const GroupEnds& ends);
 
-// [rows, in] · [experts, in, out].
-at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const std::vector<int64_t>& ends);
+// [rows, in] · [experts, in, out]. What rows after the last end get is undefined.
+at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const RowEnds& ends);
 
 // weight.gradient[e] += output_gradientᵀ x over the rows of each expert, immediately, if the weight is
 // trained.
 void AddGroupedGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
-                        const std::vector<int64_t>& ends);
+                        const RowEnds& ends);
 
 }  // namespace trireme

@@ -1,15 +1,16 @@
 #include "ops/grouped_linear/npu.h"
 
-#include <ATen/ops/tensor.h>
-
 #include "ops/npu_call.h"
 
 namespace trireme::npu {
+namespace {
 
-at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const std::vector<int64_t>& ends) {
-  constexpr int64_t kOneResult = 3, kByRows = 0, kEnds = 0, kNoActivation = 0;
+enum class Grouped : int64_t { kRows = 0, kInnerDim = 2 };
+
+at::Tensor CallGroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const at::Tensor& ends,
+                             Grouped grouped) {
+  constexpr int64_t kOneResult = 3, kEnds = 0, kNoActivation = 0;
   const c10::IValue none;
-  const at::Tensor groups = at::tensor(ends, at::kLong).to(x.device());
   const torch::jit::Stack results =
       Call("npu::npu_grouped_matmul", {c10::List<at::Tensor>({x}), c10::List<at::Tensor>({operands}),
                                        /*bias=*/none,
@@ -17,17 +18,28 @@ at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const 
                                        /*offset=*/none,
                                        /*antiquant_scale=*/none,
                                        /*antiquant_offset=*/none,
-                                       /*per_token_scale=*/none, groups,
+                                       /*per_token_scale=*/none, ends,
                                        /*activation_input=*/none,
                                        /*activation_quant_scale=*/none,
                                        /*activation_quant_offset=*/none,
                                        /*split_item=*/kOneResult,
-                                       /*group_type=*/kByRows,
+                                       /*group_type=*/static_cast<int64_t>(grouped),
                                        /*group_list_type=*/kEnds,
                                        /*act_type=*/kNoActivation,
                                        /*tuning_config=*/none,
                                        /*output_dtype=*/none});
   return results[0].toTensorVector()[0];
+}
+
+}  // namespace
+
+at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const at::Tensor& ends) {
+  return CallGroupedMatMul(x, operands, ends, Grouped::kRows);
+}
+
+// The operator takes a transposed view of `a` as it is.
+at::Tensor GroupedTransposedMatMul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& ends) {
+  return CallGroupedMatMul(a.contiguous().t(), b.contiguous(), ends, Grouped::kInnerDim);
 }
 
 }  // namespace trireme::npu

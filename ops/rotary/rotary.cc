@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "core/tensor/device_copies.h"
 #include "ops/operator.h"
 #include "ops/rotary/npu.h"
 
@@ -55,7 +56,7 @@ struct RotateFunction : torch::autograd::Function<RotateFunction> {
 }  // namespace
 
 RotaryTable MakeRotaryTable(const at::Tensor& positions, const std::vector<double>& frequencies) {
-  const at::Tensor steps = at::tensor(frequencies, at::kDouble).to(at::kFloat).to(positions.device());
+  const at::Tensor steps = Upload(at::tensor(frequencies, at::kDouble).to(at::kFloat), positions.device());
   const at::Tensor angles = positions.to(at::kFloat).unsqueeze(1) * steps.unsqueeze(0);
   return {angles.cos(), angles.sin()};
 }

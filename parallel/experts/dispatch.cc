@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/tensor/device_copies.h"
 #include "core/tensor/dtype.h"
 #include "ops/moe_permute/moe_permute.h"
 #include "ops/weight_gradients.h"
+#include "parallel/experts/sort_by_expert.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -118,21 +120,33 @@ Dispatch::Dispatch(const at::Tensor& chosen, int64_t experts, const ExpertParall
       tokens_(chosen.size(0)) {
   if (gathers_) {
     PlanGather(chosen, experts, parallel, capacity);
+  } else if (group_.size() == 1 && capacity == 0 && chosen.is_privateuseone() && chosen.numel() > 0) {
+    PlanOnDevice(chosen, experts);
   } else {
     PlanExchangeOf(chosen, experts, parallel, capacity);
   }
 }
 
+// One rank holds all experts: what was chosen stays on the device. Room for every choice; the rows of those
+// that are not dispatched stay zero, after the last expert's.
+void Dispatch::PlanOnDevice(const at::Tensor& chosen, int64_t experts) {
+  const ByExpert sorted = SortByExpert(chosen, experts);
+  counts_ = sorted.counts;
+  positions_ = sorted.positions;
+  plan_.sent_rows = plan_.received_rows = plan_.held_rows = chosen.numel();
+  received_ = counts_.sum().view({1});
+  ends_ = std::make_shared<const RowEnds>(counts_.cumsum(0));
+}
+
 void Dispatch::PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
                               int64_t capacity) {
-  const at::Tensor on_host = chosen.to(at::kCPU).contiguous();
-  at::Tensor positions = at::empty_like(on_host);
-  counts_ = PositionsByExpert(Span(on_host), experts, Span(positions));
-  std::vector<int64_t> sent = counts_;
-  sent.push_back(capacity);
-  const at::Tensor mine = at::tensor(sent, at::kLong).to(chosen.device()).unsqueeze(0);
+  const ByExpert sorted = SortByExpert(chosen, experts);
+  const at::Tensor capacities = at::full({1}, capacity, sorted.counts.options());
+  const at::Tensor mine = at::cat({sorted.counts, capacities}).unsqueeze(0);
+  // The host waits here, once per layer and micro batch: it posts the exchange, whose sizes these are.
   const at::Tensor known = AllGatherRows(mine, group_).to(at::kCPU);  // [ranks, experts + 1]
   const at::Tensor all = known.narrow(1, 0, experts).contiguous();
+  counts_ = sorted.counts;
   const int64_t least = capacity == 0 ? 0 : LeastRows(known.select(1, experts), all, parallel);
   plan_ = PlanExchange(Span(all),
                        {.experts = experts,
@@ -140,16 +154,18 @@ void Dispatch::PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const E
                         .expert_tensor = parallel.expert_tensor,
                         .rank = group_.rank()},
                        least);
-  positions_ = positions.to(chosen.device());
-  regrouped_ = Column(plan_.regrouped).to(chosen.device());
-  ends_ = std::make_shared<const std::vector<int64_t>>(plan_.ends);
+  positions_ = sorted.positions;
+  regrouped_ = Upload(Column(plan_.regrouped), chosen.device());
+  received_ = at::full({1}, plan_.received_rows, counts_.options());
+  ends_ = std::make_shared<const RowEnds>(plan_.ends);
 }
 
 // Each rank sees all tokens' choices and takes those of its own experts.
 void Dispatch::PlanGather(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
                           int64_t capacity) {
   const ExpertLayout layout{experts, parallel.expert, parallel.expert_tensor, group_.rank()};
-  const at::Tensor sizes = at::tensor({chosen.size(0), capacity}, at::kLong).to(chosen.device()).unsqueeze(0);
+  const at::Tensor sizes =
+      Upload(at::tensor({chosen.size(0), capacity}, at::kLong), chosen.device()).unsqueeze(0);
   const at::Tensor known = AllGatherRows(sizes, group_).to(at::kCPU);
   const int64_t most = known.select(1, 0).max().item<int64_t>();
   const at::Tensor all = AllGatherRows(Filled(chosen, most, -1), group_).to(at::kCPU);
@@ -159,15 +175,17 @@ void Dispatch::PlanGather(const at::Tensor& chosen, int64_t experts, const Exper
   const at::Tensor own = here.masked_fill(here.lt(0).logical_or(here.ge(layout.held())), -1).contiguous();
   at::Tensor positions = at::empty_like(own), mine = chosen.to(at::kCPU).contiguous();
   at::Tensor unused = at::empty_like(mine);
-  counts_ = PositionsByExpert(Span(mine), experts, Span(unused));
+  const std::vector<int64_t> of_mine = PositionsByExpert(Span(mine), experts, Span(unused));
+  counts_ = Upload(at::tensor(of_mine, at::kLong), chosen.device());
   std::vector<int64_t> ends;
   for (const int64_t rows : PositionsByExpert(Span(own), layout.held(), Span(positions), least)) {
     plan_.received_rows += rows;
     plan_.held_rows += std::max(rows, least);
     ends.push_back(plan_.held_rows);
   }
-  positions_ = positions.to(chosen.device());
-  ends_ = std::make_shared<const std::vector<int64_t>>(std::move(ends));
+  positions_ = Upload(positions, chosen.device());
+  received_ = at::full({1}, plan_.received_rows, counts_.options());
+  ends_ = std::make_shared<const RowEnds>(std::move(ends));
 }
 
 Flight Dispatch::StartExchange(const at::Tensor& rows, const Parts& sent, const Parts& received,
@@ -183,8 +201,8 @@ Flight Dispatch::StartExchange(const at::Tensor& rows, const Parts& sent, const 
 
 Flight Dispatch::StartSpread(const at::Tensor& x, const at::Tensor& positions) const {
   if (!gathers_) {
-    return StartExchange(SpreadRows(x, positions, plan_.sent_rows), plan_.sent, plan_.received,
-                         plan_.received_rows);
+    return StartExchange(SpreadRows(x, positions, plan_.sent_rows, /*gaps=*/!ends_->on_host()), plan_.sent,
+                         plan_.received, plan_.received_rows);
   }
   const at::Tensor whole = at::empty({positions.size(0), x.size(1)}, x.options());
   return {StartAllGather(Filled(x, positions.size(0) / group_.size(), 0), whole, group_), whole,

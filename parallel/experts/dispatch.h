@@ -53,9 +53,10 @@ class Dispatch {
                                 const std::function<void()>& meanwhile = {});
 
   const GroupEnds& ends() const { return ends_; }  // where each expert's rows end
-  // Number of this rank's choices per expert: [experts].
-  const std::vector<int64_t>& counts() const { return counts_; }
-  int64_t received_rows() const { return plan_.received_rows; }
+  // Number of this rank's choices per expert: [experts] int64, on the device of `chosen`.
+  const at::Tensor& counts() const { return counts_; }
+  // [1] int64 there: rows of this rank's experts, without padding.
+  const at::Tensor& received() const { return received_; }
   const at::Tensor& positions() const { return positions_; }
 
   // Without autograd, each in two parts. places: [tokens, k] or [tokens · k, 1], positions among the rows in
@@ -66,6 +67,7 @@ class Dispatch {
   at::Tensor FinishCollect(Flight& flight, const at::Tensor& positions) const;
 
  private:
+  void PlanOnDevice(const at::Tensor& chosen, int64_t experts);
   void PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
                       int64_t capacity);
   void PlanGather(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
@@ -81,7 +83,7 @@ class Dispatch {
   const int64_t tokens_;
   at::Tensor positions_;
   at::Tensor regrouped_;  // [received rows, 1]
-  std::vector<int64_t> counts_;
+  at::Tensor counts_, received_;
   ExchangePlan plan_;
   GroupEnds ends_;
 };

@@ -68,16 +68,13 @@ WithinCapacity ExpertsBlock::Limited(const at::Tensor& chosen, const at::Tensor&
 void ExpertsBlock::Count(const Dispatch& way, int64_t choices, const RouterTokens& tokens) const {
   RouterSums* sums = options_.sums;
   if (sums == nullptr) return;
-  sums->rows.resize(way.counts().size());
-  int64_t sent = 0;
-  for (size_t expert = 0; expert < sums->rows.size(); ++expert) {
-    sums->rows[expert] += way.counts()[expert];
-    sent += way.counts()[expert];
-  }
-  const int64_t real = tokens.real.sum().item<int64_t>();
-  sums->tokens += real;
-  sums->dropped += real * choices - sent;
-  sums->received += way.received_rows();
+  const auto add = [](at::Tensor& sum, const at::Tensor& value) {
+    sum = sum.defined() ? sum + value : value;
+  };
+  add(sums->rows, way.counts());
+  add(sums->tokens, tokens.real.sum().view({1}));
+  add(sums->received, way.received());
+  sums->choices = choices;
 }
 
 at::Tensor ExpertsBlock::Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,

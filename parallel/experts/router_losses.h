@@ -52,12 +52,12 @@ struct RouterTokens {
 };
 
 // Statistics of one rank and layer since they were last read.
-struct RouterSums {
-  std::vector<int64_t> rows;  // [experts] rows sent by this rank's tokens
-  int64_t tokens = 0;
-  int64_t dropped = 0;   // choices beyond a capacity
-  int64_t received = 0;  // rows for this rank's experts
-  at::Tensor numbers;    // [3] fp32 on the device: entropy, balance loss, z-loss, each a sum over tokens
+struct RouterSums {  // tensors on the device, so that nobody waits for them; undefined: nothing yet
+  at::Tensor rows;      // [experts] int64: rows sent by this rank's tokens
+  at::Tensor tokens;    // [1] int64
+  at::Tensor received;  // [1] int64: rows for this rank's experts
+  at::Tensor numbers;   // [3] fp32: entropy, balance loss, z-loss, each a sum over tokens
+  int64_t choices = 0;  // of each token: what was not sent was dropped
 };
 
 // The ranks that share a micro batch's tokens, and those of all micro batches processed at the same time.

@@ -38,13 +38,13 @@ void GradientNorm::Plan() {
   planned_ = true;
 }
 
-double GradientNorm::SumOfSquares() {
+at::Tensor GradientNorm::SumOfSquares(at::Device device) {
   if (!planned_) Plan();
   std::vector<at::Tensor> values;
   for (const Counted& counted : counted_) {
     values.push_back(View(counted.bucket->share_gradient(), counted.piece).contiguous());
   }
-  return trireme::SumOfSquares(values);
+  return SumOfSquaresTensor(values, device);
 }
 
 std::string GradientNorm::FirstNotFinite() const {

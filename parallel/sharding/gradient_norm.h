@@ -13,8 +13,9 @@ class GradientNorm {
  public:
   explicit GradientNorm(std::vector<Bucket*> buckets) : buckets_(std::move(buckets)) {}
 
-  // Over the part of share_gradient() that this rank owns. Sums of many elements are accumulated in fp64.
-  double SumOfSquares();
+  // Over the part of share_gradient() that this rank owns: one element, on `device`. Sums of many elements
+  // are accumulated in fp64; on npu in fp32, block by block.
+  at::Tensor SumOfSquares(at::Device device);
 
   // "layers.2.mlp.down.weight (nan)": the first parameter in order with a non-finite value in this rank's
   // share; empty if all are finite.

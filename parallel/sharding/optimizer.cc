@@ -1,6 +1,6 @@
 #include "parallel/sharding/optimizer.h"
 
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/tensor/device_copies.h"
 #include "core/tensor/dtype.h"
 #include "parallel/sharding/optimizers.h"
 
@@ -83,11 +84,12 @@ GradientReport ShardedOptimizer::FinishGradients() {
   for (Trained& trained : trained_) {
     if (IsTied(*trained.bucket)) AllReduce(trained.bucket->share_gradient(), *groups_.embedding);
   }
-  const double squares = norm_.SumOfSquares();
-  // Gathered and summed here, since HCCL does not reduce fp64.
-  const at::Tensor mine = at::tensor({squares}, at::kDouble).to(options_.device);
-  const at::Tensor all = AllGatherRows(mine, groups_.world).cpu();  // [world]
-  report_ = {.norm = std::sqrt(all.sum().item<double>()), .finite = true, .source = ""};
+  // Gathered and summed here, since HCCL does not reduce fp64. The only point of a step where the host waits.
+  const at::Tensor mine = norm_.SumOfSquares(options_.device);
+  const at::Tensor all = at::empty({groups_.world.size()}, mine.options());
+  StartAllGather(mine, all, groups_.world).WaitOnHost();
+  const double squares = DownloadComputed(all).to(at::kDouble).sum().item<double>();
+  report_ = {.norm = std::sqrt(squares), .finite = true, .source = ""};
   report_.finite = std::isfinite(report_.norm);
   if (!report_.finite) report_.source = FindSource();
   finished_ = true;

@@ -175,7 +175,7 @@ TEST(LowRank, WithTheProductInOne) {
 TEST(LowRank, OfExpertsWithSomeWithoutRows) {
   Weight weight = TrainedWeight({3, 4, 6}), a = TrainedWeight({3, 2, 6}), b = TrainedWeight({3, 4, 2});
   const LowRankWeights pairs{.a = &a, .blocks = {{.b = &b, .scale = 3}}};
-  const auto ends = std::make_shared<const std::vector<int64_t>>(std::vector<int64_t>{4, 4, 9});
+  const auto ends = std::make_shared<const RowEnds>(std::vector<int64_t>{4, 4, 9});
   Compare(
       {.inputs = {Random({9, 6})},
        .weights = {&weight, &a, &b},

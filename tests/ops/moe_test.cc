@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 GroupEnds Ends(std::vector<int64_t> ends) {
-  return std::make_shared<const std::vector<int64_t>>(std::move(ends));
+  return std::make_shared<const RowEnds>(std::move(ends));
 }
 
 at::Tensor PlainGrouped(const at::Tensor& x, const at::Tensor& weight, const std::vector<int64_t>& ends) {

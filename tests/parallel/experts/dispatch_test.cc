@@ -61,7 +61,7 @@ TEST_F(DispatchTest, DispatchAndCombineAreAdjointAndSumOverCopies) {
     const auto way = std::make_shared<const Dispatch>(Choices(group.rank()), kExperts, parallel);
     const at::Tensor x = Numbers({TokensOf(group.rank()), kSize}, group.rank()).requires_grad_();
     const at::Tensor rows = Dispatch::ToExperts(way, x);
-    EXPECT_EQ(rows.size(0), way->ends()->back());
+    EXPECT_EQ(rows.size(0), way->ends()->host().back());
     const at::Tensor y = Numbers(rows.sizes(), 40 + group.rank());
     const at::Tensor back = torch::autograd::grad({rows}, {x}, {y})[0];
     EXPECT_EQ(OverRanks(rows, y, group), OverRanks(x, back, group));
@@ -89,7 +89,7 @@ TEST_F(DispatchTest, TokensReachTheirExpertsWithTheirWeights) {
     const int64_t held = kExperts / parallel.expert, first = group.rank() / etp * held;
     int64_t begin = 0;
     for (int64_t e = 0; e < held; ++e) {
-      const int64_t end = way->ends()->at(e);
+      const int64_t end = way->ends()->host().at(e);
       rows.narrow(0, begin, end - begin).mul_(static_cast<double>(first + e + 1));
       begin = end;
     }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/npu/npu.h"
+#include "core/tensor/device_copies.h"
 #include "core/tensor/tensor_devices.h"
 #include "parallel/tensor/collectives.h"
 #include "tests/core/comm/spmd.h"
@@ -51,6 +52,21 @@ class NpuOrder : public testing::Test {
   static inline at::TensorOptions options_;
   static inline std::unique_ptr<CommunicatorSet> groups_;
 };
+
+// Its memory may be what a queued operator still reads, and the host changes its own at once.
+TEST_F(NpuOrder, AnUploadOvertakesNothing) {
+  const at::Device device = options_.device();
+  for (int round = 1; round <= 5; ++round) {
+    at::Tensor old = at::full({kElements}, 1, options_), host = at::full({kElements}, round, at::kFloat);
+    HoldUp();
+    const at::Tensor tripled = old * 3;
+    old.reset();
+    const at::Tensor x = Upload(host, device), next = Upload(host + 1, device);
+    host.fill_(-1);
+    ExpectAll(x + next, 2 * round + 1);
+    ExpectAll(tripled, 3);
+  }
+}
 
 TEST_F(NpuOrder, ACollectiveUsesWhatWasComputedBeforeIt) {
   for (int round = 1; round <= 5; ++round) {
