@@ -152,7 +152,11 @@ Operator operators::attention() {
   return {.name = kAttention.op(),
           .summary = "causal attention over rows of equal length, grouped key-value heads",
           .implementations = kAttention.names(),
-          .report = [](const at::Tensor& like) { return std::vector{kAttention.Report("[any, any]", like)}; },
+          .report =
+              [](const at::Tensor& like) {
+                return std::vector{kAttention.Report("[any, any]", like),
+                                   kAttention.Report("[heads of 1024]", EmptyHeads(like, 1024, 1024).query)};
+              },
           .bench = BenchAttention};
 }
 

@@ -137,6 +137,64 @@ struct SequencePlace {
         key(tile.key - row * lengths.keys) {}
 };
 
+// Merges the result of each call into the running one.
+void MergeCalls(const Heads& heads, double scale, const std::vector<VarLenCall>& calls,
+                PartialAttention& partial) {
+  const TokenHeads tokens = ToTokens(heads);
+  const RowLengths lengths = LengthsOf(heads);
+  const int64_t kv_heads = heads.query.size(1), group = heads.query.size(3), all_heads = kv_heads * group;
+  for (const VarLenCall& call : calls) {
+    const npu::VarLenResult result = npu::VarLenAttention(TakeCall(tokens, call), call, scale);
+    int64_t begin = 0;
+    for (const AttentionTile& tile : call.sequences) {
+      const SequencePlace place(tile, lengths);
+      const auto own = [&](const at::Tensor& all) {
+        return all[place.row].narrow(1, place.query, tile.queries);
+      };
+      const at::Tensor output =
+          result.output.narrow(0, begin, tile.queries).unflatten(1, {kv_heads, group}).transpose(0, 1);
+      const at::Tensor log_sum_exp = result.log_sum_exp.narrow(0, begin * all_heads, tile.queries * all_heads)
+                                         .view({kv_heads, group, tile.queries})
+                                         .transpose(1, 2);
+      MergePartial({own(partial.output), own(partial.log_sum_exp)}, {output, log_sum_exp});
+      begin += tile.queries;
+    }
+  }
+}
+
+void AddCallsBackward(const Heads& heads, double scale, const std::vector<VarLenCall>& calls,
+                      const AttendedQueries& queries, Heads& sums) {
+  const TokenHeads tokens = ToTokens(heads);
+  const at::Tensor output = ToTokens(queries.output), gradient = ToTokens(queries.output_gradient);
+  const RowLengths lengths = LengthsOf(heads);
+  for (const VarLenCall& call : calls) {
+    std::vector<at::Tensor> log_sum_exps;
+    for (const AttentionTile& tile : call.sequences) {
+      const SequencePlace place(tile, lengths);
+      const at::Tensor own = queries.log_sum_exp[place.row].narrow(1, place.query, tile.queries);
+      log_sum_exps.push_back(own.transpose(1, 2).flatten());  // head by head
+    }
+    const std::vector<TokenRun> runs = call.QueryRuns();
+    const TokenHeads part = npu::VarLenAttentionBackward(TakeCall(tokens, call), call, scale,
+                                                         {TakeRuns(output, runs), at::cat(log_sum_exps)},
+                                                         TakeRuns(gradient, runs));
+    int64_t query = 0, key = 0;
+    for (const AttentionTile& tile : call.sequences) {
+      const SequencePlace place(tile, lengths);
+      const auto add = [&](const at::Tensor& to, const at::Tensor& from, int64_t begin) {
+        to.add_(from.narrow(0, begin, to.size(1)).transpose(0, 1).reshape(to.sizes()));
+      };
+      const at::Tensor to_query = sums.query[place.row].narrow(1, place.query, tile.queries);
+      to_query.add_(
+          part.query.narrow(0, query, tile.queries).unflatten(1, {to_query.size(0), -1}).transpose(0, 1));
+      add(sums.key[place.row].narrow(1, place.key, tile.keys), part.key, key);
+      add(sums.value[place.row].narrow(1, place.key, tile.keys), part.value, key);
+      query += tile.queries;
+      key += tile.keys;
+    }
+  }
+}
+
 }  // namespace
 
 std::string WhyNotVarLen(const Heads& heads) {
@@ -193,10 +251,15 @@ Heads NpuAttentionBackward(const Heads& heads, const AttentionResult& result,
 }
 
 PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& tiles) {
-  const std::vector<VarLenCall> calls = VarLenCalls(tiles, LengthsOf(heads));
+  return NpuPacked(heads, scale, tiles, VarLenLimits{});
+}
+
+PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& tiles,
+                           const VarLenLimits& limits) {
+  const std::vector<VarLenCall> calls = VarLenCalls(tiles, LengthsOf(heads), limits);
   if (NeedMerge(calls)) {
     PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
-    NpuTiles(heads, scale, tiles, partial);
+    MergeCalls(heads, scale, calls, partial);
     return partial;
   }
   const npu::VarLenResult result = AttendCalls(ToTokens(heads), calls, scale);
@@ -205,11 +268,16 @@ PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& til
 
 Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
                         const AttendedQueries& queries) {
-  const std::vector<VarLenCall> calls = VarLenCalls(tiles, LengthsOf(heads));
+  return NpuPackedBackward(heads, scale, tiles, queries, VarLenLimits{});
+}
+
+Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
+                        const AttendedQueries& queries, const VarLenLimits& limits) {
+  const std::vector<VarLenCall> calls = VarLenCalls(tiles, LengthsOf(heads), limits);
   if (NeedMerge(calls)) {
     Heads sums{at::zeros_like(heads.query, at::kFloat), at::zeros_like(heads.key, at::kFloat),
                at::zeros_like(heads.value, at::kFloat)};
-    NpuTilesBackward(heads, scale, tiles, queries, sums);
+    AddCallsBackward(heads, scale, calls, queries, sums);
     return sums;
   }
   const TokenHeads gradients =
@@ -219,59 +287,12 @@ Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
 }
 
 void NpuTiles(const Heads& heads, double scale, const RowTiles& tiles, PartialAttention& partial) {
-  const TokenHeads tokens = ToTokens(heads);
-  const RowLengths lengths = LengthsOf(heads);
-  const int64_t kv_heads = heads.query.size(1), group = heads.query.size(3), all_heads = kv_heads * group;
-  for (const VarLenCall& call : VarLenCalls(tiles, lengths)) {
-    const npu::VarLenResult result = npu::VarLenAttention(TakeCall(tokens, call), call, scale);
-    int64_t begin = 0;
-    for (const AttentionTile& tile : call.sequences) {
-      const SequencePlace place(tile, lengths);
-      const auto own = [&](const at::Tensor& all) {
-        return all[place.row].narrow(1, place.query, tile.queries);
-      };
-      const at::Tensor output =
-          result.output.narrow(0, begin, tile.queries).unflatten(1, {kv_heads, group}).transpose(0, 1);
-      const at::Tensor log_sum_exp = result.log_sum_exp.narrow(0, begin * all_heads, tile.queries * all_heads)
-                                         .view({kv_heads, group, tile.queries})
-                                         .transpose(1, 2);
-      MergePartial({own(partial.output), own(partial.log_sum_exp)}, {output, log_sum_exp});
-      begin += tile.queries;
-    }
-  }
+  MergeCalls(heads, scale, VarLenCalls(tiles, LengthsOf(heads)), partial);
 }
 
 void NpuTilesBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries,
                       Heads& sums) {
-  const TokenHeads tokens = ToTokens(heads);
-  const at::Tensor output = ToTokens(queries.output), gradient = ToTokens(queries.output_gradient);
-  const RowLengths lengths = LengthsOf(heads);
-  for (const VarLenCall& call : VarLenCalls(tiles, lengths)) {
-    std::vector<at::Tensor> log_sum_exps;
-    for (const AttentionTile& tile : call.sequences) {
-      const SequencePlace place(tile, lengths);
-      const at::Tensor own = queries.log_sum_exp[place.row].narrow(1, place.query, tile.queries);
-      log_sum_exps.push_back(own.transpose(1, 2).flatten());  // head by head
-    }
-    const std::vector<TokenRun> runs = call.QueryRuns();
-    const TokenHeads part = npu::VarLenAttentionBackward(TakeCall(tokens, call), call, scale,
-                                                         {TakeRuns(output, runs), at::cat(log_sum_exps)},
-                                                         TakeRuns(gradient, runs));
-    int64_t query = 0, key = 0;
-    for (const AttentionTile& tile : call.sequences) {
-      const SequencePlace place(tile, lengths);
-      const auto add = [&](const at::Tensor& to, const at::Tensor& from, int64_t begin) {
-        to.add_(from.narrow(0, begin, to.size(1)).transpose(0, 1).reshape(to.sizes()));
-      };
-      const at::Tensor to_query = sums.query[place.row].narrow(1, place.query, tile.queries);
-      to_query.add_(
-          part.query.narrow(0, query, tile.queries).unflatten(1, {to_query.size(0), -1}).transpose(0, 1));
-      add(sums.key[place.row].narrow(1, place.key, tile.keys), part.key, key);
-      add(sums.value[place.row].narrow(1, place.key, tile.keys), part.value, key);
-      query += tile.queries;
-      key += tile.keys;
-    }
-  }
+  AddCallsBackward(heads, scale, VarLenCalls(tiles, LengthsOf(heads)), queries, sums);
 }
 
 at::Tensor NpuCached(const Heads& heads, double scale, const CachedRows& rows) {

@@ -9,6 +9,7 @@
 #include "ops/attention/attention_blocks.h"
 #include "ops/attention/attention_tiles.h"
 #include "ops/attention/cached_attention.h"
+#include "ops/attention/varlen_calls.h"
 #include "ops/choose.h"
 
 namespace trireme {
@@ -40,6 +41,11 @@ Heads NpuAttentionBackward(const Heads& heads, const AttentionResult& result,
 PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& tiles);
 Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
                         const AttendedQueries& queries);
+// With smaller limits, for tests of rows that are longer than they allow.
+PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& tiles,
+                           const VarLenLimits& limits);
+Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
+                        const AttendedQueries& queries, const VarLenLimits& limits);
 
 // As AttendTiles and AttendTilesBackward.
 void NpuTiles(const Heads& heads, double scale, const RowTiles& tiles, PartialAttention& partial);

@@ -15,6 +15,7 @@
 #include "core/tensor/tensor_devices.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/cached_attention.h"
+#include "ops/attention/npu_attention.h"
 #include "ops/attention/packed_attention.h"
 #include "ops/choose.h"
 #include "tests/core/comm/spmd.h"
@@ -112,6 +113,32 @@ TEST_F(NpuAttention, OfTenThousandDocumentsIsTheCpus) {
   std::vector<int64_t> lengths(10000, 1);
   lengths[77] = 30;
   ComparePacked({1, 1, 10029, 1, 8, 8}, {DocumentsOf(lengths)});
+}
+
+TEST_F(NpuAttention, OfDocumentsWithoutTokensIsTheCpus) {
+  std::vector<AttentionTile> tiles = DocumentsOf({3, 1, 4});
+  tiles.insert(tiles.begin() + 1, {.query = 3, .queries = 0, .key = 3, .keys = 0});
+  ComparePacked({1, 2, 8, 2, 16, 16}, {tiles});
+}
+
+// As beyond the operator's 2²⁰ tokens, with limits that a test can pass: cut, and merged exactly.
+TEST_F(NpuAttention, OfARowBeyondTheLimitIsMerged) {
+  const HeadSizes s{2, 2, 60, 2, 16, 16};
+  const RowTiles tiles = {DocumentsOf({50, 10}), DocumentsOf({60})};
+  const VarLenLimits limits{.sequences = 3, .tokens = 16};
+  const Heads host = RandomHeadsOf(s), device = On(host);
+  const at::Tensor gradient = at::randn({s.rows, s.kv_heads, s.length, s.group, s.value_dim});
+  const PartialAttention wanted = AttendPacked(host, 0.2, tiles);
+  const auto before = Calls();
+  const PartialAttention found = NpuPacked(device, 0.2, tiles, limits);
+  EXPECT_GT(Calls().at("aclnnFlashAttentionVarLenScore"), before.at("aclnnFlashAttentionVarLenScore") + 8);
+  EXPECT_LT(ErrorOf(found.output, wanted.output), 1e-5);
+  const Heads right = AttendPackedBackward(host, 0.2, tiles, {wanted.log_sum_exp, gradient, wanted.output});
+  const Heads got = NpuPackedBackward(
+      device, 0.2, tiles, {found.log_sum_exp, gradient.to(device_), found.output}, limits);
+  EXPECT_LT(ErrorOf(got.query, right.query), 1e-5);
+  EXPECT_LT(ErrorOf(got.key, right.key), 1e-5);
+  EXPECT_LT(ErrorOf(got.value, right.value), 1e-5);
 }
 
 TEST_F(NpuAttention, OfNoTokensIsEmpty) {

@@ -1,6 +1,8 @@
 """Attention on device npu is always fused: every family, with plain and packed rows, under each context method, and in
 generation, calls only operators of the list, and none of them with a tensor as large as a score matrix. And packed rows
-take the memory of plain ones. Values are compared by grads_test and generate_test; here the twin counts."""
+take the memory of plain ones. Values are compared by grads_test and generate_test; here the twin counts. Without --full
+each family runs once per test, with plain and packed rows in turn, and one of each kind of heads (grouped, latent) with
+both under every method."""
 import itertools
 import json
 
@@ -14,6 +16,24 @@ HEADS = 4
 FAMILIES = list(tiny_models.FAMILIES)
 METHODS = {"ring": 2, "ulysses": 2, "hybrid": 4}  # and their ranks
 FUSED = "aclnnFlashAttentionVarLenScore"
+OPTIONS = ("full",)
+KINDS = ("plain", "packed")
+BOTH_KINDS = ("qwen3", "deepseek_v3")
+
+
+@pytest.fixture(scope="module")
+def pairs(request):
+    """A function: the families and kinds of rows to run, under a context method or without one."""
+    every, in_turn = list(itertools.product(FAMILIES, KINDS)), list(zip(FAMILIES, itertools.cycle(KINDS)))
+
+    def choose(method=None):
+        if request.config.getoption("full"):
+            return every
+        if method is None:
+            return in_turn
+        own = FAMILIES[list(METHODS).index(method)::len(METHODS)]
+        return [(family, kind) for family, kind in every if family in BOTH_KINDS or (family in own and kind == "packed")]
+    return choose
 
 
 def score_bytes(method):
@@ -63,28 +83,26 @@ def grads(models, rows, family, kind, *settings):
             *words_of(["device=npu", "model.dtype=fp32", *settings])]
 
 
-def test_on_one_rank(models, rows):
-    pairs = itertools.product(FAMILIES, ("plain", "packed"))
+def test_on_one_rank(models, rows, pairs):
     settings = itertools.cycle(["memory.recompute=none", "memory.recompute=selective", "memory.recompute=full"])
-    commands = [grads(models, rows, family, kind, setting) for (family, kind), setting in zip(pairs, settings)]
+    commands = [grads(models, rows, family, kind, setting) for (family, kind), setting in zip(pairs(), settings)]
     assert_fused(operators_after(1, commands), "none")
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_under_context_methods(models, rows, method):
+def test_under_context_methods(models, rows, pairs, method):
     parallel = [f"parallel.context={METHODS[method]}", f"parallel.context_method={method}"]
-    commands = [grads(models, rows, family, kind, *parallel)
-                for family, kind in itertools.product(FAMILIES, ("plain", "packed"))]
+    commands = [grads(models, rows, family, kind, *parallel) for family, kind in pairs(method)]
     assert_fused(operators_after(METHODS[method], commands), method)
 
 
-def test_in_generation(models, folder):
+def test_in_generation(models, folder, pairs):
     """Prompts of different length; heads that the operator for generation takes, and others."""
     prompts = [{"input_ids": [1 + index % 1000 for index in range(size)]} for size in (LENGTH, 3, 700)]
     tiny_models.write_rows(folder / "prompts.jsonl", prompts)
     commands = [["generate", "--model", models / family, "--rows", folder / "prompts.jsonl", "--max-new-tokens", "3",
                  *words_of(["device=npu", f"model.dtype={dtype}"])]
-                for family, dtype in itertools.product(FAMILIES, ("bf16", "fp32"))]
+                for family, dtype in ((family, "bf16" if kind == "plain" else "fp32") for family, kind in pairs())]
     operators = operators_after(1, commands)
     assert_fused(operators, "none")
     assert "aclnnFusedInferAttentionScoreV3" in {entry["name"] for entry in operators}
