@@ -84,6 +84,11 @@ def test_expression(expression, on_cpu):
         assert_same(one, other)
 
 
+# What 2.7.1.post11 computes by other operators than 2.7.1.
+REPLACED_LATER = {"aclnnAddV3", "aclnnInplaceBitwiseOrScalar", "aclnnInplaceBitwiseOrTensor", "aclnnInplaceRound",
+                  "aclnnInplaceTrunc", "aclnnSplitWithSize"}
+
+
 def never_called():
     library = ctypes.CDLL("libopapi.so")
     library.twinOperatorName.restype = ctypes.c_char_p
@@ -100,4 +105,6 @@ def test_every_operator_was_called(record_property):
     """Last: by the expressions above."""
     count, idle = never_called()
     record_property("operators", count)
+    if torch_npu.__version__ != "2.7.1":
+        idle = [name for name in idle if name not in REPLACED_LATER]
     assert count > 0 and not idle, f"{len(idle)} of {count} operators were never called"
