@@ -30,11 +30,24 @@ int64_t RecomputedActivationBytes(const Layer& layer, Recompute recompute, const
 }
 
 int64_t AttentionStatisticsBytes(const Layer& layer, const ActivationShape& shape) {
-  constexpr int64_t kHeadBytes = 2 * 8 * 4;  // per token
+  constexpr int64_t kHeadBytes = 4;  // per token
   const DecoderSpec* decoder = DecoderOf(layer.spec);
   if (decoder == nullptr) return 0;
   const int64_t heads = decoder->attention.heads;
   return heads / std::min(heads, shape.tensor) * shape.tokens * kHeadBytes;
+}
+
+int64_t DeferredBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape) {
+  const SavedElements saved = SavedOf(layer, shape);
+  return (recompute == RECOMPUTE_NONE ? saved.selective : saved.none) * shape.element_bytes;
+}
+
+int64_t ExpertTemporaryBytes(const Layer& layer, const ActivationShape& shape) {
+  constexpr int64_t kMatrices = 10, kFp32Bytes = 4;
+  const DecoderSpec* decoder = DecoderOf(layer.spec);
+  if (decoder == nullptr || !decoder->experts) return 0;
+  const int64_t rows = decoder->experts->router.top_k * shape.TokensBetween();
+  return kMatrices * kFp32Bytes * rows * decoder->experts->ffn;
 }
 
 int64_t LogitsBytes(const Layer& layer, const ActivationShape& shape) {

@@ -18,9 +18,18 @@ int64_t SavedActivationBytes(const Layer& layer, Recompute recompute, const Acti
 // What its backward pass recomputes, on top of that.
 int64_t RecomputedActivationBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape);
 
-// The softmax's maximum and sum that the fused attention on npu saves with its output, of all query heads
-// here: [tokens, heads, 8] fp32 each.
+// The log-sum-exp that the fused attention on npu saves with its output, of all query heads here: [tokens, heads]
+// fp32.
 int64_t AttentionStatisticsBytes(const Layer& layer, const ActivationShape& shape);
+
+// What a backward pass that leaves the weights' gradients for later holds until then, beside what was saved: the
+// gradients of the matmuls' outputs, about as large as what selective recomputation saves, and the matmuls' inputs
+// where they were recomputed. Those of attention itself are freed.
+int64_t DeferredBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape);
+
+// On npu the gradient of the experts' activation is computed by ATen in fp32, ten matrices [rows, ffn] at a time.
+// A token's rows times the part of the hidden units that a rank has do not depend on expert_tensor.
+int64_t ExpertTemporaryBytes(const Layer& layer, const ActivationShape& shape);
 
 // The largest chunk of logits alive at a time, in the head only: 2^23 of them or one token's, in
 // fp32, plus a copy in the computation's type if that is narrower.

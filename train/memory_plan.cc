@@ -63,10 +63,12 @@ class Planner {
     }
     memory.activations = PeakActivations(pipeline_rank);
     if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
-    if (in_.npu && memory.activations > 0) memory.workspace = kAttentionMaskBytes;
+    int64_t temporaries = 0;
     for (size_t layer : LayersOn(pipeline_rank)) {
       memory.logits = std::max(memory.logits, LogitsBytes(in_.graph.layers[layer], shape_));
+      temporaries = std::max(temporaries, ExpertTemporaryBytes(in_.graph.layers[layer], shape_));
     }
+    if (in_.npu && memory.activations > 0) memory.workspace = kAttentionMaskBytes + temporaries;
     return memory;
   }
 
@@ -145,9 +147,10 @@ class Planner {
     return shape_.element_bytes * (shards ? DivideUp(all, data) + std::min(TwoLargest(elements), all) : all);
   }
 
-  // Simulates the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient.
+  // Simulates the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient. One
+  // whose weight gradient is left for later holds more from its backward on.
   int64_t PeakActivations(int pipeline_rank) const {
-    std::vector<int64_t> saved(in_.placement.chunks, 0);
+    std::vector<int64_t> saved(in_.placement.chunks, 0), deferred(in_.placement.chunks, 0);
     int64_t remade = 0;
     for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {
       const StageLayers& stage = StageAt(pipeline_rank, chunk);
@@ -156,15 +159,19 @@ class Planner {
         const int64_t statistics = in_.npu ? AttentionStatisticsBytes(layer, shape_) : 0;
         const bool again = recompute_ != RECOMPUTE_NONE;  // with the attention that they belong to
         saved[chunk] += SavedActivationBytes(layer, recompute_, shape_) + (again ? 0 : statistics);
+        deferred[chunk] += DeferredBytes(layer, recompute_, shape_);
         remade = std::max(remade,
                           RecomputedActivationBytes(layer, recompute_, shape_) + (again ? statistics : 0));
       }
     }
     int64_t alive = 0, peak = 0;
     for (const TimedAction& timed : in_.timeline.ranks.at(pipeline_rank).compute) {
-      if (timed.action.kind == ActionKind::kForward) alive += saved[timed.action.chunk];
+      const auto [kind, chunk] = std::pair(timed.action.kind, timed.action.chunk);
+      if (kind == ActionKind::kForward) alive += saved[chunk];
+      if (kind == ActionKind::kBackwardInput) alive += deferred[chunk];
       peak = std::max(peak, alive);
-      if (timed.action.makes_weight_gradient()) alive -= saved[timed.action.chunk];
+      if (timed.action.makes_weight_gradient()) alive -= saved[chunk];
+      if (kind == ActionKind::kBackwardWeight) alive -= deferred[chunk];
     }
     return peak + remade;
   }

@@ -123,9 +123,9 @@ void RunningStage::BackwardWeight(int micro_batch, bool reduce) {
 
 void RunningStage::StartReduction(const StageLayer& layer) {
   for (Bucket* bucket : layer.owns) bucket->StartReduce();
-  // Frees what earlier reductions still hold, if they have completed.
+  // Frees what earlier reductions still hold; this one overlaps with the next layer's backward pass.
   for (const StageLayer& other : layers_) {
-    for (Bucket* bucket : other.owns) bucket->SettleReduction();
+    for (Bucket* bucket : other.owns) bucket->SettleReduction(/*latest=*/&other == &layer);
   }
 }
 

@@ -214,8 +214,9 @@ void Bucket::FinishReduction() {
   arriving_.reset();
 }
 
-void Bucket::SettleReduction() {
-  if (reduction_.under_way() && reduction_.done()) FinishReduction();
+void Bucket::SettleReduction(bool latest) {
+  const bool may_wait = !latest && !options_.device.is_cpu();
+  if (reduction_.under_way() && (may_wait || reduction_.done())) FinishReduction();
 }
 
 void Bucket::AwaitGradients() {

@@ -71,7 +71,10 @@ class Bucket {
   // once per step.
   void PrepareGradients();
   void StartReduce();
-  void SettleReduction();  // never waits: frees what a completed reduction still holds
+  // Frees what a reduction still holds; the host never waits. If the host computes, or of the `latest` reduction,
+  // only if it is complete. Otherwise what is computed from now on waits for it: the host may be a whole step
+  // ahead of the device and would collect the gradients of all layers.
+  void SettleReduction(bool latest = true);
   void AwaitGradients();   // waits for all reductions; share_gradient() then holds the sum
   void ZeroGradients();
 

@@ -48,9 +48,9 @@ std::vector<RankMemory> Plan(const Case& test) {
                      .timeline = Simulate(schedule, {})});
 }
 
-// The fused attention's maximum and sum, [tokens, heads, 8] fp32 each, and its mask of 2048 x 2048.
+// The fused attention's log-sum-exp, [tokens, heads] fp32, and its mask of 2048 x 2048.
 TEST(MemoryPlan, NpuSavesTheStatisticsOfAttention) {
-  constexpr int64_t kHeads = 12, kOfALayer = kHeads * kTokens * 2 * 8 * 4;
+  constexpr int64_t kHeads = 12, kOfALayer = kHeads * kTokens * 4;
   for (const auto& [recompute, layers] : {std::pair{"none", 12}, {"selective", 1}, {"full", 1}}) {
     const std::string yaml = Concat("memory: {recompute: ", recompute, "}\n");
     const RankMemory plain = Plan({.yaml = yaml})[0], npu = Plan({.yaml = yaml + "device: npu\n"})[0];
@@ -121,6 +121,22 @@ TEST(MemoryPlan, ActivationsOfExperts) {
   EXPECT_EQ(activations(""), 12 * whole * kTokens * 2 + head);
   EXPECT_EQ(activations("parallel: {expert: 2}"), activations(""));  // other ranks' tokens instead of its own
   EXPECT_EQ(activations("parallel: {expert_tensor: 2}"), activations("") + 12 * 4 * 768 * kTokens * 2);
+  // On npu the gradient of one layer's activation, in fp32, beside attention's mask.
+  const RankMemory npu = Plan({.yaml = "device: npu", .world = 2, .graph = GraphWithExperts()})[0];
+  EXPECT_EQ(npu.workspace, 2048 * 2048 + 10 * 4 * 4 * 512 * kTokens);
+}
+
+// The matmuls' inputs were saved; the gradients of their outputs are held besides.
+TEST(MemoryPlan, WeightGradientsThatComeLaterHoldMore) {
+  const auto activations = [](const char* schedule) {
+    return Plan({.yaml = "parallel: {pipeline: 2, stage_layers: [6, 6]}",
+                 .world = 2,
+                 .schedule = schedule,
+                 .micro_batches = 1})[0]
+        .activations;
+  };
+  constexpr int64_t kSelective = 13312 - 1536 - 768 - 2304;
+  EXPECT_EQ(activations("zero_bubble") - activations("1f1b"), 6 * kSelective * kTokens * 2);
 }
 
 TEST(MemoryPlan, ZeroShardsOverTheDataRanks) {
