@@ -17,6 +17,8 @@
 #include "launch/layout.h"
 #include "models/families.h"
 #include "parallel/graph/costs.h"
+#include "parallel/schedule/simulate.h"
+#include "train/memory_plan.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -100,6 +102,23 @@ void SayKernels(Trainer& trainer, const std::vector<Row>& rows, double learning_
 // Of the rank that has the most, in GiB.
 double Largest(Job& job, int64_t bytes) { return job.Max(static_cast<double>(bytes) / (1 << 30)); }
 
+// As `train --dry-run` would show it, of the rank that needs most.
+double PlannedGib(const Config& config, const Session& session) {
+  const RunPlan& plan = session.plan();
+  const Timeline timeline = Simulate(
+      plan.ScheduleFor(plan.MicroBatches(config.run().global_batch(), config.run().micro_batch())), {});
+  int64_t most = 0;
+  for (const RankMemory& rank : PlanMemory({.config = config,
+                                            .graph = session.graph(),
+                                            .grids = plan.grids,
+                                            .groups = plan.groups,
+                                            .placement = plan.placement,
+                                            .stages = plan.stages,
+                                            .timeline = timeline}))
+    most = std::max(most, rank.device());
+  return static_cast<double>(most) / (1 << 30);
+}
+
 void BenchStep(const Arguments& arguments, Job& job) {
   const Config config = ModelConfigOf(arguments);
   const DType dtype = DTypeOf(config.model());
@@ -141,6 +160,7 @@ void BenchStep(const Arguments& arguments, Job& job) {
                          {"tflops", flops / 1e12},
                          {"mfu", flops / rate},
                          {"peak_memory_gib", memory},
+                         {"planned_memory_gib", PlannedGib(config, *session)},
                          {"states_gib", states_gib},
                          {"activations_gib", activations_gib},
                          {"compute_seconds", best.compute},
@@ -159,6 +179,7 @@ constexpr const char* kBenchStepSummary =
     "config.json is read. Step time is the slowest rank's, its parts are rank 0's; mfu compares with the\n"
     "matmul rate of all ranks, measured in the same run; peak_memory_gib is the largest "
     "rank's,\n"
+    "planned_memory_gib what train --dry-run plans,\n"
     "states_gib its tensor memory between steps, activations_gib the peak beyond that during a "
     "forward and backward pass.";
 

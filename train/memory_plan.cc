@@ -44,7 +44,9 @@ class Planner {
               .tensor = parallel_.tensor(),
               .sequence = parallel_.sequence(),
               .expert_tensor = parallel_.expert_tensor(),
-              .element_bytes = config.model().dtype() == DTYPE_FP32 ? kFp32Bytes : 2};
+              .element_bytes = config.model().dtype() == DTYPE_FP32 ? kFp32Bytes : 2,
+              .qkv_once = inputs.cuda,
+              .logit_bytes = inputs.cuda ? kGpuLogitBytes : kLogitBytes};
     for (const Layer& layer : in_.graph.layers) {
       for (const bool trained : {false, true}) {
         dense_[trained].push_back(ElementsOf(layer, GridKind::kDense, trained));
@@ -188,6 +190,10 @@ class Planner {
 
 bool PlansForNpu(const Config& config) {
   return config.device() == DEVICE_NPU || (config.device() == DEVICE_AUTO && CannProvider() == "ascend");
+}
+
+bool PlansForCuda(const Config& config) {
+  return config.device() == DEVICE_CUDA || (config.device() == DEVICE_AUTO && CannProvider() == "cuda");
 }
 
 std::vector<RankMemory> PlanMemory(const MemoryInputs& inputs) {

@@ -30,8 +30,9 @@ struct RankMemory {  // bytes
   }
 };
 
-// Whether a run with these settings computes on an Ascend device, or the twin's.
+// Whether a run with these settings computes on an Ascend device, or the twin's; on a GPU.
 bool PlansForNpu(const Config& config);
+bool PlansForCuda(const Config& config);
 
 struct MemoryInputs {
   const Config& config;
@@ -42,6 +43,7 @@ struct MemoryInputs {
   const std::vector<StageLayers>& stages;
   const Timeline& timeline;  // of a step's schedule: how many micro batches are in flight
   bool npu = PlansForNpu(config);
+  bool cuda = PlansForCuda(config);
 };
 
 // One entry per rank. Parameters that the layout cannot split are input errors with the numbers.

@@ -9,6 +9,8 @@
 #include "core/base/error.h"
 #include "ops/attention/attention_tiles.h"
 #include "ops/attention/cached_tiles.h"
+#include "ops/attention/decode_attention.h"
+#include "ops/attention/flash_attention.h"
 #include "ops/attention/npu_attention.h"
 #include "ops/operator.h"
 
@@ -26,12 +28,19 @@ void Grow(at::Tensor& cache, const at::Tensor& fresh, int64_t needed) {
   cache = larger;
 }
 
-void Append(at::Tensor& cache, const at::Tensor& fresh, const CachedRows& rows) {
-  Grow(cache, fresh, rows.longest());
+void AppendRows(const at::Tensor& cache, const at::Tensor& fresh, const CachedRows& rows) {
   for (int64_t row = 0; row < fresh.size(0); ++row) {
     const int64_t count = rows.fresh[row];
     if (count > 0) cache[row].narrow(1, rows.past[row], count).copy_(fresh[row].narrow(1, 0, count));
   }
+}
+
+void Append(KeyValues& cache, const Heads& fresh, const CachedRows& rows) {
+  Grow(cache.key, fresh.key, rows.longest());
+  Grow(cache.value, fresh.value, rows.longest());
+  if (WhyNoAppendKernel(fresh, cache).empty()) return AppendByKernel(fresh, rows, cache);
+  AppendRows(cache.key, fresh.key, rows);
+  AppendRows(cache.value, fresh.value, rows);
 }
 
 // Row by row in tiles, for CPU memory.
@@ -62,11 +71,21 @@ at::Tensor Masked(const Heads& heads, double scale, const CachedRows& rows) {
   return mixed.view({size[0], size[1], length, group, -1});
 }
 
+// Rows that start together, such as prompts; otherwise as above.
+at::Tensor FlashOrMasked(const Heads& heads, double scale, const CachedRows& rows) {
+  const int64_t past = rows.past.empty() ? 0 : rows.past[0], length = heads.query.size(2);
+  const bool together = std::all_of(rows.past.begin(), rows.past.end(), [&](int64_t p) { return p == past; });
+  return together && past + length <= heads.key.size(2) ? FlashCached(heads, scale, past)
+                                                        : Masked(heads, scale, rows);
+}
+
 std::string WhyNoCachedLoops(const Heads& heads) { return WhyNoLoops(heads.query); }
 
 const ImplementationList<Heads, decltype(&Masked)> kCachedAttention{
     "cached_attention",
     {{"cpu", WhyNoCachedLoops, Tiled},
+     {"cuda", WhyNotDecode, DecodeAttention},
+     {"flash", WhyNotFlash, FlashOrMasked},
      {"torch_npu", WhyNotFusedInfer, NpuCached},
      {"npu_varlen", WhyNotVarLen, NpuCachedVarLen},
      {"aten", nullptr, Masked}}};
@@ -91,8 +110,7 @@ RowTiles TilesOf(const CachedRows& rows) {
 at::Tensor CachedAttention(const Heads& heads, double scale, const CachedRows& rows, KeyValues& cache) {
   TRIREME_CHECK(static_cast<int64_t>(rows.past.size()) == heads.query.size(0) &&
                 rows.past.size() == rows.fresh.size());
-  Append(cache.key, heads.key, rows);
-  Append(cache.value, heads.value, rows);
+  Append(cache, heads, rows);
   const Heads all{heads.query.contiguous(), cache.key, cache.value};
   const at::Tensor output = kCachedAttention.Choose(all).forward(all, scale, rows);
   return output.to(heads.query.scalar_type())

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/zeros_like.h>
 
+#include "ops/attention/flash_attention.h"
 #include "ops/attention/npu_attention.h"
 #include "ops/choose.h"
 
@@ -22,12 +23,24 @@ Heads PackedByTilesBackward(const Heads& heads, double scale, const RowTiles& ti
   return sums;
 }
 
+PartialAttention FlashOrTiles(const Heads& heads, double scale, const RowTiles& tiles) {
+  if (AreDocuments(tiles, heads.query.size(2))) return FlashPacked(heads, scale, tiles);
+  return PackedByTiles(heads, scale, tiles);
+}
+
+Heads FlashOrTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
+                           const AttendedQueries& queries) {
+  if (AreDocuments(tiles, heads.query.size(2))) return FlashPackedBackward(heads, scale, tiles, queries);
+  return PackedByTilesBackward(heads, scale, tiles, queries);
+}
+
 std::string WhyNoPackedLoops(const Heads& heads) { return WhyNoLoops(heads.query); }
 
 // Whole sequences, under the name and the switch of the operator for tiles.
 const ImplementationList<Heads, decltype(&PackedByTiles), decltype(&PackedByTilesBackward)> kPacked{
     "attention_tiles",
     {{"cpu", WhyNoPackedLoops, PackedByTiles, PackedByTilesBackward},
+     {"flash", WhyNotFlash, FlashOrTiles, FlashOrTilesBackward},
      {"torch_npu", WhyNotVarLen, NpuPacked, NpuPackedBackward},
      {"aten", nullptr, PackedByTiles, PackedByTilesBackward}}};
 

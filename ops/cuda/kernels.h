@@ -80,6 +80,78 @@ struct DropoutArgs {
   float rate;
 };
 
+// Rows of tokens at their positions among the experts' rows: [tokens, k], -1: none.
+struct PermuteArgs {
+  const void* from;
+  void* to;
+  const int64_t* positions;
+  int64_t tokens, k, columns;
+  int64_t copies, copy_rows;  // of a sum: each position occurs so often, so many rows apart
+};
+
+struct PositionArgs {
+  const int64_t* chosen;  // [size]; -1: none
+  int64_t* positions;     // [size]
+  int64_t* counts;        // [experts]
+  int32_t* chunk_counts;  // [experts, chunks]: memory to work in
+  int64_t size;
+  int experts, chunks;
+};
+inline constexpr int kPositionChunk = 512;  // choices that one warp counts
+inline constexpr int kMostExperts = 1024;
+
+struct RouterArgs {
+  const float* logits;           // [tokens, experts]
+  const float* bias;             // [experts]; nullptr: none
+  float* scores;                 // [tokens, experts]
+  int32_t* index;                // [tokens, top]
+  float* weights;                // [tokens, top]; of the backward pass: their gradient
+  const float* scores_gradient;  // of the backward pass; nullptr: none
+  float* logits_gradient;        // of the backward pass
+  int64_t tokens;
+  int experts, top;
+  bool sigmoid, normalise;
+  float scale, eps;
+};
+inline constexpr int kMostRouted = 512, kMostTop = 32;
+
+struct CacheStrides {  // in elements; those of a head lie together
+  int64_t row, head, token;
+};
+
+// New keys and values to their places in the cache. Counts are in host memory.
+struct AppendArgs {
+  const void *fresh_key, *fresh_value;  // [rows, kv_heads, length, dim]
+  CacheStrides key_strides, value_strides;
+  void *key, *value;     // [rows, kv_heads, capacity, dim]
+  const int64_t* past;   // [rows] tokens in the cache
+  const int64_t* fresh;  // [rows] of `length`
+  int64_t rows, kv_heads, length, dim, value_dim, capacity;
+};
+
+// One new token in each row over its cached keys and values.
+struct DecodeArgs {
+  const void* query;        // [rows, kv_heads, group, dim]
+  const void *key, *value;  // [rows, kv_heads, capacity, dim]
+  void* output;             // as the query
+  float* partial;           // [rows, kv_heads, group, splits, dim + 2]; not with one split
+  const int64_t* keys;      // [rows] in host memory; 0: the output is zero
+  int64_t rows, kv_heads, group, dim, capacity;
+  int splits;  // parts of a row's keys
+  int part;    // keys of one
+  float scale;
+};
+inline constexpr int kDecodeGroup = 8;          // queries of a block
+inline constexpr int kDecodeKeysPerPart = 512;  // at most
+
+// [parts, size], each part's elements together.
+struct AccumulateArgs {
+  float* sum;
+  const void* addend;
+  int64_t parts, size, sum_stride, addend_stride;
+  bool add;  // otherwise the sum is overwritten
+};
+
 // The library's one table. `bf16`: the elements; otherwise fp32.
 struct Kernels {
   int (*rms_norm)(const RmsNormArgs&, bool bf16, void* stream);
@@ -87,6 +159,18 @@ struct Kernels {
   int (*swiglu)(const void* gate_up, void* y, int64_t rows, int64_t ffn, bool bf16, void* stream);
   int (*swiglu_backward)(const void* gate_up, const void* gradient, void* result, int64_t rows, int64_t ffn,
                          bool bf16, void* stream);
+  int (*weighted_swiglu)(const void* gate_up, const float* weights, void* y, int64_t rows, int64_t ffn,
+                         bool bf16, void* stream);
+  int (*weighted_swiglu_backward)(const void* gate_up, const float* weights, const void* gradient,
+                                  void* result, float* weights_gradient, int64_t rows, int64_t ffn, bool bf16,
+                                  void* stream);
+  int (*spread_rows)(const PermuteArgs&, bool bf16, void* stream);
+  int (*sum_rows)(const PermuteArgs&, bool bf16, void* stream);
+  int (*expert_positions)(const PositionArgs&, void* stream);
+  int (*router)(const RouterArgs&, void* stream);
+  int (*router_backward)(const RouterArgs&, void* stream);
+  int (*append_to_cache)(const AppendArgs&, bool bf16, void* stream);
+  int (*decode_attention)(const DecodeArgs&, bool bf16, void* stream);
   int (*split_heads)(const HeadsArgs&, bool bf16, void* stream);
   int (*split_heads_backward)(const HeadsArgs&, bool bf16, void* stream);
   int (*logit_statistics)(const LogitArgs&, float* largest, float* sum, float* picked, bool bf16,
@@ -95,6 +179,7 @@ struct Kernels {
   int (*adamw)(const AdamWArgs&, void* stream);
   int (*sum_of_squares)(const float* values, int64_t size, double* sums, int blocks, void* stream);
   int (*dropout_add)(const DropoutArgs&, bool bf16, void* stream);
+  int (*accumulate)(const AccumulateArgs&, bool bf16, void* stream);
 };
 
 using KernelsFunction = const Kernels*();
@@ -106,6 +191,17 @@ int RmsNormBackward(const RmsNormBackwardArgs&, bool bf16, void* stream);
 int SwiGlu(const void* gate_up, void* y, int64_t rows, int64_t ffn, bool bf16, void* stream);
 int SwiGluBackward(const void* gate_up, const void* gradient, void* result, int64_t rows, int64_t ffn,
                    bool bf16, void* stream);
+int WeightedSwiGlu(const void* gate_up, const float* weights, void* y, int64_t rows, int64_t ffn, bool bf16,
+                   void* stream);
+int WeightedSwiGluBackward(const void* gate_up, const float* weights, const void* gradient, void* result,
+                           float* weights_gradient, int64_t rows, int64_t ffn, bool bf16, void* stream);
+int SpreadRows(const PermuteArgs&, bool bf16, void* stream);
+int SumRows(const PermuteArgs&, bool bf16, void* stream);
+int ExpertPositions(const PositionArgs&, void* stream);
+int Router(const RouterArgs&, void* stream);
+int RouterBackward(const RouterArgs&, void* stream);
+int AppendToCache(const AppendArgs&, bool bf16, void* stream);
+int DecodeAttention(const DecodeArgs&, bool bf16, void* stream);
 int SplitHeads(const HeadsArgs&, bool bf16, void* stream);
 int SplitHeadsBackward(const HeadsArgs&, bool bf16, void* stream);
 int LogitStatistics(const LogitArgs&, float* largest, float* sum, float* picked, bool bf16, void* stream);
@@ -113,5 +209,6 @@ int LogitGradient(const LogitArgs&, const float* log_sum_exp, float scale, bool 
 int AdamW(const AdamWArgs&, void* stream);
 int SumOfSquares(const float* values, int64_t size, double* sums, int blocks, void* stream);
 int DropoutAdd(const DropoutArgs&, bool bf16, void* stream);
+int Accumulate(const AccumulateArgs&, bool bf16, void* stream);
 
 }  // namespace trireme::cuda

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "core/base/error.h"
+#include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/flat/ascendc.h"
 #include "ops/flat/cpu.h"
@@ -29,6 +30,18 @@ void Loops(const at::Tensor& sum, const at::Tensor& addend) {
   });
 }
 
+void Cuda(const at::Tensor& sum, const at::Tensor& addend) {
+  CheckLaunch(CudaKernels().accumulate({.sum = Data<float>(sum),
+                                        .addend = addend.data_ptr(),
+                                        .parts = 1,
+                                        .size = sum.numel(),
+                                        .sum_stride = 0,
+                                        .addend_stride = 0,
+                                        .add = true},
+                                       IsBf16(addend), CudaStream()),
+              "accumulate");
+}
+
 // The sum is fp32 and on the addend's device.
 std::string WhyNotLoops(const at::Tensor& addend) {
   return Either(WhyNoLoops(addend), addend.is_contiguous() ? "" : "the addend is strided");
@@ -36,7 +49,10 @@ std::string WhyNotLoops(const at::Tensor& addend) {
 
 const ImplementationList<at::Tensor, decltype(&Reference)> kAccumulate{
     "accumulate",
-    {{"cpu", WhyNotLoops, Loops}, {"ascendc", WhyNoKernel, Kernel}, {"aten", nullptr, Reference}}};
+    {{"cpu", WhyNotLoops, Loops},
+     {"cuda", WhyNoCudaKernel, Cuda},
+     {"ascendc", WhyNoKernel, Kernel},
+     {"aten", nullptr, Reference}}};
 
 std::vector<BenchCase> BenchAccumulate(const BenchSize& s) {
   const int64_t n = s.rows * s.columns;

@@ -134,8 +134,26 @@ int DropoutAdd(const DropoutArgs& a, bool bf16, void* stream) {
 // The one name that the library gives.
 extern "C" __attribute__((visibility("default"))) const trireme::cuda::Kernels* trireme_cuda_kernels() {
   using namespace trireme::cuda;  // NOLINT: the table's entries
-  static const Kernels table{RmsNorm,    RmsNormBackward,    SwiGlu,          SwiGluBackward,
-                             SplitHeads, SplitHeadsBackward, LogitStatistics, LogitGradient,
-                             AdamW,      SumOfSquares,       DropoutAdd};
+  static const Kernels table{.rms_norm = RmsNorm,
+                             .rms_norm_backward = RmsNormBackward,
+                             .swiglu = SwiGlu,
+                             .swiglu_backward = SwiGluBackward,
+                             .weighted_swiglu = WeightedSwiGlu,
+                             .weighted_swiglu_backward = WeightedSwiGluBackward,
+                             .spread_rows = SpreadRows,
+                             .sum_rows = SumRows,
+                             .expert_positions = ExpertPositions,
+                             .router = Router,
+                             .router_backward = RouterBackward,
+                             .append_to_cache = AppendToCache,
+                             .decode_attention = DecodeAttention,
+                             .split_heads = SplitHeads,
+                             .split_heads_backward = SplitHeadsBackward,
+                             .logit_statistics = LogitStatistics,
+                             .logit_gradient = LogitGradient,
+                             .adamw = AdamW,
+                             .sum_of_squares = SumOfSquares,
+                             .dropout_add = DropoutAdd,
+                             .accumulate = Accumulate};
   return &table;
 }

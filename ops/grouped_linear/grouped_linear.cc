@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "ops/grouped_linear/cuda.h"
 #include "ops/grouped_linear/npu.h"
 #include "ops/operator.h"
 #include "ops/weight_gradients.h"
@@ -51,8 +52,8 @@ std::string WhyNotNpu(const at::Tensor& x) {
   return Either(WhyNoVendor(x), x.size(0) == 0 ? "there are no rows" : "");
 }
 
-void ReferenceGradients(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
-                        const RowEnds& ends) {
+// Expert by expert, each by the list of weight_gradient.
+void EachGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x, const RowEnds& ends) {
   const bool stale = weight.TakeStale();
   ForEachGroup(ends.host(), [&](int64_t expert, int64_t begin, int64_t rows) {
     const Weight one{.name = weight.name,
@@ -69,9 +70,9 @@ void ReferenceGradients(const Weight& weight, const at::Tensor& output_gradient,
 
 // One call, for which the host need not know the rows; it takes memory for the gradients of all experts.
 // Where the host knows them, one expert after the other takes less.
-void NpuGradients(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
+void NpuGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
                   const RowEnds& ends) {
-  if (ends.on_host()) return ReferenceGradients(weight, output_gradient, x, ends);
+  if (ends.on_host()) return EachGradient(weight, output_gradient, x, ends);
   const at::Tensor all = npu::GroupedTransposedMatMul(output_gradient, x, ends.On(x.device()));
   at::Tensor sum = weight.gradient;
   if (weight.TakeStale()) {
@@ -81,11 +82,23 @@ void NpuGradients(const Weight& weight, const at::Tensor& output_gradient, const
   }
 }
 
-// The product, which is also the input's gradient, and the weight's gradient.
-const ImplementationList<at::Tensor, decltype(&ReferenceMatMul), decltype(&ReferenceGradients)>
-    kGroupedLinear{"grouped_linear",
-                   {{"torch_npu", WhyNotNpu, NpuMatMul, NpuGradients},
-                    {"aten", nullptr, ReferenceMatMul, ReferenceGradients}}};
+at::Tensor CudaMatMul(const at::Tensor& x, const at::Tensor& operands, const RowEnds& ends) {
+  return cuda::AreWide(operands) ? cuda::GroupedMatMul(x, operands, ends) : ReferenceMatMul(x, operands, ends);
+}
+
+void CudaGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
+                  const RowEnds& ends) {
+  if (!cuda::AreWide(weight.value)) return EachGradient(weight, output_gradient, x, ends);
+  const bool add = !weight.TakeStale();
+  cuda::AddGroupedGradient(weight.gradient, output_gradient, x, ends, add);
+}
+
+// Forward: both the forward pass and the input's gradient. Backward: the weight's gradient.
+const ImplementationList<at::Tensor, decltype(&ReferenceMatMul), decltype(&EachGradient)> kGroupedLinear{
+    "grouped_linear",
+    {{"cuda", cuda::WhyNotGrouped, CudaMatMul, CudaGradient},
+     {"torch_npu", WhyNotNpu, NpuMatMul, NpuGradient},
+     {"aten", nullptr, ReferenceMatMul, EachGradient}}};
 
 struct GroupedLinearFunction : torch::autograd::Function<GroupedLinearFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LinearInput& input,
@@ -122,8 +135,7 @@ at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const 
 
 void AddGroupedGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
                         const RowEnds& ends) {
-  if (!weight.trained()) return;
-  kGroupedLinear.Choose(x).backward(weight, output_gradient, x, ends);
+  if (weight.trained()) kGroupedLinear.Choose(x).backward(weight, output_gradient, x, ends);
 }
 
 at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const GroupEnds& ends) {
@@ -161,7 +173,7 @@ Operator operators::grouped_linear() {
           .implementations = kGroupedLinear.names(),
           .report =
               [](const at::Tensor& like) {
-                return std::vector{kGroupedLinear.Report("[any, any]", like.new_zeros({1})),
+                return std::vector{kGroupedLinear.Report("[any, any]", like.new_zeros({1, 8})),
                                    kGroupedLinear.Report("[0, any]", like)};
               },
           .bench = BenchGroupedLinear};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/moe_permute/ascendc.h"
@@ -78,10 +79,13 @@ at::Tensor KernelSum(const at::Tensor& given, const at::Tensor& positions, int64
   return out;
 }
 
+at::Tensor RowsLike(const at::Tensor& x, int64_t rows, bool gaps) {
+  return gaps ? at::zeros({rows, x.size(1)}, x.options()) : at::empty({rows, x.size(1)}, x.options());
+}
+
 at::Tensor FastSpread(const at::Tensor& x, const at::Tensor& positions, int64_t rows, bool gaps) {
   const at::Tensor from = x.contiguous(), at_rows = positions.contiguous();
-  const at::Tensor out =
-      gaps ? at::zeros({rows, x.size(1)}, x.options()) : at::empty({rows, x.size(1)}, x.options());
+  const at::Tensor out = RowsLike(x, rows, gaps);
   const cpu::Positions where{.rows = Data<int64_t>(at_rows), .k = positions.size(1)};
   const int64_t row_bytes = x.size(1) * static_cast<int64_t>(x.element_size());
   at::parallel_for(0, x.size(0), GrainOfRows(x.size(1) * where.k), [&](int64_t begin, int64_t end) {
@@ -106,12 +110,46 @@ at::Tensor FastSum(const at::Tensor& rows, const at::Tensor& positions, int64_t 
   return out;
 }
 
+at::Tensor CudaSpread(const at::Tensor& x, const at::Tensor& positions, int64_t rows, bool gaps) {
+  const at::Tensor from = x.contiguous(), at_rows = positions.contiguous();
+  const at::Tensor out = RowsLike(x, rows, gaps);
+  CheckLaunch(CudaKernels().spread_rows({.from = from.data_ptr(),
+                                         .to = out.data_ptr(),
+                                         .positions = Data<int64_t>(at_rows),
+                                         .tokens = x.size(0),
+                                         .k = positions.size(1),
+                                         .columns = x.size(1),
+                                         .copies = 1,
+                                         .copy_rows = rows},
+                                        IsBf16(x), CudaStream()),
+              "moe_permute");
+  return out;
+}
+
+at::Tensor CudaSum(const at::Tensor& rows, const at::Tensor& positions, int64_t copies) {
+  const at::Tensor from = rows.contiguous(), at_rows = positions.contiguous();
+  const at::Tensor out = at::empty({positions.size(0), rows.size(1)}, rows.options());
+  CheckLaunch(CudaKernels().sum_rows({.from = from.data_ptr(),
+                                      .to = out.data_ptr(),
+                                      .positions = Data<int64_t>(at_rows),
+                                      .tokens = out.size(0),
+                                      .k = positions.size(1),
+                                      .columns = rows.size(1),
+                                      .copies = copies,
+                                      .copy_rows = rows.size(0) / copies},
+                                     IsBf16(rows), CudaStream()),
+              "moe_permute");
+  return out;
+}
+
 struct PermuteCase {
   const at::Tensor& x;
   int64_t rows = 0;  // rows of the larger side
 };
 
 std::string WhyNotLoops(const PermuteCase& c) { return WhyNoLoops(c.x); }
+
+std::string WhyNotCuda(const PermuteCase& c) { return WhyNoCudaKernel(c.x); }
 
 std::string WhyNotKernel(const PermuteCase& c) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -122,6 +160,7 @@ std::string WhyNotKernel(const PermuteCase& c) {
 const ImplementationList<PermuteCase, decltype(&ReferenceSpread), decltype(&ReferenceSum)> kPermute{
     "moe_permute",
     {{"cpu", WhyNotLoops, FastSpread, FastSum},
+     {"cuda", WhyNotCuda, CudaSpread, CudaSum},
      {"ascendc", WhyNotKernel, KernelSpread, KernelSum},
      {"aten", nullptr, ReferenceSpread, ReferenceSum}}};
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/operator.h"
@@ -89,53 +90,113 @@ ascendc::RouterShape ShapeOf(int64_t tokens, const RouterRule& rule) {
           .two_of_group = rule.group_score == RouterRule::GroupScore::kSumOfTwo};
 }
 
+struct Chosen {
+  at::Tensor scores;   // [tokens, experts] fp32
+  at::Tensor index;    // [tokens, top] int32
+  at::Tensor weights;  // [tokens, top] fp32
+};
+
+// What kernels compute each way; the rest is memory and autograd.
+struct RouterPasses {
+  void (*forward)(const at::Tensor& logits, const at::Tensor& bias, const RouterRule&, const Chosen& result);
+  // `chosen` has the gradient of the weights; `scores_gradient` may be undefined.
+  void (*backward)(const Chosen& chosen, const at::Tensor& scores_gradient, const RouterRule&,
+                   const at::Tensor& result);
+};
+
+const float* DataOrNull(const at::Tensor& tensor) { return tensor.defined() ? Data<float>(tensor) : nullptr; }
+
+constexpr RouterPasses kAscendc{
+    [](const at::Tensor& logits, const at::Tensor& bias, const RouterRule& rule, const Chosen& result) {
+      ascendc::RouterForward(PlaceOf(logits), ElementOf(logits), logits.data_ptr(), DataOrNull(bias),
+                             ShapeOf(logits.size(0), rule), Data<float>(result.scores),
+                             Data<int32_t>(result.index), Data<float>(result.weights));
+    },
+    [](const Chosen& chosen, const at::Tensor& scores_gradient, const RouterRule& rule,
+       const at::Tensor& result) {
+      ascendc::RouterBackward(PlaceOf(result), ElementOf(result), Data<float>(chosen.scores),
+                              Data<int32_t>(chosen.index), Data<float>(chosen.weights),
+                              DataOrNull(scores_gradient), ShapeOf(result.size(0), rule), result.data_ptr());
+    }};
+
+cuda::RouterArgs ArgsOf(const Chosen& chosen, const RouterRule& rule) {
+  return {.logits = nullptr,
+          .bias = nullptr,
+          .scores = Data<float>(chosen.scores),
+          .index = Data<int32_t>(chosen.index),
+          .weights = Data<float>(chosen.weights),
+          .scores_gradient = nullptr,
+          .logits_gradient = nullptr,
+          .tokens = chosen.scores.size(0),
+          .experts = static_cast<int>(rule.experts),
+          .top = static_cast<int>(rule.top_k),
+          .sigmoid = rule.scores == RouterRule::Scores::kSigmoid,
+          .normalise = rule.normalise,
+          .scale = static_cast<float>(rule.scale),
+          .eps = static_cast<float>(rule.normalise_eps)};
+}
+
+constexpr RouterPasses kCuda{
+    [](const at::Tensor& logits, const at::Tensor& bias, const RouterRule& rule, const Chosen& result) {
+      cuda::RouterArgs args = ArgsOf(result, rule);
+      args.logits = Data<float>(logits);
+      args.bias = DataOrNull(bias);
+      CheckLaunch(CudaKernels().router(args, CudaStream()), "router");
+    },
+    [](const Chosen& chosen, const at::Tensor& scores_gradient, const RouterRule& rule,
+       const at::Tensor& result) {
+      cuda::RouterArgs args = ArgsOf(chosen, rule);
+      args.scores_gradient = DataOrNull(scores_gradient);
+      args.logits_gradient = Data<float>(result);
+      CheckLaunch(CudaKernels().router_backward(args, CudaStream()), "router");
+    }};
+
 struct SavedRule : torch::CustomClassHolder {
   RouterRule rule;
+  const RouterPasses* passes = nullptr;
 };
 
 // From logits to weights, scores and the chosen experts, by the kernels.
 struct RouterFunction : torch::autograd::Function<RouterFunction> {
   static variable_list forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor* bias,
-                               const RouterRule* rule) {
+                               const RouterRule* rule, const RouterPasses* passes) {
     const int64_t tokens = logits.size(0);
     const auto options = logits.options().dtype(at::kFloat);
-    const at::Tensor scores = at::empty({tokens, rule->experts}, options),
-                     weights = at::empty({tokens, rule->top_k}, options),
-                     index = at::empty({tokens, rule->top_k}, options.dtype(at::kInt));
+    const Chosen chosen{at::empty({tokens, rule->experts}, options),
+                        at::empty({tokens, rule->top_k}, options.dtype(at::kInt)),
+                        at::empty({tokens, rule->top_k}, options)};
     const at::Tensor wide_bias = bias->defined() ? bias->to(at::kFloat).contiguous() : at::Tensor();
-    ascendc::RouterForward(PlaceOf(logits), ElementOf(logits), logits.data_ptr(),
-                           wide_bias.defined() ? Data<float>(wide_bias) : nullptr, ShapeOf(tokens, *rule),
-                           Data<float>(scores), Data<int32_t>(index), Data<float>(weights));
+    passes->forward(logits, wide_bias, *rule, chosen);
     auto saved = c10::make_intrusive<SavedRule>();
     saved->rule = *rule;
+    saved->passes = passes;
     context->saved_data["rule"] = c10::IValue::make_capsule(saved);
     context->saved_data["type"] = static_cast<int64_t>(logits.scalar_type());
-    context->save_for_backward({scores, index});
-    const at::Tensor experts = index.to(at::kLong);
+    context->save_for_backward({chosen.scores, chosen.index});
+    const at::Tensor experts = chosen.index.to(at::kLong);
     context->mark_non_differentiable({experts});
     context->set_materialize_grads(false);
-    return {weights, scores, experts};
+    return {chosen.weights, chosen.scores, experts};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved_tensors = context->get_saved_variables();
     const at::Tensor &scores = saved_tensors[0], &index = saved_tensors[1];
     const auto holder = context->saved_data["rule"].toCapsule();
-    const RouterRule& rule = static_cast<SavedRule*>(holder.get())->rule;
+    const auto* saved = static_cast<SavedRule*>(holder.get());
     const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
     const at::Tensor of_weights =
         gradients[0].defined() ? gradients[0].contiguous() : at::zeros(index.sizes(), scores.options());
     const at::Tensor of_scores = gradients[1].defined() ? gradients[1].contiguous() : at::Tensor();
     const at::Tensor result = at::empty(scores.sizes(), scores.options().dtype(type));
-    ascendc::RouterBackward(PlaceOf(result), ElementOf(result), Data<float>(scores), Data<int32_t>(index),
-                            Data<float>(of_weights), of_scores.defined() ? Data<float>(of_scores) : nullptr,
-                            ShapeOf(scores.size(0), rule), result.data_ptr());
-    return {result, at::Tensor(), at::Tensor()};
+    saved->passes->backward({scores, index, of_weights}, of_scores, saved->rule, result);
+    return {result, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
+template <const RouterPasses& passes>
 Routing KernelChoice(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {
-  const variable_list out = RouterFunction::apply(logits, &bias, &rule);
+  const variable_list out = RouterFunction::apply(logits, &bias, &rule, &passes);
   return {.experts = out[2], .weights = out[0], .scores = out[1]};
 }
 
@@ -150,8 +211,21 @@ std::string WhyNotKernel(const RouterCase& c) {
   return Either(WhyNoKernel(c.logits), why == nullptr ? "" : why);
 }
 
+std::string WhyNotCuda(const RouterCase& c) {
+  if (std::string why = WhyNoCudaKernel(c.logits); !why.empty()) return why;
+  if (c.logits.scalar_type() != at::kFloat) return "the kernel takes logits in fp32";
+  if (c.rule.groups > 1) return "the kernel chooses from all experts, not from groups";
+  if (c.rule.experts > cuda::kMostRouted || c.rule.top_k > cuda::kMostTop)
+    return Concat(c.rule.top_k, " of ", c.rule.experts, " experts; the kernel takes ", cuda::kMostTop, " of ",
+                  cuda::kMostRouted);
+  return "";
+}
+
 const ImplementationList<RouterCase, decltype(&ReferenceChoice)> kRouter{
-    "router", {{"ascendc", WhyNotKernel, KernelChoice}, {"aten", nullptr, ReferenceChoice}}};
+    "router",
+    {{"cuda", WhyNotCuda, KernelChoice<kCuda>},
+     {"ascendc", WhyNotKernel, KernelChoice<kAscendc>},
+     {"aten", nullptr, ReferenceChoice}}};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "core/base/error.h"
+#include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 #include "ops/operator.h"
 #include "ops/swiglu/cpu.h"
@@ -59,9 +60,29 @@ Gradients FastBackward(const at::Tensor& gate_up, const at::Tensor& weights, con
   return out;
 }
 
+at::Tensor CudaForward(const at::Tensor& gate_up, const at::Tensor& weights) {
+  const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
+  const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
+  CheckLaunch(CudaKernels().weighted_swiglu(gate_up.data_ptr(), Data<float>(weights), out.data_ptr(), rows,
+                                            ffn, IsBf16(gate_up), CudaStream()),
+              "weighted_swiglu");
+  return out;
+}
+
+Gradients CudaBackward(const at::Tensor& gate_up, const at::Tensor& weights, const at::Tensor& gradient) {
+  const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
+  const Gradients out{at::empty_like(gate_up), at::empty_like(weights)};
+  CheckLaunch(CudaKernels().weighted_swiglu_backward(
+                  gate_up.data_ptr(), Data<float>(weights), gradient.data_ptr(), out.gate_up.data_ptr(),
+                  Data<float>(out.weights), rows, ffn, IsBf16(gate_up), CudaStream()),
+              "weighted_swiglu");
+  return out;
+}
+
 const ImplementationList<at::Tensor, decltype(&ReferenceForward), decltype(&ReferenceBackward)>
     kWeightedSwiGlu{"weighted_swiglu",
                     {{"cpu", WhyNoLoops, FastForward, FastBackward},
+                     {"cuda", WhyNoCudaKernel, CudaForward, CudaBackward},
                      {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
 
 struct WeightedSwiGluFunction : torch::autograd::Function<WeightedSwiGluFunction> {

@@ -144,7 +144,7 @@ void Dispatch::PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const E
   const at::Tensor capacities = at::full({1}, capacity, sorted.counts.options());
   const at::Tensor mine = at::cat({sorted.counts, capacities}).unsqueeze(0);
   // The host waits here, once per layer and micro batch: it posts the exchange, whose sizes these are.
-  const at::Tensor known = AllGatherRows(mine, group_).to(at::kCPU);  // [ranks, experts + 1]
+  const at::Tensor known = (group_.size() == 1 ? mine : AllGatherRows(mine, group_)).to(at::kCPU);  // [ranks, experts + 1]
   const at::Tensor all = known.narrow(1, 0, experts).contiguous();
   counts_ = sorted.counts;
   const int64_t least = capacity == 0 ? 0 : LeastRows(known.select(1, experts), all, parallel);
@@ -155,7 +155,7 @@ void Dispatch::PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const E
                         .rank = group_.rank()},
                        least);
   positions_ = sorted.positions;
-  regrouped_ = Upload(Column(plan_.regrouped), chosen.device());
+  if (!in_order()) regrouped_ = Upload(Column(plan_.regrouped), chosen.device());
   received_ = at::full({1}, plan_.received_rows, counts_.options());
   ends_ = std::make_shared<const RowEnds>(plan_.ends);
 }

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "core/tensor/device_copies.h"
+#include "ops/moe_permute/expert_positions.h"
 #include "parallel/experts/dispatch_plan.h"
 
 namespace trireme {
@@ -39,6 +40,7 @@ ByExpert OnDevice(const at::Tensor& chosen, int64_t experts) {
 }  // namespace
 
 ByExpert SortByExpert(const at::Tensor& chosen, int64_t experts) {
+  if (const auto found = PositionsOnDevice(chosen, experts)) return {found->positions, found->counts};
   const bool sorts = chosen.is_privateuseone() && chosen.numel() > 0;
   return sorts ? OnDevice(chosen, experts) : OnHost(chosen, experts);
 }

@@ -1,5 +1,5 @@
-// SortByExpert: PositionsByExpert (dispatch_plan.h) of choices that are a tensor. On npu the device sorts, so
-// that the host waits for nothing; elsewhere the host does.
+// SortByExpert: PositionsByExpert (dispatch_plan.h) of choices that are a tensor. On npu and cuda the device
+// sorts, so that the host waits for nothing; elsewhere the host does.
 #pragma once
 
 #include <ATen/core/Tensor.h>

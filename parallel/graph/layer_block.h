@@ -15,12 +15,18 @@ namespace trireme {
 
 class Declarer;
 
+// Of logits in memory at a time, in the computation's type: on the host what its caches bear, on a GPU some
+// thousand tokens, for each chunk reads and writes the whole sum of the weight's gradient.
+inline constexpr int64_t kLogitBytes = int64_t{64} << 20, kGpuLogitBytes = int64_t{1280} << 20;
+
 struct ActivationShape {
   int64_t tokens = 0;         // per micro batch and rank, within tensor-parallel blocks
   int64_t tensor = 1;         // ranks that split each layer's matrices
   bool sequence = true;       // between blocks each of them holds its share of the tokens
   int64_t expert_tensor = 1;  // ranks that split each expert's matrices
   int64_t element_bytes = 2;
+  bool qkv_once = false;               // kept after the rotary embedding only, where heads have no norms
+  int64_t logit_bytes = kLogitBytes;  // of the logits' chunk
 
   // Tokens between tensor-parallel blocks.
   int64_t TokensBetween() const { return sequence ? (tokens + tensor - 1) / tensor : tokens; }

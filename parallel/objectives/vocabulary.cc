@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "parallel/graph/layer_block.h"
 #include "parallel/graph/specs.h"
 #include "parallel/tensor/collectives.h"
 
@@ -13,7 +14,7 @@ namespace {
 // Equal chunks, each of at least one token and at most `chunk_bytes` of logits.
 int64_t TokensPerChunk(int64_t tokens, const at::Tensor& weight, int64_t chunk_bytes) {
   const int64_t token_bytes = std::max<int64_t>(weight.size(0) * weight.element_size(), 1);
-  const int64_t usual = weight.is_cuda() ? kGpuChunkBytes : kChunkBytes;
+  const int64_t usual = weight.is_cuda() ? kGpuLogitBytes : kLogitBytes;
   const int64_t most = std::max<int64_t>((chunk_bytes > 0 ? chunk_bytes : usual) / token_bytes, 1);
   const int64_t chunks = std::max<int64_t>((tokens + most - 1) / most, 1);
   return std::max<int64_t>((tokens + chunks - 1) / chunks, 1);

@@ -38,10 +38,6 @@ struct ChunkStatistics {   // each [tokens] fp32, over all ranks of the vocabula
   at::Tensor picked;       // the label's logit
 };
 
-// Of logits in memory at a time, in the computation's type: on the host what its caches bear, on a GPU some
-// thousand tokens, for each chunk reads and writes the whole sum of the weight's gradient.
-inline constexpr int64_t kChunkBytes = int64_t{64} << 20, kGpuChunkBytes = int64_t{1280} << 20;
-
 // Computes the logits of trained tokens chunk by chunk, all in one buffer: touching fresh pages costs as much
 // as a pass over them.
 class LogitChunks {

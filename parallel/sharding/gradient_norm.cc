@@ -29,7 +29,8 @@ void GradientNorm::Plan() {
     auto* data = bucket->share_gradient().data_ptr<float>();
     std::vector<Piece> pieces;
     for (const FlatPart& part : bucket->parts()) {
-      for (Piece& piece : OwnedPieces(bucket->ShardOf(part, "gradient", DType::kFp32, data), part.offset)) {
+      for (Piece& piece :
+           JoinIfDense(OwnedPieces(bucket->ShardOf(part, "gradient", DType::kFp32, data), part.offset))) {
         pieces.push_back(std::move(piece));
       }
     }

@@ -1,5 +1,7 @@
 #include "parallel/sharding/pieces.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace trireme {
@@ -37,6 +39,22 @@ std::vector<Piece> PiecesInBox(const Shape& local_shape, const FlatPart& part, c
     pieces.push_back({offset, common->extent, strides});
   }
   return pieces;
+}
+
+std::vector<Piece> JoinIfDense(std::vector<Piece> pieces) {
+  if (pieces.empty()) return pieces;
+  int64_t begin = pieces[0].offset, end = begin, elements = 0;
+  for (const Piece& piece : pieces) {
+    int64_t last = piece.offset;
+    for (size_t dim = 0; dim < piece.extent.size(); ++dim) {
+      last += (piece.extent[dim] - 1) * piece.strides[dim];
+    }
+    begin = std::min(begin, piece.offset);
+    end = std::max(end, last + 1);
+    elements += piece.elements();
+  }
+  if (elements != end - begin) return pieces;
+  return {{begin, {elements}, {1}}};
 }
 
 std::vector<Piece> MergeRuns(const std::vector<Piece>& pieces) {

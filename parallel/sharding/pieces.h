@@ -25,6 +25,10 @@ std::vector<Piece> OwnedPieces(const Shard& shard, int64_t offset);
 // The elements of `part` within a box of its parameter's local tensor.
 std::vector<Piece> PiecesInBox(const Shape& local_shape, const FlatPart& part, const Box& box);
 
+// The same elements as one run if the pieces, which do not overlap, fill a span of memory together: experts'
+// gates and ups, say, which are interleaved and strided each. Otherwise the pieces.
+std::vector<Piece> JoinIfDense(std::vector<Piece> pieces);
+
 // The same elements in fewer pieces: adjacent contiguous runs are merged.
 std::vector<Piece> MergeRuns(const std::vector<Piece>& pieces);
 

@@ -21,9 +21,9 @@ TINY = dict(hidden_size=64, num_hidden_layers=4, num_attention_heads=4, num_key_
 EXPERTS = dict(hidden_size=512, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=4, head_dim=64,
                intermediate_size=384, moe_intermediate_size=384, num_experts=16, num_experts_per_tok=4,
                norm_topk_prob=True, vocab_size=32000, max_position_embeddings=2048)
-FIELDS = ("tokens_per_second", "step_seconds", "tflops", "mfu", "peak_memory_gib", "compute_seconds",
-          "exposed_comm_seconds", "bubble_seconds", "optimizer_seconds")
-POSITIVE = ("tokens_per_second", "step_seconds", "tflops", "peak_memory_gib", "compute_seconds")
+FIELDS = ("tokens_per_second", "step_seconds", "tflops", "mfu", "peak_memory_gib", "planned_memory_gib",
+          "compute_seconds", "exposed_comm_seconds", "bubble_seconds", "optimizer_seconds")
+POSITIVE = ("tokens_per_second", "step_seconds", "tflops", "peak_memory_gib", "planned_memory_gib", "compute_seconds")
 LAYOUTS = {"tp 2": ["parallel.tensor=2"], "pp 2": ["parallel.pipeline=2"], "dp 2": []}
 EXPERT_LAYOUTS = {"ep 2": ["parallel.expert=2"], "etp 2": ["parallel.expert_tensor=2"], "dp 2": []}
 PEER_STEPS = 5

@@ -48,6 +48,19 @@ std::vector<RankMemory> Plan(const Case& test) {
                      .timeline = Simulate(schedule, {})});
 }
 
+LayerGraph GraphWithHeadNorms() {
+  LayerGraph graph = Graph107M();
+  for (Layer& layer : graph.layers) {
+    auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
+    if (decoder == nullptr) continue;
+    decoder->attention.qk_norm = true;
+    for (const char* norm : {"attention.q_norm.weight", "attention.k_norm.weight"}) {
+      layer.hf_names[norm] = layer.name + "." + norm;
+    }
+  }
+  return graph;
+}
+
 // The fused attention's log-sum-exp, [tokens, heads] fp32, and its mask of 2048 x 2048.
 TEST(MemoryPlan, NpuSavesTheStatisticsOfAttention) {
   constexpr int64_t kHeads = 12, kOfALayer = kHeads * kTokens * 4;
@@ -63,6 +76,18 @@ TEST(MemoryPlan, NpuSavesTheStatisticsOfAttention) {
     return Plan({.yaml = Concat("parallel: {tensor: 2}\ndevice: ", device, "\n"), .world = 2})[0].activations;
   };
   EXPECT_EQ(with_tensor("npu") - with_tensor("cpu"), 12 * kOfALayer / 2);
+}
+
+// Per token and layer queries, keys and values of 1280 elements; logits of 32000 tokens, fp32 here.
+TEST(MemoryPlan, GpusKeepQueriesKeysAndValuesOnceAndLargerChunksOfLogits) {
+  const std::string wide = "model: {dtype: fp32}\n";
+  const RankMemory plain = Plan({.yaml = wide})[0], cuda = Plan({.yaml = wide + "device: cuda\n"})[0];
+  EXPECT_EQ(plain.activations - cuda.activations, 12 * 1280 * kTokens * 4);
+  EXPECT_EQ(plain.logits, (64 << 20) / (32000 * 4) * (32000 * 4));
+  EXPECT_EQ(cuda.logits, kTokens * 32000 * 4);
+  const LayerGraph norms = GraphWithHeadNorms();  // their gradients need what came before
+  EXPECT_EQ(Plan({.yaml = wide + "device: cuda\n", .graph = norms})[0].activations,
+            Plan({.yaml = wide, .graph = norms})[0].activations);
 }
 
 TEST(MemoryPlan, TheWorkspaceIsShownWhereThereIsOne) {

@@ -185,6 +185,7 @@ class Generator::Parts {
   // One rank of each replica samples; the sum over all ranks distributes the result.
   void Sample(const std::vector<RowState>& rows, const at::Tensor& logits, const Sampling& sampling,
               int64_t* chosen) const {
+    if (sampling.temperature == 0) return TakeBest(rows, logits, chosen);
     const at::Tensor on_host = logits.to(at::kFloat).to(at::kCPU).contiguous();
     const auto vocabulary = static_cast<size_t>(on_host.size(1));
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -193,6 +194,14 @@ class Generator::Parts {
       const float* first = on_host.data_ptr<float>() + row.slot * on_host.size(1);
       chosen[i] = ChooseToken({first, vocabulary}, sampling, static_cast<int64_t>(row.prompt),
                               row.past + std::ssize(row.next));
+    }
+  }
+
+  // Where the logits are: only the tokens travel to the host. The first of equals.
+  void TakeBest(const std::vector<RowState>& rows, const at::Tensor& logits, int64_t* chosen) const {
+    const at::Tensor best = logits.argmax(-1).to(at::kCPU);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (Mine(rows[i]) && rows[i].alive) chosen[i] = best.data_ptr<int64_t>()[rows[i].slot];
     }
   }
 

@@ -38,12 +38,13 @@ class Attention : public LayerBlock {
   }
 
   // The input, its norm as the projections read it, queries, keys and values before and after the rotary
-  // embedding, and the attention output.
+  // embedding (the former for the norms' gradients, or if the device keeps both), and the attention output.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t input = spec_.hidden * shape.TokensBetween(), norm = spec_.hidden * shape.tokens;
     const int64_t queries = HeadsHere(spec_.heads, shape) * spec_.head_dim;
     const int64_t keys = HeadsHere(spec_.kv_heads, shape) * spec_.head_dim;
-    const int64_t heads = 2 * (queries + 2 * keys) * shape.tokens, attended = queries * shape.tokens;
+    const int64_t copies = shape.qkv_once && !spec_.qk_norm ? 1 : 2;
+    const int64_t heads = copies * (queries + 2 * keys) * shape.tokens, attended = queries * shape.tokens;
     return SavedElements::Of(input + norm + heads + attended, norm + attended, input);
   }
 

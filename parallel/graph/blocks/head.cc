@@ -9,9 +9,6 @@
 namespace trireme {
 namespace {
 
-// As the head's cross-entropy chunks them.
-constexpr int64_t kLogitBytesAtATime = int64_t{64} << 20;
-
 class Head : public LayerBlock {
  public:
   explicit Head(const HeadSpec& spec) : spec_(spec) {}
@@ -37,7 +34,7 @@ class Head : public LayerBlock {
     if (spec_.scores) return 0;
     const int64_t vocabulary = (spec_.vocabulary + shape.tensor - 1) / shape.tensor;
     const int64_t token_bytes = vocabulary * shape.element_bytes;
-    return token_bytes * std::min(shape.tokens, std::max<int64_t>(kLogitBytesAtATime / token_bytes, 1));
+    return token_bytes * std::min(shape.tokens, std::max<int64_t>(shape.logit_bytes / token_bytes, 1));
   }
 
   std::string ToText() const override {

@@ -113,6 +113,17 @@ TEST(Pieces, MergedAreOneIfContiguousAndNeverSpanAGap) {
             (std::vector<Piece>{{0, {16}, {1}}, {18, {4}, {1}}, {32, {2, 2}, {4, 1}}, {40, {4}, {1}}}));
 }
 
+// Three experts with two rows of gate and one of up, four wide: the gates and the ups are strided.
+TEST(Pieces, ThatFillMemoryTogetherAreJoined) {
+  const Piece gates{20, {3, 2, 4}, {12, 4, 1}}, ups{28, {3, 1, 4}, {12, 4, 1}};
+  EXPECT_EQ(JoinIfDense({gates, ups}), (std::vector<Piece>{{20, {36}, {1}}}));
+  EXPECT_EQ(JoinIfDense({ups, gates}), (std::vector<Piece>{{20, {36}, {1}}}));
+  EXPECT_EQ(JoinIfDense({gates}), (std::vector<Piece>{gates})) << "the ups are another rank's";
+  const Piece apart{60, {4}, {1}};
+  EXPECT_EQ(JoinIfDense({gates, ups, apart}), (std::vector<Piece>{gates, ups, apart}));
+  EXPECT_TRUE(JoinIfDense({}).empty());
+}
+
 TEST(Pieces, OwnedAreThoseOfReplicaZero) {
   float memory[12] = {};
   const Shard shard("x", DType::kFp32, {4, 3}, {3, 1}, {{{{0, 0}, {2, 3}}, 0, 0}, {{{2, 0}, {2, 3}}, 6, 1}},

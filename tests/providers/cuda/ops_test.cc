@@ -9,15 +9,23 @@
 
 #include "core/tensor/tensor_devices.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/cached_attention.h"
+#include "ops/attention/packed_attention.h"
 #include "ops/choose.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/dropout_add/dropout_add.h"
+#include "ops/flat/accumulate.h"
 #include "ops/flat/adamw.h"
 #include "ops/flat/gradient_norm.h"
+#include "ops/grouped_linear/grouped_linear.h"
 #include "ops/linear/linear.h"
 #include "ops/low_rank/low_rank.h"
+#include "ops/moe_permute/expert_positions.h"
+#include "ops/moe_permute/moe_permute.h"
 #include "ops/rms_norm/rms_norm.h"
+#include "ops/router/router.h"
 #include "ops/swiglu/swiglu.h"
+#include "ops/swiglu/weighted_swiglu.h"
 #include "ops/switches.h"
 
 namespace trireme {
@@ -104,6 +112,92 @@ TEST_P(CudaOps, SwiGlu) {
   }
 }
 
+TEST_P(CudaOps, WeightedSwiGlu) {
+  for (const int64_t ffn : {1, 12, 768, 1000}) {
+    Compare("weighted_swiglu", "cuda", Tolerance(), [&] {
+      const at::Tensor x = Leaf({77, 2 * ffn}), weights = at::rand({77}, options_).set_requires_grad(true);
+      return Differentiate({WeightedSwiGlu(x, weights)}, {x, weights});
+    });
+  }
+}
+
+TEST_P(CudaOps, Permute) {
+  const int64_t tokens = 300, k = 3, rows = tokens * k;
+  at::Tensor positions = at::randperm(rows, options_.dtype(at::kLong)).view({tokens, k});
+  for (const bool gaps : {false, true}) {
+    if (gaps) positions = positions.masked_fill(positions.remainder(7).eq(0), -1);
+    for (const int64_t columns : {1, 12, 2048, 5000}) {
+      Compare("moe_permute", "cuda", Tolerance(), [&] {
+        return Tensors{SpreadRows(Random({tokens, columns}), positions, rows, gaps),
+                       SumRows(Random({rows, columns}), positions),
+                       SumRows(Random({2 * rows, columns}), positions, 2)};
+      });
+    }
+  }
+}
+
+TEST_P(CudaOps, ExpertPositions) {
+  if (GetParam() != at::kFloat) return;  // of integers
+  for (const int64_t experts : {1, 8, 128, 1000}) {
+    for (const int64_t tokens : {0, 1, 500, 5000}) {
+      const at::Tensor chosen = at::randint(-1, experts, {tokens, 4}, options_.dtype(at::kLong));
+      const auto found = PositionsOnDevice(chosen, experts);
+      ASSERT_TRUE(found.has_value());
+      // A stable sort by expert, choices of no expert first.
+      const at::Tensor flat = chosen.flatten();
+      const at::Tensor order = std::get<1>(flat.sort(/*stable=*/true, 0, /*descending=*/false));
+      const at::Tensor none = flat.lt(0).sum();
+      const at::Tensor places = at::arange(flat.numel(), flat.options());
+      const at::Tensor wanted = at::empty_like(flat).scatter_(0, order, places);
+      EXPECT_TRUE(at::equal(found->positions.flatten(), (wanted - none).masked_fill(flat.lt(0), -1)));
+      const at::Tensor counts = at::bincount(flat + 1, {}, experts + 1).narrow(0, 1, experts);
+      EXPECT_TRUE(at::equal(found->counts, counts));
+    }
+  }
+}
+
+TEST_P(CudaOps, Router) {
+  if (GetParam() != at::kFloat) return;  // routers compute in fp32
+  using Scores = RouterRule::Scores;
+  for (const RouterRule& rule :
+       {RouterRule{.experts = 128, .top_k = 8, .normalise = true}, RouterRule{.experts = 60, .top_k = 4},
+        RouterRule{.experts = 256, .top_k = 8, .scores = Scores::kSigmoid, .correction_bias = true,
+                   .normalise = true, .normalise_eps = 1e-20, .scale = 2.5},
+        RouterRule{.experts = 3, .top_k = 1}, RouterRule{.experts = 512, .top_k = 32, .scale = 0.5}}) {
+    for (const bool scores : {false, true}) {
+      Compare("router", "cuda", 3e-6, [&] {
+        const at::Tensor logits = Leaf({333, rule.experts});
+        const at::Tensor bias = rule.correction_bias ? at::randn({rule.experts}, options_) : at::Tensor();
+        const Routing routing = ChooseExperts(logits, rule, bias);
+        Tensors outputs{routing.weights};
+        if (scores) outputs.push_back(routing.scores);
+        Tensors all = Differentiate(outputs, {logits});
+        all.push_back(routing.experts);
+        return all;
+      });
+    }
+  }
+}
+
+TEST_P(CudaOps, GroupedLinear) {
+  const bool bf16 = GetParam() == at::kBFloat16;
+  for (const std::vector<int64_t>& ends : {std::vector<int64_t>{130, 130, 131, 400, 400},
+                                           std::vector<int64_t>{0, 0, 7, 2000, 2077}}) {
+    for (const auto& [stale, out] : {std::pair<bool, int64_t>{false, 136}, {true, 136}, {true, 132}}) {
+      Compare("grouped_linear", bf16 ? "cuda" : "aten", Tolerance(), [&, stale = stale, out = out] {
+        Weight weight = TrainedWeight({5, out, 264});
+        weight.gradient = at::full({5, 200, 264}, 7, options_).narrow(1, 0, out);  // experts apart
+        weight.stale = stale;  // what it has counts as zero
+        const at::Tensor x = Leaf({ends.back(), 264});
+        const auto groups = std::make_shared<const RowEnds>(ends);
+        Tensors all = Differentiate({GroupedLinear(x, weight, groups)}, {x});
+        all.push_back(weight.gradient);
+        return all;
+      });
+    }
+  }
+}
+
 TEST_P(CudaOps, Heads) {
   const int64_t rows = 2, length = 37;
   for (const HeadShape& shape : {HeadShape{rows, length, 14, 2, 64}, HeadShape{rows, length, 28, 4, 128},
@@ -140,6 +234,64 @@ TEST_P(CudaOps, Attention) {
         if (!recompute) return Differentiate({CausalAttention(heads)}, {query, key, value});
         const Attended attended = CausalAttentionAgain(heads);
         Tensors all = Differentiate({attended.output}, {query, key, value});
+        return all;
+      });
+    }
+  }
+}
+
+// Documents side by side, with and without padding between and after them.
+TEST_P(CudaOps, PackedAttention) {
+  const bool bf16 = GetParam() == at::kBFloat16;
+  const auto document = [](int64_t begin, int64_t size) {
+    return AttentionTile{.query = begin, .queries = size, .key = begin, .keys = size};
+  };
+  const RowTiles full = {{document(0, 100), document(100, 1), document(101, 155)}, {document(0, 256)}};
+  const RowTiles gaps = {{document(0, 40), document(64, 100)}, {}};
+  for (const int64_t dim : {64, 128}) {
+    for (const RowTiles& tiles : {full, gaps}) {
+      Compare("attention_tiles", bf16 ? "flash" : "aten", Tolerance(), [&] {
+        const Heads heads{Random({2, 2, 256, 3, dim}), Random({2, 2, 256, dim}), Random({2, 2, 256, dim})};
+        const PartialAttention found = AttendPacked(heads, 0.1, tiles);
+        const at::Tensor output = found.output.to(GetParam()), gradient = Random(heads.query.sizes());
+        const Heads back = AttendPackedBackward(heads, 0.1, tiles, {found.log_sum_exp, gradient, output});
+        return Tensors{output, back.query, back.key, back.value};
+      });
+    }
+  }
+}
+
+// A prompt, then tokens one by one, rows of different length, one of them idle.
+TEST_P(CudaOps, CachedAttention) {
+  const bool bf16 = GetParam() == at::kBFloat16;
+  struct Shape {
+    int64_t rows, kv_heads, group, dim;
+  };
+  for (const Shape& s :
+       {Shape{3, 2, 7, 128}, Shape{1, 4, 1, 64}, Shape{2, 1, 16, 256}, Shape{300, 1, 2, 64}}) {
+    for (const int64_t prompt : {5, 700}) {
+      if (s.rows * prompt > 100000) continue;
+      Compare("cached_attention", bf16 ? "flash" : "aten", Tolerance(), [&] {
+        KeyValues cache;
+        Tensors all;
+        const auto step = [&](int64_t length, CachedRows rows) {
+          const Heads heads{Random({s.rows, s.kv_heads, length, s.group, s.dim}),
+                            Random({s.rows, length, s.kv_heads, s.dim}).transpose(1, 2),
+                            Random({s.rows, length, s.kv_heads, s.dim}).transpose(1, 2)};
+          const at::Tensor found = CachedAttention(heads, 0.1, rows, cache).view({s.rows, length, -1});
+          for (int64_t row = 0; row < s.rows; ++row)
+            all.push_back(found[row].narrow(0, 0, rows.fresh[row]).clone());
+        };
+        std::vector<int64_t> past(s.rows, 0), fresh(s.rows, prompt);
+        fresh.back() = 3;
+        step(prompt, {past, fresh});
+        past = fresh;
+        for (int i = 0; i < 3; ++i) {
+          std::fill(fresh.begin(), fresh.end(), 1);
+          if (i == 1) fresh.back() = 0;
+          step(1, {past, fresh});
+          for (int64_t row = 0; row < s.rows; ++row) past[row] += fresh[row];
+        }
         return all;
       });
     }
@@ -187,6 +339,16 @@ TEST_P(CudaOps, AdamW) {
         });
       }
     }
+  }
+}
+
+TEST_P(CudaOps, Accumulate) {
+  for (const int64_t size : {1, 7, 4096, 100003}) {
+    Compare("accumulate", "cuda", 1e-6, [&] {
+      const at::Tensor sum = at::randn({size}, options_);
+      AddInto(sum, Random({size}));
+      return Tensors{sum};
+    });
   }
 }
 
