@@ -18,7 +18,7 @@
 #include "session/session.h"
 #include "train/data/rows.h"
 #include "train/generation/answer.h"
-#include "train/generation/generator.h"
+#include "generation/generator.h"
 #include "train/generation/prompts.h"
 
 namespace trireme {
@@ -49,6 +49,18 @@ Config GenerateConfig(const Arguments& arguments) {
   return config;
 }
 
+double ShareOf(const Arguments& arguments, const std::string& name) {
+  const double share = arguments.number(name, 0);
+  if (share > 1) throw InputError("--", name, " ", arguments.value(name), ": wanted a share from 0 to 1");
+  return share;
+}
+
+double RepetitionPenalty(const Arguments& arguments) {
+  const double penalty = arguments.number("repetition-penalty", 1);
+  if (penalty == 0) throw InputError("--repetition-penalty 0: wanted a factor above 0; 1 changes nothing");
+  return penalty;
+}
+
 GenerationOptions OptionsOf(const Arguments& arguments) {
   const double top_p = arguments.number("top-p", 1);
   if (top_p == 0 || top_p > 1)
@@ -56,8 +68,12 @@ GenerationOptions OptionsOf(const Arguments& arguments) {
   return {.sampling = {.temperature = arguments.number("temperature", 0),
                        .top_k = arguments.integer("top-k", 0),
                        .top_p = top_p,
+                       .min_p = ShareOf(arguments, "min-p"),
+                       .repetition_penalty = RepetitionPenalty(arguments),
                        .seed = static_cast<uint64_t>(arguments.integer("seed", 42))},
-          .batch = arguments.integer("batch", 8, 1)};
+          .batch = arguments.integer("batch", 8, 1),
+          .max_batched_tokens = arguments.integer("max-batched-tokens", 2048, 1),
+          .max_total_tokens = arguments.integer("max-total-tokens", 0, 1)};
 }
 
 void RefuseSeveralPrompts(const Arguments& arguments) {
@@ -174,11 +190,25 @@ std::string LineOf(const Answer& answer, bool text) {
   return JsonLine(line);
 }
 
+int64_t MostNewTokens(const Request& request, const Tokens& prompt) {
+  return request.positions ? std::min(request.most, *request.positions - std::ssize(prompt)) : request.most;
+}
+
+// Before any work: a row that does not fit into the whole cache could never end.
+void RefuseTooLong(const Request& request) {
+  const int64_t most = request.options.max_total_tokens;
+  for (size_t i = 0; most > 0 && i < request.prompts.size(); ++i) {
+    const int64_t needed = std::ssize(request.prompts[i]) + MostNewTokens(request, request.prompts[i]);
+    if (needed <= most) continue;
+    throw InputError("--max-total-tokens ", most, ": row ", i + 1, " may take ", needed,
+                     "; allow that many, or fewer --max-new-tokens");
+  }
+}
+
 std::vector<Answer> EmptyAnswers(const Request& request) {
   std::vector<Answer> answers;
   for (const Tokens& prompt : request.prompts) {
-    const int64_t room = request.positions ? *request.positions - std::ssize(prompt) : request.most;
-    answers.emplace_back(request.rules, std::min(request.most, room), request.text());
+    answers.emplace_back(request.rules, MostNewTokens(request, prompt), request.text());
   }
   return answers;
 }
@@ -216,6 +246,7 @@ void Generate(const Arguments& arguments, Job& job) {
   RefuseUngeneratable(config);
   PlannedModel model = PlanModel(config, job.world());
   Request request = RequestOf(arguments, config, VocabularyOf(model.graph), job);
+  RefuseTooLong(request);
 
   Session session(config, std::move(model), job, {.trained = false});
   session.TakeWeights();
@@ -285,6 +316,13 @@ std::vector<Option> GenerateOptions() {
       {.name = "top-p",
        .value_name = "P",
        .help = "sample from the most likely tokens that reach this total probability; by default 1: from all"},
+      {.name = "min-p",
+       .value_name = "P",
+       .help = "sample only from tokens with at least this share of the likeliest one's probability; by default 0"},
+      {.name = "repetition-penalty",
+       .value_name = "F",
+       .help = "divides the positive logits of tokens that prompt or answer have, and multiplies the negative; by "
+               "default 1"},
       {.name = "seed", .value_name = "N", .help = "seed for sampling; by default 42"},
       {.name = "stop",
        .value_name = "TEXT",
@@ -294,7 +332,15 @@ std::vector<Option> GenerateOptions() {
       {.name = "stream", .help = "print text as it is generated; JSON lines are always printed as rows end"},
       {.name = "batch",
        .value_name = "N",
-       .help = "rows decoded together on each data-parallel rank; by default 8"}};
+       .help = "rows decoded together on each data-parallel rank; by default 8. A row that ends makes room for the next"},
+      {.name = "max-batched-tokens",
+       .value_name = "N",
+       .help = "most tokens computed in one step on each data-parallel rank; longer prompts take several steps; by "
+               "default 2048"},
+      {.name = "max-total-tokens",
+       .value_name = "N",
+       .help = "most tokens in the KV cache of each data-parallel rank: rows that find no room wait, or are computed "
+               "again; by default as many as the rows need"}};
 }
 
 }  // namespace

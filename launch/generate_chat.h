@@ -8,7 +8,7 @@
 #include "core/base/json.h"
 #include "core/comm/job.h"
 #include "train/generation/answer.h"
-#include "train/generation/generator.h"
+#include "generation/generator.h"
 #include "train/tokenizer/chat_template.h"
 
 namespace trireme {

@@ -107,12 +107,15 @@ RowTiles TilesOf(const CachedRows& rows) {
   return tiles;
 }
 
+at::Tensor AttendCached(const Heads& all, double scale, const CachedRows& rows) {
+  return kCachedAttention.Choose(all).forward(all, scale, rows);
+}
+
 at::Tensor CachedAttention(const Heads& heads, double scale, const CachedRows& rows, KeyValues& cache) {
   TRIREME_CHECK(static_cast<int64_t>(rows.past.size()) == heads.query.size(0) &&
                 rows.past.size() == rows.fresh.size());
   Append(cache, heads, rows);
-  const Heads all{heads.query.contiguous(), cache.key, cache.value};
-  const at::Tensor output = kCachedAttention.Choose(all).forward(all, scale, rows);
+  const at::Tensor output = AttendCached({heads.query.contiguous(), cache.key, cache.value}, scale, rows);
   return output.to(heads.query.scalar_type())
       .transpose(1, 2)
       .reshape({heads.query.size(0) * heads.query.size(2), -1});

@@ -29,4 +29,8 @@ struct CachedRows {
 // padding are meaningless.
 at::Tensor CachedAttention(const Heads& heads, double scale, const CachedRows& rows, KeyValues& cache);
 
+// The same where the new keys and values already follow those of the past: [rows, kv_heads, capacity, …].
+// Returns [rows, kv_heads, length, group, value_dim].
+at::Tensor AttendCached(const Heads& all, double scale, const CachedRows& rows);
+
 }  // namespace trireme

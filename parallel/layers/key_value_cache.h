@@ -1,28 +1,41 @@
-// KeyValueCache: keys and values of the tokens that a rank's layers have processed, layer by layer, for
-// generation. For latent attention it stores full heads, not the latent vectors they are projected from.
+// KeyValueCache: keys and values of the tokens that a rank's layers have processed, in blocks, layer by
+// layer, for generation. For latent attention it holds the latent vectors, one per token for all heads. Which
+// blocks belong to which row comes with each pass.
 #pragma once
 
 #include <map>
 #include <string>
 #include <utility>
 
-#include "ops/attention/cached_attention.h"
+#include "ops/attention/paged_attention.h"
 
 namespace trireme {
 
 class KeyValueCache {
  public:
-  // Before each pass: how many tokens each row has, and how many it gets.
-  void Begin(CachedRows rows) { rows_ = std::move(rows); }
+  // Before each pass: the rows with their blocks, and how many tokens they get.
+  void Begin(PagedRows rows) {
+    rows_ = std::move(rows);
+    scratch_.Begin();
+  }
 
-  // CachedAttention for the layer's new tokens.
+  // Attention of the layer's new tokens over their rows.
   at::Tensor Attend(const std::string& layer, const Heads& heads, double scale) {
-    return CachedAttention(heads, scale, rows_, layers_[layer]);
+    return PagedAttention(heads, heads.value.size(3), scale, rows_, layers_[layer], scratch_);
+  }
+
+  // The same over latents, whose first `rank` elements are also the values of all heads. query: [tokens,
+  // heads, dim]; latent: [tokens, dim]. Returns [tokens, heads · rank].
+  at::Tensor AttendLatents(const std::string& layer, const at::Tensor& query, const at::Tensor& latent,
+                           int64_t rank, double scale) {
+    const Heads heads{query.unsqueeze(0).unsqueeze(0), latent.unsqueeze(0).unsqueeze(0), {}};
+    return PagedAttention(heads, rank, scale, rows_, layers_[layer], scratch_);
   }
 
  private:
-  CachedRows rows_;
-  std::map<std::string, KeyValues> layers_;
+  PagedRows rows_;
+  std::map<std::string, PagedKeyValues> layers_;
+  PagedScratch scratch_;
 };
 
 }  // namespace trireme

@@ -40,23 +40,47 @@ at::Tensor LatentAttention::Turned(const at::Tensor& x, PassContext& pass) const
   return Rotate(halves.contiguous(), pass.TableFor(frequencies_, spec_.rope.magnitude));
 }
 
+at::Tensor LatentAttention::Expansion(PassContext& pass) const {
+  const bool pairs = kv_b_.pairs() && pass.options.adapters;
+  const at::Tensor& weight = kv_b_.weight().value;
+  const at::Tensor whole = pairs ? kv_b_.Forward(at::eye(latent_.kv_rank).to(weight.options()), pass).t() : weight;
+  return whole.reshape({heads_, latent_.qk_nope_head_dim + latent_.value_dim, latent_.kv_rank});
+}
+
+// A score of an expanded key is a score of its latent vector with a query that was projected back, and a mean of
+// expanded values is the expansion of a mean of latent vectors: nothing but latents is cached, and no head's keys
+// and values are ever made.
+at::Tensor LatentAttention::OverLatents(const at::Tensor& own, const at::Tensor& turned, const at::Tensor& latent,
+                                        PassContext& pass) const {
+  const auto expansion = Expansion(pass).split_with_sizes({latent_.qk_nope_head_dim, latent_.value_dim}, 1);
+  const at::Tensor projected = at::bmm(own.transpose(0, 1), expansion[0]).transpose(0, 1);
+  const at::Tensor query = at::cat({projected, turned}, -1);  // [tokens, heads, kv_rank + qk_rope_head_dim]
+  const at::Tensor mixed = pass.options.cache->AttendLatents(layer_, query, latent, latent_.kv_rank, latent_.scale);
+  return at::bmm(mixed.view({-1, heads_, latent_.kv_rank}).transpose(0, 1), expansion[1].transpose(1, 2))
+      .transpose(0, 1)
+      .flatten(1);
+}
+
 at::Tensor LatentAttention::Forward(const LinearInput& x, PassContext& pass) const {
   const auto parts =
       Queries(x, pass).split_with_sizes({latent_.qk_nope_head_dim, latent_.qk_rope_head_dim}, -1);
-  const at::Tensor query = at::cat({parts[0], Turned(parts[1], pass)}, -1);
+  const at::Tensor turned = Turned(parts[1], pass);
   const auto compressed =
       kv_a_.Forward(x, pass).split_with_sizes({latent_.kv_rank, latent_.qk_rope_head_dim}, -1);
   const at::Tensor normalised = RmsNorm(compressed[0].contiguous(), kv_a_norm_, latent_.norm_eps);
+  const at::Tensor shared = Turned(compressed[1].unsqueeze(1), pass);  // [tokens, 1, qk_rope_head_dim]
+  if (pass.options.cache != nullptr) {
+    return OverLatents(parts[0], turned, at::cat({normalised, shared.squeeze(1)}, -1), pass);
+  }
+  const at::Tensor query = at::cat({parts[0], turned}, -1);
   const at::Tensor kv =
       kv_b_.Forward(normalised, pass).view({-1, heads_, latent_.qk_nope_head_dim + latent_.value_dim});
   const auto own = kv.split_with_sizes({latent_.qk_nope_head_dim, latent_.value_dim}, -1);
-  const at::Tensor shared = Turned(compressed[1].unsqueeze(1), pass);  // [tokens, 1, qk_rope_head_dim]
   const at::Tensor key = at::cat({own[0], shared.expand({-1, heads_, -1})}, -1);
   const auto by_row = [&](const at::Tensor& t) {  // [tokens, heads, dim] to [rows, heads, length, dim]
     return t.view({pass.input.rows, pass.input.length, heads_, t.size(2)}).transpose(1, 2).contiguous();
   };
   const Heads heads{by_row(query).unsqueeze(3), by_row(key), by_row(own[1].contiguous())};
-  if (pass.options.cache != nullptr) return pass.options.cache->Attend(layer_, heads, latent_.scale);
   return ContextAttention(heads, latent_.scale, pass.input.context, parallel_.context);
 }
 

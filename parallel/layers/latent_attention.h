@@ -19,6 +19,12 @@ class LatentAttention {
 
  private:
   at::Tensor Queries(const LinearInput& x, PassContext& pass) const;  // [tokens, heads, nope | rope]
+  // kv_b of this rank's heads, with its low-rank pairs: [heads, qk_nope_head_dim + value_dim, kv_rank].
+  at::Tensor Expansion(PassContext& pass) const;
+  // Attention over cached latents. own, turned: parts of the queries, [tokens, heads, …]; latent: [tokens, kv_rank
+  // + qk_rope_head_dim].
+  at::Tensor OverLatents(const at::Tensor& own, const at::Tensor& turned, const at::Tensor& latent,
+                         PassContext& pass) const;
   // x: [tokens, heads, qk_rope_head_dim]
   at::Tensor Turned(const at::Tensor& x, PassContext& pass) const;
 

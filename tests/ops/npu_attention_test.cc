@@ -17,6 +17,7 @@
 #include "ops/attention/cached_attention.h"
 #include "ops/attention/npu_attention.h"
 #include "ops/attention/packed_attention.h"
+#include "ops/attention/paged_attention.h"
 #include "ops/choose.h"
 #include "tests/core/comm/spmd.h"
 
@@ -250,6 +251,26 @@ TEST_F(NpuAttention, OverACacheIsTheCpus) {
     for (const char* plain : {"aclnnBatchMatMul", "aclnnMatmul", "aclnnSoftmax"})
       EXPECT_FALSE(ran.contains(plain)) << plain;
   }
+}
+
+// A cache in blocks, with a decoding row beside a part of a prompt: still by the operator for generation.
+TEST_F(NpuAttention, OverBlocksIsTheCpus) {
+  PagedKeyValues host_blocks, device_blocks;
+  PagedScratch host_scratch, device_scratch;
+  const std::vector<PagedRows> steps = {{.block_size = 4, .blocks = 9, .rows = {{0, 6, {5, 2}}, {0, 9, {7, 0, 3}}}},
+                                        {.block_size = 4, .blocks = 9, .rows = {{6, 1, {5, 2}}, {9, 1, {7, 0, 3}}}},
+                                        {.block_size = 4, .blocks = 9, .rows = {{7, 1, {5, 2}}, {10, 5, {7, 0, 3, 8}}}}};
+  const auto before = Calls();
+  for (const PagedRows& rows : steps) {
+    const Heads host = RandomHeadsOf({1, 2, rows.rows[0].fresh + rows.rows[1].fresh, 3, 32, 32}, at::kBFloat16);
+    const at::Tensor wanted = PagedAttention(host, 32, 0.2, rows, host_blocks, host_scratch);
+    device_scratch.tables.clear();
+    const at::Tensor found = PagedAttention(On(host), 32, 0.2, rows, device_blocks, device_scratch);
+    EXPECT_LT(ErrorOf(found, wanted), 2e-2);
+  }
+  const std::set<std::string> ran = RanSince(before);
+  EXPECT_TRUE(ran.contains("aclnnFusedInferAttentionScoreV3"));
+  for (const char* plain : {"aclnnBatchMatMul", "aclnnMatmul", "aclnnSoftmax"}) EXPECT_FALSE(ran.contains(plain)) << plain;
 }
 
 // What the fused operators do not take runs as before, and the list says why.

@@ -20,7 +20,7 @@ OPTIONS = ("device",)
 ROWS = 6
 FP32 = ["model.dtype=fp32"]
 EXPERTS = ("qwen2_moe", "qwen3_moe", "mixtral", "deepseek_v2", "deepseek_v3")
-Case = collections.namedtuple("Case", "family settings batch ranks")
+Case = collections.namedtuple("Case", "family settings batch ranks words", defaults=[()])
 NPU_CASES = [Case(family, ["parallel.tensor=2"], 4, 2) for family in ("qwen2", "deepseek_v3")]
 NPU_CASES += [Case("llama3", ["parallel.pipeline=2"], 4, 2), Case("mixtral", ["parallel.expert=2"], 2, 2)]
 Reference = collections.namedtuple("Reference", "model rows wanted")
@@ -56,6 +56,8 @@ def layouts_of(family):
     """One rank, then two, then four."""
     yield Case(family, [], 1, 1)
     yield Case(family, [], 4, 1)
+    # Prompts in parts, and a cache that two rows fill: some are preempted and computed again.
+    yield Case(family, [], 4, 1, ("--max-batched-tokens", "7", "--max-total-tokens", "96"))
     yield Case(family, ["parallel.tensor=2"], 3, 2)
     yield Case(family, ["parallel.pipeline=2"], 4, 2)
     yield Case(family, ["parallel.tensor=2", "parallel.pipeline=2"], 5, 4)
@@ -81,7 +83,7 @@ def cases_on(device):
 def pytest_generate_tests(metafunc):
     if "case" in metafunc.fixturenames:
         metafunc.parametrize("case", cases_on(metafunc.config.getoption("device")), ids=lambda case: " ".join(
-            [case.family, f"{case.ranks} ranks", *case.settings, f"batch {case.batch}"]))
+            [case.family, f"{case.ranks} ranks", *case.settings, f"batch {case.batch}", *case.words]))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +107,7 @@ def launch(ranks, cases, references, device):
     for case in cases:
         reference = references(case.family)
         commands.append(["generate", "--model", reference.model, "--rows", reference.rows, "--max-new-tokens", NEW,
-                         "--batch", case.batch, *words_of([f"device={device}", *FP32, *case.settings])])
+                         "--batch", case.batch, *case.words, *words_of([f"device={device}", *FP32, *case.settings])])
     commands.append(["check", "--npu-ops", "--json"] if device == "npu" else ["--version"])
     result = run_many(None if (device, ranks) == ("cuda", 1) else ranks, commands)
     lines = result.stdout.splitlines()

@@ -20,7 +20,7 @@
 #include "parallel/objectives/log_probs.h"
 #include "parallel/tensor/collectives.h"
 #include "tests/core/comm/spmd.h"
-#include "train/generation/generator.h"
+#include "generation/generator.h"
 #include "train/run_saver.h"
 #include "train/trainer.h"
 

@@ -1,6 +1,6 @@
 // Which tokens are candidates, by the rules alone, and that samples follow their probabilities. The
 // comparison with transformers' filters is in tests/parity/generate_test.py.
-#include "train/generation/sampler.h"
+#include "generation/sampler.h"
 
 #include <gtest/gtest.h>
 
@@ -82,6 +82,46 @@ TEST(Sampler, DependsOnlyOnRowPositionAndSeed) {
   EXPECT_EQ(drawn(1, 0), drawn(1, 0));
   EXPECT_NE(drawn(1, 0), drawn(2, 0));
   EXPECT_NE(drawn(1, 0), drawn(1, 1));
+}
+
+TEST(Sampler, KeepsThoseWithAShareOfTheLargest) {
+  EXPECT_EQ(TokensOf(Candidates(kLogits, {.temperature = 1, .min_p = 0.6})), (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(TokensOf(Candidates(kLogits, {.temperature = 1, .min_p = 1})), (std::vector<int64_t>{1}))
+      << "at least one";
+}
+
+std::vector<float> Adjusted(std::vector<float> logits, const Sampling& sampling, std::vector<int64_t> prompt,
+                            std::vector<int64_t> generated) {
+  AdjustLogits(logits, sampling, prompt, generated);
+  return logits;
+}
+
+TEST(Sampler, PenaltiesCountWhatWasGenerated) {
+  const std::vector<float> plain = {1, 1, 1, -1};
+  EXPECT_EQ(Adjusted(plain, {.presence_penalty = 0.5}, {0}, {1, 1}), (std::vector<float>{1, 0.5, 1, -1}));
+  EXPECT_EQ(Adjusted(plain, {.frequency_penalty = 0.25}, {0}, {1, 1, 2}),
+            (std::vector<float>{1, 0.5, 0.75, -1}));
+  EXPECT_EQ(Adjusted(plain, {.repetition_penalty = 2}, {0, 0}, {3}), (std::vector<float>{0.5, 1, 1, -2}))
+      << "the prompt counts as well, each token once";
+  EXPECT_EQ(Adjusted(plain, {.bias = {{2, 3.0}}}, {}, {}), (std::vector<float>{1, 1, 4, -1}));
+}
+
+TEST(Sampler, EndsAreKeptBackUntilThereAreEnough) {
+  const Sampling sampling{.min_tokens = 2, .ends = {1}};
+  std::vector<float> logits = Adjusted(kLogits, sampling, {}, {0});
+  EXPECT_EQ(ChooseToken(logits, sampling, 0, 0), 3) << "the next likeliest";
+  EXPECT_EQ(Adjusted(kLogits, sampling, {}, {0, 0}), kLogits);
+}
+
+TEST(Sampler, LogProbabilitiesAreTheModels) {
+  const auto found = LogProbs(kLogits, 2, 2);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].token, 2);
+  EXPECT_NEAR(found[0].log_prob, std::log(0.2), 1e-6);
+  EXPECT_EQ(found[1].token, 1);
+  EXPECT_NEAR(found[1].log_prob, std::log(0.4), 1e-6);
+  EXPECT_EQ(found[2].token, 3);
+  EXPECT_EQ(LogProbs(kLogits, 2, 0).size(), 1u);
 }
 
 }  // namespace

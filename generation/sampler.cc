@@ -1,7 +1,8 @@
-#include "train/generation/sampler.h"
+#include "generation/sampler.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/base/error.h"
@@ -34,6 +35,36 @@ void Scale(std::vector<Candidate>& candidates) {
 
 }  // namespace
 
+bool Sampling::adjusts() const {
+  return presence_penalty != 0 || frequency_penalty != 0 || repetition_penalty != 1 || !bias.empty() ||
+         min_tokens > 0;
+}
+
+void AdjustLogits(std::span<float> logits, const Sampling& sampling, std::span<const int64_t> prompt,
+                  std::span<const int64_t> generated) {
+  std::map<int64_t, int64_t> counts;  // of generated tokens
+  for (const int64_t token : generated) ++counts[token];
+  if (sampling.repetition_penalty != 1) {
+    std::set<int64_t> seen(prompt.begin(), prompt.end());
+    seen.insert(generated.begin(), generated.end());
+    for (const int64_t token : seen) {
+      float& logit = logits[static_cast<size_t>(token)];
+      const auto penalty = static_cast<float>(sampling.repetition_penalty);
+      logit = logit > 0 ? logit / penalty : logit * penalty;
+    }
+  }
+  for (const auto& [token, count] : counts) {
+    logits[static_cast<size_t>(token)] -= static_cast<float>(
+        sampling.presence_penalty + sampling.frequency_penalty * static_cast<double>(count));
+  }
+  for (const auto& [token, bias] : sampling.bias)
+    logits[static_cast<size_t>(token)] += static_cast<float>(bias);
+  if (std::ssize(generated) >= sampling.min_tokens) return;
+  for (const int64_t token : sampling.ends) {
+    logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+  }
+}
+
 std::vector<Candidate> Candidates(std::span<const float> logits, const Sampling& sampling) {
   std::vector<Candidate> candidates;
   const std::vector<int64_t> order = LikeliestFirst(logits, sampling.top_k);
@@ -48,6 +79,8 @@ std::vector<Candidate> Candidates(std::span<const float> logits, const Sampling&
     reached += candidates[kept++].probability;
   }
   if (sampling.top_p < 1) candidates.resize(kept);
+  const double least = sampling.min_p * candidates.front().probability;
+  while (candidates.size() > 1 && candidates.back().probability < least) candidates.pop_back();
   Scale(candidates);
   return candidates;
 }
@@ -62,6 +95,20 @@ int64_t ChooseToken(std::span<const float> logits, const Sampling& sampling, int
     if (left < 0) return candidate.token;
   }
   return candidates.back().token;
+}
+
+std::vector<TokenLogProb> LogProbs(std::span<const float> logits, int64_t token, int64_t top) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  const double log_sum = largest + std::log(sum);
+  const auto of = [&](int64_t id) {
+    return TokenLogProb{id, static_cast<float>(logits[static_cast<size_t>(id)] - log_sum)};
+  };
+  std::vector<TokenLogProb> found = {of(token)};
+  if (top == 0) return found;
+  for (const int64_t id : LikeliestFirst(logits, top)) found.push_back(of(id));
+  return found;
 }
 
 }  // namespace trireme

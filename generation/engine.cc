@@ -1,0 +1,303 @@
+#include "generation/engine.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "core/base/error.h"
+#include "generation/step_pass.h"
+#include "parallel/layers/key_value_cache.h"
+#include "parallel/objectives/next_token_logits.h"
+#include "parallel/tensor/collectives.h"
+#include "session/session.h"
+
+namespace trireme {
+namespace {
+
+using Plans = std::vector<std::vector<RowStep>>;  // by data-parallel rank
+
+SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
+  const bool grows = options.max_total_tokens == 0;
+  const int64_t tokens = grows ? options.max_rows * options.block_size : options.max_total_tokens;
+  return {.block_size = options.block_size,
+          .blocks = (tokens + options.block_size - 1) / options.block_size,
+          .grows = grows,
+          .max_rows = options.max_rows,
+          .max_batched_tokens = std::max(options.max_batched_tokens, options.max_rows),
+          .prefix_cache = options.prefix_cache};
+}
+
+}  // namespace
+
+void RefuseUngeneratable(const Config& config) {
+  if (config.parallel().context() == 1) return;
+  throw InputError("parallel.context = ", config.parallel().context(),
+                   ": generation does not split a sequence over ranks; set it to 1, or split the model with "
+                   "parallel.tensor and parallel.pipeline");
+}
+
+int64_t CacheBytesPerToken(const Session& session) {
+  const int64_t tensor = session.plan().grids.dense.Size("tp"),
+                stages = session.plan().grids.dense.Size("pp");
+  const int64_t element = session.config().model().dtype() == DTYPE_FP32 ? 4 : 2;
+  int64_t numbers = 0, layers = 0;
+  for (const Layer& layer : session.graph().layers) {
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
+    if (decoder == nullptr) continue;
+    ++layers;
+    const AttentionSpec& attention = decoder->attention;
+    numbers += attention.latent ? attention.latent->kv_rank + attention.latent->qk_rope_head_dim
+                                : 2 * std::max<int64_t>(attention.kv_heads / tensor, 1) * attention.head_dim;
+  }
+  return layers == 0 ? 0 : (numbers * element + stages - 1) / stages;
+}
+
+class Engine::Parts {
+ public:
+  Parts(Session& session, const EngineOptions& options)
+      : session_(session),
+        tensor_(session.groups().Get("tp")),
+        replica_(session.Coordinate("dp")),
+        replicas_(session.plan().grids.dense.Size("dp")),
+        // Sequence parallelism and experts split tokens over these ranks.
+        token_multiple_(HasExperts(session.graph()) || session.config().parallel().sequence() ? tensor_.size()
+                                                                                              : 1),
+        // Weights held by other data-parallel ranks, and experts, require that all ranks run together.
+        together_(HasExperts(session.graph()) || session.config().parallel().zero() == 3),
+        schedulers_(static_cast<size_t>(replicas_), Scheduler(SchedulerOptionsOf(options))) {}
+
+  // Ids count over all replicas: that of a row among its replica's, times replicas, plus the replica.
+  int64_t Add(EngineRow row) {
+    const int64_t replica = row.after ? *row.after % replicas_ : next_replica_++ % replicas_;
+    RowRequest request{.prompt = std::move(row.prompt), .salt = std::move(row.salt), .after = {}};
+    if (row.after) request.after = *row.after / replicas_;
+    const int64_t id = SchedulerOf(replica).Add(std::move(request)) * replicas_ + replica;
+    rows_[id] = {.sampling = std::move(row.sampling), .stream = row.stream, .top = row.top};
+    return id;
+  }
+
+  void End(int64_t id) {
+    SchedulerOf(id % replicas_).Remove(id / replicas_);
+    rows_.erase(id);
+  }
+
+  std::vector<NewToken> Step() {
+    const auto start = std::chrono::steady_clock::now();
+    Plans plans;
+    for (Scheduler& scheduler : schedulers_) plans.push_back(scheduler.Plan());
+    const std::vector<int64_t> sampled = Sampled(plans);
+    std::vector<NewToken> tokens = Compute(plans, sampled);
+    for (size_t i = 0; i < plans.size(); ++i) schedulers_[i].Computed(plans[i]);
+    for (const NewToken& fresh : tokens)
+      SchedulerOf(fresh.row % replicas_).Append(fresh.row / replicas_, fresh.token);
+    Count(plans, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    return tokens;
+  }
+
+  void Forget() {
+    TRIREME_CHECK(idle());
+    for (Scheduler& scheduler : schedulers_) scheduler.Forget();
+  }
+
+  bool idle() const { return rows_.empty(); }
+  int64_t cached(int64_t id) const {
+    return std::max<int64_t>(schedulers_[static_cast<size_t>(id % replicas_)].cached(id / replicas_), 0);
+  }
+  const std::vector<Scheduler>& schedulers() const { return schedulers_; }
+  const EngineTimes& times() const { return times_; }
+
+ private:
+  struct RowRules {
+    Sampling sampling;
+    int64_t stream = 0;
+    std::optional<int64_t> top;
+  };
+
+  Scheduler& SchedulerOf(int64_t replica) { return schedulers_[static_cast<size_t>(replica)]; }
+
+  // The rows that get a token, replica by replica.
+  std::vector<int64_t> Sampled(const Plans& plans) const {
+    std::vector<int64_t> ids;
+    for (size_t replica = 0; replica < plans.size(); ++replica) {
+      for (const RowStep& step : plans[replica]) {
+        if (step.samples) ids.push_back(step.row * replicas_ + static_cast<int64_t>(replica));
+      }
+    }
+    return ids;
+  }
+
+  // One rank of each replica samples; the sum over all ranks distributes the results.
+  std::vector<NewToken> Compute(const Plans& plans, const std::vector<int64_t>& sampled) {
+    std::optional<int64_t> top;  // log-probabilities in a line of numbers
+    for (const int64_t id : sampled) top = std::max(top, rows_.at(id).top);
+    const int64_t width = top ? 1 + 2 * *top : 0;
+    at::Tensor tokens = at::zeros({std::ssize(sampled)}, at::kLong);
+    at::Tensor log_probs = at::zeros({std::ssize(sampled), width}, at::kFloat);
+    const std::vector<RowStep>& mine = plans[static_cast<size_t>(replica_)];
+    const bool busy = std::any_of(plans.begin(), plans.end(), [](const auto& plan) { return !plan.empty(); });
+    if (!mine.empty() || (together_ && busy)) {
+      const at::Tensor logits = Logits(mine);
+      if (logits.defined() && tensor_.rank() == 0) Sample(sampled, logits, tokens, log_probs);
+    }
+    if (sampled.empty()) return {};
+    tokens = SumOverRanks(tokens);
+    if (width > 0) log_probs = SumOverRanks(log_probs);
+    return ReadTokens(sampled, tokens, log_probs);
+  }
+
+  at::Tensor SumOverRanks(const at::Tensor& mine) const {
+    const at::Tensor sum = mine.to(session_.tensors().torch());
+    StartAllReduce(sum, session_.world()).WaitOnHost();
+    return sum.to(at::kCPU);
+  }
+
+  at::Tensor Logits(const std::vector<RowStep>& mine) {
+    const at::NoGradGuard no_graph;
+    StepPass pass(mine, SchedulerOf(replica_), token_multiple_);
+    pass.MoveTo(session_.tensors().torch());
+    cache_.Begin(std::move(pass.rows));
+    const NextTokenLogits objective(pass.wanted);
+    PassBatch batch({std::move(pass.input)},
+                    {.objective = &objective, .differentiate = false, .cache = &cache_});
+    session_.Infer(batch);
+    return batch.result().outputs[0].logits;
+  }
+
+  // Whether a row wants its most likely token and nothing else.
+  static bool IsGreedy(const RowRules& row) {
+    return row.sampling.temperature == 0 && !row.sampling.adjusts() && !row.top;
+  }
+
+  // Only the tokens travel to the host.
+  void TakeLikeliest(const std::vector<int64_t>& sampled, const at::Tensor& logits, at::Tensor& tokens) const {
+    const at::Tensor best = logits.argmax(-1).to(at::kCPU);
+    const int64_t* next = best.data_ptr<int64_t>();
+    for (size_t i = 0; i < sampled.size(); ++i) {
+      if (sampled[i] % replicas_ == replica_) tokens.data_ptr<int64_t>()[i] = *next++;
+    }
+  }
+
+  // Lines of logits are those of this replica's sampled rows, in order.
+  void Sample(const std::vector<int64_t>& sampled, const at::Tensor& logits, at::Tensor& tokens,
+              at::Tensor& log_probs) {
+    const bool greedy = std::ranges::all_of(
+        sampled, [&](int64_t id) { return id % replicas_ != replica_ || IsGreedy(rows_.at(id)); });
+    if (logits.is_cuda() && greedy) return TakeLikeliest(sampled, logits, tokens);
+    const at::Tensor on_host = logits.to(at::kFloat).to(at::kCPU).contiguous();
+    const auto vocabulary = static_cast<size_t>(on_host.size(1));
+    float* line = on_host.data_ptr<float>();
+    for (size_t i = 0; i < sampled.size(); ++i) {
+      if (sampled[i] % replicas_ != replica_) continue;
+      const RowRules& row = rows_.at(sampled[i]);
+      const int64_t token = Choose(
+          sampled[i], row, {line, vocabulary},
+          log_probs.size(1) == 0 ? nullptr
+                                 : log_probs.data_ptr<float>() + static_cast<int64_t>(i) * log_probs.size(1));
+      tokens.data_ptr<int64_t>()[i] = token;
+      line += vocabulary;
+    }
+  }
+
+  // The logits are changed. numbers: the token's log-probability, then pairs of a likely token and its own.
+  int64_t Choose(int64_t id, const RowRules& row, std::span<float> logits, float* numbers) {
+    const Scheduler& scheduler = SchedulerOf(replica_);
+    const std::span<const int64_t> known(scheduler.tokens(id / replicas_));
+    const auto prompt = static_cast<size_t>(scheduler.prompt_size(id / replicas_));
+    std::vector<float> own;  // the model's, before anything is adjusted
+    if (row.top) own.assign(logits.begin(), logits.end());
+    if (row.sampling.adjusts())
+      AdjustLogits(logits, row.sampling, known.first(prompt), known.subspan(prompt));
+    const int64_t token = ChooseToken(logits, row.sampling, row.stream, std::ssize(known));
+    if (!row.top) return token;
+    const std::vector<TokenLogProb> found = LogProbs(own, token, *row.top);
+    numbers[0] = found[0].log_prob;
+    for (size_t i = 1; i < found.size(); ++i) {
+      numbers[2 * i - 1] = static_cast<float>(found[i].token);  // exact: vocabularies are below 2^24
+      numbers[2 * i] = found[i].log_prob;
+    }
+    return token;
+  }
+
+  std::vector<NewToken> ReadTokens(const std::vector<int64_t>& sampled, const at::Tensor& tokens,
+                                   const at::Tensor& log_probs) const {
+    std::vector<NewToken> fresh;
+    for (size_t i = 0; i < sampled.size(); ++i) {
+      NewToken one{.row = sampled[i], .token = tokens.data_ptr<int64_t>()[i]};
+      if (const std::optional<int64_t> top = rows_.at(sampled[i]).top) {
+        const float* numbers = log_probs.data_ptr<float>() + static_cast<int64_t>(i) * log_probs.size(1);
+        one.log_probs.push_back({one.token, numbers[0]});
+        for (int64_t k = 0; k < *top; ++k) {
+          one.log_probs.push_back({static_cast<int64_t>(numbers[2 * k + 1]), numbers[2 * k + 2]});
+        }
+      }
+      fresh.push_back(std::move(one));
+    }
+    return fresh;
+  }
+
+  // A step of both kinds counts for each by its tokens.
+  void Count(const Plans& plans, double seconds) {
+    int64_t decoded = 0, read = 0;
+    for (const auto& plan : plans) {
+      for (const RowStep& step : plan) (step.decodes ? decoded : read) += step.fresh;
+    }
+    if (decoded + read == 0) return;
+    const double share = static_cast<double>(decoded) / static_cast<double>(decoded + read);
+    times_.new_tokens += decoded;
+    times_.prompt_tokens += read;
+    times_.new_seconds += share * seconds;
+    times_.prompt_seconds += (1 - share) * seconds;
+  }
+
+  Session& session_;
+  Communicator& tensor_;
+  const int replica_, replicas_;
+  const int64_t token_multiple_;
+  const bool together_;
+  std::vector<Scheduler> schedulers_;  // by replica
+  std::map<int64_t, RowRules> rows_;
+  int64_t next_replica_ = 0;
+  KeyValueCache cache_;
+  EngineTimes times_;
+};
+
+Engine::Engine(Session& session, const EngineOptions& options) {
+  RefuseUngeneratable(session.config());
+  parts_ = std::make_unique<Parts>(session, options);
+}
+Engine::~Engine() = default;
+
+int64_t Engine::Add(EngineRow row) { return parts_->Add(std::move(row)); }
+void Engine::End(int64_t row) { parts_->End(row); }
+std::vector<NewToken> Engine::Step() { return parts_->Step(); }
+void Engine::Forget() { parts_->Forget(); }
+bool Engine::idle() const { return parts_->idle(); }
+int64_t Engine::cached(int64_t row) const { return parts_->cached(row); }
+const EngineTimes& Engine::times() const { return parts_->times(); }
+
+SchedulerCounts Engine::counts() const {
+  SchedulerCounts sum;
+  for (const Scheduler& scheduler : parts_->schedulers()) {
+    const SchedulerCounts counts = scheduler.counts();
+    sum.running += counts.running;
+    sum.waiting += counts.waiting;
+    sum.preemptions += counts.preemptions;
+    sum.prefix_queries += counts.prefix_queries;
+    sum.prefix_hits += counts.prefix_hits;
+  }
+  return sum;
+}
+
+double Engine::cache_usage() const {
+  double used = 0, all = 0;
+  for (const Scheduler& scheduler : parts_->schedulers()) {
+    used += static_cast<double>(scheduler.pool().size() - scheduler.pool().available());
+    all += static_cast<double>(scheduler.pool().size());
+  }
+  return all > 0 ? used / all : 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,85 @@
+// Engine: generates for rows that come and go, with a session's model: add, step, end. Each step computes the
+// next token of every running row and parts of prompts beside them, under any layout but context parallel.
+// Its rows are the same on every rank: each rank plans each step by itself from the same calls, so that only
+// what a caller alone knows (new rows, rows that end) has to be told to the others; the sampled tokens are
+// summed over all ranks. What a row's tokens mean, and when it ends, is up to the caller. No torch in this
+// header.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/config.pb.h"
+#include "generation/sampler.h"
+#include "generation/scheduler.h"
+
+namespace trireme {
+
+class Session;
+
+struct EngineOptions {
+  int64_t max_rows = 8;               // that a data-parallel rank decodes at once
+  int64_t max_batched_tokens = 2048;  // computed per step on a data-parallel rank
+  // Whose keys and values a data-parallel rank caches at once; 0: as many as the running rows need.
+  int64_t max_total_tokens = 0;
+  int64_t block_size = 32;
+  bool prefix_cache = true;
+};
+
+struct EngineRow {
+  std::vector<int64_t> prompt;  // at least one token
+  Sampling sampling = {};
+  int64_t stream = 0;               // its random numbers: a row of the same seed and stream samples the same
+  std::optional<int64_t> top = {};  // log-probabilities: of the token, and of this many most likely ones
+  std::string salt = {};            // rows of different salts share no part of the cache
+  std::optional<int64_t> after = {};  // a row with the same prompt, which this one's start may reuse
+};
+
+struct NewToken {
+  int64_t row = 0;
+  int64_t token = 0;
+  std::vector<TokenLogProb> log_probs = {};  // if requested: of the token, then of the most likely ones
+};
+
+struct EngineTimes {                          // of this rank's passes
+  int64_t prompt_tokens = 0, new_tokens = 0;  // new: without each row's first, which comes from the prompt
+  double prompt_seconds = 0, new_seconds = 0;
+};
+
+// Rejects a configuration that generation does not support.
+void RefuseUngeneratable(const Config& config);
+
+// Bytes of keys and values that a rank caches per token.
+int64_t CacheBytesPerToken(const Session& session);
+
+class Engine {
+ public:
+  // `session` outlives it. Collective, as are all calls that change it: the same on every rank, in the same
+  // order.
+  Engine(Session& session, const EngineOptions& options);
+  ~Engine();
+
+  // The row's id. Data-parallel ranks take rows in turn.
+  int64_t Add(EngineRow row);
+  // Takes effect before the next step. Unknown rows are ignored.
+  void End(int64_t row);
+  // One step. The tokens that were sampled; their rows continue until they are ended.
+  std::vector<NewToken> Step();
+  // The cache is not used again: weights have changed. Only while no row is there.
+  void Forget();
+
+  bool idle() const;                  // no row is there
+  int64_t cached(int64_t row) const;  // prompt tokens of a row that were found in the cache
+  SchedulerCounts counts() const;     // over all data-parallel ranks
+  double cache_usage() const;         // share of blocks in use
+  const EngineTimes& times() const;
+
+ private:
+  class Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,192 @@
+#include "generation/scheduler.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trireme {
+
+Scheduler::Scheduler(const SchedulerOptions& options) : options_(options), pool_(options.blocks) {
+  if (options.max_rows > options.max_batched_tokens) {
+    throw InputError("a step of ", options.max_batched_tokens, " tokens for ", options.max_rows,
+                     " rows: each row needs one; allow more tokens or fewer rows");
+  }
+}
+
+int64_t Scheduler::BlocksFor(int64_t tokens) const {
+  return (tokens + options_.block_size - 1) / options_.block_size;
+}
+
+Error Scheduler::TooLong(int64_t tokens) const {
+  return InputError("a row of ", tokens, " tokens: the cache holds ", pool_.size() * options_.block_size,
+                    "; allow more of them, or fewer new tokens");
+}
+
+int64_t Scheduler::Add(RowRequest request) {
+  const auto size = static_cast<int64_t>(request.prompt.size());
+  TRIREME_CHECK(size > 0);
+  if (!options_.grows && BlocksFor(size + 1) > pool_.size()) {
+    throw InputError("a prompt of ", size, " tokens: the cache holds ", pool_.size() * options_.block_size,
+                     ", the next token included");
+  }
+  rows_[next_] = {.tokens = std::move(request.prompt),
+                  .prompt = size,
+                  .salt = std::move(request.salt),
+                  .after = request.after};
+  waiting_.insert(next_);
+  return next_++;
+}
+
+void Scheduler::Remove(int64_t id) {
+  const auto found = rows_.find(id);
+  if (found == rows_.end()) return;
+  ReleaseBlocks(found->second);
+  running_.erase(id);
+  waiting_.erase(id);
+  rows_.erase(found);
+}
+
+// The last blocks first: they are the first to be given to others, for their prefix is the rarest.
+void Scheduler::ReleaseBlocks(Row& row) {
+  for (auto block = row.blocks.rbegin(); block != row.blocks.rend(); ++block) pool_.Release(*block);
+  row.blocks.clear();
+  row.computed = row.published = 0;
+}
+
+std::vector<RowStep> Scheduler::Plan() {
+  plan_.clear();
+  budget_ = options_.max_batched_tokens;
+  const int64_t preemptions = counts_.preemptions;
+  for (const bool decoding : {true, false}) {
+    for (const int64_t id : std::vector<int64_t>(running_.begin(), running_.end())) {
+      if (running_.contains(id) && (rows_.at(id).missing() == 1) == decoding) Schedule(id);
+    }
+  }
+  if (preemptions == counts_.preemptions) Admit();
+  return plan_;
+}
+
+void Scheduler::Schedule(int64_t id) {
+  Row& row = rows_.at(id);
+  const int64_t count = std::min(row.missing(), budget_);
+  if (count == 0 || !Reserve(id, row.computed + count)) return;
+  budget_ -= count;
+  plan_.push_back({.row = id,
+                   .past = row.computed,
+                   .fresh = count,
+                   .samples = count == row.missing(),
+                   .decodes = row.computed >= row.prompt && row.missing() == 1});
+}
+
+// Blocks for the row's first `tokens`; false if the row itself had to give way.
+bool Scheduler::Reserve(int64_t id, int64_t tokens) {
+  while (!TakeBlocks(rows_.at(id), BlocksFor(tokens))) {
+    if (options_.grows) {
+      pool_.Grow(std::max<int64_t>(pool_.size() / 2, 1));
+      continue;
+    }
+    const int64_t last = *running_.rbegin();
+    if (running_.size() == 1) throw TooLong(tokens);
+    Preempt(last);
+    if (last == id) return false;
+  }
+  return true;
+}
+
+bool Scheduler::TakeBlocks(Row& row, int64_t count) {
+  while (static_cast<int64_t>(row.blocks.size()) < count) {
+    const std::optional<int32_t> block = pool_.Take();
+    if (!block) return false;
+    row.blocks.push_back(*block);
+  }
+  return true;
+}
+
+void Scheduler::Preempt(int64_t id) {
+  const auto planned =
+      std::find_if(plan_.begin(), plan_.end(), [&](const RowStep& step) { return step.row == id; });
+  if (planned != plan_.end()) {
+    budget_ += planned->fresh;
+    plan_.erase(planned);
+  }
+  ReleaseBlocks(rows_.at(id));
+  running_.erase(id);
+  waiting_.insert(id);
+  ++counts_.preemptions;
+}
+
+void Scheduler::Admit() {
+  for (const int64_t id : std::vector<int64_t>(waiting_.begin(), waiting_.end())) {
+    if (static_cast<int64_t>(running_.size()) >= options_.max_rows || budget_ == 0) return;
+    Row& row = rows_.at(id);
+    if (!IsReady(row)) continue;
+    MatchPrefix(row);
+    if (!Fits(row)) return;
+    if (row.cached < 0) row.cached = row.computed;
+    counts_.prefix_queries += static_cast<int64_t>(row.tokens.size());
+    counts_.prefix_hits += row.computed;
+    waiting_.erase(id);
+    running_.insert(id);
+    Schedule(id);
+  }
+}
+
+// A row starts only where all it has fits, or it would preempt others at once.
+bool Scheduler::Fits(Row& row) {
+  const auto needed =
+      BlocksFor(static_cast<int64_t>(row.tokens.size())) - static_cast<int64_t>(row.blocks.size());
+  if (options_.grows || needed <= pool_.available()) return true;
+  if (running_.empty()) throw TooLong(static_cast<int64_t>(row.tokens.size()));
+  ReleaseBlocks(row);
+  return false;
+}
+
+bool Scheduler::IsReady(const Row& row) const {
+  if (!row.after) return true;
+  const auto leader = rows_.find(*row.after);
+  return leader == rows_.end() || leader->second.computed >= leader->second.prompt;
+}
+
+// The last token is always computed: its logits are wanted.
+void Scheduler::MatchPrefix(Row& row) {
+  row.prefix = pool_.Root(row.salt);
+  if (!options_.prefix_cache) return;
+  const std::span<const int64_t> tokens(row.tokens);
+  const auto size = static_cast<size_t>(options_.block_size);
+  for (size_t begin = 0; begin + size < tokens.size(); begin += size) {
+    const auto found = pool_.Find(row.prefix, tokens.subspan(begin, size));
+    if (!found) break;
+    pool_.Share(found->block);
+    row.blocks.push_back(found->block);
+    row.prefix = found->prefix;
+  }
+  row.published = static_cast<int64_t>(row.blocks.size());
+  row.computed = row.published * options_.block_size;
+}
+
+void Scheduler::Computed(const std::vector<RowStep>& step) {
+  for (const RowStep& done : step) {
+    Row& row = rows_.at(done.row);
+    row.computed = done.past + done.fresh;
+    if (!options_.prefix_cache) continue;
+    const std::span<const int64_t> tokens(row.tokens);
+    for (; (row.published + 1) * options_.block_size <= row.computed; ++row.published) {
+      row.prefix = pool_.Publish(row.blocks[static_cast<size_t>(row.published)], row.prefix,
+                                 tokens.subspan(static_cast<size_t>(row.published * options_.block_size),
+                                                static_cast<size_t>(options_.block_size)));
+    }
+  }
+}
+
+void Scheduler::Append(int64_t id, int64_t token) { rows_.at(id).tokens.push_back(token); }
+
+SchedulerCounts Scheduler::counts() const {
+  SchedulerCounts counts = counts_;
+  counts.running = static_cast<int64_t>(running_.size());
+  counts.waiting = static_cast<int64_t>(waiting_.size());
+  return counts;
+}
+
+}  // namespace trireme

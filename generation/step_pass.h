@@ -1,0 +1,25 @@
+// StepPass: a step of the scheduler as one pass through the layers: the new tokens of all rows side by side,
+// their positions, and the rows' blocks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "generation/scheduler.h"
+#include "ops/attention/paged_attention.h"
+#include "parallel/pass/pass_input.h"
+
+namespace trireme {
+
+struct StepPass {
+  // In host memory. Padded to a multiple of `multiple` tokens; without a row there is nothing but padding.
+  StepPass(const std::vector<RowStep>& step, const Scheduler& scheduler, int64_t multiple);
+  void MoveTo(const at::Device& device);
+
+  PassInput input;
+  at::Tensor wanted;  // the last token of each row that samples; the first token if none does
+  PagedRows rows;
+};
+
+}  // namespace trireme
