@@ -7,6 +7,7 @@
   COMMAND(EvaluateCommand)        \
   COMMAND(GradsCommand)           \
   COMMAND(GenerateCommand)        \
+  COMMAND(ServeCommand)           \
   COMMAND(ScoreCommand)           \
   COMMAND(BenchCheckpointCommand) \
   COMMAND(BenchStepCommand)       \

@@ -1,0 +1,243 @@
+// `trireme serve`: a model behind OpenAI's HTTP interface, alone or over many ranks; rank 0 listens.
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/stop_signals.h"
+#include "core/cli/command.h"
+#include "core/tensor/torch_errors.h"
+#include "launch/layout.h"
+#include "launch/model_source.h"
+#include "models/families.h"
+#include "serve/api_keys.h"
+#include "serve/http.h"
+#include "serve/routes.h"
+#include "serve/service.h"
+#include "session/session.h"
+#include "train/generation/prompts.h"
+
+namespace trireme {
+namespace {
+
+// What the server's thread calls: nothing before the weights are there, and nothing after the end.
+class Gate {
+ public:
+  void Open(Routes* routes) {
+    const std::lock_guard lock(mutex_);
+    routes_ = routes;
+  }
+  void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+    const std::lock_guard lock(mutex_);
+    if (routes_ != nullptr) return routes_->Handle(std::move(request), std::move(reply));
+    reply->Send(AnswerOf({.status = 503,
+                          .message = "the server starts or stops",
+                          .code = "overloaded",
+                          .type = "server_error"}));
+  }
+
+ private:
+  std::mutex mutex_;
+  Routes* routes_ = nullptr;
+};
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+// On loopback only names of loopback: a page of another site cannot reach the server by a name of its own.
+RouteOptions RouteOptionsOf(const Arguments& arguments, const std::string& host) {
+  RouteOptions options;
+  for (const std::string& name : arguments.values("allowed-host")) options.hosts.insert(name);
+  if (options.hosts.empty() && !IsLoopback(host)) return options;
+  options.hosts.insert({"localhost", "127.0.0.1", "[::1]", host});
+  return options;
+}
+
+std::string NameOf(const Arguments& arguments, const std::string& model) {
+  if (arguments.has("served-model-name")) return arguments.value("served-model-name");
+  const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+struct CachePlan {
+  int64_t tokens = 0;   // in the cache of a data-parallel rank
+  int64_t context = 0;  // of a request
+};
+
+// As many tokens as fit into the memory that is given to the cache.
+CachePlan PlanCache(const Arguments& arguments, const Session& session, std::optional<int64_t> positions) {
+  const double gib = arguments.number("kv-cache-gib", 1);
+  const int64_t bytes = std::max<int64_t>(CacheBytesPerToken(session), 1);
+  const auto fits = static_cast<int64_t>(gib * (int64_t{1} << 30) / static_cast<double>(bytes));
+  CachePlan plan{.tokens = arguments.integer("max-total-tokens", fits, 1), .context = 0};
+  const int64_t longest = positions.value_or(plan.tokens);
+  plan.context = arguments.integer("max-model-len", std::min(longest, plan.tokens), 2);
+  if (plan.context > longest) {
+    throw InputError("--max-model-len ", plan.context, ": the model supports ", longest,
+                     " (max_position_embeddings)");
+  }
+  if (plan.context > plan.tokens) {
+    throw InputError("the KV cache holds ", plan.tokens, " tokens, a request may take ", plan.context,
+                     "; allow ", plan.context * bytes / double(int64_t{1} << 30),
+                     " with --kv-cache-gib, or less with --max-model-len");
+  }
+  return plan;
+}
+
+// The model's text side: read and checked before any weights.
+struct TextSide {
+  explicit TextSide(const Config& config, bool speaks) : tokenizer(config.model().path()) {
+    try {
+      chat.emplace(ChatTemplate::Of(tokenizer, config.data().template_()));
+    } catch (const Error& error) {
+      if (!config.data().template_().empty()) throw;
+      if (speaks) TRIREME_LOG(WARNING) << "no chats: " << error.what();
+    }
+  }
+
+  const Tokenizer tokenizer;
+  std::optional<ChatTemplate> chat;
+};
+
+ServedModel ModelOf(const Arguments& arguments, const std::string& directory, const TextSide& text,
+                    int64_t vocabulary) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  ServedModel model{.tokenizer = text.tokenizer,
+                    .chat = text.chat ? &*text.chat : nullptr,
+                    .name = NameOf(arguments, directory),
+                    .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+                    .vocabulary = vocabulary,
+                    .ends = EndTokens(directory, &text.tokenizer),
+                    .most_rows = 8 * arguments.integer("max-rows", 16, 1)};
+  model.turn_ends = model.ends;
+  if (!text.chat) return model;
+  if (const auto end = TurnEnd(text.tokenizer, *text.chat)) model.turn_ends.insert(*end);
+  return model;
+}
+
+// Listens at once, so that a port in use is noticed before the weights are read.
+std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, Gate& gate) {
+  const int64_t port = arguments.integer("port", 8000);
+  if (port > 65535) throw InputError("--port ", port, ": wanted a number up to 65535");
+  return std::make_unique<HttpServer>(
+      host, static_cast<uint16_t>(port),
+      HttpLimits{.connections = arguments.integer("max-connections", 1024, 1)},
+      [&gate](HttpRequest request, std::shared_ptr<HttpReply> reply) {
+        gate.Handle(std::move(request), std::move(reply));
+      });
+}
+
+void Serve(const Arguments& arguments, Job& job) {
+  Config config = ConfigOf(arguments);
+  UseModel(FindModel(arguments, config), config);
+  RefuseUngeneratable(config);
+  PlannedModel planned = PlanModel(config, job.world());
+  const bool speaks = job.rank() == 0;
+  const std::string directory = config.model().path(), host = arguments.value("host", "127.0.0.1");
+  const TextSide text(config, speaks);
+  const ApiKeys keys = ApiKeys::Read(arguments.value("api-key-file"));
+  ServedModel model = ModelOf(arguments, directory, text, VocabularyOf(planned.graph));
+  const StopSignals signals(/*speaks=*/false);  // its text is of runs that save
+  Gate gate;
+  const std::unique_ptr<HttpServer> server =
+      speaks ? Listen(arguments, host, gate) : nullptr;  // outlives all replies
+  if (speaks && keys.empty() && !IsLoopback(host)) {
+    TRIREME_LOG(WARNING) << "anyone who reaches " << host
+                         << " may use this server; set keys with --api-key-file";
+  }
+
+  Session session(config, std::move(planned), job, {.trained = false});
+  session.TakeWeights();
+  const CachePlan plan = PlanCache(arguments, session, MostPositions(directory));
+  model.context = plan.context;
+  Service service(session,
+                  {.max_rows = arguments.integer("max-rows", 16, 1),
+                   .max_batched_tokens = arguments.integer("max-batched-tokens", 2048, 1),
+                   .max_total_tokens = plan.tokens},
+                  {.waiting = arguments.integer("max-waiting", 256, 0),
+                   .drain_seconds = arguments.number("drain-seconds", 30)},
+                  model, job);
+  Routes routes(service, model, keys, RouteOptionsOf(arguments, host));
+  gate.Open(&routes);
+  if (speaks) {
+    TRIREME_LOG(INFO) << "serves " << model.name << " at http://" << host << ":" << server->port() << "/v1, "
+                      << plan.context << " tokens of context, " << plan.tokens << " in the KV cache";
+  }
+  service.Run();
+  gate.Open(nullptr);
+}
+
+constexpr const char* kServeSummary =
+    "Serves a model over HTTP as OpenAI's API does: /v1/chat/completions, /v1/completions, /v1/models. Also\n"
+    "/health, /metrics and /tokenize. Alone or under mpirun; rank 0 listens. SIGTERM lets running answers "
+    "end.";
+
+std::vector<Option> ServeOptions() {
+  return {
+      {.name = "model",
+       .value_name = "DIR",
+       .help = "a Hugging Face model directory, or a checkpoint-N; by default the base that --adapters "
+               "names, or the "
+               "result of the run of RUN.yaml"},
+      {.name = "adapters",
+       .value_name = "DIR",
+       .help = "a PEFT LoRA adapter, or a checkpoint-N of one, applied on top of the model's weights"},
+      {.name = "served-model-name",
+       .value_name = "NAME",
+       .help = "the model's name in requests; by default its folder's"},
+      {.name = "host",
+       .value_name = "IP",
+       .help = "address to listen on; by default 127.0.0.1: this machine only"},
+      {.name = "port", .value_name = "N", .help = "by default 8000; 0: any free one"},
+      {.name = "api-key-file",
+       .value_name = "FILE",
+       .help = "keys that clients must present, one per line; the environment's TRIREME_API_KEY is one, too; "
+               "by default none"},
+      {.name = "allowed-host",
+       .value_name = "NAME",
+       .help = "a name by which clients may call this server; by default those of loopback on loopback, "
+               "elsewhere any",
+       .repeatable = true},
+      {.name = "max-rows",
+       .value_name = "N",
+       .help = "answers generated at once on each data-parallel rank; by default 16"},
+      {.name = "max-batched-tokens",
+       .value_name = "N",
+       .help = "most tokens computed in one step; by default 2048"},
+      {.name = "kv-cache-gib",
+       .value_name = "GIB",
+       .help = "memory for keys and values on each rank; by default 1"},
+      {.name = "max-total-tokens",
+       .value_name = "N",
+       .help = "the same as a number of tokens; overrides --kv-cache-gib"},
+      {.name = "max-model-len",
+       .value_name = "N",
+       .help = "most tokens of a prompt and its answer; by default what the model and the cache allow"},
+      {.name = "max-waiting",
+       .value_name = "N",
+       .help = "requests that may wait; more are refused with 429; by default 256"},
+      {.name = "max-connections", .value_name = "N", .help = "by default 1024; more are refused with 503"},
+      {.name = "drain-seconds",
+       .value_name = "S",
+       .help = "after SIGTERM, time for running answers to end; by default 30"}};
+}
+
+}  // namespace
+
+Command ServeCommand() {
+  return {
+      .name = "serve",
+      .summary = kServeSummary,
+      .options = ServeOptions(),
+      .positionals = {{.name = kRunFile,
+                       .help = "the run whose layout and, without --model, whose result is used",
+                       .required = false}},
+      .takes_config = true,
+      .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { Serve(arguments, job); }); }};
+}
+
+}  // namespace trireme

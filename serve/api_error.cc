@@ -1,0 +1,19 @@
+#include "core/base/json.h"
+#include "serve/http.h"
+
+namespace trireme {
+
+HttpAnswer AnswerOf(const ApiError& error) {
+  const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
+  HttpAnswer answer{.status = error.status};
+  answer.body = JsonLine(Json{{"error",
+                               {{"message", error.message},
+                                {"type", error.type},
+                                {"param", text_or_null(error.param)},
+                                {"code", text_or_null(error.code)}}}});
+  if (error.status == 401) answer.headers["WWW-Authenticate"] = "Bearer";
+  if (error.status == 429 || error.status == 503) answer.headers["Retry-After"] = "1";
+  return answer;
+}
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+// ApiKeys: who may use the server. Keys come from a file or the environment, never from the command line,
+// which other users of the machine can read; they are compared in constant time, and are nowhere printed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+class ApiKeys {
+ public:
+  // One key per line of the file, if there is one; and the environment's TRIREME_API_KEY. None: everybody
+  // may.
+  static ApiKeys Read(const std::string& file);
+  explicit ApiKeys(const std::vector<std::string>& keys);
+
+  bool empty() const { return proofs_.empty(); }
+  // The tenant of an Authorization header, the same text for the same key; nothing: it is not allowed.
+  std::optional<std::string> TenantOf(const std::string& authorization) const;
+
+ private:
+  std::string secret_;
+  std::vector<std::string> proofs_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,83 @@
+// HTTP as the server's other files see it: a request that arrived whole, and a reply that may be given from
+// any thread, at once or event by event. Limits of size, time and number are kept here; what a path means is
+// not known. The library behind it is in http_server.cc alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace trireme {
+
+struct HttpRequest {
+  std::string method;                          // "POST"
+  std::string target;                          // as sent: "/v1/models/a%2Fb?x=1"
+  std::map<std::string, std::string> headers;  // by lower-case name
+  std::string body;
+};
+
+struct HttpAnswer {
+  int status = 200;
+  std::string type = "application/json";
+  std::string body = {};
+  std::map<std::string, std::string> headers = {};
+};
+
+// Of one request. All calls return at once; after the client has left they do nothing.
+class HttpReply {
+ public:
+  virtual ~HttpReply() = default;
+  virtual void Send(HttpAnswer answer) = 0;
+  // Server-sent events, one after another: each `data` becomes "data: …\n\n". A client that reads them too
+  // slowly is cut off.
+  virtual void StartEvents(std::map<std::string, std::string> headers) = 0;
+  virtual void Event(std::string data) = 0;
+  virtual void EndEvents() = 0;
+  // Whether the client has left, or was cut off.
+  virtual bool gone() const = 0;
+};
+
+struct HttpLimits {
+  int64_t header_bytes = 16 * 1024;
+  int64_t target_bytes = 8 * 1024;
+  int64_t header_lines = 100;
+  int64_t body_bytes = 32 * 1024 * 1024;
+  double header_seconds = 10;  // for all headers, from the first byte on
+  double body_seconds = 60;
+  double idle_seconds = 75;   // between requests
+  double write_seconds = 60;  // without any progress of an answer
+  int64_t connections = 1024;
+  int64_t queued_bytes = 64 * 1024;  // of events that the client has not read
+};
+
+// Called on the server's thread; must not wait.
+using HttpHandler = std::function<void(HttpRequest, std::shared_ptr<HttpReply>)>;
+
+class HttpServer {
+ public:
+  // Listens at once; port 0: any free one. An address that cannot be used is an input error.
+  HttpServer(const std::string& host, uint16_t port, const HttpLimits& limits, HttpHandler handler);
+  ~HttpServer();  // gives answers on their way two seconds, then closes all connections
+
+  uint16_t port() const;
+  // No new connections; those that are there stay.
+  void StopAccepting();
+
+ private:
+  class Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+// An error as OpenAI's clients read it.
+struct ApiError {
+  int status = 400;
+  std::string message;
+  std::string param = {};  // the field; empty: none
+  std::string code = {};   // "model_not_found"; empty: none
+  std::string type = "invalid_request_error";
+};
+HttpAnswer AnswerOf(const ApiError& error);
+
+}  // namespace trireme

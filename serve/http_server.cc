@@ -1,0 +1,449 @@
+// Boost.Beast behind http.h. One thread runs everything here; replies from other threads are posted to it.
+// The only file that includes the library, which takes half a minute to compile.
+#include <utility>  // before Asio: Boost 1.74 uses std::exchange without it
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/log.h"
+#include "serve/http.h"
+
+namespace trireme {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using tcp = asio::ip::tcp;
+using boost::system::error_code;
+
+std::chrono::milliseconds Millis(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+std::string LowerCase(std::string text) {
+  for (char& letter : text) letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter;
+  return text;
+}
+
+std::string HeadOf(int status, const std::map<std::string, std::string>& headers) {
+  std::ostringstream text;
+  text << "HTTP/1.1 " << status << " " << http::obsolete_reason(static_cast<http::status>(status)) << "\r\n";
+  for (const auto& [name, value] : headers) text << name << ": " << value << "\r\n";
+  text << "\r\n";
+  return text.str();
+}
+
+// "5\r\nhello\r\n"
+std::string ChunkOf(const std::string& data) {
+  std::ostringstream text;
+  text << std::hex << data.size() << "\r\n" << data << "\r\n";
+  return text.str();
+}
+
+struct Shared {  // by all connections
+  HttpLimits limits;
+  HttpHandler handler;
+  int64_t connections = 0;
+  std::atomic<int64_t> answering = 0;  // requests whose answer is not yet sent
+  asio::io_context context{1};         // last: what it still holds refers to the others
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(tcp::socket socket, Shared& shared)
+      : socket_(std::move(socket)), shared_(shared), timer_(shared.context) {
+    ++shared_.connections;
+    error_code ignored;
+    socket_.set_option(tcp::no_delay(true), ignored);
+  }
+  ~Connection() {
+    --shared_.connections;
+    SetAnswering(false);
+  }
+
+  void Start() { AwaitRequest(); }
+  void Refuse() {  // one connection too many
+    keep_alive_ = false;
+    SetAnswering(true);
+    Answer(AnswerOf(
+        {.status = 503, .message = "too many connections", .code = "overloaded", .type = "server_error"}));
+  }
+  void Close() {
+    gone_ = true;
+    SetAnswering(false);
+    timer_.cancel();
+    error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    socket_.close(ignored);
+  }
+
+  // Of the request with this number only: a reply that comes late must not reach the next one.
+  void Answer(HttpAnswer answer) {
+    if (gone_ || !answering_ || streaming_) return;
+    answer.headers["Content-Type"] = answer.type;
+    answer.headers["Content-Length"] = std::to_string(answer.body.size());
+    answer.headers["X-Content-Type-Options"] = "nosniff";
+    answer.headers["Connection"] = keep_alive_ ? "keep-alive" : "close";
+    const int status = answer.status;
+    Queue(HeadOf(status, answer.headers) + (head_only_ ? "" : std::move(answer.body)));
+    finished_ = true;
+  }
+  void StartEvents(std::map<std::string, std::string> headers) {
+    if (gone_ || !answering_ || streaming_) return;
+    streaming_ = true;
+    headers["Content-Type"] = "text/event-stream; charset=utf-8";
+    headers["Cache-Control"] = "no-cache";
+    headers["X-Accel-Buffering"] = "no";
+    headers["X-Content-Type-Options"] = "nosniff";
+    headers["Transfer-Encoding"] = "chunked";
+    headers["Connection"] = keep_alive_ ? "keep-alive" : "close";
+    Queue(HeadOf(200, headers));
+  }
+  void Event(const std::string& data) {
+    if (gone_ || !streaming_ || finished_) return;
+    if (queued_ > shared_.limits.queued_bytes) return Close();  // reads too slowly
+    Queue(ChunkOf("data: " + data + "\n\n"));
+  }
+  void EndEvents() {
+    if (gone_ || !streaming_ || finished_) return;
+    Queue("0\r\n\r\n");
+    finished_ = true;
+  }
+
+  bool gone() const { return gone_; }
+  int64_t number() const { return number_; }
+
+ private:
+  using Parser = http::request_parser<http::string_body>;
+
+  void AwaitRequest() {
+    parser_.emplace();
+    parser_->header_limit(static_cast<uint32_t>(shared_.limits.header_bytes));
+    parser_->body_limit(static_cast<uint64_t>(shared_.limits.body_bytes));
+    SetAnswering(false);
+    streaming_ = finished_ = false;
+    if (buffer_.size() > 0) return ReadHeader();
+    Deadline(first_ ? shared_.limits.header_seconds : shared_.limits.idle_seconds);
+    first_ = false;
+    socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
+      error ? self->Close() : self->ReadHeader();
+    });
+  }
+
+  void ReadHeader() {
+    Deadline(shared_.limits.header_seconds);
+    http::async_read_header(
+        socket_, buffer_, *parser_,
+        [self = shared_from_this()](error_code error, size_t) { self->HeaderCame(error); });
+  }
+
+  void HeaderCame(error_code error) {
+    if (gone_) return;
+    if (error) return Malformed(error);
+    const auto& head = parser_->get();
+    int64_t lines = 0;
+    for ([[maybe_unused]] const auto& field : head) ++lines;
+    if (lines > shared_.limits.header_lines) return RefuseRequest(431, "too many header lines");
+    if (static_cast<int64_t>(head.target().size()) > shared_.limits.target_bytes)
+      return RefuseRequest(414, "the path is too long");
+    Deadline(shared_.limits.body_seconds);
+    if (beast::iequals(head[http::field::expect], "100-continue")) {
+      auto text = std::make_shared<std::string>("HTTP/1.1 100 Continue\r\n\r\n");
+      asio::async_write(socket_, asio::buffer(*text),
+                        [self = shared_from_this(), text](error_code failed, size_t) {
+                          failed ? self->Close() : self->ReadBody();
+                        });
+      return;
+    }
+    ReadBody();
+  }
+
+  void ReadBody() {
+    http::async_read(socket_, buffer_, *parser_, [self = shared_from_this()](error_code error, size_t) {
+      if (self->gone_) return;
+      if (error) return self->Malformed(error);
+      self->Handle();
+    });
+  }
+
+  void Malformed(error_code error) {
+    if (error == http::error::body_limit) {
+      return RefuseRequest(413, Concat("the body is larger than ", shared_.limits.body_bytes, " bytes"),
+                           "request_too_large");
+    }
+    if (error == http::error::header_limit) return RefuseRequest(431, "the headers are too large");
+    if (error.category() == http::make_error_code(http::error::end_of_stream).category() &&
+        error != http::error::end_of_stream && error != http::error::partial_message) {
+      return RefuseRequest(400, "not an HTTP request");
+    }
+    Close();
+  }
+
+  // What follows such a request cannot be read any more.
+  void RefuseRequest(int status, const std::string& message, const std::string& code = "") {
+    keep_alive_ = false;
+    SetAnswering(true);
+    head_only_ = false;
+    Answer(AnswerOf({.status = status, .message = message, .code = code}));
+  }
+
+  void Handle();
+
+  // While the answer is made: notices a client that leaves, and keeps what it may send already.
+  void WatchForLeaving() {
+    watching_ = true;
+    socket_.async_read_some(
+        buffer_.prepare(512), [self = shared_from_this()](error_code error, size_t count) {
+          self->watching_ = false;
+          if (self->gone_) return;
+          if (error == asio::error::operation_aborted && self->done_) return self->NextRequest();
+          if (error) return self->Close();
+          self->buffer_.commit(count);
+          if (self->done_) return self->NextRequest();
+          if (static_cast<int64_t>(self->buffer_.size()) > self->shared_.limits.header_bytes)
+            return self->Close();
+          self->WatchForLeaving();
+        });
+  }
+
+  void Queue(std::string data) {
+    queued_ += static_cast<int64_t>(data.size());
+    queue_.push_back(std::move(data));
+    if (!writing_) Write();
+  }
+
+  void Write() {
+    if (queue_.empty()) {
+      timer_.cancel();
+      if (finished_) Done();
+      return;
+    }
+    writing_ = true;
+    Deadline(shared_.limits.write_seconds);
+    asio::async_write(socket_, asio::buffer(queue_.front()),
+                      [self = shared_from_this()](error_code error, size_t) {
+                        self->writing_ = false;
+                        if (self->gone_) return;
+                        if (error) return self->Close();
+                        self->queued_ -= static_cast<int64_t>(self->queue_.front().size());
+                        self->queue_.pop_front();
+                        self->Write();
+                      });
+  }
+
+  void SetAnswering(bool answering) {
+    shared_.answering += static_cast<int64_t>(answering) - static_cast<int64_t>(answering_);
+    answering_ = answering;
+  }
+
+  void Done() {
+    SetAnswering(false);
+    if (!keep_alive_) return CloseGently();
+    done_ = true;
+    if (!watching_) return NextRequest();
+    error_code ignored;
+    socket_.cancel(ignored);  // the watch goes on with the next request
+  }
+
+  // A peer that is still sending would otherwise lose the answer to a reset.
+  void CloseGently() {
+    error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    Deadline(1);
+    Drain();
+  }
+  void Drain() {
+    buffer_.clear();
+    socket_.async_read_some(buffer_.prepare(4096),
+                            [self = shared_from_this()](error_code error, size_t count) {
+                              if (self->gone_) return;
+                              self->drained_ += static_cast<int64_t>(count);
+                              if (error || self->drained_ > (8 << 20)) return self->Close();
+                              self->Drain();
+                            });
+  }
+
+  void NextRequest() {
+    done_ = false;
+    AwaitRequest();
+  }
+
+  void Deadline(double seconds) {
+    timer_.expires_after(Millis(seconds));
+    timer_.async_wait([weak = weak_from_this()](error_code error) {
+      const auto self = weak.lock();
+      // A deadline that was moved while this call was on its way is not over.
+      if (self && !error && self->timer_.expiry() <= asio::steady_timer::clock_type::now()) self->Close();
+    });
+  }
+
+  tcp::socket socket_;
+  Shared& shared_;
+  asio::steady_timer timer_;
+  beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  std::deque<std::string> queue_;
+  int64_t queued_ = 0, number_ = 0, drained_ = 0;
+  bool first_ = true, keep_alive_ = false, head_only_ = false;
+  bool answering_ = false, streaming_ = false, finished_ = false, writing_ = false, watching_ = false,
+       done_ = false;
+  std::atomic<bool> gone_ = false;
+};
+
+// A request's number on its connection keeps late replies from the next one.
+class ConnectionReply : public HttpReply {
+ public:
+  ConnectionReply(std::shared_ptr<Connection> connection, Shared& shared)
+      : connection_(std::move(connection)), number_(connection_->number()), shared_(shared) {}
+  ~ConnectionReply() override {
+    if (!ended_) Send(AnswerOf({.status = 500, .message = "no answer was made", .type = "server_error"}));
+  }
+  void Send(HttpAnswer answer) override {
+    ended_ = true;
+    Post([answer = std::move(answer)](Connection& connection) mutable {
+      connection.Answer(std::move(answer));
+    });
+  }
+  void StartEvents(std::map<std::string, std::string> headers) override {
+    Post([headers = std::move(headers)](Connection& connection) mutable {
+      connection.StartEvents(std::move(headers));
+    });
+  }
+  void Event(std::string data) override {
+    Post([data = std::move(data)](Connection& connection) { connection.Event(data); });
+  }
+  void EndEvents() override {
+    ended_ = true;
+    Post([](Connection& connection) { connection.EndEvents(); });
+  }
+  bool gone() const override { return connection_->gone(); }
+
+ private:
+  template <typename Call>
+  void Post(Call call) {
+    asio::post(shared_.context,
+               [connection = connection_, number = number_, call = std::move(call)]() mutable {
+                 if (connection->number() == number) call(*connection);
+               });
+  }
+
+  const std::shared_ptr<Connection> connection_;
+  const int64_t number_;
+  Shared& shared_;
+  bool ended_ = false;
+};
+
+void Connection::Handle() {
+  timer_.cancel();
+  ++number_;
+  SetAnswering(true);
+  keep_alive_ = parser_->get().keep_alive();
+  head_only_ = parser_->get().method() == http::verb::head;
+  HttpRequest request{.method = std::string(parser_->get().method_string()),
+                      .target = std::string(parser_->get().target()),
+                      .headers = {},
+                      .body = std::move(parser_->get().body())};
+  for (const auto& field : parser_->get()) {
+    request.headers[LowerCase(std::string(field.name_string()))] = std::string(field.value());
+  }
+  WatchForLeaving();
+  auto reply = std::make_shared<ConnectionReply>(shared_from_this(), shared_);
+  try {
+    shared_.handler(std::move(request), reply);
+  } catch (const std::exception& error) {
+    TRIREME_LOG(ERROR) << "a request failed: " << error.what();
+    reply->Send(AnswerOf({.status = 500, .message = "the server failed", .type = "server_error"}));
+  }
+}
+
+}  // namespace
+
+class HttpServer::Parts {
+ public:
+  Parts(const std::string& host, uint16_t port, const HttpLimits& limits, HttpHandler handler)
+      : acceptor_(shared_.context) {
+    shared_.limits = limits;
+    shared_.handler = std::move(handler);
+    Listen(host, port);
+    Accept();
+    thread_ = std::thread([this] { shared_.context.run(); });
+  }
+  ~Parts() {
+    for (int i = 0; i < 200 && shared_.answering > 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    shared_.context.stop();
+    thread_.join();
+  }
+  uint16_t port() const { return port_; }
+  void StopAccepting() {
+    asio::post(shared_.context, [this] {
+      error_code ignored;
+      acceptor_.close(ignored);
+    });
+  }
+
+ private:
+  void Listen(const std::string& host, uint16_t port) {
+    error_code error;
+    const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
+    if (error)
+      throw InputError("--host ", host,
+                       ": wanted an IP address of this machine, such as 127.0.0.1 or 0.0.0.0");
+    const tcp::endpoint endpoint(address, port);
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (error) {
+      throw InputError("cannot listen on ", host, ":", port, ": ", error.message(),
+                       "; choose another --port or --host");
+    }
+    port_ = acceptor_.local_endpoint().port();
+  }
+
+  void Accept() {
+    acceptor_.async_accept([this](error_code error, tcp::socket socket) {
+      if (!acceptor_.is_open()) return;
+      if (error) return RetryAccept();  // out of file descriptors: the next one may succeed
+      const bool full = shared_.connections >= shared_.limits.connections;
+      auto connection = std::make_shared<Connection>(std::move(socket), shared_);
+      full ? connection->Refuse() : connection->Start();
+      Accept();
+    });
+  }
+  void RetryAccept() {
+    retry_.expires_after(std::chrono::milliseconds(100));
+    retry_.async_wait([this](error_code error) {
+      if (!error) Accept();
+    });
+  }
+
+  Shared shared_;
+  tcp::acceptor acceptor_;
+  asio::steady_timer retry_{shared_.context};
+  uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+HttpServer::HttpServer(const std::string& host, uint16_t port, const HttpLimits& limits, HttpHandler handler)
+    : parts_(std::make_unique<Parts>(host, port, limits, std::move(handler))) {}
+HttpServer::~HttpServer() = default;
+uint16_t HttpServer::port() const { return parts_->port(); }
+void HttpServer::StopAccepting() { parts_->StopAccepting(); }
+
+}  // namespace trireme

@@ -1,0 +1,214 @@
+#include "serve/openai_reply.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "net/secret.h"
+
+namespace trireme {
+namespace {
+
+constexpr float kLeastLogProb = -9999;  // JSON has no infinity
+
+int64_t UnixSeconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+int64_t Characters(const std::string& text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char byte) { return (static_cast<uint8_t>(byte) & 0xC0U) != 0x80U; });
+}
+
+Json UsageJson(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+}
+
+class OpenAiReply : public Listener {
+ public:
+  OpenAiReply(const ServedModel& model, const CompletionRequest& request, std::shared_ptr<HttpReply> reply,
+              std::map<std::string, std::string> headers)
+      : model_(model),
+        chat_(request.chat),
+        stream_(request.stream),
+        include_usage_(request.include_usage),
+        top_(request.top),
+        reply_(std::move(reply)),
+        headers_(std::move(headers)),
+        id_((chat_ ? "chatcmpl-" : "cmpl-") + net::Hex(net::RandomBytes(12))),
+        created_(UnixSeconds()),
+        choices_(request.prompts.size() * static_cast<size_t>(request.n)) {
+    for (size_t i = 0; i < choices_.size() && !request.echoed.empty(); ++i) {
+      choices_[i].text = request.echoed[i / static_cast<size_t>(request.n)];
+    }
+  }
+
+  bool gone() const override { return reply_->gone(); }
+
+  void Start() override {
+    if (!stream_) return;
+    reply_->StartEvents(headers_);
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      if (chat_) Chunk(i, {{"role", "assistant"}, {"content", ""}}, nullptr, nullptr);
+      if (!chat_ && !choices_[i].text.empty()) Chunk(i, choices_[i].text, nullptr, nullptr);
+    }
+  }
+
+  void Token(size_t index, const NewToken& token, const std::string& text) override {
+    Choice& choice = choices_[index];
+    const Json log_probs = top_ ? LogProbsOf(choice, token) : Json(nullptr);
+    if (!stream_) {
+      choice.text += text;
+      return;
+    }
+    if (text.empty() && !top_) return;
+    Chunk(index, chat_ ? Json{{"content", text}} : Json(text), log_probs, nullptr);
+  }
+
+  void End(size_t index, const std::string& reason) override {
+    choices_[index].reason = reason;
+    if (stream_) Chunk(index, chat_ ? Json::object() : Json(""), nullptr, reason);
+  }
+
+  void Done(const Usage& usage) override {
+    if (!stream_) return reply_->Send({.body = JsonLine(Whole(usage)), .headers = headers_});
+    if (include_usage_) {
+      Json last = Head();
+      last["choices"] = Json::array();
+      last["usage"] = UsageJson(usage);
+      reply_->Event(JsonLine(last));
+    }
+    reply_->Event("[DONE]");
+    reply_->EndEvents();
+  }
+
+  void Fail(const ApiError& error) override {
+    HttpAnswer answer = AnswerOf(error);
+    answer.headers.insert(headers_.begin(), headers_.end());
+    if (!stream_) return reply_->Send(std::move(answer));
+    reply_->Event(answer.body);
+    reply_->EndEvents();
+  }
+
+ private:
+  struct Choice {
+    std::string text = {}, reason = {};
+    Json log_probs = Json::array();  // of chats: an entry per token
+    Json tokens = Json::array(), token_log_probs = Json::array(), top = Json::array(),
+         offsets = Json::array();
+    int64_t offset = 0;
+  };
+
+  Json Head() const {
+    const char* whole = chat_ ? "chat.completion" : "text_completion";
+    return {{"id", id_},
+            {"object", chat_ && stream_ ? "chat.completion.chunk" : whole},
+            {"created", created_},
+            {"model", model_.name}};
+  }
+
+  void Chunk(size_t index, Json content, Json log_probs, Json reason) {
+    Json chunk = Head();
+    chunk["choices"] = Json::array({{{"index", index},
+                                     {chat_ ? "delta" : "text", std::move(content)},
+                                     {"logprobs", std::move(log_probs)},
+                                     {"finish_reason", std::move(reason)}}});
+    if (include_usage_) chunk["usage"] = nullptr;
+    reply_->Event(JsonLine(chunk));
+  }
+
+  std::string TextOf(int64_t token) const {
+    const std::vector<int32_t> ids = {static_cast<int32_t>(token)};
+    return model_.tokenizer.Decode(ids);
+  }
+
+  Json Entry(const TokenLogProb& of) const {
+    const std::string text = TextOf(of.token);
+    const bool half =
+        text.find("\xEF\xBF\xBD") != std::string::npos;  // part of a character: its bytes are not known here
+    Json bytes = Json::array();
+    for (const char byte : text) bytes.push_back(static_cast<uint8_t>(byte));
+    return {{"token", text},
+            {"bytes", half ? Json(nullptr) : bytes},
+            {"logprob", std::max(of.log_prob, kLeastLogProb)}};
+  }
+
+  // Of this token alone, for a stream; also noted for the whole.
+  Json LogProbsOf(Choice& choice, const NewToken& token) const {
+    if (chat_) {
+      Json entry = Entry(token.log_probs.at(0));
+      entry["top_logprobs"] = Json::array();
+      for (size_t i = 1; i < token.log_probs.size(); ++i)
+        entry["top_logprobs"].push_back(Entry(token.log_probs[i]));
+      if (!stream_) choice.log_probs.push_back(entry);
+      return {{"content", Json::array({entry})}, {"refusal", nullptr}};
+    }
+    const std::string text = TextOf(token.token);
+    Json likely = Json::object();
+    for (size_t i = 1; i < token.log_probs.size(); ++i) {
+      likely[TextOf(token.log_probs[i].token)] = std::max(token.log_probs[i].log_prob, kLeastLogProb);
+    }
+    const float log_prob = std::max(token.log_probs.at(0).log_prob, kLeastLogProb);
+    const int64_t offset = choice.offset;
+    choice.offset += Characters(text);
+    if (!stream_) {
+      choice.tokens.push_back(text);
+      choice.token_log_probs.push_back(log_prob);
+      choice.top.push_back(likely);
+      choice.offsets.push_back(offset);
+    }
+    return {{"tokens", Json::array({text})},
+            {"token_logprobs", Json::array({log_prob})},
+            {"top_logprobs", Json::array({likely})},
+            {"text_offset", Json::array({offset})}};
+  }
+
+  Json Whole(const Usage& usage) const {
+    Json answer = Head();
+    answer["choices"] = Json::array();
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      const Choice& choice = choices_[i];
+      Json one = {{"index", i}};
+      Json log_probs = nullptr;
+      if (chat_) {
+        one["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+        if (top_) log_probs = {{"content", choice.log_probs}, {"refusal", nullptr}};
+      } else {
+        one["text"] = choice.text;
+        if (top_) {
+          log_probs = {{"tokens", choice.tokens},
+                       {"token_logprobs", choice.token_log_probs},
+                       {"top_logprobs", choice.top},
+                       {"text_offset", choice.offsets}};
+        }
+      }
+      one["logprobs"] = log_probs;
+      one["finish_reason"] = choice.reason;
+      answer["choices"].push_back(one);
+    }
+    answer["usage"] = UsageJson(usage);
+    return answer;
+  }
+
+  const ServedModel& model_;
+  const bool chat_, stream_, include_usage_;
+  const std::optional<int64_t> top_;
+  const std::shared_ptr<HttpReply> reply_;
+  const std::map<std::string, std::string> headers_;
+  const std::string id_;
+  const int64_t created_;
+  std::vector<Choice> choices_;
+};
+
+}  // namespace
+
+std::unique_ptr<Listener> MakeOpenAiReply(const ServedModel& model, const CompletionRequest& request,
+                                          std::shared_ptr<HttpReply> reply,
+                                          std::map<std::string, std::string> headers) {
+  return std::make_unique<OpenAiReply>(model, request, std::move(reply), std::move(headers));
+}
+
+}  // namespace trireme

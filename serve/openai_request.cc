@@ -1,0 +1,320 @@
+#include "serve/openai_request.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "net/secret.h"
+#include "serve/fields.h"
+#include "train/generation/prompts.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kMostStops = 4, kLongestStop = 256, kMostBiases = 1024, kMostTop = 20, kMostChoices = 64;
+
+void CheckModel(Fields& fields, const ServedModel& model) {
+  const std::optional<std::string> name = fields.Text("model");
+  if (!name) fields.Fail("model", "is missing");
+  if (*name == model.name) return;
+  throw ApiError{.status = 404,
+                 .message = "the model '" + name->substr(0, 100) + "' does not exist; this server has '" +
+                            model.name + "'",
+                 .param = "model",
+                 .code = "model_not_found"};
+}
+
+uint64_t SeedOf(Fields& fields) {
+  if (const auto seed = fields.Integer("seed", INT64_MIN, INT64_MAX)) return static_cast<uint64_t>(*seed);
+  uint64_t fresh = 0;
+  for (const char byte : net::RandomBytes(sizeof(fresh))) fresh = fresh << 8U | static_cast<uint8_t>(byte);
+  return fresh;
+}
+
+std::map<int64_t, double> BiasOf(Fields& fields, const ServedModel& model) {
+  const Json* map = fields.Find("logit_bias");
+  if (map == nullptr) return {};
+  if (!map->is_object() || std::ssize(*map) > kMostBiases) {
+    fields.Fail("logit_bias",
+                Concat("wanted an object of token ids with a number each, at most ", kMostBiases));
+  }
+  std::map<int64_t, double> biases;
+  for (const auto& [key, value] : map->items()) {
+    int64_t token = -1;
+    const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), token);
+    const bool known =
+        failure == std::errc() && end == key.data() + key.size() && token >= 0 && token < model.vocabulary;
+    if (!known) fields.Fail("logit_bias", "'" + key.substr(0, 30) + "' is no token id of this model");
+    if (!value.is_number() || !(std::abs(value.get<double>()) <= 100)) {
+      fields.Fail("logit_bias", "wanted numbers from -100 to 100");
+    }
+    biases[token] = value.get<double>();
+  }
+  return biases;
+}
+
+Sampling SamplingOf(Fields& fields, const ServedModel& model) {
+  Sampling sampling{.temperature = fields.Number("temperature", 0, 2).value_or(1),
+                    .top_k = std::max<int64_t>(fields.Integer("top_k", -1, INT32_MAX).value_or(0), 0),
+                    .top_p = fields.Number("top_p", 0, 1).value_or(1),
+                    .min_p = fields.Number("min_p", 0, 1).value_or(0),
+                    .presence_penalty = fields.Number("presence_penalty", -2, 2).value_or(0),
+                    .frequency_penalty = fields.Number("frequency_penalty", -2, 2).value_or(0),
+                    .repetition_penalty = fields.Number("repetition_penalty", 0, 100).value_or(1),
+                    .bias = BiasOf(fields, model),
+                    .seed = SeedOf(fields)};
+  if (sampling.top_p == 0) fields.Fail("top_p", "wanted a probability above 0");
+  if (sampling.repetition_penalty == 0) fields.Fail("repetition_penalty", "wanted a factor above 0");
+  return sampling;
+}
+
+std::vector<std::string> StopsOf(Fields& fields) {
+  const Json* given = fields.Find("stop");
+  if (given == nullptr) return {};
+  const Json list = given->is_array() ? *given : Json::array({*given});
+  std::vector<std::string> stops;
+  for (const Json& stop : list) {
+    const bool fits = stop.is_string() && !stop.get_ref<const std::string&>().empty() &&
+                      std::ssize(stop.get_ref<const std::string&>()) <= kLongestStop;
+    if (!fits || std::ssize(list) > kMostStops) {
+      fields.Fail("stop", Concat("wanted a text of 1 to ", kLongestStop, " bytes, or a list of at most ",
+                                 kMostStops));
+    }
+    stops.push_back(stop.get<std::string>());
+  }
+  return stops;
+}
+
+void ReadEnds(Fields& fields, const ServedModel& model, CompletionRequest& request) {
+  request.rules.stops = StopsOf(fields);
+  request.rules.ends = request.chat ? model.turn_ends : model.ends;
+  if (fields.Switch("ignore_eos").value_or(false)) request.rules.ends.clear();
+  if (const Json* ids = fields.Find("stop_token_ids")) {
+    if (!ids->is_array() || ids->size() > 64)
+      fields.Fail("stop_token_ids", "wanted a list of at most 64 token ids");
+    for (const Json& id : *ids) {
+      const bool known =
+          id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() < model.vocabulary;
+      if (!known) fields.Fail("stop_token_ids", "has what is no token id of this model");
+      request.rules.ends.insert(id.get<int64_t>());
+    }
+  }
+  request.sampling.min_tokens = fields.Integer("min_tokens", 0, model.context).value_or(0);
+  request.sampling.ends = request.rules.ends;
+}
+
+void ReadStream(Fields& fields, CompletionRequest& request) {
+  request.stream = fields.Switch("stream").value_or(false);
+  const Json* options = fields.Find("stream_options");
+  if (options == nullptr) return;
+  if (!request.stream) fields.Fail("stream_options", "is only for requests with stream: true");
+  Fields inner(*options, "stream_options");
+  request.include_usage = inner.Switch("include_usage").value_or(false);
+  inner.Accept({"include_obfuscation"});
+  inner.Finish();
+}
+
+// What both kinds share; the prompts are there.
+void ReadCommon(Fields& fields, const ServedModel& model, int64_t fallback, CompletionRequest& request) {
+  CheckModel(fields, model);
+  request.n = fields.Integer("n", 1, kMostChoices).value_or(1);
+  request.sampling = SamplingOf(fields, model);
+  ReadEnds(fields, model, request);
+  ReadStream(fields, request);
+  request.cache_salt = fields.Text("cache_salt").value_or("");
+  const auto newer = fields.Integer("max_completion_tokens", 1, INT32_MAX),
+             older = fields.Integer("max_tokens", 1, INT32_MAX);
+  request.max_tokens = newer ? *newer : older.value_or(fallback);
+  fields.Accept(
+      {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"});
+}
+
+void CheckPrompts(const ServedModel& model, const std::string& param, const CompletionRequest& request) {
+  const int64_t rows = std::ssize(request.prompts) * request.n;
+  if (rows > model.most_rows) {
+    throw ApiError{.message = Concat(rows, " answers are asked for; this server gives at most ",
+                                     model.most_rows, " per request"),
+                   .param = "n",
+                   .code = "invalid_value"};
+  }
+  for (const Tokens& prompt : request.prompts) {
+    if (prompt.empty())
+      throw ApiError{.message = param + ": has no tokens", .param = param, .code = "invalid_value"};
+    for (const int64_t token : prompt) {
+      if (token >= 0 && token < model.vocabulary) continue;
+      throw ApiError{.message = Concat(param, ": ", token, " is no token id of this model"),
+                     .param = param,
+                     .code = "invalid_value"};
+    }
+    if (std::ssize(prompt) < model.context) continue;
+    throw ApiError{.message = Concat("this model's maximum context length is ", model.context,
+                                     " tokens; the prompt has ", prompt.size()),
+                   .param = param,
+                   .code = "context_length_exceeded"};
+  }
+}
+
+// Parts of text are joined; anything else is refused.
+Json PlainContent(Fields& message, const Json& content) {
+  if (content.is_string() || content.is_null()) return content;
+  if (!content.is_array()) message.Fail("content", "wanted a text or a list of parts");
+  std::string text;
+  for (const Json& part : content) {
+    const bool plain = part.is_object() && part.value("type", "") == "text" && part.contains("text") &&
+                       part["text"].is_string();
+    if (!plain) message.Fail("content", "only parts of type text are supported");
+    text += part["text"].get<std::string>();
+  }
+  return text;
+}
+
+Json MessageOf(const Json& given, const std::string& inside) {
+  Fields fields(given, inside);
+  std::string role = fields.Text("role").value_or("");
+  if (role == "developer") role = "system";
+  const std::vector<std::string> roles = {"system", "user", "assistant", "tool"};
+  if (std::find(roles.begin(), roles.end(), role) == roles.end()) {
+    fields.Fail("role", "wanted system, developer, user, assistant or tool");
+  }
+  const Json* content = fields.Find("content");
+  Json message = {{"role", role},
+                  {"content", PlainContent(fields, content == nullptr ? Json(nullptr) : *content)}};
+  if (message["content"].is_null()) fields.Fail("content", "is missing");
+  if (const auto id = fields.Text("tool_call_id")) message["tool_call_id"] = *id;
+  fields.Refuse("tool_calls", "tool calls are not supported yet");
+  fields.Refuse("function_call", "tool calls are not supported yet");
+  fields.Refuse("audio", "audio is not supported");
+  fields.Accept({"name", "refusal", "reasoning", "reasoning_content", "annotations"});
+  fields.Finish();
+  return message;
+}
+
+Json MessagesOf(Fields& fields) {
+  const Json* given = fields.Find("messages");
+  if (given == nullptr || !given->is_array() || given->empty())
+    fields.Fail("messages", "wanted a list with at least one message");
+  Json messages = Json::array();
+  for (size_t i = 0; i < given->size(); ++i)
+    messages.push_back(MessageOf((*given)[i], Concat("messages[", i, "]")));
+  return messages;
+}
+
+Tokens RenderChat(Fields& fields, const ServedModel& model) {
+  if (model.chat == nullptr) {
+    throw ApiError{.message = "this model has no chat template; use /v1/completions",
+                   .param = "messages",
+                   .code = "no_chat_template"};
+  }
+  const Json messages = MessagesOf(fields);
+  RenderOptions options{.add_generation_prompt = fields.Switch("add_generation_prompt").value_or(true)};
+  if (const Json* values = fields.Find("chat_template_kwargs")) {
+    if (!values->is_object()) fields.Fail("chat_template_kwargs", "wanted an object");
+    options.variables = *values;
+  }
+  try {
+    const std::vector<int32_t> ids = model.tokenizer.Encode(model.chat->RenderAll(messages, options)).ids;
+    return {ids.begin(), ids.end()};
+  } catch (const Error& error) {
+    throw ApiError{
+        .message = std::string("messages: ") + error.what(), .param = "messages", .code = "invalid_value"};
+  }
+}
+
+Tokens IdsOf(Fields& fields, const Json& list) {
+  Tokens tokens;
+  for (const Json& id : list) {
+    if (!id.is_number_integer()) fields.Fail("prompt", "wanted a text, token ids, or a list of either");
+    tokens.push_back(id.get<int64_t>());
+  }
+  return tokens;
+}
+
+// A text, texts, token ids, or lists of ids.
+void ReadPrompts(Fields& fields, const ServedModel& model, bool echo, CompletionRequest& request) {
+  const Json* given = fields.Find("prompt");
+  if (given == nullptr) fields.Fail("prompt", "is missing");
+  const bool ids = given->is_array() && !given->empty() && given->front().is_number();
+  for (const Json& prompt : given->is_array() && !ids ? *given : Json::array({*given})) {
+    if (prompt.is_string()) {
+      request.prompts.push_back(TextPrompt(model.tokenizer, prompt.get<std::string>()));
+    } else if (prompt.is_array()) {
+      request.prompts.push_back(IdsOf(fields, prompt));
+    } else {
+      fields.Fail("prompt", "wanted a text, token ids, or a list of either");
+    }
+    if (!echo) continue;
+    const Tokens& tokens = request.prompts.back();
+    request.echoed.push_back(
+        prompt.is_string() ? prompt.get<std::string>()
+                           : model.tokenizer.Decode(std::vector<int32_t>(tokens.begin(), tokens.end())));
+  }
+  if (request.prompts.empty()) fields.Fail("prompt", "is empty");
+}
+
+}  // namespace
+
+CompletionRequest ReadChat(const Json& body, const ServedModel& model) {
+  Fields fields(body, "");
+  CompletionRequest request{.chat = true};
+  ReadCommon(fields, model, model.context, request);
+  const bool log_probs = fields.Switch("logprobs").value_or(false);
+  const auto top = fields.Integer("top_logprobs", 0, kMostTop);
+  if (top && !log_probs) fields.Fail("top_logprobs", "is only for requests with logprobs: true");
+  if (log_probs) request.top = top.value_or(0);
+  fields.Refuse("tools", "tools are not supported yet");
+  fields.Refuse("functions", "tools are not supported yet");
+  for (const char* name : {"tool_choice", "function_call"}) {
+    if (const Json* choice = fields.Find(name); choice != nullptr && *choice != "none" && *choice != "auto") {
+      fields.Fail(name, "tools are not supported yet");
+    }
+  }
+  if (const Json* format = fields.Find("response_format");
+      format != nullptr && *format != Json{{"type", "text"}}) {
+    fields.Fail("response_format", "only {\"type\": \"text\"} is supported");
+  }
+  for (const char* name : {"audio", "web_search_options", "prediction", "continue_final_message"}) {
+    fields.Refuse(name, "is not supported");
+  }
+  if (const Json* modes = fields.Find("modalities"); modes != nullptr && *modes != Json::array({"text"})) {
+    fields.Fail("modalities", "only [\"text\"] is supported");
+  }
+  fields.Accept({"parallel_tool_calls", "reasoning_effort"});
+  request.prompts.push_back(RenderChat(fields, model));
+  fields.Finish();
+  CheckPrompts(model, "messages", request);
+  return request;
+}
+
+CompletionRequest ReadCompletion(const Json& body, const ServedModel& model) {
+  Fields fields(body, "");
+  CompletionRequest request;
+  ReadCommon(fields, model, 16, request);
+  request.top = fields.Integer("logprobs", 0, kMostTop);
+  const bool echo = fields.Switch("echo").value_or(false);
+  if (echo && request.top) fields.Fail("echo", "together with logprobs is not supported");
+  fields.Refuse("suffix", "is not supported");
+  if (const auto best = fields.Integer("best_of", 1, kMostChoices); best && *best != request.n) {
+    fields.Fail("best_of", "only the value of n is supported");
+  }
+  ReadPrompts(fields, model, echo, request);
+  fields.Finish();
+  CheckPrompts(model, "prompt", request);
+  return request;
+}
+
+std::vector<int64_t> ReadTokenize(const Json& body, const ServedModel& model) {
+  Fields fields(body, "");
+  if (body.contains("model")) CheckModel(fields, model);
+  CompletionRequest request;
+  if (fields.Find("messages") != nullptr) {
+    request.prompts.push_back(RenderChat(fields, model));
+  } else {
+    ReadPrompts(fields, model, false, request);
+  }
+  fields.Finish();
+  if (request.prompts.size() != 1) fields.Fail("prompt", "wanted one text");
+  return request.prompts[0];
+}
+
+}  // namespace trireme

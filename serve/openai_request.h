@@ -1,0 +1,49 @@
+// OpenAI's requests for completions and chats, as the engine needs them: prompts as tokens, sampling, limits.
+// Each field is honoured or refused. Knows neither HTTP nor the engine; ApiError says what is wrong.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "generation/sampler.h"
+#include "train/generation/answer.h"
+#include "train/tokenizer/chat_template.h"
+#include "train/tokenizer/tokenizer.h"
+
+namespace trireme {
+
+// What is served, and what one request may ask for.
+struct ServedModel {
+  const Tokenizer& tokenizer;
+  const ChatTemplate* chat = nullptr;  // nullptr: the model has none
+  std::string name;
+  int64_t created = 0;  // unix seconds
+  int64_t vocabulary = 0;
+  int64_t context = 0;               // tokens of prompt and answer together
+  std::set<int64_t> ends = {};       // that end an answer
+  std::set<int64_t> turn_ends = {};  // the same in chats
+  int64_t most_rows = 128;           // prompts times choices
+};
+
+struct CompletionRequest {
+  bool chat = false;
+  std::vector<std::vector<int64_t>> prompts = {};
+  std::vector<std::string> echoed = {};  // the prompts' texts, if they are to be repeated
+  int64_t n = 1;
+  int64_t max_tokens = 0;  // by prompt: no more than its context leaves
+  Sampling sampling = {};
+  std::optional<int64_t> top = {};  // log-probabilities, and of how many likely tokens
+  AnswerRules rules = {};
+  bool stream = false, include_usage = false;
+  std::string cache_salt = {};
+};
+
+CompletionRequest ReadChat(const Json& body, const ServedModel& model);
+CompletionRequest ReadCompletion(const Json& body, const ServedModel& model);
+// Of {"prompt"} or {"messages"}.
+std::vector<int64_t> ReadTokenize(const Json& body, const ServedModel& model);
+
+}  // namespace trireme

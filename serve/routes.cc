@@ -1,0 +1,167 @@
+#include "serve/routes.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "net/secret.h"
+#include "serve/openai_reply.h"
+
+namespace trireme {
+namespace {
+
+std::string LowerText(std::string text) {
+  for (char& letter : text) letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter;
+  return text;
+}
+
+int HexDigit(char digit) {
+  if (digit >= '0' && digit <= '9') return digit - '0';
+  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
+  return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+}
+
+std::string PercentDecoded(const std::string& text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const int high = text[i] == '%' && i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
+    const int low = high >= 0 ? HexDigit(text[i + 2]) : -1;
+    if (low < 0) {
+      decoded += text[i];
+      continue;
+    }
+    decoded += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return decoded;
+}
+
+// The path without its query and without /v1: both forms of a base URL work.
+std::string PathOf(const std::string& target) {
+  const std::string path = target.substr(0, target.find('?'));
+  return path.starts_with("/v1/") ? path.substr(3) : path;
+}
+
+// "localhost:8000", "[::1]:8000", "http://127.0.0.1:3000" to the name alone.
+std::string HostName(std::string text) {
+  if (const size_t scheme = text.find("://"); scheme != std::string::npos) text = text.substr(scheme + 3);
+  text = text.substr(0, text.find('/'));
+  if (text.starts_with('[')) return LowerText(text.substr(0, text.find(']') + 1));
+  return LowerText(text.substr(0, text.find(':')));
+}
+
+std::string HeaderOf(const HttpRequest& request, const std::string& name) {
+  const auto found = request.headers.find(name);
+  return found == request.headers.end() ? "" : found->second;
+}
+
+Json BodyOf(const HttpRequest& request) {
+  const std::string type = LowerText(HeaderOf(request, "content-type"));
+  if (!type.starts_with("application/json")) {
+    throw ApiError{.status = 415, .message = "wanted a body of Content-Type application/json"};
+  }
+  Json body = TryParseJson(request.body);
+  if (body.is_discarded())
+    throw ApiError{.message =
+                       "the body is not JSON, is nested too deeply, or has a number that is too large"};
+  return body;
+}
+
+}  // namespace
+
+Routes::Routes(Service& service, const ServedModel& model, const ApiKeys& keys, RouteOptions options)
+    : service_(service), model_(model), keys_(keys), options_(std::move(options)) {}
+
+// A page of another site that a user of this machine looks at must not use the server through the browser:
+// neither by a name that it made resolve to this machine, nor across origins.
+void Routes::CheckCaller(const HttpRequest& request) const {
+  const std::string host = HostName(HeaderOf(request, "host"));
+  if (!options_.hosts.empty() && !options_.hosts.contains(host)) {
+    throw ApiError{.status = 403,
+                   .message = "this server is not called '" + host.substr(0, 100) +
+                              "'; start it with --allowed-host NAME",
+                   .code = "host_not_allowed"};
+  }
+  const std::string origin = HeaderOf(request, "origin");
+  if (!origin.empty() && HostName(origin) != host) {
+    throw ApiError{.status = 403,
+                   .message = "requests of pages from other hosts are refused",
+                   .code = "origin_not_allowed"};
+  }
+}
+
+Json Routes::ModelJson() const {
+  return {
+      {"id", model_.name},   {"object", "model"}, {"created", model_.created},      {"owned_by", "trireme"},
+      {"root", model_.name}, {"parent", nullptr}, {"max_model_len", model_.context}};
+}
+
+void Routes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+  const std::map<std::string, std::string> headers = {{"X-Request-Id", net::Hex(net::RandomBytes(12))}};
+  HttpAnswer answer;
+  bool later = false;
+  try {
+    CheckCaller(request);
+    const bool open = PathOf(request.target) == "/health";
+    const std::optional<std::string> tenant = open ? "" : keys_.TenantOf(HeaderOf(request, "authorization"));
+    if (!tenant)
+      throw ApiError{.status = 401, .message = "the API key is missing or wrong", .code = "invalid_api_key"};
+    answer = Dispatch(request, *tenant, reply, headers, later);
+  } catch (const ApiError& error) {
+    answer = AnswerOf(error);
+    later = false;
+  }
+  if (later) return;
+  answer.headers.insert(headers.begin(), headers.end());
+  reply->Send(std::move(answer));
+}
+
+HttpAnswer Routes::Dispatch(const HttpRequest& request, const std::string& tenant,
+                            const std::shared_ptr<HttpReply>& reply,
+                            const std::map<std::string, std::string>& headers, bool& later) {
+  const std::string path = PathOf(request.target);
+  const auto wants = [&](const char* method) {
+    if (request.method == method || (request.method == "HEAD" && std::string(method) == "GET")) return;
+    throw ApiError{.status = 405, .message = path + " takes " + method};
+  };
+  if (path == "/health") return wants("GET"), HttpAnswer{.type = "text/plain"};
+  if (path == "/metrics") {
+    wants("GET");
+    return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = service_.metrics().Text(model_.name)};
+  }
+  if (path == "/version") return wants("GET"), HttpAnswer{.body = JsonLine({{"version", TRIREME_VERSION}})};
+  if (path == "/models") {
+    wants("GET");
+    return {.body = JsonLine({{"object", "list"}, {"data", Json::array({ModelJson()})}})};
+  }
+  if (path.starts_with("/models/")) {
+    wants("GET");
+    const std::string name = PercentDecoded(path.substr(8));
+    if (name == model_.name) return {.body = JsonLine(ModelJson())};
+    throw ApiError{.status = 404,
+                   .message = "the model '" + name.substr(0, 100) + "' does not exist",
+                   .param = "model",
+                   .code = "model_not_found"};
+  }
+  if (path == "/tokenize") {
+    wants("POST");
+    const std::vector<int64_t> tokens = ReadTokenize(BodyOf(request), model_);
+    return {.body =
+                JsonLine({{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", model_.context}})};
+  }
+  if (path == "/chat/completions" || path == "/completions") {
+    wants("POST");
+    const Json body = BodyOf(request);
+    Generation generation{.request =
+                              path == "/completions" ? ReadCompletion(body, model_) : ReadChat(body, model_)};
+    generation.salt = tenant + " " + generation.request.cache_salt;
+    generation.listener = MakeOpenAiReply(model_, generation.request, reply, headers);
+    later = true;
+    service_.Submit(std::move(generation));
+    return {};
+  }
+  throw ApiError{
+      .status = 404,
+      .message = "no path " + path.substr(0, 100) + "; the API is below /v1, as /v1/chat/completions"};
+}
+
+}  // namespace trireme

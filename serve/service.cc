@@ -1,0 +1,283 @@
+#include "serve/service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/stop_signals.h"
+
+namespace trireme {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kIdle(20);  // ranks look for work this often; none spins meanwhile
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Json SamplingJson(const Sampling& s) {
+  Json bias = Json::array();
+  for (const auto& [token, value] : s.bias) bias.push_back({token, value});
+  return {{"t", s.temperature},
+          {"k", s.top_k},
+          {"p", s.top_p},
+          {"m", s.min_p},
+          {"presence", s.presence_penalty},
+          {"frequency", s.frequency_penalty},
+          {"repetition", s.repetition_penalty},
+          {"bias", bias},
+          {"least", s.min_tokens},
+          {"ends", s.ends},
+          {"seed", s.seed}};
+}
+
+Sampling SamplingOfJson(const Json& j) {
+  Sampling s{.temperature = j["t"],
+             .top_k = j["k"],
+             .top_p = j["p"],
+             .min_p = j["m"],
+             .presence_penalty = j["presence"],
+             .frequency_penalty = j["frequency"],
+             .repetition_penalty = j["repetition"],
+             .min_tokens = j["least"],
+             .ends = j["ends"].get<std::set<int64_t>>(),
+             .seed = j["seed"]};
+  for (const Json& pair : j["bias"]) s.bias[pair[0].get<int64_t>()] = pair[1];
+  return s;
+}
+
+}  // namespace
+
+struct Service::Choice {
+  Answer answer;
+  int64_t row = -1;
+};
+
+struct Service::Active {
+  Generation generation;
+  double arrived = 0, first_token = 0, last_token = 0;
+  std::vector<Choice> choices = {};  // prompt by prompt
+  size_t left = 0;
+  Usage usage = {};
+};
+
+// What all ranks are told before a step.
+struct Service::Events {
+  std::vector<int64_t> ends;
+  Json adds = Json::array();  // {prompts, n, sampling, top, salt}
+  bool stop = false;
+  bool waits = false;                            // nothing to do
+  std::vector<std::unique_ptr<Active>> actives;  // of the adds, on rank 0 only
+
+  std::string Text() const {
+    if (ends.empty() && adds.empty() && !stop) return waits ? "w" : "";
+    return JsonLine({{"ends", ends}, {"adds", adds}, {"stop", stop}});
+  }
+};
+
+Service::Service(Session& session, const EngineOptions& options, const ServiceLimits& limits,
+                 const ServedModel& model, Job& job)
+    : engine_(session, options), limits_(limits), model_(model), job_(job) {}
+Service::~Service() = default;
+
+void Service::Submit(Generation generation) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) {
+    throw ApiError{.status = 503,
+                   .message = "the server is about to stop",
+                   .code = "overloaded",
+                   .type = "server_error"};
+  }
+  if (std::ssize(queue_) >= limits_.waiting) {
+    throw ApiError{.status = 429,
+                   .message = Concat(queue_.size(), " requests are waiting; try again later"),
+                   .code = "rate_limit_exceeded",
+                   .type = "rate_limit_error"};
+  }
+  queue_.push_back(std::move(generation));
+  arrived_.notify_one();
+}
+
+void Service::Run() {
+  while (true) {
+    Events events = Exchange(job_.rank() == 0 ? Collect() : Events());
+    Apply(events);
+    if (events.stop) return;
+    if (!engine_.idle())
+      Deliver(engine_.Step());
+    else if (events.waits && job_.rank() != 0)
+      std::this_thread::sleep_for(kIdle);
+  }
+}
+
+bool Service::Draining() {
+  if (!StopRequested()) return false;
+  if (!stop_at_) {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    stop_at_ = Now() + limits_.drain_seconds;
+  }
+  return true;
+}
+
+Service::Events Service::Collect() {
+  Events events;
+  const bool draining = Draining();
+  if (draining && Now() > *stop_at_) {
+    FailAll({.status = 503, .message = "the server stopped", .code = "overloaded", .type = "server_error"});
+  }
+  for (const std::unique_ptr<Active>& active : active_) {
+    if (active->generation.listener->gone()) Drop(*active);
+  }
+  std::erase_if(active_, [](const auto& active) { return active->left == 0; });
+  events.ends = std::exchange(ending_, {});
+
+  std::unique_lock lock(mutex_);
+  if (active_.empty() && queue_.empty() && events.ends.empty()) {
+    if (draining) {
+      events.stop = true;
+      return events;
+    }
+    arrived_.wait_for(lock, kIdle, [&] { return !queue_.empty(); });
+  }
+  // A queue in front of the engine's own: only what it can start soon, so that those who wait can be counted.
+  while (!queue_.empty() && engine_.counts().waiting == 0) {
+    auto active = std::make_unique<Active>();
+    active->generation = std::move(queue_.front());
+    queue_.pop_front();
+    if (active->generation.listener->gone()) continue;
+    const CompletionRequest& request = active->generation.request;
+    events.adds.push_back({{"prompts", request.prompts},
+                           {"n", request.n},
+                           {"sampling", SamplingJson(request.sampling)},
+                           {"top", request.top ? Json(*request.top) : Json(nullptr)},
+                           {"salt", active->generation.salt}});
+    events.actives.push_back(std::move(active));
+    if (std::ssize(events.adds) >= 8) break;
+  }
+  metrics_.Set(Gauge::kQueued, static_cast<double>(queue_.size()));
+  events.waits = active_.empty() && events.adds.empty() && events.ends.empty();
+  return events;
+}
+
+// One small broadcast; a process that runs alone tells nobody.
+Service::Events Service::Exchange(Events mine) {
+  if (job_.world() == 1) return mine;
+  std::string text = mine.Text();
+  uint64_t size = text.size();
+  job_.BroadcastBytes(&size, sizeof(size));
+  text.resize(size);
+  if (size > 0) job_.BroadcastBytes(text.data(), size);
+  if (job_.rank() == 0) return mine;
+  Events told;
+  told.waits = text == "w";
+  if (text.size() < 2) return told;
+  const Json json = Json::parse(text);
+  told.ends = json["ends"].get<std::vector<int64_t>>();
+  told.adds = json["adds"];
+  told.stop = json["stop"];
+  return told;
+}
+
+void Service::Apply(Events& events) {
+  for (const int64_t row : events.ends) engine_.End(row);
+  for (size_t i = 0; i < events.adds.size(); ++i) {
+    const Json& add = events.adds[i];
+    Active* active = job_.rank() == 0 ? events.actives[i].get() : nullptr;
+    size_t choice = 0;
+    if (active != nullptr) {
+      active->arrived = Now();
+      active->generation.listener->Start();
+    }
+    for (const Json& prompt : add["prompts"]) {
+      std::optional<int64_t> first;
+      for (int64_t n = 0; n < add["n"].get<int64_t>(); ++n, ++choice) {
+        const std::vector<int64_t> tokens = prompt;
+        const int64_t size = std::ssize(tokens);
+        const int64_t row =
+            engine_.Add({.prompt = tokens,
+                         .sampling = SamplingOfJson(add["sampling"]),
+                         .stream = n,
+                         .top = add["top"].is_null() ? std::nullopt : std::optional<int64_t>(add["top"]),
+                         .salt = add["salt"],
+                         .after = first});
+        if (!first) first = row;
+        if (active == nullptr) continue;
+        const CompletionRequest& request = active->generation.request;
+        const int64_t most = std::min(request.max_tokens, model_.context - size);
+        active->choices.push_back({Answer(request.rules, most, &model_.tokenizer), row});
+        choice_of_[row] = {active, choice};
+        if (n == 0) active->usage.prompt_tokens += size;
+        ++active->left;
+      }
+    }
+    if (active != nullptr) active_.push_back(std::move(events.actives[i]));
+  }
+  NoteEngine();
+}
+
+void Service::NoteEngine() {
+  const SchedulerCounts counts = engine_.counts();
+  metrics_.Set(Gauge::kRunning, static_cast<double>(counts.running));
+  metrics_.Set(Gauge::kWaiting, static_cast<double>(counts.waiting));
+  metrics_.Set(Gauge::kCacheUsage, engine_.cache_usage());
+  metrics_.SetTotal(Counter::kPreemptions, static_cast<double>(counts.preemptions));
+  metrics_.SetTotal(Counter::kPrefixQueries, static_cast<double>(counts.prefix_queries));
+  metrics_.SetTotal(Counter::kPrefixHits, static_cast<double>(counts.prefix_hits));
+}
+
+void Service::Deliver(const std::vector<NewToken>& tokens) {
+  if (job_.rank() != 0) return;
+  const double now = Now();
+  for (const NewToken& fresh : tokens) {
+    auto& [active, index] = choice_of_.at(fresh.row);
+    Choice& choice = active->choices[index];
+    Listener& listener = *active->generation.listener;
+    if (choice.answer.ids().empty())
+      active->usage.cached_tokens += index == 0 ? engine_.cached(fresh.row) : 0;
+    ++active->usage.completion_tokens;
+    metrics_.Add(Counter::kGenerationTokens, 1);
+    if (active->first_token == 0)
+      metrics_.Observe(Histogram::kTimeToFirstToken, now - active->arrived);
+    else
+      metrics_.Observe(Histogram::kInterTokenLatency, now - active->last_token);
+    if (active->first_token == 0) active->first_token = now;
+    active->last_token = now;
+    const bool continues = choice.answer.Take(fresh.token);
+    listener.Token(index, fresh, choice.answer.NewText());
+    if (continues) continue;
+    listener.End(index, choice.answer.reason());
+    metrics_.AddSuccess(choice.answer.reason());
+    ending_.push_back(fresh.row);
+    if (--active->left == 0) {
+      metrics_.Add(Counter::kPromptTokens, static_cast<double>(active->usage.prompt_tokens));
+      metrics_.Observe(Histogram::kEndToEnd, now - active->arrived);
+      listener.Done(active->usage);
+    }
+  }
+  for (const int64_t row : ending_) choice_of_.erase(row);
+  std::erase_if(active_, [](const auto& active) { return active->left == 0; });
+}
+
+// Its rows end before the next step.
+void Service::Drop(Active& active) {
+  for (const Choice& choice : active.choices) {
+    if (choice_of_.erase(choice.row) > 0) ending_.push_back(choice.row);
+  }
+  if (active.left > 0) metrics_.AddSuccess("abort");
+  active.left = 0;
+}
+
+void Service::FailAll(const ApiError& error) {
+  for (const std::unique_ptr<Active>& active : active_) {
+    active->generation.listener->Fail(error);
+    Drop(*active);
+  }
+  const std::lock_guard lock(mutex_);
+  for (Generation& waiting : queue_) waiting.listener->Fail(error);
+  queue_.clear();
+}
+
+}  // namespace trireme

@@ -1,0 +1,97 @@
+// Service: requests from many threads to one engine. Rank 0 takes requests from a queue; before each step one
+// small broadcast tells all ranks which rows come and which end, then all of them take the step. Tokens
+// become text here, and go to each request's listener. Knows no protocol.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/comm/job.h"
+#include "generation/engine.h"
+#include "serve/http.h"
+#include "serve/metrics.h"
+#include "serve/openai_request.h"
+
+namespace trireme {
+
+struct Usage {
+  int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+};
+
+// Called on the service's thread, in order; must not wait.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual bool gone() const = 0;  // nobody waits any more: the rows are ended before the next step
+  virtual void Start() = 0;
+  // text: what became certain with this token; often nothing.
+  virtual void Token(size_t choice, const NewToken& token, const std::string& text) = 0;
+  virtual void End(size_t choice, const std::string& reason) = 0;
+  virtual void Done(const Usage& usage) = 0;
+  virtual void Fail(const ApiError& error) = 0;
+};
+
+struct Generation {
+  CompletionRequest request;
+  std::string salt = {};  // of its tenant
+  std::unique_ptr<Listener> listener = {};
+};
+
+struct ServiceLimits {
+  int64_t waiting = 256;      // requests that have not started
+  double drain_seconds = 30;  // for running ones after the signal to stop
+};
+
+class Service {
+ public:
+  // Collective. All references outlive it.
+  Service(Session& session, const EngineOptions& options, const ServiceLimits& limits,
+          const ServedModel& model, Job& job);
+  ~Service();
+
+  // On rank 0, from any thread. Throws ApiError if there is no room, or the service is about to stop.
+  void Submit(Generation generation);
+  // On any rank; returns when a signal asked for it (StopRequested) and running requests have ended.
+  void Run();
+
+  Metrics& metrics() { return metrics_; }
+
+ private:
+  struct Choice;
+  struct Active;
+  struct Events;
+
+  Events Collect();
+  Events Exchange(Events mine);
+  void Apply(Events& events);
+  void Deliver(const std::vector<NewToken>& tokens);
+  void Drop(Active& active);
+  void FailAll(const ApiError& error);
+  bool Draining();
+  void NoteEngine();
+
+  Engine engine_;
+  const ServiceLimits limits_;
+  const ServedModel& model_;
+  Job& job_;
+  Metrics metrics_;
+
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<Generation> queue_;  // from other threads
+  bool closed_ = false;           // no more requests
+
+  // Of the service's thread on rank 0.
+  std::vector<std::unique_ptr<Active>> active_;
+  std::map<int64_t, std::pair<Active*, size_t>> choice_of_;  // by the engine's row
+  std::vector<int64_t> ending_;                              // rows to end before the next step
+  std::optional<double> stop_at_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,290 @@
+"""`trireme serve` with the openai package as its client: answers equal transformers' greedy tokens, alone and beside others;
+streams equal whole answers; every field is honoured or refused; errors arrive as the client's own types."""
+import asyncio
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+
+import openai
+import pytest
+import torch
+import transformers
+
+import tiny_models
+from decoding import likeliest
+from program import BUILD
+
+KEY = "a-secret-key"
+CHAT = [{"role": "user", "content": "Which day follows Monday?"}]
+
+
+class Server:
+    """A small model with a tokenizer of bytes and a chat template, served on a free port."""
+
+    def __init__(self, folder, *words, ranks=None, variables=None):
+        self.folder = folder / "chat"
+        if not self.folder.exists():
+            self.write_model()
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(self.folder)
+        self.log = folder / f"log-{time.time_ns()}"
+        command = [BUILD / "trireme", "serve", "--model", self.folder, "--port", "0", "--set", "model.dtype=fp32", *words]
+        if ranks:
+            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
+        self.process = subprocess.Popen([str(word) for word in command], stderr=self.log.open("w"),
+                                        env={**os.environ, "OMP_NUM_THREADS": "1", **(variables or {})})
+        self.url = self.await_url()
+        self.client = openai.OpenAI(base_url=self.url, api_key=KEY, max_retries=0)
+
+    def write_model(self):
+        config = json.loads(pathlib.Path("examples/chat/config.json").read_text())
+        config = transformers.Qwen3Config(**{**config, "num_hidden_layers": 2, "initializer_range": 0.3})
+        tiny_models.write_model(config, self.folder)
+        for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+            shutil.copy(f"examples/chat/{name}", self.folder / name)
+        end = transformers.AutoTokenizer.from_pretrained(self.folder).convert_tokens_to_ids("<|im_end|>")
+        (self.folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
+
+    def await_url(self):
+        for _ in range(1200):
+            text = self.log.read_text()
+            if " at http://" in text:
+                return text.split(" at ")[1].split(",")[0]
+            assert self.process.poll() is None, text
+            time.sleep(0.1)
+        raise AssertionError(self.log.read_text())
+
+    def metric(self, name):
+        root = self.url.removesuffix("/v1")
+        request = urllib.request.Request(root + "/metrics", headers={"Authorization": f"Bearer {KEY}"})
+        for line in urllib.request.urlopen(request).read().decode().splitlines():
+            if line.startswith(f"trireme:{name}{{"):
+                return float(line.rsplit(" ", 1)[1])
+        raise AssertionError(name)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    (folder / "keys").write_text(f"# tenants\nanother-key\n{KEY}\n")
+    served = Server(folder, "--api-key-file", folder / "keys")
+    yield served
+    assert served.stop() == 0, served.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def model(server):
+    return transformers.AutoModelForCausalLM.from_pretrained(server.folder, dtype=torch.float32)
+
+
+def wanted(server, model, count, messages=CHAT):
+    ids = server.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
+    end = server.tokenizer.convert_tokens_to_ids("<|im_end|>")
+    tokens, _ = likeliest(model, ids, count, [end])
+    return server.tokenizer.decode(tokens, skip_special_tokens=True), len(ids), len(tokens)
+
+
+def ask(server, **more):
+    return server.client.chat.completions.create(**{"model": "chat", "messages": CHAT, "temperature": 0, "max_tokens": 24, **more})
+
+
+def test_chat(server, model):
+    text, read, wrote = wanted(server, model, 24)
+    answer = ask(server)
+    choice = answer.choices[0]
+    assert choice.message.content == text and choice.message.role == "assistant" and choice.index == 0
+    assert choice.finish_reason in ("stop", "length") and choice.logprobs is None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (read, wrote, read + wrote)
+    assert answer.object == "chat.completion" and answer.id.startswith("chatcmpl-") and answer.model == "chat" and answer.created > 0
+    assert answer._request_id
+
+
+def test_stream_equals_the_whole(server, model):
+    chunks = list(ask(server, stream=True, stream_options={"include_usage": True}))
+    text, read, wrote = wanted(server, model, 24)
+    assert chunks[0].choices[0].delta.role == "assistant" and chunks[0].object == "chat.completion.chunk"
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == text
+    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] in ("stop", "length")
+    assert chunks[-1].choices == [] and chunks[-1].usage.completion_tokens == wrote and chunks[-1].usage.prompt_tokens == read
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_beside_others(server, model):
+    """Sixteen at once, of which each gets what it gets alone."""
+    asks = [[{"role": "user", "content": "Day " * (1 + 3 * i)}] for i in range(16)]
+    alone = [wanted(server, model, 4 + i, messages)[0] for i, messages in enumerate(asks)]
+
+    async def all_at_once():
+        client = openai.AsyncOpenAI(base_url=server.url, api_key=KEY)
+        return await asyncio.gather(*(client.chat.completions.create(
+            model="chat", messages=messages, temperature=0, max_tokens=4 + i) for i, messages in enumerate(asks)))
+    assert [answer.choices[0].message.content for answer in asyncio.run(all_at_once())] == alone
+
+
+def test_prefix_is_reused(server):
+    messages = [{"role": "user", "content": "A long beginning that repeats. " * 8}]
+    first, second = ask(server, messages=messages), ask(server, messages=messages)
+    assert second.usage.prompt_tokens_details.cached_tokens >= second.usage.prompt_tokens - 33
+    assert first.choices[0].message.content == second.choices[0].message.content
+    other = ask(server, messages=messages, extra_body={"cache_salt": "another"})
+    assert other.usage.prompt_tokens_details.cached_tokens == 0
+
+
+def test_seeds_and_choices(server):
+    def draw(**more):
+        return [choice.message.content for choice in ask(server, temperature=1.5, seed=7, n=3, **more).choices]
+    first = draw()
+    assert len(set(first)) == 3 and first == draw()
+    assert first[0] == ask(server, temperature=1.5, seed=7).choices[0].message.content
+    answer = ask(server, n=3, temperature=1.5, seed=7)
+    assert [choice.index for choice in answer.choices] == [0, 1, 2]
+    assert answer.usage.completion_tokens > 24 and answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+
+
+def test_stop(server, model):
+    text = wanted(server, model, 24)[0]
+    stop = text[len(text) // 2:len(text) // 2 + 2]
+    for stream in (False, True):
+        answer = ask(server, stop=["no such text", stop], stream=stream)
+        found = "".join(c.choices[0].delta.content or "" for c in answer) if stream else answer.choices[0].message.content
+        assert found == text[:text.index(stop)]
+
+
+def test_log_probabilities(server, model):
+    answer = ask(server, logprobs=True, top_logprobs=3, max_tokens=5)
+    entries = answer.choices[0].logprobs.content
+    assert len(entries) == answer.usage.completion_tokens
+    ids = server.tokenizer.apply_chat_template(CHAT, add_generation_prompt=True, tokenize=True, return_dict=False)
+    with torch.no_grad():
+        logits = model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
+    best = logits.topk(3)
+    assert abs(entries[0].logprob - best.values[0].item()) < 1e-3
+    assert [round(entry.logprob, 2) for entry in entries[0].top_logprobs] == [round(value, 2) for value in best.values.tolist()]
+    assert entries[0].token == server.tokenizer.decode([best.indices[0]])
+    streamed = list(ask(server, logprobs=True, top_logprobs=3, max_tokens=5, stream=True))
+    assert [e.logprob for c in streamed if c.choices[0].logprobs for e in c.choices[0].logprobs.content] == [e.logprob for e in entries]
+
+
+def test_penalties_and_bias(server, model):
+    token = server.tokenizer("x")["input_ids"][0]
+    assert ask(server, logit_bias={str(token): 100}, max_tokens=4).choices[0].message.content == "xxxx"
+    assert set(ask(server, logit_bias={str(token): 100}, max_tokens=8, frequency_penalty=2, presence_penalty=2,
+                   extra_body={"repetition_penalty": 1.0}).choices[0].message.content) == {"x"}
+    first = ask(server, max_tokens=1, logprobs=True, top_logprobs=2).choices[0].logprobs.content[0]
+    ids = server.tokenizer.apply_chat_template(CHAT, add_generation_prompt=True, tokenize=True, return_dict=False)
+    with torch.no_grad():
+        banned = model(torch.tensor([ids])).logits[0, -1].argmax().item()
+    second = ask(server, max_tokens=1, logprobs=True, logit_bias={str(banned): -100}).choices[0].logprobs.content[0]
+    assert second.logprob == first.top_logprobs[1].logprob < first.logprob, "the next likeliest, by the model's own measure"
+
+
+def test_completions(server, model):
+    ids = server.tokenizer("Tuesday")["input_ids"]
+    text = server.tokenizer.decode(likeliest(model, ids, 12, [server.tokenizer.convert_tokens_to_ids("<|im_end|>")])[0],
+                                   skip_special_tokens=True)
+    complete = lambda **more: server.client.completions.create(**{"model": "chat", "temperature": 0, "max_tokens": 12, **more})
+    assert complete(prompt="Tuesday").choices[0].text == text
+    both = complete(prompt=["Tuesday", "Friday"], n=2)
+    assert [choice.index for choice in both.choices] == [0, 1, 2, 3] and both.choices[0].text == both.choices[1].text == text
+    assert complete(prompt=ids).choices[0].text == text and complete(prompt=[ids, ids]).choices[1].text == text
+    assert complete(prompt="Tuesday", echo=True).choices[0].text == "Tuesday" + text
+    assert "".join(chunk.choices[0].text for chunk in complete(prompt="Tuesday", stream=True)) == text
+    probs = complete(prompt="Tuesday", logprobs=2, max_tokens=4).choices[0].logprobs
+    assert len(probs.tokens) == len(probs.token_logprobs) == len(probs.top_logprobs) == len(probs.text_offset) == 4
+    assert complete(prompt="Tuesday", max_tokens=None).usage.completion_tokens <= 16
+
+
+def test_template_values(server):
+    plain = ask(server, max_tokens=1).usage.prompt_tokens
+    assert ask(server, max_tokens=1, extra_body={"add_generation_prompt": False}).usage.prompt_tokens < plain
+    assert ask(server, max_tokens=1, extra_body={"chat_template_kwargs": {"enable_thinking": False}}).usage.prompt_tokens >= plain
+
+
+@pytest.mark.parametrize("more, param", [
+    ({"temperature": 3}, "temperature"), ({"top_p": 0}, "top_p"), ({"n": 0}, "n"), ({"max_tokens": 0}, "max_tokens"),
+    ({"stop": ["a"] * 5}, "stop"), ({"stop": ""}, "stop"), ({"top_logprobs": 2}, "top_logprobs"),
+    ({"logit_bias": {"999999": 1}}, "logit_bias"), ({"tools": [{"type": "function"}]}, "tools"),
+    ({"response_format": {"type": "json_object"}}, "response_format"), ({"stream_options": {"include_usage": True}}, "stream_options"),
+    ({"extra_body": {"temprature": 1}}, "temprature"), ({"messages": []}, "messages"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages[0].content"),
+    ({"messages": [{"role": "king", "content": "x"}]}, "messages[0].role"), ({"seed": 1.5}, "seed"), ({"seed": True}, "seed"),
+    ({"extra_body": {"min_p": 2}}, "min_p"), ({"frequency_penalty": 3}, "frequency_penalty")])
+def test_refused(server, more, param):
+    with pytest.raises(openai.BadRequestError) as error:
+        ask(server, **more)
+    assert error.value.param == param and error.value.type == "invalid_request_error"
+
+
+def test_errors(server):
+    with pytest.raises(openai.NotFoundError) as error:
+        ask(server, model="another")
+    assert error.value.code == "model_not_found" and error.value.param == "model"
+    with pytest.raises(openai.BadRequestError) as error:
+        ask(server, messages=[{"role": "user", "content": "x" * 5000}])
+    assert error.value.code == "context_length_exceeded"
+    with pytest.raises(openai.AuthenticationError) as error:
+        openai.OpenAI(base_url=server.url, api_key="wrong", max_retries=0).models.list()
+    assert error.value.code == "invalid_api_key"
+    with pytest.raises(openai.NotFoundError):
+        server.client.embeddings.create(model="chat", input="x")
+
+
+def test_models(server):
+    assert [found.id for found in server.client.models.list()] == ["chat"]
+    assert server.client.models.retrieve("chat").id == "chat"
+    with pytest.raises(openai.NotFoundError):
+        server.client.models.retrieve("a/b")
+
+
+def test_leavers_free_their_rows(server):
+    stream = ask(server, stream=True, max_tokens=400, extra_body={"ignore_eos": True})
+    next(iter(stream))
+    stream.close()
+    for _ in range(100):
+        if server.metric("num_requests_running") == 0:
+            break
+        time.sleep(0.05)
+    assert server.metric("num_requests_running") == 0 and server.metric("kv_cache_usage_perc") == 0
+    assert server.metric("generation_tokens_total") > 0
+
+
+def test_keys_are_not_in_the_log(server):
+    assert KEY not in server.log.read_text() and "Monday" not in server.log.read_text()
+
+
+@pytest.mark.parametrize("settings", [["--set", "parallel.tensor=2"], ["--set", "parallel.pipeline=2"]], ids=["tensor", "pipeline"])
+def test_over_two_ranks(folder, model, server, settings):
+    served = Server(folder, *settings, ranks=2)
+    text = wanted(server, model, 24)[0]
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(ask(served).choices[0].message.content)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    served.process.terminate()
+    served.process.wait(timeout=60)
+    assert answers == [text] * 4
+
+
+def test_a_small_cache_gives_the_same(folder, model, server):
+    """Rows are preempted; requests that never fit are refused."""
+    served = Server(folder, "--max-total-tokens", 256, "--max-model-len", 200, "--max-batched-tokens", 16)
+
+    async def all_at_once():
+        client = openai.AsyncOpenAI(base_url=served.url, api_key="any")
+        return await asyncio.gather(*(client.chat.completions.create(
+            model="chat", messages=CHAT, temperature=0, max_tokens=40, extra_body={"cache_salt": str(i)}) for i in range(8)))
+    text = wanted(server, model, 40)[0]
+    assert [answer.choices[0].message.content for answer in asyncio.run(all_at_once())] == [text] * 8
+    with pytest.raises(openai.BadRequestError):
+        ask(served, messages=[{"role": "user", "content": "x" * 400}])
+    assert served.stop() == 0
