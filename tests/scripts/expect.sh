@@ -1,11 +1,14 @@
 # For script tests to source: `expect_refusal TEXT COMMAND…` expects exit status 2 (or WANT_STATUS) and TEXT in the output,
-# whatever else is printed; `expect_one_line` expects only that line. A failure is counted and printed.
+# whatever else is printed; `expect_one_line` expects only that line. A failure is counted and printed; `finish`, the last
+# line of every such script, reports them to ctest.
 failures=0
+[ "$(tail -n 1 "$0")" = finish ] || { echo "$0: its last line is not finish: its failures would go unnoticed" >&2; exit 1; }
 
 fail() {
   echo "FAILED: $1"
   head -20 <<<"$output"
   failures=$((failures + 1))
+  [ -z "${GTEST_FAIL_FAST:-}" ] || exit 1
 }
 
 expect_refusal() {
