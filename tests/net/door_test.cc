@@ -8,12 +8,25 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "net/secret.h"
+
+namespace {
+std::function<void()> before_accept;  // what clients do while the door accepts one connection after another
+}
+
+// In place of the C library's.
+extern "C" int accept4(int listener, sockaddr* name, socklen_t* bytes, int flags) {
+  if (before_accept) before_accept();
+  return static_cast<int>(syscall(SYS_accept4, listener, name, bytes, flags));
+}
 
 namespace net {
 namespace {
@@ -108,6 +121,32 @@ TEST(Door, HoldsFewUnauthenticatedClientsAndStillAccepts) {
   std::thread other([&] { EXPECT_EQ(ProveSoon(client, key), State::kProven); });
   EXPECT_TRUE(AwaitOne(door).valid());
   other.join();
+}
+
+// A client proves itself while so many others are accepted that it is the oldest to be dropped.
+TEST(Door, AProvenClientIsNotDroppedWithTheOldest) {
+  const Key key{NewSecret(), "door"};
+  const Fd listener(::socket(AF_UNIX, SOCK_STREAM, 0));  // a local socket has the other side's bytes at once
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  socklen_t bytes = sizeof(name.sun_family);  // the kernel chooses a name
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&name), bytes), 0);
+  ASSERT_EQ(listen(listener.get(), SOMAXCONN), 0);
+  bytes = sizeof(name);
+  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &bytes), 0);
+  std::vector<Fd> clients;
+  for (int i = 0; i < 9; ++i) {
+    clients.emplace_back(::socket(AF_UNIX, SOCK_STREAM, 0));
+    ASSERT_EQ(connect(clients.back().get(), reinterpret_cast<sockaddr*>(&name), bytes), 0);
+  }
+  Door door(listener.get(), key, {.strangers = 4, .patience_s = 60});
+  Handshake client(clients.front().get(), Handshake::Side::kClient, key);
+  before_accept = [&] { client.Advance(); };
+  const std::vector<Fd> admitted = door.Admit();
+  before_accept = nullptr;
+  EXPECT_EQ(admitted.size(), 1u);
+  EXPECT_EQ(client.Advance(), State::kProven);
+  EXPECT_EQ(door.strangers(), 4u);
 }
 
 TEST(Door, TimesOut) {
