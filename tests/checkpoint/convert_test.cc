@@ -1,4 +1,5 @@
-// Conversions that would make numbers infinite are refused, with tensor and count, and leave no files behind.
+// Conversions that would make numbers infinite are refused, with tensor and count, and leave no files behind; adapters are
+// merged as their kind demands.
 #include "checkpoint/convert.h"
 
 #include <gtest/gtest.h>
@@ -90,6 +91,23 @@ TEST_F(Conversion, AnAdapterThatMakesWeightsInfiniteIsRefused) {
             std::string::npos);
   ExpectNothingLeft();
   EXPECT_EQ(merge("2"), "no error");
+}
+
+// An embedding's pair is stored the other way round: A is [rank, tokens], B [hidden, rank], the weight [tokens, hidden].
+TEST_F(Conversion, AnAdapterOfTheEmbeddingIsMergedTransposed) {
+  const std::vector<float> zeros(6), a = {1, 2, 3}, b = {10, 100};
+  const fs::path model = scratch_.path() / "model", adapter = scratch_.path() / "adapter";
+  fs::create_directories(model);
+  fs::create_directories(adapter);
+  WriteSafetensors(model / "model.safetensors", {{"embed_tokens.weight", DType::kFp32, {3, 2}, zeros.data()}});
+  std::ofstream(adapter / "adapter_config.json")
+      << R"({"peft_type": "LORA", "r": 1, "target_modules": ["embed_tokens"], "lora_alpha": 2})";
+  WriteSafetensors(adapter / "adapter_model.safetensors",
+                   {{"base_model.model.embed_tokens.lora_embedding_A", DType::kFp32, {1, 3}, a.data()},
+                    {"base_model.model.embed_tokens.lora_embedding_B", DType::kFp32, {2, 1}, b.data()}});
+  std::vector<float> merged = zeros;
+  LoraAdapter(adapter, HfDirectory(model)).Apply("embed_tokens.weight", merged);
+  EXPECT_EQ(merged, (std::vector<float>{20, 200, 40, 400, 60, 600}));
 }
 
 // Ranks as threads: if one of them refuses, all do.

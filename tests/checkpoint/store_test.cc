@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <numeric>
 
 #include "checkpoint/manifest.h"
@@ -148,6 +149,20 @@ TEST(Store, AnyLayoutIsReadUnderAnyOther) {
   }
 }
 
+TEST(Store, ACheckpointWithHolesIsNotPublished) {
+  const Scratch scratch;
+  const fs::path directory = scratch.path() / "checkpoint-1";
+  const std::vector<float> upper_half(6, 1);
+  BeginAside(directory);
+  RankFileWriter file(directory, 0);
+  file.Write({.key = "weights/w", .dtype = DType::kFp32, .shape = {4, 3}, .box = {{0, 0}, {2, 3}},
+              .data = upper_half.data(), .strides = {3, 1}});
+  file.Close();
+  const std::string refusal = ErrorOf([&] { CommitCheckpoint(directory, 1, {}); });
+  EXPECT_NE(refusal.find("weights/w"), std::string::npos) << refusal;
+  EXPECT_FALSE(fs::exists(directory));
+}
+
 class Damaged : public testing::Test {
  protected:
   void SetUp() override { WriteUnder({2, 2}, directory_); }
@@ -186,6 +201,27 @@ TEST_F(Damaged, AFlippedByteIsFoundWithFileAndTensor) {
               reader.ReadWhole(reader.Find(tensor.key()), memory.data());
             }),
             refusal);
+}
+
+// Ranks share the verification by files: whichever is damaged, one of them finds it, and no other reads it.
+TEST_F(Damaged, EachFileIsVerifiedByOneOfTheRanks) {
+  const checkpoint::Manifest manifest = ReadManifest(directory_);
+  std::map<uint32_t, uint64_t> bytes;  // of a piece in each file: its first
+  for (const checkpoint::Tensor& tensor : manifest.tensors())
+    for (const checkpoint::Piece& piece : tensor.pieces()) bytes.emplace(piece.file(), piece.byte_offset());
+  ASSERT_EQ(bytes.size(), 4u);
+  for (const auto& [number, at] : bytes) {
+    const fs::path file = directory_ / manifest.files(static_cast<int>(number)).name();
+    const std::string good = ReadTextFile(file.string());
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 1);
+    std::ofstream(file, std::ios::binary) << bad;
+    for (int share = 0; share < 3; ++share) {
+      const bool refused = ErrorOf([&] { StoreReader(directory_).Verify(share, 3); }) != "no error";
+      EXPECT_EQ(refused, static_cast<int>(number) % 3 == share) << file << ", share " << share;
+    }
+    std::ofstream(file, std::ios::binary) << good;
+  }
 }
 
 TEST_F(Damaged, ManifestsThatDoNotFit) {
@@ -300,6 +336,15 @@ TEST_F(Damaged, AnyByteOfAnyFileIsCovered) {
       ASSERT_NE(refusal.find(entry.path().string()), std::string::npos) << "byte " << at << ": " << refusal;
     }
     std::ofstream(entry.path(), std::ios::binary) << good;
+  }
+}
+
+TEST(RunCheckpoints, OnlyANumberNamesAStep) {
+  EXPECT_EQ(StepOfName("checkpoint-12"), 12);
+  EXPECT_EQ(StepOfName("checkpoint-0"), 0);
+  for (const std::string name : {"checkpoint-12.part", "checkpoint-12.going", "checkpoint-1x", "checkpoint-",
+                                 "checkpoint--1", "checkpoint", "12", "best", ""}) {
+    EXPECT_FALSE(StepOfName(name)) << name;
   }
 }
 

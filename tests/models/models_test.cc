@@ -39,6 +39,9 @@ TEST(Models, FamiliesDifferWhereTheyShould) {
   EXPECT_TRUE(Decoder(Build(Config("qwen2"))).attention.qkv_bias);
   EXPECT_FALSE(Decoder(Build(Config("qwen2"))).attention.output_bias);
   EXPECT_TRUE(Decoder(Build(Config("qwen3"))).attention.qk_norm);
+  EXPECT_EQ(Decoder(Build(Config("qwen3"))).attention.norm_eps, 1e-5);  // of the heads' norms as of all others
+  const LayerGraph mixtral = Build(Config("mixtral", {{"num_local_experts", 4}, {"num_experts_per_tok", 2}}));
+  EXPECT_EQ(Decoder(mixtral).experts->router, (RouterRule{.experts = 4, .top_k = 2, .normalise = true}));
   const LayerGraph llama = Build(Config("llama", {{"attention_bias", true}, {"mlp_bias", true}}));
   EXPECT_TRUE(Decoder(llama).attention.output_bias);
   EXPECT_TRUE(Decoder(llama).mlp.bias);
@@ -73,6 +76,7 @@ TEST(Models, Qwen3MoeMixesDenseAndExpertLayers) {
   for (size_t i = 1; i <= 6; ++i)
     sparse.push_back(std::get<DecoderSpec>(graph.layers[i].spec).experts.has_value());
   EXPECT_EQ(sparse, (std::vector<bool>{false, true, false, false, false, true}));
+  EXPECT_TRUE(Decoder(graph).attention.qk_norm);
   const ExpertsSpec& spec = *std::get<DecoderSpec>(graph.layers[2].spec).experts;
   EXPECT_EQ(spec.ffn, 24);
   EXPECT_EQ(spec.router, (RouterRule{.experts = 8, .top_k = 2, .normalise = true}));
@@ -113,10 +117,12 @@ Json DeepseekConfig(const char* model_type) {
 TEST(Models, DeepseekHasLatentAttentionAndRoutesWithinGroups) {
   Json config = DeepseekConfig("deepseek_v3");
   config["num_nextn_predict_layers"] = 1;
+  config["num_key_value_heads"] = 2;  // ignored: every query head has keys of its own
   const LayerGraph graph = Build(config);
   EXPECT_FALSE(std::get<DecoderSpec>(graph.layers[1].spec).experts);
   const DecoderSpec& decoder = std::get<DecoderSpec>(graph.layers[2].spec);
   EXPECT_EQ(decoder.attention.latent->query_rank, 0);
+  EXPECT_EQ(decoder.attention.kv_heads, decoder.attention.heads);
   EXPECT_EQ(decoder.attention.latent->head_dim(), 12);
   EXPECT_EQ(decoder.experts->shared_ffn, 10);
   EXPECT_EQ(decoder.experts->router, (RouterRule{.experts = 8,
@@ -180,7 +186,7 @@ TEST(Models, BothSpellingsOfRopeAndType) {
   const Json scaling = {{"factor", 8.0},
                         {"low_freq_factor", 1.0},
                         {"high_freq_factor", 4.0},
-                        {"original_max_position_embeddings", 8192}};
+                        {"original_max_position_embeddings", 4096}};
   Json old_scaling = scaling, new_scaling = scaling;
   old_scaling["type"] = "llama3";
   new_scaling["rope_type"] = "llama3";
@@ -192,6 +198,7 @@ TEST(Models, BothSpellingsOfRopeAndType) {
   EXPECT_EQ(InverseFrequencies(Decoder(old_graph).attention.rope),
             InverseFrequencies(Decoder(new_graph).attention.rope));
   EXPECT_EQ(Decoder(new_graph).attention.rope.scaling, RopeSpec::Scaling::kLlama3);
+  EXPECT_EQ(Decoder(new_graph).attention.rope.original_positions, 4096);
   EXPECT_EQ(old_graph.dtype, DType::kBf16);
   EXPECT_EQ(new_graph.dtype, DType::kBf16);
 }

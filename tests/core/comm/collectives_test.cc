@@ -87,15 +87,15 @@ TEST(Collectives, AllToAllTransposes) {
             }));
 }
 
-// Rank r sends r + s + 1 elements to rank s, with gaps between the parts on both sides.
+// Rank r sends r + s + 1 elements to rank s, with gaps before and between the parts on both sides.
 TEST(Collectives, AllToAllVMovesUnevenParts) {
-  constexpr size_t kStride = 16;
+  constexpr size_t kStride = 16, kGap = 3;
   const int rank = World().rank();
   const int ranks = World().size();
   Parts parts;  // symmetric, hence the same for both sides
   for (int other = 0; other < ranks; ++other) {
     parts.counts.push_back(rank + other + 1);
-    parts.offsets.push_back(kStride * other);
+    parts.offsets.push_back(kStride * other + kGap);
   }
   const DeviceBuffer source = ToDevice(Mine<float>(kStride * ranks));
   const DeviceBuffer target = ToDevice(std::vector<float>(kStride * ranks, -1));
@@ -103,7 +103,8 @@ TEST(Collectives, AllToAllVMovesUnevenParts) {
   EXPECT_EQ(ToHost<float>(target), Generate<float>(kStride * ranks, [&](size_t i) {
               const int sender = static_cast<int>(i / kStride);
               const size_t place = i % kStride;
-              return place < parts.counts[sender] ? Value(sender, kStride * rank + place) : -1;
+              const bool sent = place >= kGap && place < kGap + parts.counts[sender];
+              return sent ? Value(sender, kStride * rank + place) : -1;
             }));
 }
 

@@ -122,6 +122,12 @@ TEST(RowViews, WeightsFollowTheirLabels) {
   EXPECT_EQ(packed.weights, (std::vector<float>{1, 1, 1, 9, 2, 3, 4, 0.5F, 1, 1}));
 }
 
+TEST(Packing, FillsPacksToTheLastToken) {
+  const Rows packed = PackRows(RowsOfLengths({60, 88, 40, 68, 128}), 128);
+  ASSERT_EQ(packed->size(), 3);
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(packed->Length(i), 128) << i;
+}
+
 TEST(Packing, KeepsEveryRowWholeAndFillsWell) {
   const RandomStream random(3, "lengths");
   std::vector<int64_t> lengths;
