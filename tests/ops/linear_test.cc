@@ -239,6 +239,18 @@ TEST(Dropout, MaskDependsOnlyOnIdentityAndIndex) {
   EXPECT_NEAR((DropoutMask(other, 500).ne(0) * kept).mean().item<float>(), 0.5625, 0.005);
 }
 
+TEST(Dropout, ARowsKeyIsItsWholeRandomNumber) {
+  const RandomStream random(1, "x");
+  const Dropout dropout{.rate = 0.25, .random = random, .rows = at::tensor({5, 0, 1234567}, at::kLong)};
+  const at::Tensor keys = dropout.KeysOn(at::kCPU);
+  for (int64_t row = 0; row < 3; ++row) {
+    const auto low = static_cast<uint32_t>(keys[row][0].item<int32_t>());
+    const auto high = static_cast<uint32_t>(keys[row][1].item<int32_t>());
+    const auto identity = static_cast<uint64_t>(dropout.rows[row].item<int64_t>());
+    EXPECT_EQ(uint64_t{high} << 32 | low, random.Bits(identity)) << row;
+  }
+}
+
 TEST(Dropout, IsThePlainFormulaAndItsOwnAdjoint) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     for (const int64_t columns : {1, 67, 1500}) {

@@ -86,6 +86,10 @@ TEST(MoePermute, SumIsTheAdjointOfSpread) {
       }
       EXPECT_TRUE(sums[2].eq(0).all().item<bool>()) << context;
       EXPECT_TRUE(sums[0].allclose((y[3].to(at::kFloat) + y[0].to(at::kFloat)).to(type))) << context;
+      // Rows that no token fills are zero.
+      const at::Tensor gaps = SpreadRows(x, positions + positions.ge(0).to(at::kLong) * 2, 8, /*gaps=*/true);
+      EXPECT_TRUE(gaps.narrow(0, 2, 5).equal(rows)) << context;
+      EXPECT_TRUE(at::cat({gaps.narrow(0, 0, 2), gaps.narrow(0, 7, 1)}).eq(0).all().item<bool>()) << context;
       // Two copies of the buffer are summed.
       const at::Tensor twice = SumRows(at::cat({y, y * 2}), positions, 2);
       EXPECT_LT(RelativeError(twice, sums.to(at::kDouble) * 3), Tolerance(type)) << context;
