@@ -5,11 +5,8 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <exception>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -17,10 +14,11 @@
 #include "core/base/error.h"
 #include "core/config/load.h"
 #include "core/tensor/counted_memory.h"
+#include "generation/generator.h"
 #include "parallel/objectives/log_probs.h"
 #include "parallel/tensor/collectives.h"
 #include "tests/core/comm/spmd.h"
-#include "generation/generator.h"
+#include "tests/session/model_folder.h"
 #include "train/run_saver.h"
 #include "train/trainer.h"
 
@@ -36,28 +34,6 @@ const char* const kModel = R"({"model_type": "qwen3", "architectures": ["Qwen3Fo
   "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 128, "rms_norm_eps": 1e-6,
   "rope_theta": 10000.0, "tie_word_embeddings": false, "hidden_act": "silu", "attention_bias": false,
   "eos_token_id": 0})";
-
-// Of this test run; removed at the end by the rank that created it.
-class Scratch {
- public:
-  Scratch() : folder_(testing::TempDir() + "trireme_session_" + TestJob().GatherStrings(std::to_string(getpid()))[0]) {
-    if (TestJob().rank() == 0) {
-      std::filesystem::create_directories(folder_ / "model");
-      std::ofstream(folder_ / "model/config.json") << kModel;
-    }
-    TestJob().Barrier();
-  }
-  ~Scratch() {
-    if (std::uncaught_exceptions() > 0) return;  // the other ranks may not be here
-    TestJob().Barrier();
-    if (TestJob().rank() == 0) std::filesystem::remove_all(folder_);
-  }
-  std::string model() const { return (folder_ / "model").string(); }
-  std::filesystem::path output() const { return folder_; }
-
- private:
-  const std::filesystem::path folder_;
-};
 
 Config ConfigWith(const std::string& model, std::vector<std::string> layout) {
   layout.insert(layout.end(), {"model.path=" + model, "model.init=random", "model.dtype=fp32", "device=cpu",
@@ -157,7 +133,7 @@ std::vector<Tokens> SampleSaved(Config config, const std::filesystem::path& chec
 
 void ExpectOneModelServesAll(const std::vector<std::string>& layout) {
   CountedMemory::Begin();
-  const Scratch scratch;
+  const ModelFolder scratch(kModel);
   std::vector<std::string> full = layout;
   full.insert(full.end(), {"tuning.kind=full"});
   const Config config = ConfigWith(scratch.model(), full);
@@ -182,7 +158,7 @@ TEST(Session, SamplesBetweenStepsWithVirtualStages) {
 
 // The hidden states that a pass hands out are those that its log-probabilities are made of.
 TEST(Session, HiddenStatesGiveTheLogProbabilities) {
-  const Scratch scratch;
+  const ModelFolder scratch(kModel);
   const auto session = Session::Open(
       ConfigWith(scratch.model(), {"parallel.tensor=2", "parallel.pipeline=2", "tuning.kind=full"}), TestJob());
   session->TakeWeights();
@@ -205,7 +181,7 @@ TEST(Session, HiddenStatesGiveTheLogProbabilities) {
 
 // With adapters off a LoRA run's model is its base model, whatever was trained; a second frozen model is another.
 TEST(Session, AReferenceWithAdaptersOffOrAsASecondModel) {
-  const Scratch scratch;
+  const ModelFolder scratch(kModel);
   const std::vector<std::string> layout = {"parallel.tensor=2", "parallel.pipeline=2"};
   std::vector<std::string> base = layout, lora = layout;
   base.insert(base.end(), {"tuning.kind=full"});
@@ -216,6 +192,15 @@ TEST(Session, AReferenceWithAdaptersOffOrAsASecondModel) {
   plain->TakeWeights();
   const double before = ForwardLoss(*plain, true);
   plain.reset();  // it owns its device
+  // A reference is a whole model, whatever part of its own this run trains.
+  std::vector<std::string> freeze = layout;
+  freeze.insert(freeze.end(), {"tuning.kind=freeze", "tuning.last_layers=1"});
+  auto last_layer = Session::Open(ConfigWith(scratch.model(), freeze), TestJob());
+  auto reference = last_layer->OpenFrozen(CheckpointPath(scratch.output(), kSteps).string());
+  reference->TakeWeights();
+  EXPECT_EQ(ForwardLoss(*reference, true), trained.forward_loss);
+  reference.reset();
+  last_layer.reset();
   const auto session = Session::Open(ConfigWith(scratch.model(), lora), TestJob());
   session->TakeWeights();
   Trainer trainer(*session);
