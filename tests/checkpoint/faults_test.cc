@@ -51,7 +51,8 @@ class Faults : public testing::Test {
       settings.push_back("FAULT_WITH=" + fault.with);
     }
     for (char** one = environ; *one != nullptr; ++one) {
-      if (std::string(*one).starts_with("LD_LIBRARY_PATH=")) settings.emplace_back(*one);
+      const std::string_view variable = *one;
+      if (variable.starts_with("LD_LIBRARY_PATH=") || variable.starts_with("TRIREME_MUTANT")) settings.emplace_back(variable);
     }
     const auto pointers = [](std::vector<std::string>& list) {
       std::vector<char*> result;

@@ -1,13 +1,14 @@
 """Mutants as data: reads tests/mutants/*.mutants and writes the source tree that holds all of them.
 
-One file a room. Lines before the first mutant say which tests concern the room, as regular
-expressions over ctest's names; the quickest is tried first. A mutant:
+One file per component (a folder of sources). Lines before the first mutant say which tests concern it, as regular
+expressions over ctest's names; they run in the order in which they are listed. What follows an expression is appended to
+the test's command, to run only a part of it (--gtest_filter=…, -k …). A mutant:
 
     == name-of-the-mistake
     file: parallel/sharding/bucket.cc
     after: void Bucket::ZeroGradients      (only where the text stands more than once: the next one after this)
     why: what goes wrong
-    tests: ^spmd\\.bucket                    (instead of the room's; may stand more than once)
+    tests: ^spmd\\.bucket                    (instead of the component's; may be repeated)
     - the text as it is
     + the text as it would be by mistake   (none: it is forgotten)
 
@@ -29,7 +30,7 @@ class Stale(Exception):
 @dataclasses.dataclass
 class Mutant:
     name: str
-    room: str
+    component: str
     number: int = 0
     file: str = ""
     after: str = ""
@@ -46,13 +47,13 @@ class Mutant:
         return f"({active} ? ({mistake}) : ({original}))"
 
 
-def read_room(path):
-    room, tests, mutants = path.stem, [], []
+def read_component(path):
+    component, tests, mutants = path.stem, [], []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         if line.startswith("== "):
-            mutants.append(Mutant(name=line[3:].strip(), room=room))
+            mutants.append(Mutant(name=line[3:].strip(), component=component))
         elif line[0] in "-+" and mutants:
             (mutants[-1].original if line[0] == "-" else mutants[-1].mistake).append(line[1:].strip())
         else:
@@ -69,7 +70,7 @@ def read_room(path):
 
 
 def read_all(folder):
-    mutants = [mutant for path in sorted(folder.glob("*.mutants")) for mutant in read_room(path)]
+    mutants = [mutant for path in sorted(folder.glob("*.mutants")) for mutant in read_component(path)]
     for mutant in mutants:  # by its name: with a new mutant only its own file is compiled again
         mutant.number = zlib.crc32(mutant.name.encode()) % (2**31 - 1) + 1
     numbers = [mutant.number for mutant in mutants]
