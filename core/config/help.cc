@@ -15,6 +15,8 @@ namespace {
 
 using google::protobuf::Message;
 
+constexpr size_t kHelpWidth = 110;
+
 std::string TypeText(const FieldDescriptor& field, const std::vector<std::string>& names) {
   if (!field.is_repeated()) return names.empty() ? WantedText(field) : Concat("one of ", Join(names));
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) return "a list of strings";
@@ -27,8 +29,11 @@ std::string DefaultText(const Message& section, const FieldDescriptor& field) {
 
 std::string KeyHelp(const Message& section, const FieldDescriptor& field, const std::string& key) {
   const std::vector<std::string> names = OfferedNames(key), meanings = OfferedMeanings(key);
-  std::string text =
-      Concat("  ", key, "  (", TypeText(field, names), "; default ", DefaultText(section, field), ")\n");
+  const auto head = [&](const std::string& type) {
+    return Concat("  ", key, "  (", type, "; default ", DefaultText(section, field), ")\n");
+  };
+  std::string text = head(TypeText(field, names));
+  if (text.size() > kHelpWidth) text = head("one of the names below");
   text += Wrapped(CommentOf(field), "      ");
   if (field.is_repeated() && !names.empty()) text += Wrapped(Concat("names: ", Join(names)), "        ");
   for (size_t i = 0; i < meanings.size(); ++i)
