@@ -73,9 +73,15 @@ std::string HolderText() {
   return text.str();
 }
 
+// The holder writes its name after it has the lock: it gets a moment to do so.
 std::string ReadHolder(int fd) {
+  constexpr int kTries = 20;
   char text[512] = {};
-  const ssize_t bytes = pread(fd, text, sizeof(text) - 1, 0);
+  ssize_t bytes = pread(fd, text, sizeof(text) - 1, 0);
+  for (int i = 0; i < kTries && bytes == 0; ++i) {
+    std::this_thread::sleep_for(kRetry);
+    bytes = pread(fd, text, sizeof(text) - 1, 0);
+  }
   return bytes > 0 ? Concat(" (", std::string(text, static_cast<size_t>(bytes)), ")") : "";
 }
 
