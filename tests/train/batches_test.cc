@@ -107,6 +107,21 @@ TEST(Batches, RowsCarryWeightsAndSamples) {
   EXPECT_EQ(apart[1].samples, std::vector<int64_t>{inputs[0].samples[2]});
 }
 
+// Tokens keep their identity under any split, so that dropout drops the same units.
+TEST(Batches, IdentitiesAreThoseOfTheStep) {
+  const std::vector<Row> rows = {{{1, 2}, {1, 2}}, {{3, 4}, {3, 4}}, {{5, 6}, {5, 6}}, {{7, 8}, {7, 8}}};
+  const auto rows_of = [](const std::vector<PassInput>& inputs) {
+    std::vector<int64_t> found;
+    for (const PassInput& input : inputs) {
+      for (int64_t i = 0; i < input.identities.numel(); ++i) found.push_back(RowOf(input.identities[i].item<int64_t>()));
+    }
+    return found;
+  };
+  EXPECT_EQ(rows_of(MakePassInputs(rows, {.micro_batch = 4})), (std::vector<int64_t>{0, 0, 1, 1, 2, 2, 3, 3}));
+  EXPECT_EQ(rows_of(MakePassInputs(rows, {})), (std::vector<int64_t>{0, 0, 1, 1, 2, 2, 3, 3}));
+  EXPECT_EQ(rows_of(MakePassInputs(rows, {.data_rank = 1, .data_size = 2})), (std::vector<int64_t>{1, 1, 3, 3}));
+}
+
 // Labels of a row without weights count 1 beside one with them; a depth of multi-token prediction has those of its labels.
 TEST(Batches, WeightsStayWithTheirLabels) {
   const Row weighted{.input_ids = {1, 2, 3, 4}, .labels = {1, 2, 3, 4}, .weights = {9, 2, 3, 4}};

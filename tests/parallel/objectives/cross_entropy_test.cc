@@ -67,6 +67,47 @@ TEST(CrossEntropy, NothingTrained) {
   EXPECT_EQ(run.weight_gradient.abs().sum().item<float>(), 0.0f);
 }
 
+// A depth's loss is reported as it is; its weight is the gradient's alone.
+TEST(CrossEntropy, WeighsFurtherPredictionsInTheGradient) {
+  for (const bool weighted : {false, true}) {
+    HeadProblem p(at::kFloat);
+    if (weighted) p.input.weights = at::rand({p.tokens}) + 0.5;
+    PassInput plain = p.input;
+    const HeadRun once = RunObjective(CrossEntropy(), p, {.totals = {.trained = 4}});
+    p.input.mtp = {plain};
+    const CrossEntropy objective;
+    PassOptions options{.objective = &objective, .totals = {.trained = 4, .mtp = {{.trained = 4}}}};
+    PassBatch batch({p.input}, options);
+    const Weight weight = p.OwnWeight();
+    HeadStates states = p.StatesOf(weight);
+    states.hidden = {p.hidden, p.hidden};
+    states.mtp_weight = 0.25;
+    std::vector<at::Tensor> gradients = objective.Run(states, batch.at(0));
+    const PassOutput& output = batch.result().outputs[0];
+    EXPECT_LT(RelativeError(output.sums.at("mtp_loss/1"), once.output.sums.at("loss").to(at::kDouble)), 1e-6);
+    at::Tensor further = gradients.at(1).contiguous();
+    AllReduce(further, World());
+    EXPECT_LT(RelativeError(further, once.hidden_gradient.to(at::kDouble) * 0.25), 1e-6);
+    EXPECT_LT(RelativeError(weight.gradient - 1, once.weight_gradient.to(at::kDouble) * 1.25), 1e-5);
+  }
+}
+
+// Where each token's label is the best of one shard, only those that are the best of all count.
+TEST(CrossEntropy, CountsTheLargestOfAllShards) {
+  HeadProblem p(at::kFloat);
+  const at::Tensor logits = p.hidden.mm(p.whole.narrow(0, 0, p.vocabulary).t());
+  for (int64_t token = 0; token < p.tokens; ++token) {
+    const int64_t first = token % World().size() * p.shard_rows;
+    const int64_t count = std::min(p.shard_rows, p.vocabulary - first);
+    p.input.labels[token] = logits[token].narrow(0, first, count).argmax().item<int64_t>() + first;
+  }
+  const at::Tensor right = logits.argmax(1).eq(p.input.labels).sum();
+  const HeadRun run =
+      RunObjective(CrossEntropy({.count_correct = true}), p, {.differentiate = false, .totals = {.trained = 1}});
+  EXPECT_EQ(run.output.sums.at("correct").item<float>(), right.item<float>());
+  if (World().size() > 1) EXPECT_LT(right.item<int64_t>(), p.tokens);
+}
+
 TEST(CrossEntropy, CountsPredictionsWithoutAGradient) {
   const HeadProblem p(at::kFloat);
   const at::Tensor logits = p.hidden.mm(p.whole.narrow(0, 0, p.vocabulary).t());
