@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -13,7 +14,7 @@
 #include "launch/layout.h"
 #include "launch/model_source.h"
 #include "models/families.h"
-#include "serve/api_keys.h"
+#include "serve/callers.h"
 #include "serve/http.h"
 #include "serve/routes.h"
 #include "serve/service.h"
@@ -49,12 +50,12 @@ bool IsLoopback(const std::string& host) {
 }
 
 // On loopback only names of loopback: a page of another site cannot reach the server by a name of its own.
-RouteOptions RouteOptionsOf(const Arguments& arguments, const std::string& host) {
-  RouteOptions options;
-  for (const std::string& name : arguments.values("allowed-host")) options.hosts.insert(name);
-  if (options.hosts.empty() && !IsLoopback(host)) return options;
-  options.hosts.insert({"localhost", "127.0.0.1", "[::1]", host});
-  return options;
+std::set<std::string> AllowedHosts(const Arguments& arguments, const std::string& host) {
+  std::set<std::string> hosts;
+  for (const std::string& name : arguments.values("allowed-host")) hosts.insert(name);
+  if (hosts.empty() && !IsLoopback(host)) return hosts;
+  hosts.insert({"localhost", "127.0.0.1", "[::1]", host});
+  return hosts;
 }
 
 std::string NameOf(const Arguments& arguments, const std::string& model) {
@@ -120,12 +121,14 @@ ServedModel ModelOf(const Arguments& arguments, const std::string& directory, co
 }
 
 // Listens at once, so that a port in use is noticed before the weights are read.
-std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, Gate& gate) {
+std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, const Callers& callers,
+                                   Gate& gate) {
   const int64_t port = arguments.integer("port", 8000);
   if (port > 65535) throw InputError("--port ", port, ": wanted a number up to 65535");
   return std::make_unique<HttpServer>(
       host, static_cast<uint16_t>(port),
       HttpLimits{.connections = arguments.integer("max-connections", 1024, 1)},
+      [&callers](const HttpRequest& request) { callers.Admit(request); },
       [&gate](HttpRequest request, std::shared_ptr<HttpReply> reply) {
         gate.Handle(std::move(request), std::move(reply));
       });
@@ -139,13 +142,13 @@ void Serve(const Arguments& arguments, Job& job) {
   const bool speaks = job.rank() == 0;
   const std::string directory = config.model().path(), host = arguments.value("host", "127.0.0.1");
   const TextSide text(config, speaks);
-  const ApiKeys keys = ApiKeys::Read(arguments.value("api-key-file"));
+  const Callers callers(ApiKeys::Read(arguments.value("api-key-file")), AllowedHosts(arguments, host));
   ServedModel model = ModelOf(arguments, directory, text, VocabularyOf(planned.graph));
   const StopSignals signals(/*speaks=*/false);  // its text is of runs that save
   Gate gate;
   const std::unique_ptr<HttpServer> server =
-      speaks ? Listen(arguments, host, gate) : nullptr;  // outlives all replies
-  if (speaks && keys.empty() && !IsLoopback(host)) {
+      speaks ? Listen(arguments, host, callers, gate) : nullptr;  // outlives all replies
+  if (speaks && callers.anyone() && !IsLoopback(host)) {
     TRIREME_LOG(WARNING) << "anyone who reaches " << host
                          << " may use this server; set keys with --api-key-file";
   }
@@ -161,7 +164,7 @@ void Serve(const Arguments& arguments, Job& job) {
                   {.waiting = arguments.integer("max-waiting", 256, 0),
                    .drain_seconds = arguments.number("drain-seconds", 30)},
                   model, job);
-  Routes routes(service, model, keys, RouteOptionsOf(arguments, host));
+  Routes routes(service, model, callers);
   gate.Open(&routes);
   if (speaks) {
     TRIREME_LOG(INFO) << "serves " << model.name << " at http://" << host << ":" << server->port() << "/v1, "

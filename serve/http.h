@@ -15,8 +15,14 @@ struct HttpRequest {
   std::string method;                          // "POST"
   std::string target;                          // as sent: "/v1/models/a%2Fb?x=1"
   std::map<std::string, std::string> headers;  // by lower-case name
-  std::string body;
+  std::string body = {};
+
+  std::string path() const { return target.substr(0, target.find('?')); }
+  std::string header(const std::string& name) const;  // empty: it is not there
 };
+
+// Of ASCII letters: header names, hosts.
+std::string LowerCase(std::string text);
 
 struct HttpAnswer {
   int status = 200;
@@ -52,13 +58,15 @@ struct HttpLimits {
   int64_t queued_bytes = 64 * 1024;  // of events that the client has not read
 };
 
-// Called on the server's thread; must not wait.
+// Both are called on the server's thread and must not wait. The check sees a request without its body, before that is
+// read, and refuses it with an ApiError.
+using HttpCheck = std::function<void(const HttpRequest&)>;
 using HttpHandler = std::function<void(HttpRequest, std::shared_ptr<HttpReply>)>;
 
 class HttpServer {
  public:
   // Listens at once; port 0: any free one. An address that cannot be used is an input error.
-  HttpServer(const std::string& host, uint16_t port, const HttpLimits& limits, HttpHandler handler);
+  HttpServer(const std::string& host, uint16_t port, const HttpLimits& limits, HttpCheck check, HttpHandler handler);
   ~HttpServer();  // gives answers on their way two seconds, then closes all connections
 
   uint16_t port() const;

@@ -35,11 +35,6 @@ std::chrono::milliseconds Millis(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
-std::string LowerCase(std::string text) {
-  for (char& letter : text) letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter;
-  return text;
-}
-
 std::string HeadOf(int status, const std::map<std::string, std::string>& headers) {
   std::ostringstream text;
   text << "HTTP/1.1 " << status << " " << http::obsolete_reason(static_cast<http::status>(status)) << "\r\n";
@@ -57,6 +52,7 @@ std::string ChunkOf(const std::string& data) {
 
 struct Shared {  // by all connections
   HttpLimits limits;
+  HttpCheck check;
   HttpHandler handler;
   int64_t connections = 0;
   std::atomic<int64_t> answering = 0;  // requests whose answer is not yet sent
@@ -161,6 +157,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (lines > shared_.limits.header_lines) return RefuseRequest(431, "too many header lines");
     if (static_cast<int64_t>(head.target().size()) > shared_.limits.target_bytes)
       return RefuseRequest(414, "the path is too long");
+    try {
+      shared_.check(Head());
+    } catch (const ApiError& error) {
+      return RefuseRequest(error);
+    }
     Deadline(shared_.limits.body_seconds);
     if (beast::iequals(head[http::field::expect], "100-continue")) {
       auto text = std::make_shared<std::string>("HTTP/1.1 100 Continue\r\n\r\n");
@@ -196,10 +197,23 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // What follows such a request cannot be read any more.
   void RefuseRequest(int status, const std::string& message, const std::string& code = "") {
+    RefuseRequest({.status = status, .message = message, .code = code});
+  }
+  void RefuseRequest(const ApiError& error) {
     keep_alive_ = false;
     SetAnswering(true);
     head_only_ = false;
-    Answer(AnswerOf({.status = status, .message = message, .code = code}));
+    Answer(AnswerOf(error));
+  }
+
+  // The request without its body.
+  HttpRequest Head() const {
+    const auto& head = parser_->get();
+    HttpRequest request{.method = std::string(head.method_string()), .target = std::string(head.target()), .headers = {}};
+    for (const auto& field : head) {
+      request.headers[LowerCase(std::string(field.name_string()))] = std::string(field.value());
+    }
+    return request;
   }
 
   void Handle();
@@ -354,13 +368,8 @@ void Connection::Handle() {
   SetAnswering(true);
   keep_alive_ = parser_->get().keep_alive();
   head_only_ = parser_->get().method() == http::verb::head;
-  HttpRequest request{.method = std::string(parser_->get().method_string()),
-                      .target = std::string(parser_->get().target()),
-                      .headers = {},
-                      .body = std::move(parser_->get().body())};
-  for (const auto& field : parser_->get()) {
-    request.headers[LowerCase(std::string(field.name_string()))] = std::string(field.value());
-  }
+  HttpRequest request = Head();
+  request.body = std::move(parser_->get().body());
   WatchForLeaving();
   auto reply = std::make_shared<ConnectionReply>(shared_from_this(), shared_);
   try {
@@ -375,9 +384,10 @@ void Connection::Handle() {
 
 class HttpServer::Parts {
  public:
-  Parts(const std::string& host, uint16_t port, const HttpLimits& limits, HttpHandler handler)
+  Parts(const std::string& host, uint16_t port, const HttpLimits& limits, HttpCheck check, HttpHandler handler)
       : acceptor_(shared_.context) {
     shared_.limits = limits;
+    shared_.check = std::move(check);
     shared_.handler = std::move(handler);
     Listen(host, port);
     Accept();
@@ -440,8 +450,9 @@ class HttpServer::Parts {
   std::thread thread_;
 };
 
-HttpServer::HttpServer(const std::string& host, uint16_t port, const HttpLimits& limits, HttpHandler handler)
-    : parts_(std::make_unique<Parts>(host, port, limits, std::move(handler))) {}
+HttpServer::HttpServer(const std::string& host, uint16_t port, const HttpLimits& limits, HttpCheck check,
+                       HttpHandler handler)
+    : parts_(std::make_unique<Parts>(host, port, limits, std::move(check), std::move(handler))) {}
 HttpServer::~HttpServer() = default;
 uint16_t HttpServer::port() const { return parts_->port(); }
 void HttpServer::StopAccepting() { parts_->StopAccepting(); }

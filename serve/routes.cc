@@ -9,11 +9,6 @@
 namespace trireme {
 namespace {
 
-std::string LowerText(std::string text) {
-  for (char& letter : text) letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter;
-  return text;
-}
-
 int HexDigit(char digit) {
   if (digit >= '0' && digit <= '9') return digit - '0';
   if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
@@ -36,26 +31,13 @@ std::string PercentDecoded(const std::string& text) {
 }
 
 // The path without its query and without /v1: both forms of a base URL work.
-std::string PathOf(const std::string& target) {
-  const std::string path = target.substr(0, target.find('?'));
+std::string PathOf(const HttpRequest& request) {
+  const std::string path = request.path();
   return path.starts_with("/v1/") ? path.substr(3) : path;
 }
 
-// "localhost:8000", "[::1]:8000", "http://127.0.0.1:3000" to the name alone.
-std::string HostName(std::string text) {
-  if (const size_t scheme = text.find("://"); scheme != std::string::npos) text = text.substr(scheme + 3);
-  text = text.substr(0, text.find('/'));
-  if (text.starts_with('[')) return LowerText(text.substr(0, text.find(']') + 1));
-  return LowerText(text.substr(0, text.find(':')));
-}
-
-std::string HeaderOf(const HttpRequest& request, const std::string& name) {
-  const auto found = request.headers.find(name);
-  return found == request.headers.end() ? "" : found->second;
-}
-
 Json BodyOf(const HttpRequest& request) {
-  const std::string type = LowerText(HeaderOf(request, "content-type"));
+  const std::string type = LowerCase(request.header("content-type"));
   if (!type.starts_with("application/json")) {
     throw ApiError{.status = 415, .message = "wanted a body of Content-Type application/json"};
   }
@@ -68,26 +50,8 @@ Json BodyOf(const HttpRequest& request) {
 
 }  // namespace
 
-Routes::Routes(Service& service, const ServedModel& model, const ApiKeys& keys, RouteOptions options)
-    : service_(service), model_(model), keys_(keys), options_(std::move(options)) {}
-
-// A page of another site that a user of this machine looks at must not use the server through the browser:
-// neither by a name that it made resolve to this machine, nor across origins.
-void Routes::CheckCaller(const HttpRequest& request) const {
-  const std::string host = HostName(HeaderOf(request, "host"));
-  if (!options_.hosts.empty() && !options_.hosts.contains(host)) {
-    throw ApiError{.status = 403,
-                   .message = "this server is not called '" + host.substr(0, 100) +
-                              "'; start it with --allowed-host NAME",
-                   .code = "host_not_allowed"};
-  }
-  const std::string origin = HeaderOf(request, "origin");
-  if (!origin.empty() && HostName(origin) != host) {
-    throw ApiError{.status = 403,
-                   .message = "requests of pages from other hosts are refused",
-                   .code = "origin_not_allowed"};
-  }
-}
+Routes::Routes(Service& service, const ServedModel& model, const Callers& callers)
+    : service_(service), model_(model), callers_(callers) {}
 
 Json Routes::ModelJson() const {
   return {
@@ -100,12 +64,7 @@ void Routes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
   HttpAnswer answer;
   bool later = false;
   try {
-    CheckCaller(request);
-    const bool open = PathOf(request.target) == "/health";
-    const std::optional<std::string> tenant = open ? "" : keys_.TenantOf(HeaderOf(request, "authorization"));
-    if (!tenant)
-      throw ApiError{.status = 401, .message = "the API key is missing or wrong", .code = "invalid_api_key"};
-    answer = Dispatch(request, *tenant, reply, headers, later);
+    answer = Dispatch(request, callers_.Admit(request), reply, headers, later);
   } catch (const ApiError& error) {
     answer = AnswerOf(error);
     later = false;
@@ -118,7 +77,7 @@ void Routes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
 HttpAnswer Routes::Dispatch(const HttpRequest& request, const std::string& tenant,
                             const std::shared_ptr<HttpReply>& reply,
                             const std::map<std::string, std::string>& headers, bool& later) {
-  const std::string path = PathOf(request.target);
+  const std::string path = PathOf(request);
   const auto wants = [&](const char* method) {
     if (request.method == method || (request.method == "HEAD" && std::string(method) == "GET")) return;
     throw ApiError{.status = 405, .message = path + " takes " + method};

@@ -1,7 +1,19 @@
-#include "core/base/json.h"
+// What of http.h needs no library: names, and errors as answers.
 #include "serve/http.h"
 
+#include "core/base/json.h"
+
 namespace trireme {
+
+std::string HttpRequest::header(const std::string& name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? "" : found->second;
+}
+
+std::string LowerCase(std::string text) {
+  for (char& letter : text) letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter;
+  return text;
+}
 
 HttpAnswer AnswerOf(const ApiError& error) {
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };

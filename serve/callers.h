@@ -1,0 +1,30 @@
+// Callers: who may use the server: by API key, by the name it is called by, by the page that asks. Looks at headers
+// alone, so that nothing of a stranger's body is read.
+#pragma once
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "serve/api_keys.h"
+#include "serve/http.h"
+
+namespace trireme {
+
+class Callers {
+ public:
+  // hosts: names by which clients may call this server, in lower case and without a port; empty: any.
+  Callers(ApiKeys keys, std::set<std::string> hosts) : keys_(std::move(keys)), hosts_(std::move(hosts)) {}
+
+  // The request's tenant; throws an ApiError that refuses it. /health needs no key.
+  std::string Admit(const HttpRequest& request) const;
+  bool anyone() const { return keys_.empty(); }
+
+ private:
+  void CheckHost(const HttpRequest& request) const;
+
+  const ApiKeys keys_;
+  const std::set<std::string> hosts_;
+};
+
+}  // namespace trireme
