@@ -44,6 +44,8 @@ find_program() {
 mpirun_options() {
   local ranks=$1 cores name
   command -v mpirun >/dev/null || die "mpirun was not found on PATH; scripts/setup installs Open MPI"
+  [ -z "${RANK_TABLE_FILE:-}" ] || echo "$(basename "$0"): RANK_TABLE_FILE=$RANK_TABLE_FILE is not read: HCCL's" \
+    "communicators are bootstrapped over MPI, in the order of mpirun's ranks (docs/launch.md)" >&2
   cores=$(($(count_cores) / ranks))
   MPIRUN=(mpirun --allow-run-as-root)
   if [ "$cores" -ge 1 ] && [ "$ranks" -gt 1 ]; then
@@ -67,16 +69,19 @@ mpirun_options() {
 }
 
 # Runs a command as its own process group, so that Ctrl-C reaches only this script, which asks the ranks to stop; a
-# second one, at least a second later, ends them. Returns the command's status. PLAN, if not empty, is the command
-# that prints the run's plan.
+# second one, at least a second later, ends them. Returns the command's status; ASKED_BY is the first signal, or empty.
+# PLAN, if not empty, is the command that prints the run's plan.
 run_and_pass_signals() {
+  ASKED_BY=
   local status=0 again asked_at= words explains
   exec {words}> >(exec "$launch_lib/explain_mpirun" "${PLAN[@]}")
   explains=$!
   setsid "$@" 2>&"$words" {words}>&- &
   local child=$!
   exec {words}>&-
-  trap pass_signal INT TERM
+  trap 'pass_signal INT' INT
+  trap 'pass_signal TERM' TERM
+  trap 'pass_signal USR1' USR1
   while :; do
     wait $child && status=0 || status=$?
     kill -0 $child 2>/dev/null && continue  # only a signal ended the wait
@@ -85,7 +90,7 @@ run_and_pass_signals() {
     wait $child 2>/dev/null && status=0 || { again=$?; [ $again = 127 ] || status=$again; }
     break
   done
-  trap - INT TERM
+  trap - INT TERM USR1
   local explained=0
   wait $explains || explained=$?  # the last messages
   if [ $status -gt 128 ] && [ $explained = 0 ] && [ -z "$asked_at" ]; then
@@ -94,9 +99,10 @@ run_and_pass_signals() {
   return $status
 }
 
-pass_signal() { # within run_and_pass_signals
+pass_signal() { # SIGNAL; within run_and_pass_signals
   if [ -z "$asked_at" ]; then
     asked_at=$SECONDS
+    ASKED_BY=$1
     kill -USR1 "$child" || true
   elif [ $((SECONDS - asked_at)) -ge 1 ]; then
     kill -TERM "$child" || true
