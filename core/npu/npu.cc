@@ -103,6 +103,8 @@ NpuBridge& OpenBridge(const std::string& version) {
 const EmbeddedPython& BringIn() {
   // Otherwise Python's torch looks for backends itself and imports this one during its own import.
   setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0", 1);
+  // Otherwise the import starts worker processes for torch's compiler, which nothing here uses: half of a start's time.
+  setenv("TORCHINDUCTOR_COMPILE_THREADS", "1", 0);
   OpenCannLibraries();
   const auto* python = new EmbeddedPython;  // lives as long as the process
   // Last on the path: the user's own torch_npu takes precedence.
