@@ -51,13 +51,18 @@ function(trireme_test name)
 endfunction()
 
 # A test that is a script: trireme_script_test(layers LABEL setup COMMAND scripts/check_layers)
+# LONG: only scripts/test --full runs it, because others cover what it covers, less closely.
 function(trireme_script_test name)
-  cmake_parse_arguments(T "SERIAL" "LABEL;TIMEOUT" "COMMAND;ENV" ${ARGN})
+  cmake_parse_arguments(T "SERIAL;LONG" "LABEL;TIMEOUT" "COMMAND;ENV" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
   add_test(NAME ${T_LABEL}.${name} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${T_LABEL}.${name} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT}
+  set(labels ${T_LABEL})
+  if(T_LONG)
+    list(APPEND labels long)
+  endif()
+  set_tests_properties(${T_LABEL}.${name} PROPERTIES LABELS "${labels}" TIMEOUT ${T_TIMEOUT}
                        ENVIRONMENT "TRIREME_BUILD=${PROJECT_BINARY_DIR};${T_ENV}" SKIP_RETURN_CODE 77)
   if(T_SERIAL)
     set_tests_properties(${T_LABEL}.${name} PROPERTIES RUN_SERIAL ON)
