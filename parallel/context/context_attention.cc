@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "ops/attention/attention_blocks.h"
 #include "parallel/context/ring.h"
 
 namespace trireme {
@@ -14,14 +15,22 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct Saved : torch::CustomClassHolder {
-  Saved(double scale, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel)
-      : scale(scale), plan(std::move(plan)), parallel(parallel) {}
+  Saved(double scale, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel, bool recompute)
+      : scale(scale), plan(std::move(plan)), parallel(parallel), recompute(recompute) {}
   const double scale;
   const std::shared_ptr<const ContextPlan> plan;
   const ContextParallel& parallel;
-  Heads heads;             // all tokens of the ring position, this rank's heads
-  at::Tensor log_sum_exp;  // of that attention
+  const bool recompute;     // the result is not saved: whoever asks first computes it, whoever asks second takes it
+  Heads heads;              // all tokens of the ring position, this rank's heads
+  AttentionResult result;   // the output in lines, see below, and the log-sum-exp of that attention
   std::unique_ptr<HeadCopies> copies;
+
+  AttentionResult Attend() const;
+  AttentionResult Take() {
+    if (!recompute || result.output.defined()) return std::exchange(result, {});
+    result = Attend();
+    return result;
+  }
 };
 
 // [rows, kv_heads, length, group, dim] from and to [rows · length, kv_heads · group · dim].
@@ -32,21 +41,36 @@ at::Tensor FromLines(const at::Tensor& lines, const HeadCopies& copies, int64_t 
   return lines.view({rows, lines.size(0) / rows, copies.kv_heads, copies.group, -1}).transpose(1, 2);
 }
 
+AttentionResult Saved::Attend() const {
+  const at::NoGradGuard no_graph;
+  const PartialAttention partial = RingAttention(heads, scale, *plan, parallel);
+  const at::Tensor output = TokensForHeads({partial.output.to(heads.query.scalar_type())}, parallel)[0];
+  return {ToLines(copies->JoinQuery(output)), partial.log_sum_exp};
+}
+
+// A ring sends keys and values, and loops on the host read one head after another. A device's fused operators take the
+// projections' own order, token by token: a copy would be saved in addition to what the projections save.
+at::Tensor InOrder(const at::Tensor& heads, const ContextParallel& parallel) {
+  return parallel.ring > 1 || heads.is_cpu() ? heads.contiguous() : heads;
+}
+
 struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
                             const at::Tensor& value, const c10::intrusive_ptr<Saved>& saved) {
-    saved->copies = std::make_unique<HeadCopies>(Heads{query, key, value}, saved->parallel);
+    const ContextParallel& parallel = saved->parallel;
+    saved->copies = std::make_unique<HeadCopies>(Heads{query, key, value}, parallel);
     const HeadCopies& copies = *saved->copies;
-    const std::vector<at::Tensor> all =
-        HeadsForTokens({copies.SplitQuery(query), copies.Repeat(key), copies.Repeat(value)}, saved->parallel);
-    saved->heads = {all[0].contiguous(), all[1].contiguous(), all[2].contiguous()};
-    PartialAttention partial = RingAttention(saved->heads, saved->scale, *saved->plan, saved->parallel);
-    saved->log_sum_exp = partial.log_sum_exp;
-    const at::Tensor output = TokensForHeads({partial.output.to(query.scalar_type())}, saved->parallel)[0];
-    const at::Tensor lines = ToLines(copies.JoinQuery(output));
+    const std::vector<at::Tensor> all = HeadsForTokens(
+        {copies.SplitQuery(query.detach()), copies.Repeat(key.detach()), copies.Repeat(value.detach())}, parallel);
+    saved->heads = {InOrder(all[0], parallel), InOrder(all[1], parallel), InOrder(all[2], parallel)};
+    const AttentionResult result = saved->Attend();
     context->saved_data["saved"] = c10::IValue::make_capsule(saved);
-    context->save_for_backward({lines});
-    return lines;
+    if (!saved->recompute) {
+      // The output is saved through autograd: held here it would keep its own graph alive.
+      context->save_for_backward({result.output});
+      saved->result.log_sum_exp = result.log_sum_exp;
+    }
+    return result.output;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -58,9 +82,11 @@ struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunc
     const auto by_head = [&](const at::Tensor& lines) {
       return copies.SplitQuery(FromLines(lines, copies, rows));
     };
-    const std::vector<at::Tensor> spread = HeadsForTokens(
-        {by_head(gradients[0].contiguous()), by_head(context->get_saved_variables()[0])}, saved->parallel);
-    const AttendedQueries queries(saved->log_sum_exp, spread[0], spread[1]);
+    AttentionResult result = saved->Take();
+    if (!saved->recompute) result.output = context->get_saved_variables()[0];
+    const std::vector<at::Tensor> spread =
+        HeadsForTokens({by_head(gradients[0].contiguous()), by_head(result.output)}, saved->parallel);
+    const AttendedQueries queries(result.log_sum_exp, spread[0], spread[1]);
     const Heads sums =
         RingAttentionBackward(saved->heads, saved->scale, *saved->plan, queries, saved->parallel);
     const std::vector<at::Tensor> back =
@@ -74,8 +100,17 @@ struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunc
 
 at::Tensor ContextAttention(const Heads& heads, double scale, std::shared_ptr<const ContextPlan> plan,
                             const ContextParallel& parallel) {
-  return ContextAttentionFunction::apply(heads.query, heads.key, heads.value,
-                                         c10::make_intrusive<Saved>(scale, std::move(plan), parallel));
+  return ContextAttentionFunction::apply(
+      heads.query, heads.key, heads.value,
+      c10::make_intrusive<Saved>(scale, std::move(plan), parallel, /*recompute=*/false));
+}
+
+Attended ContextAttentionAgain(const Heads& heads, double scale, std::shared_ptr<const ContextPlan> plan,
+                               const ContextParallel& parallel) {
+  if (parallel.split().size() > 1) return {ContextAttention(heads, scale, std::move(plan), parallel), {}};
+  auto saved = c10::make_intrusive<Saved>(scale, std::move(plan), parallel, /*recompute=*/true);
+  const at::Tensor output = ContextAttentionFunction::apply(heads.query, heads.key, heads.value, saved);
+  return {output, [saved] { return saved->Take().output; }};
 }
 
 }  // namespace trireme

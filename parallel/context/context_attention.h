@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "ops/attention/attention.h"
 #include "ops/qkv_norm_rope/qkv_norm_rope.h"
 #include "parallel/context/ulysses.h"
 
@@ -16,5 +17,10 @@ namespace trireme {
 // Collective over parallel.group. `parallel` outlives the backward pass.
 at::Tensor ContextAttention(const Heads& heads, double scale, std::shared_ptr<const ContextPlan> plan,
                             const ContextParallel& parallel);
+
+// The same, but on a single context rank only query, key and value are saved (ops/attention/attention.h). Over several
+// ranks the output is saved: recomputing it would cost a second round of messages.
+Attended ContextAttentionAgain(const Heads& heads, double scale, std::shared_ptr<const ContextPlan> plan,
+                               const ContextParallel& parallel);
 
 }  // namespace trireme

@@ -116,13 +116,13 @@ at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) cons
   return AddBias(ReduceFromTensorRegion(AttentionCore(heads, pass), parallel_), output_bias_);
 }
 
-// Over several ranks or documents the result is saved regardless of `recompute`: recomputing it would cost a
-// second round of messages.
 at::Tensor DecoderLayer::AttentionCore(const Heads& heads, PassContext& pass) const {
   const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.attention.head_dim));
   if (pass.options.cache != nullptr) return output_.Forward(pass.options.cache->Attend(name_, heads, scale), pass);
   if (!pass.input.context->plain()) {
-    return output_.Forward(ContextAttention(heads, scale, pass.input.context, context_), pass);
+    if (!recompute_) return output_.Forward(ContextAttention(heads, scale, pass.input.context, context_), pass);
+    const Attended attended = ContextAttentionAgain(heads, scale, pass.input.context, context_);
+    return output_.Forward({attended.output, attended.again}, pass);
   }
   if (!recompute_) return output_.Forward(CausalAttention(heads), pass);
   const Attended attended = CausalAttentionAgain(heads);
