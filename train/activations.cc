@@ -50,6 +50,12 @@ int64_t ExpertTemporaryBytes(const Layer& layer, const ActivationShape& shape) {
   return kMatrices * kFp32Bytes * rows * decoder->experts->ffn;
 }
 
+int64_t MlpTemporaryBytes(const Layer& layer, const ActivationShape& shape) {
+  const DecoderSpec* decoder = DecoderOf(layer.spec);
+  if (decoder == nullptr || decoder->experts) return 0;
+  return 2 * (decoder->mlp.ffn / shape.tensor) * shape.tokens * shape.element_bytes;
+}
+
 int64_t LogitsBytes(const Layer& layer, const ActivationShape& shape) {
   int64_t bytes = 0;
   for (const auto& block : BlocksOf(layer.spec)) bytes += block->LogitsBytes(shape);

@@ -31,6 +31,10 @@ int64_t DeferredBytes(const Layer& layer, Recompute recompute, const ActivationS
 // A token's rows times the part of the hidden units that a rank has do not depend on expert_tensor.
 int64_t ExpertTemporaryBytes(const Layer& layer, const ActivationShape& shape);
 
+// The gradients of gate and up, which an mlp's backward pass holds beside what was saved. They exist when the logits no
+// longer do.
+int64_t MlpTemporaryBytes(const Layer& layer, const ActivationShape& shape);
+
 // The largest chunk of logits alive at a time, in the head only: 2^23 of them or one token's, in
 // fp32, plus a copy in the computation's type if that is narrower.
 int64_t LogitsBytes(const Layer& layer, const ActivationShape& shape);

@@ -87,6 +87,7 @@ class Run {
                                     .screen = ScreenOf(job.under_mpi())});
     }
     peak_rate_ = MeasureMatrixRate(DTypeOf(config_.model()), trainer_.tensors()) * job.world();
+    trainer_.tensors().ResetTensorPeak();  // what that took is not the run's
   }
 
   void AllSteps() {

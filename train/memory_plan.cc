@@ -65,11 +65,13 @@ class Planner {
     }
     memory.activations = PeakActivations(pipeline_rank);
     if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
-    int64_t temporaries = 0;
+    int64_t of_experts = 0, of_mlp = 0;
     for (size_t layer : LayersOn(pipeline_rank)) {
       memory.logits = std::max(memory.logits, LogitsBytes(in_.graph.layers[layer], shape_));
-      temporaries = std::max(temporaries, ExpertTemporaryBytes(in_.graph.layers[layer], shape_));
+      of_experts = std::max(of_experts, ExpertTemporaryBytes(in_.graph.layers[layer], shape_));
+      of_mlp = std::max(of_mlp, MlpTemporaryBytes(in_.graph.layers[layer], shape_));
     }
+    const int64_t temporaries = std::max({of_experts, of_mlp - memory.logits, int64_t{0}});
     if (in_.npu && memory.activations > 0) memory.workspace = kAttentionMaskBytes + temporaries;
     return memory;
   }

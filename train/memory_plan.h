@@ -20,7 +20,7 @@ struct RankMemory {  // bytes
   int64_t moments = 0;        // the optimizer's states beside the masters, fp32
   int64_t activations = 0;    // of all micro batches that are alive at once
   int64_t logits = 0;         // the chunk of them that is alive at a time
-  int64_t workspace = 0;      // on npu: attention's mask, and temporaries of the experts' activation
+  int64_t workspace = 0;      // on npu: attention's mask, and the largest temporaries of a layer's backward pass
   int64_t communicators = 0;  // HCCL's buffers
   int64_t host = 0;           // offloaded masters and moments: not on the device
   bool operator==(const RankMemory&) const = default;

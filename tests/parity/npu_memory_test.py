@@ -1,6 +1,6 @@
 """The memory plan of `--dry-run` against what the twin's devices hold: every run of examples/ascend with its model and
-its layout scaled down, the peak of a step within 5 % of the plan. Stages that compare answers are not: `bench step` has no
-pairs to run them on."""
+its layout scaled down, the peak of a step within 5 % of the plan. `bench step` measures a pass over rows; stages that
+compare answers are trained for two steps, and the run's log has the peak."""
 import json
 import pathlib
 import re
@@ -28,12 +28,25 @@ RUNS = [
     ("qwen3_32b_full", "qwen3-32b", SIZES, 2, ["parallel.tensor=2"]),
     ("qwen3_30b_a3b_pretrain", "qwen3-30b-a3b", SIZES | EXPERTS, 2, ["parallel.expert=2"]),
     ("deepseek_v3_pretrain", "deepseek-v3", SIZES | LATENT, 4, ["parallel.pipeline=2", "parallel.expert=2"]),
+    ("qwen3_8b_dpo_lora", "qwen3-8b", SIZES, 1, []),
+    ("qwen3_8b_kto_lora", "qwen3-8b", SIZES, 1, []),
+    ("qwen3_8b_reward", "qwen3-8b", SIZES, 1, []),
+    ("qwen3_8b_dpo_full", "qwen3-8b", SIZES, 2, ["parallel.tensor=2"]),
+    ("qwen3_8b_orpo_full", "qwen3-8b", SIZES, 2, ["parallel.tensor=2"]),
 ]
+PROMPT = 8  # tokens that both answers of a pair follow
 
 
 def test_every_run_is_here():
-    stages = {path.stem: yaml.safe_load(path.read_text())["stage"] for path in pathlib.Path("examples/ascend").glob("*.yaml")}
-    assert {name for name, stage in stages.items() if stage in ("pt", "sft")} == {case[0] for case in RUNS}
+    assert {path.stem for path in pathlib.Path("examples/ascend").glob("*.yaml")} == {case[0] for case in RUNS}
+
+
+def run_of(case):
+    return yaml.safe_load(pathlib.Path("examples/ascend", f"{case[0]}.yaml").read_text())
+
+
+def compares(case):
+    return run_of(case)["stage"] not in ("pt", "sft")
 
 
 def model_of(case, folder):
@@ -51,8 +64,8 @@ def model_of(case, folder):
 
 def settings_of(case):
     """Of the run: everything that decides about memory."""
-    name, _, _, ranks, layout = case
-    run = yaml.safe_load(pathlib.Path("examples/ascend", f"{name}.yaml").read_text())
+    _, _, _, ranks, layout = case
+    run = run_of(case)
     sections = {"tuning": run["tuning"], "memory": run["memory"], "parallel": run.get("parallel", {})}
     settings = ["device=npu", "model.dtype=bf16", f"data.max_length={TOKENS}", "comm.buffer_mb=1",
                 "run.micro_batch=1", f"run.global_batch={ranks if 'pipeline' not in sections['parallel'] else 4 * ranks}"]
@@ -62,16 +75,33 @@ def settings_of(case):
     return [*settings, "tuning.dropout=0", *layout]
 
 
+def record_of(case):
+    """As long as the run allows."""
+    prompt, chosen, rejected = [2] * PROMPT, [1] * (TOKENS - PROMPT), [3] * (TOKENS - PROMPT)
+    pair = dict(prompt_ids=prompt, chosen_ids=chosen, rejected_ids=rejected)
+    return {"dpo": pair, "orpo": pair, "kto": dict(prompt_ids=prompt, completion_ids=chosen, label=True),
+            "rm": dict(chosen_ids=prompt + chosen, rejected_ids=prompt + rejected)}.get(
+                run_of(case)["stage"], dict(input_ids=[1] * TOKENS, labels=[1] * TOKENS))
+
+
+def run_file(case, folder):
+    """Two steps of the run with its model and its data scaled down: the first update makes the moments."""
+    stem = f"{case[0]}-{case[3]}"
+    rows, path, run = folder / f"{stem}.jsonl", folder / f"{stem}.yaml", run_of(case)
+    record = record_of(case)
+    others = [record | ({"label": False} if "label" in record else {}), record]  # liked ones and others, in turn
+    rows.write_text("".join(json.dumps(other) + "\n" for other in others) * 16)
+    path.write_text(yaml.safe_dump({
+        "stage": run["stage"], "model": {"path": str(model_of(case, folder)), "init": "random"},
+        "data": {"train": [str(rows)], "cache": str(folder / "cache")}, "run": {"output": str(folder / stem), "steps": 2},
+        **{key: run[key] for key in ("reference", "preference") if key in run}}))
+    return path
+
+
 def planned_mib(case, folder):
     """The largest rank's, without communicators, which are not tensors."""
     _, _, _, ranks, _ = case
-    path = model_of(case, folder)
-    rows = folder / "rows.jsonl"
-    rows.write_text("".join(json.dumps({"input_ids": [1] * TOKENS, "labels": [1] * TOKENS}) + "\n" for _ in range(32)))
-    run = folder / f"{case[0]}.yaml"
-    run.write_text(f"model: {{path: {path}, init: random}}\ndata: {{train: [{rows}]}}\n"
-                   f"run: {{output: {folder / 'out'}, steps: 1}}\n")
-    text = run_well(None, ["train", run, "--dry-run", "--world", ranks], settings_of(case)).stdout
+    text = run_well(None, ["train", run_file(case, folder), "--dry-run", "--world", ranks], settings_of(case)).stdout
     table = text[text.index("memory per rank, in MiB"):].splitlines()[1:]
     titles = table[0].split()
     largest = 0
@@ -83,13 +113,26 @@ def planned_mib(case, folder):
     return largest
 
 
+def command_of(case, folder):
+    if compares(case):
+        return ["train", run_file(case, folder), *words_of(settings_of(case))]
+    return ["bench", "step", "--model", model_of(case, folder), "--steps", 1, *words_of(settings_of(case))]
+
+
 def launch(ranks, cases, folder):
-    commands = [["bench", "step", "--model", model_of(case, folder), "--steps", 1, *words_of(settings_of(case))]
-                for case in cases]
-    result = run_many(ranks, commands)
-    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
-    assert len(lines) == len(cases), failure_text(result)
-    return [(line["states_gib"] + line["activations_gib"]) * 1024 for line in lines]
+    """What each case took, in MiB. Of a run rank 0's peak: its ranks hold alike."""
+    result = run_many(ranks, [command_of(case, folder) for case in cases])
+    assert result.returncode == 0, failure_text(result)
+    lines = iter([json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")])
+    found = []
+    for case in cases:
+        if compares(case):
+            logged = json.loads((folder / f"{case[0]}-{ranks}" / "log.jsonl").read_text().splitlines()[-1])
+            found.append(logged["memory_gib"] * 1024)
+        else:
+            line = next(lines)
+            found.append((line["states_gib"] + line["activations_gib"]) * 1024)
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -90,6 +90,16 @@ TEST(MemoryPlan, GpusKeepQueriesKeysAndValuesOnceAndLargerChunksOfLogits) {
             Plan({.yaml = wide, .graph = norms})[0].activations);
 }
 
+// A value head has none: what the logits would have left room for, the gradients of gate and up, is counted then.
+TEST(MemoryPlan, NpuNeedsRoomForTheGradientsOfGateAndUpWhereNoLogitsWere) {
+  LayerGraph graph = Graph107M(/*tied=*/false);
+  std::get<HeadSpec>(graph.layers.back().spec).scores = true;
+  graph.layers.back().hf_names["score.weight"] = "score.weight";
+  const RankMemory scores = Plan({.yaml = "device: npu\n", .graph = graph})[0];
+  EXPECT_EQ(scores.logits, 0);
+  EXPECT_EQ(scores.workspace, 2048 * 2048 + 2 * 2304 * kTokens * 2);
+}
+
 TEST(MemoryPlan, TheWorkspaceIsShownWhereThereIsOne) {
   EXPECT_EQ(ToText(Plan({})).find("workspace"), std::string::npos);
   EXPECT_NE(ToText(Plan({.yaml = "device: npu\n"})).find("workspace"), std::string::npos);
