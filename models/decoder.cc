@@ -75,6 +75,29 @@ DecoderSpec CommonDecoder(const HfConfig& config) {
   return decoder;
 }
 
+std::vector<DecoderSpec> WindowedLayers(const HfConfig& config, const DecoderSpec& decoder) {
+  constexpr int64_t kUnsaidWindow = 4096, kUnsaidLayers = 28;  // transformers' defaults
+  const bool slides = config.Flag("use_sliding_window", false) && !config.IsNull("sliding_window");
+  const int64_t window = config.Size("sliding_window", kUnsaidWindow);
+  const int64_t full = config.WholeNumber("max_window_layers").value_or(kUnsaidLayers);
+  std::vector<DecoderSpec> decoders(config.Size("num_hidden_layers"), decoder);
+  const std::vector<std::string> kinds = config.Texts("layer_types");
+  if (!kinds.empty() && kinds.size() != decoders.size()) {
+    throw InputError(config.source(), ": layer_types has ", kinds.size(), " entries; num_hidden_layers is ", decoders.size());
+  }
+  for (size_t layer = 0; layer < decoders.size(); ++layer) {
+    const bool late = slides && static_cast<int64_t>(layer) >= full;
+    const std::string kind = kinds.empty() ? (late ? "sliding_attention" : "full_attention") : kinds[layer];
+    if (kind == "full_attention") continue;
+    if (kind != "sliding_attention" || !slides) {
+      throw InputError(config.source(), ": layer_types has '", kind, "' for layer ", layer, "; wanted full_attention",
+                       slides ? " or sliding_attention" : ", or use_sliding_window: true with a sliding_window");
+    }
+    decoders[layer].attention.window = window;
+  }
+  return decoders;
+}
+
 std::vector<DecoderSpec> SparseLayers(const HfConfig& config, const DecoderSpec& dense,
                                       const ExpertsSpec& experts) {
   const int64_t step = config.Size("decoder_sparse_step", 1);

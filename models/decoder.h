@@ -32,6 +32,10 @@ Layer MtpLayer(size_t index, int64_t depth, const DecoderSpec& decoder, const La
 std::vector<DecoderSpec> SparseLayers(const HfConfig& config, const DecoderSpec& dense,
                                       const ExpertsSpec& experts);
 
+// `decoder` num_hidden_layers times, with the sliding window of Qwen's keys in the layers that have one: those from
+// max_window_layers on, or those that layer_types lists.
+std::vector<DecoderSpec> WindowedLayers(const HfConfig& config, const DecoderSpec& decoder);
+
 // A softmax router's sizes, which most families spell alike; either key may hold the number of experts.
 ExpertsSpec CommonExperts(const HfConfig& config, int64_t hidden);
 

@@ -11,8 +11,11 @@
 #define TRIREME_FAMILIES(FAMILY)    \
   FAMILY("deepseek_v2", DeepseekV2) \
   FAMILY("deepseek_v3", DeepseekV3) \
+  FAMILY("granite", Granite)        \
   FAMILY("llama", Llama)            \
+  FAMILY("mistral", Mistral)        \
   FAMILY("mixtral", Mixtral)        \
+  FAMILY("phi3", Phi3)              \
   FAMILY("qwen2", Qwen2)            \
   FAMILY("qwen2_moe", Qwen2Moe)     \
   FAMILY("qwen3", Qwen3)            \

@@ -94,6 +94,16 @@ std::vector<int64_t> HfConfig::Integers(const char* key) const {
   return value->get<std::vector<int64_t>>();
 }
 
+std::vector<std::string> HfConfig::Texts(const char* key) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return {};
+  const auto is_text = [](const Json& item) { return item.is_string(); };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_text)) {
+    Refuse(key, "is " + value->dump() + "; wanted a list of strings");
+  }
+  return value->get<std::vector<std::string>>();
+}
+
 void HfConfig::Only(const char* key, const Json& wanted) const {
   const Json* value = Find(key);
   if (value != nullptr && *value != wanted) {
@@ -138,6 +148,7 @@ RopeSpec HfConfig::Rope(int64_t rotary_dim) const {
   const char* key = Find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
   if (Find(key) == nullptr) return rope;
   const HfConfig scaling(*Find(key), source_ + ": " + key);
+  scaling.Only("partial_rotary_factor", 1.0);
   rope.theta = scaling.Number("rope_theta", rope.theta);
   const char* kind_key = scaling.Find("rope_type") != nullptr ? "rope_type" : "type";
   const std::string kind = scaling.Find(kind_key) == nullptr ? "default" : scaling.Text(kind_key);

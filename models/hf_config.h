@@ -29,10 +29,13 @@ class HfConfig {
   bool Flag(const char* key, bool fallback) const;
   std::string Text(const char* key) const;
   std::vector<int64_t> Integers(const char* key) const;  // empty if the key is missing
+  std::vector<std::string> Texts(const char* key) const;  // likewise
   std::string Architecture() const;                      // the first of architectures; empty if there is none
   // How many classes a classifier tells apart: num_labels, or as many as id2label has; 2 if neither is set.
   int64_t Labels() const;
   bool Has(const char* key) const { return Find(key) != nullptr; }
+  // Present, and null: switched off where a missing key means a default.
+  bool IsNull(const char* key) const { return json_.contains(key) && json_.at(key).is_null(); }
   // Refuses any value other than `wanted`, for features that no family here implements.
   void Only(const char* key, const Json& wanted) const;
 

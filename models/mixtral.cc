@@ -1,12 +1,12 @@
 // Mixtral: Llama's attention without biases; every layer has experts, and the weights of the chosen ones
-// always sum to 1. Files name an expert's matrices w1 (gate), w3 (up) and w2 (down).
+// always sum to 1; optionally a sliding window over all layers. Files name an expert's matrices w1 (gate), w3 (up) and w2 (down).
 #include "models/decoder.h"
 
 namespace trireme {
 
 LayerGraph Mixtral(const HfConfig& config) {
-  config.Only("sliding_window", nullptr);
   DecoderSpec decoder = CommonDecoder(config);
+  decoder.attention.window = config.Has("sliding_window") ? config.Size("sliding_window") : 0;
   ExpertsSpec experts = CommonExperts(config, decoder.attention.hidden);
   experts.ffn = decoder.mlp.ffn;
   experts.router.normalise = true;

@@ -4,12 +4,11 @@
 namespace trireme {
 
 LayerGraph Qwen3(const HfConfig& config) {
-  config.Only("use_sliding_window", false);
   DecoderSpec decoder = CommonDecoder(config);
   decoder.attention.qk_norm = true;
   decoder.attention.qkv_bias = config.Flag("attention_bias", false);
   decoder.attention.output_bias = decoder.attention.qkv_bias;
-  return DecoderGraph(config, decoder);
+  return DecoderGraph(config, WindowedLayers(config, decoder));
 }
 
 }  // namespace trireme

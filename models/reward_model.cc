@@ -1,7 +1,9 @@
 #include "models/reward_model.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "core/base/error.h"
@@ -13,6 +15,7 @@ namespace trireme {
 namespace {
 
 constexpr char kClassifier[] = "ForSequenceClassification";
+constexpr std::string_view kWithoutClassifier[] = {"granite"};  // families that transformers has none of
 
 std::vector<int64_t> EndTokens(const Json& config) {
   const Json found = config.value("eos_token_id", Json());
@@ -59,11 +62,16 @@ bool IsRewardModel(const HfConfig& config) {
 }
 
 void ReplaceHead(LayerGraph& graph) {
+  if (std::ranges::find(kWithoutClassifier, graph.family) != std::end(kWithoutClassifier)) {
+    throw InputError("a reward model of the family ", graph.family, ": transformers has no ", ClassNameOf(graph.family),
+                     kClassifier, " that could load it; choose a model of another family");
+  }
   Layer& head = graph.layers.back();
   auto& spec = std::get<HeadSpec>(head.spec);
   if (spec.scores) return;
   spec.scores = true;
   spec.tied = false;
+  spec.logit_scale = 1;
   head.hf_names.erase("logits.weight");
   head.hf_names["score.weight"] = kScoreWeight;
   graph.unused.emplace_back("lm_head.");

@@ -55,8 +55,13 @@ Parameter StackedParameter(ParameterDeclaration declaration, const std::vector<s
   std::vector<HfTensor> tensors;
   Shape offset(extent.size(), 0);
   for (size_t i = 0; i < blocks.size(); ++i) {
-    extent[0] = blocks[i].size;
-    tensors.push_back({hf_names[i], extent, {offset, extent}});
+    if (i > 0 && hf_names[i] == hf_names[i - 1]) {  // one tensor in the files, too
+      tensors.back().shape[0] += blocks[i].size;
+      tensors.back().box.extent[0] += blocks[i].size;
+    } else {
+      extent[0] = blocks[i].size;
+      tensors.push_back({hf_names[i], extent, {offset, extent}});
+    }
     offset[0] += blocks[i].size;
   }
   return {std::move(declaration), std::move(tensors), initial};

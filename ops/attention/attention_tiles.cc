@@ -36,9 +36,9 @@ struct Sizes {
         scale(static_cast<float>(scale)) {}
 };
 
-// A tile cut into blocks of query rows, each with the keys that its last row attends to.
+// A tile cut into blocks of query rows, each with the keys that any of them attends to.
 struct Block {
-  int64_t query, key, rows, keys, first;
+  int64_t query, key, rows, keys, first, window;
 };
 
 constexpr int64_t kScores = int64_t{1} << 18;  // per block: what fits into a core's own cache
@@ -46,15 +46,18 @@ constexpr int64_t kScores = int64_t{1} << 18;  // per block: what fits into a co
 template <typename Work>
 void ForEachBlock(const std::vector<AttentionTile>& tiles, int64_t group, const Work& work) {
   for (const AttentionTile& tile : tiles) {
-    const int64_t most = std::clamp<int64_t>(kScores / std::max<int64_t>(tile.keys, 1), 32, 384);
+    const int64_t reach = tile.window > 0 ? std::min(tile.keys, tile.window) : tile.keys;
+    const int64_t most = std::clamp<int64_t>(kScores / std::max<int64_t>(reach, 1), 32, 384);
     const int64_t step = std::max<int64_t>(most / group, 1);
     for (int64_t begin = 0; begin < tile.queries; begin += step) {
-      const int64_t positions = std::min(step, tile.queries - begin);
+      const int64_t positions = std::min(step, tile.queries - begin), first = tile.first + begin;
+      const int64_t hidden = tile.window > 0 ? std::max<int64_t>(first - tile.window + 1, 0) : 0;
       work(Block{.query = (tile.query + begin) * group,
-                 .key = tile.key,
+                 .key = tile.key + hidden,
                  .rows = positions * group,
-                 .keys = std::min(tile.keys, tile.first + begin + positions),
-                 .first = tile.first + begin});
+                 .keys = std::min(tile.keys, first + positions) - hidden,
+                 .first = first - hidden,
+                 .window = tile.window});
     }
   }
 }
@@ -95,7 +98,7 @@ void FastAttend(const Heads& heads, const Sizes& s, const RowTiles& tiles, Parti
                {.m = b.rows, .n = b.keys, .k = s.dim, .stride = b.keys}, scores.get());
         cpu::CausalSoftmax(
             scores.get(),
-            {.rows = b.rows, .keys = b.keys, .first = b.first, .group = s.group, .scale = s.scale},
+            {.rows = b.rows, .keys = b.keys, .first = b.first, .group = s.group, .window = b.window, .scale = s.scale},
             probabilities.get(), {.inverse_sum = inverse_sum.get(), .log_sum_exp = log_sum_exp.get()});
         MatMul(Operand<T>{probabilities.get(), b.keys}, Operand<T>{value + b.key * s.value_dim, s.value_dim},
                {.m = b.rows, .n = s.value_dim, .k = b.keys, .stride = s.value_dim}, mixed.get());
@@ -139,7 +142,7 @@ void BlockBackward(const BackwardItem<T>& item, const Sizes& s, const BackwardSc
        .probability_gradient = scratch.probability_gradient.get(),
        .log_sum_exp = item.log_sum_exp + b.query,
        .dot = item.dot + b.query},
-      {.rows = b.rows, .keys = b.keys, .first = b.first, .group = s.group, .scale = s.scale},
+      {.rows = b.rows, .keys = b.keys, .first = b.first, .group = s.group, .window = b.window, .scale = s.scale},
       scratch.probabilities.get(), scratch.score_gradient.get());
   MatMul({scratch.probabilities.get(), b.keys, true}, gradient,
          {.m = b.keys, .n = s.value_dim, .k = b.rows, .stride = s.value_dim, .add = true},
@@ -220,7 +223,9 @@ struct PlainTile {
     value = heads.value[row].narrow(1, tile.key, tile.keys).to(at::kFloat);
     const auto index_options = heads.query.options().dtype(at::kLong);
     const at::Tensor last = at::arange(tile.queries, index_options).repeat_interleave(s.group) + tile.first;
-    const at::Tensor unseen = at::arange(tile.keys, index_options).unsqueeze(0) > last.unsqueeze(1);
+    const at::Tensor keys = at::arange(tile.keys, index_options).unsqueeze(0);
+    at::Tensor unseen = keys > last.unsqueeze(1);
+    if (tile.window > 0) unseen = unseen.logical_or(keys <= last.unsqueeze(1) - tile.window);
     scores = (at::bmm(query, key.transpose(1, 2)) * s.scale)
                  .masked_fill(unseen, -std::numeric_limits<float>::infinity());
   }

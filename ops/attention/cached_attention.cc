@@ -12,6 +12,7 @@
 #include "ops/attention/decode_attention.h"
 #include "ops/attention/flash_attention.h"
 #include "ops/attention/npu_attention.h"
+#include "ops/attention/windowed_tiles.h"
 #include "ops/operator.h"
 
 namespace trireme {
@@ -58,8 +59,9 @@ at::Tensor Masked(const Heads& heads, double scale, const CachedRows& rows) {
   const at::TensorOptions index_options = at::TensorOptions(at::kLong).device(heads.query.device());
   const at::Tensor past = at::tensor(rows.past, at::kLong).to(heads.query.device());
   const at::Tensor last = past.unsqueeze(1) + at::arange(length, index_options).repeat_interleave(group);
-  const at::Tensor unseen =
-      at::arange(keys, index_options) > last.unsqueeze(2);  // [rows, length · group, keys]
+  const at::Tensor positions = at::arange(keys, index_options);
+  at::Tensor unseen = positions > last.unsqueeze(2);  // [rows, length · group, keys]
+  if (rows.window > 0) unseen = unseen.logical_or(positions <= last.unsqueeze(2) - rows.window);
   const auto every = [](const at::Tensor& t) {
     return t.to(at::kFloat).flatten(0, 1);
   };  // [rows · kv_heads, …]
@@ -90,6 +92,11 @@ const ImplementationList<Heads, decltype(&Masked)> kCachedAttention{
      {"npu_varlen", WhyNotVarLen, NpuCachedVarLen},
      {"aten", nullptr, Masked}}};
 
+// Those that take windows, under the same name and switch.
+const ImplementationList<Heads, decltype(&Masked)> kWindowed{
+    "cached_attention",
+    {{"cpu", WhyNoCachedLoops, Tiled}, {"npu_varlen", WhyNotVarLen, NpuCachedVarLen}, {"aten", nullptr, Masked}}};
+
 }  // namespace
 
 int64_t CachedRows::longest() const {
@@ -102,13 +109,15 @@ RowTiles TilesOf(const CachedRows& rows) {
   RowTiles tiles(rows.past.size());
   for (size_t row = 0; row < tiles.size(); ++row) {
     const int64_t past = rows.past[row], fresh = rows.fresh[row];
-    if (fresh > 0) tiles[row].push_back({.queries = fresh, .keys = past + fresh, .first = past});
+    const AttentionTile all{.queries = fresh, .keys = past + fresh, .first = past, .window = rows.window};
+    if (fresh > 0) tiles[row].push_back(Trimmed(all));
   }
   return tiles;
 }
 
 at::Tensor AttendCached(const Heads& all, double scale, const CachedRows& rows) {
-  return kCachedAttention.Choose(all).forward(all, scale, rows);
+  const bool hides = rows.window > 0 && rows.longest() > rows.window;
+  return (hides ? kWindowed : kCachedAttention).Choose(all).forward(all, scale, rows);
 }
 
 at::Tensor CachedAttention(const Heads& heads, double scale, const CachedRows& rows, KeyValues& cache) {

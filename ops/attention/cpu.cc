@@ -6,25 +6,41 @@
 namespace trireme::cpu {
 namespace {
 
+// The keys that a row attends to.
+struct SeenKeys {
+  int64_t begin, end;
+  TRIREME_INLINE SeenKeys(const ScoreBlock& block, int64_t row) {
+    const int64_t next = block.first + row / block.group + 1;
+    begin = block.window > 0 && next > block.window ? next - block.window : 0;
+    end = next < block.keys ? next : block.keys;
+  }
+};
+
+template <typename T>
+TRIREME_INLINE void ClearUnseen(T* row, const SeenKeys& seen, int64_t keys) {
+  std::memset(static_cast<void*>(row), 0, sizeof(T) * seen.begin);
+  std::memset(static_cast<void*>(row + seen.end), 0, sizeof(T) * (keys - seen.end));
+}
+
 template <typename T>
 TRIREME_INLINE void SoftmaxBody(const float* scores, const ScoreBlock& block, T* probabilities,
                                 const SoftmaxOut& out) {
   for (int64_t row = 0; row < block.rows; ++row) {
-    const int64_t seen = std::min(block.first + row / block.group + 1, block.keys);
+    const SeenKeys seen(block, row);
     const float* s = scores + row * block.keys;
     T* p = probabilities + row * block.keys;
     float largest = -std::numeric_limits<float>::infinity();
 #pragma omp simd reduction(max : largest)
-    for (int64_t j = 0; j < seen; ++j) largest = s[j] > largest ? s[j] : largest;
+    for (int64_t j = seen.begin; j < seen.end; ++j) largest = s[j] > largest ? s[j] : largest;
     const float scale = block.scale, shift = largest * scale;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < seen; ++j) {
+    for (int64_t j = seen.begin; j < seen.end; ++j) {
       const float e = ExpUpTo88(s[j] * scale - shift);
       sum += e;
       p[j] = NarrowResult<T>(e);
     }
-    std::memset(static_cast<void*>(p + seen), 0, sizeof(T) * (block.keys - seen));
+    ClearUnseen(p, seen, block.keys);
     out.inverse_sum[row] = 1.0f / sum;
     out.log_sum_exp[row] = shift + std::log(sum);
   }
@@ -34,18 +50,18 @@ template <typename T>
 TRIREME_INLINE void SoftmaxBackwardBody(const SoftmaxIn& in, const ScoreBlock& block, T* probabilities,
                                         T* gradient) {
   for (int64_t row = 0; row < block.rows; ++row) {
-    const int64_t seen = std::min(block.first + row / block.group + 1, block.keys);
+    const SeenKeys seen(block, row);
     const float *s = in.scores + row * block.keys, *dp = in.probability_gradient + row * block.keys;
     T *p = probabilities + row * block.keys, *ds = gradient + row * block.keys;
     const float scale = block.scale, shift = in.log_sum_exp[row], dot = in.dot[row];
 #pragma omp simd
-    for (int64_t j = 0; j < seen; ++j) {
+    for (int64_t j = seen.begin; j < seen.end; ++j) {
       const float e = ExpUpTo88(s[j] * scale - shift);
       p[j] = NarrowResult<T>(e);
       ds[j] = NarrowResult<T>(e * (dp[j] - dot) * scale);
     }
-    std::memset(static_cast<void*>(p + seen), 0, sizeof(T) * (block.keys - seen));
-    std::memset(static_cast<void*>(ds + seen), 0, sizeof(T) * (block.keys - seen));
+    ClearUnseen(p, seen, block.keys);
+    ClearUnseen(ds, seen, block.keys);
   }
 }
 

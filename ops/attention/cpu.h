@@ -1,6 +1,6 @@
 // The part of blocked attention between its matmuls: scores to probabilities, and its gradient. A block has
 // query rows against keys [0, keys); row i is at position first + i / group, since the heads that share a
-// key-value head are adjacent. Causal: a row attends to keys up to its own position.
+// key-value head are adjacent. Causal: a row attends to keys up to its own position, with a window to the last of those.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@ struct ScoreBlock {
   int64_t keys = 0;   // columns, also the stride; at least the last row's position + 1
   int64_t first = 0;  // position of row 0
   int64_t group = 1;  // rows per position
+  int64_t window = 0;  // keys that a row attends to at most; 0: any number
   float scale = 1;    // applied to the raw scores
 };
 
-// Exponentials relative to each row's largest score, not yet divided by their sum; keys after the row get 0.
+// Exponentials relative to each row's largest score, not yet divided by their sum; keys that it does not attend to get 0.
 struct SoftmaxOut {
   float* inverse_sum;  // [rows]
   float* log_sum_exp;  // [rows]

@@ -86,7 +86,7 @@ bool AreDocuments(const RowTiles& tiles, int64_t length) {
   for (const std::vector<AttentionTile>& row : tiles) {
     int64_t end = 0;
     for (const AttentionTile& t : row) {
-      const bool itself = t.query == t.key && t.queries == t.keys && t.first == 0;
+      const bool itself = t.query == t.key && t.queries == t.keys && t.first == 0 && t.window == 0;
       if (!itself || t.query < end) return false;
       end = t.query + t.queries;
     }

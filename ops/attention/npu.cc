@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kFar = 2147483647;        // pre_tockens, next_tockens: no band
 constexpr int64_t kAllKeys = 0;             // sparse modes
 constexpr int64_t kBottomRightCausal = 3;
+constexpr int64_t kBand = 4;  // from pre_tockens before to next_tockens after the diagonal that ends bottom right
 constexpr int64_t kStatisticsColumns = 8;   // equal ones, as the operator wants them
 
 // The one mask that the operators want for causal attention of any length: true above the diagonal, 2048 x
@@ -27,8 +28,13 @@ const at::Tensor& CausalMask(const at::Tensor& like) {
 }
 
 c10::IValue MaskOf(const VarLenCall& call, const at::Tensor& like) {
-  return call.causal ? c10::IValue(CausalMask(like)) : c10::IValue();
+  return call.causal || call.window > 0 ? c10::IValue(CausalMask(like)) : c10::IValue();
 }
+int64_t ModeOf(const VarLenCall& call) {
+  return call.window > 0 ? kBand : call.causal ? kBottomRightCausal : kAllKeys;
+}
+int64_t BeforeOf(const VarLenCall& call) { return call.window > 0 ? call.window - 1 - call.beyond : kFar; }
+int64_t AfterOf(const VarLenCall& call) { return call.window > 0 ? call.beyond : kFar; }
 
 }  // namespace
 
@@ -45,13 +51,13 @@ VarLenResult VarLenAttention(const TokenHeads& heads, const VarLenCall& call, do
                                          MaskOf(call, heads.query),
                                          scale,
                                          /*keep_prob=*/1.0,
-                                         /*pre_tockens=*/kFar,
-                                         /*next_tockens=*/kFar,
+                                         /*pre_tockens=*/BeforeOf(call),
+                                         /*next_tockens=*/AfterOf(call),
                                          /*inner_precise=*/int64_t{0},
                                          /*prefix=*/none,
                                          call.QueryEnds(),
                                          call.KeyEnds(),
-                                         call.causal ? kBottomRightCausal : kAllKeys,
+                                         ModeOf(call),
                                          /*gen_mask_parallel=*/true,
                                          /*sync=*/false,
                                          /*softmax_layout=*/std::string()});
@@ -82,8 +88,8 @@ TokenHeads VarLenAttentionBackward(const TokenHeads& heads, const VarLenCall& ca
                                               result.output,
                                               scale,
                                               /*keep_prob=*/1.0,
-                                              /*pre_tockens=*/kFar,
-                                              /*next_tockens=*/kFar,
+                                              /*pre_tockens=*/BeforeOf(call),
+                                              /*next_tockens=*/AfterOf(call),
                                               /*inner_precise=*/int64_t{0},
                                               /*seed=*/int64_t{0},
                                               /*offset=*/int64_t{0},
@@ -91,7 +97,7 @@ TokenHeads VarLenAttentionBackward(const TokenHeads& heads, const VarLenCall& ca
                                               /*prefix=*/none,
                                               call.QueryEnds(),
                                               call.KeyEnds(),
-                                              call.causal ? kBottomRightCausal : kAllKeys,
+                                              ModeOf(call),
                                               /*gen_mask_parallel=*/true,
                                               /*sync=*/false,
                                               /*softmax_layout=*/std::string()});

@@ -136,8 +136,14 @@ at::Tensor GatherOnDevice(const at::Tensor& pool, int64_t dim, const at::Tensor&
 class PagedPass {
  public:
   PagedPass(const Heads& heads, int64_t value_dim, double scale, const PagedRows& rows, PagedKeyValues& cache,
-            PagedScratch& scratch)
-      : heads_(heads), value_dim_(value_dim), scale_(scale), rows_(rows), cache_(cache), scratch_(scratch) {}
+            PagedScratch& scratch, int64_t window)
+      : heads_(heads),
+        value_dim_(value_dim),
+        scale_(scale),
+        window_(window),
+        rows_(rows),
+        cache_(cache),
+        scratch_(scratch) {}
 
   at::Tensor Run() {
     const int64_t tokens = heads_.query.size(2);
@@ -158,7 +164,7 @@ class PagedPass {
     while (single(first) && single(first + count)) ++count;
     const at::ArrayRef<PagedRow> group(&rows_.rows[first], count);
     const int64_t length = group[0].fresh, tokens = static_cast<int64_t>(count) * length;
-    CachedRows rows;
+    CachedRows rows{.past = {}, .fresh = {}, .window = window_};
     for (const PagedRow& row : group) {
       rows.past.push_back(row.past);
       rows.fresh.push_back(row.fresh);
@@ -203,6 +209,7 @@ class PagedPass {
   const Heads& heads_;
   const int64_t value_dim_;
   const double scale_;
+  const int64_t window_;
   const PagedRows& rows_;
   PagedKeyValues& cache_;
   PagedScratch& scratch_;
@@ -213,13 +220,13 @@ class PagedPass {
 }  // namespace
 
 at::Tensor PagedAttention(const Heads& heads, int64_t value_dim, double scale, const PagedRows& rows,
-                          PagedKeyValues& cache, PagedScratch& scratch) {
+                          PagedKeyValues& cache, PagedScratch& scratch, int64_t window) {
   TRIREME_CHECK(heads.query.size(0) == 1);
   if (!rows.rows.empty()) {
     Store(cache.key, heads.key, rows, scratch);
     if (heads.value.defined()) Store(cache.value, heads.value, rows, scratch);
   }
-  return PagedPass(heads, value_dim, scale, rows, cache, scratch).Run();
+  return PagedPass(heads, value_dim, scale, rows, cache, scratch, window).Run();
 }
 
 }  // namespace trireme

@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/attention/windowed_tiles.h"
+
 namespace trireme {
 namespace {
 
-// A single query that attends to all keys is both.
+// A single query that attends to all keys is both. Neither has a window.
 bool IsFull(const AttentionTile& t) { return t.keys == t.first + 1; }
 bool IsCausal(const AttentionTile& t) { return t.keys == t.first + t.queries; }
+
+// How many keys after the tile's last one its last query would attend to.
+int64_t BeyondOf(const AttentionTile& t) { return t.first + t.queries - t.keys; }
 
 AttentionTile Full(AttentionTile t) {
   t.first = t.keys - 1;
@@ -17,8 +22,9 @@ AttentionTile Full(AttentionTile t) {
 
 // The tile as sequences that are full or causal: queries up to the last key, and those after it.
 std::vector<AttentionTile> CausalAndFull(AttentionTile t) {
-  if (t.queries == 0 || t.keys == 0) return {};
-  t.keys = std::min(t.keys, t.first + t.queries);  // no query attends to later keys
+  t = Trimmed(t);
+  if (t.queries == 0) return {};
+  if (t.window > 0) return {t};
   if (t.keys <= t.first + 1) return {Full(t)};
   if (IsCausal(t)) return {t};
   AttentionTile before = t, after = t;
@@ -30,6 +36,7 @@ std::vector<AttentionTile> CausalAndFull(AttentionTile t) {
 
 // `b` follows `a`: both in one sequence, if they are one.
 bool JoinTiles(AttentionTile& a, const AttentionTile& b) {
+  if (a.window > 0 || b.window > 0) return false;
   const bool more_keys = a.query == b.query && a.queries == b.queries && a.key + a.keys == b.key;
   if (more_keys && IsFull(a)) {
     a = {a.query, a.queries, a.key, a.keys + b.keys, a.keys + b.first};
@@ -53,6 +60,30 @@ void AppendJoined(std::vector<AttentionTile>& joined, const AttentionTile& tile)
   while (joined.size() > 1 && JoinTiles(joined[joined.size() - 2], joined.back())) joined.pop_back();
 }
 
+// A windowed tile: halves of its queries, then of its keys, each with what is left of the other. The window may hide
+// nothing of a part.
+void CutWindowed(const AttentionTile& whole, int64_t most, std::vector<AttentionTile>& pieces) {
+  const AttentionTile t = Trimmed(whole);
+  if (t.queries <= most && t.keys <= most) {
+    for (const AttentionTile& part : CausalAndFull(t)) pieces.push_back(part);
+    return;
+  }
+  AttentionTile before = t, after = t;
+  if (t.queries > most) {
+    before.queries = t.queries / 2;
+    after.query += before.queries;
+    after.queries -= before.queries;
+    after.first += before.queries;
+  } else {
+    before.keys = t.keys / 2;
+    after.key += before.keys;
+    after.keys -= before.keys;
+    after.first -= before.keys;
+  }
+  CutWindowed(before, most, pieces);
+  CutWindowed(after, most, pieces);
+}
+
 void CutTile(const AttentionTile& t, int64_t most, std::vector<AttentionTile>& pieces) {
   if (t.queries <= most && t.keys <= most) {
     pieces.push_back(t);
@@ -70,17 +101,22 @@ void CutTile(const AttentionTile& t, int64_t most, std::vector<AttentionTile>& p
 struct OpenCall {
   std::vector<AttentionTile> sequences;
   bool causal = true, full = true;  // what its sequences allow
+  int64_t window = 0, beyond = 0;   // what they share
   int64_t queries = 0, keys = 0;
 
   bool Takes(const AttentionTile& t, const VarLenLimits& limits) const {
     if (sequences.empty()) return true;
     const AttentionTile& last = sequences.back();
-    return ((causal && IsCausal(t)) || (full && IsFull(t))) && t.query >= last.query + last.queries &&
+    const bool alike = window > 0 ? t.window == window && BeyondOf(t) == beyond
+                                  : t.window == 0 && ((causal && IsCausal(t)) || (full && IsFull(t)));
+    return alike && t.query >= last.query + last.queries &&
            t.key >= last.key + last.keys && static_cast<int64_t>(sequences.size()) < limits.sequences &&
            queries + t.queries <= limits.tokens && keys + t.keys <= limits.tokens;
   }
   void Add(const AttentionTile& t) {
     sequences.push_back(t);
+    window = t.window;
+    beyond = BeyondOf(t);
     causal = causal && IsCausal(t);
     full = full && IsFull(t);
     queries += t.queries;
@@ -148,11 +184,18 @@ std::vector<VarLenCall> VarLenCalls(const RowTiles& tiles, const RowLengths& len
     }
   }
   std::vector<AttentionTile> pieces;
-  for (const AttentionTile& tile : joined) CutTile(tile, limits.tokens, pieces);
+  for (const AttentionTile& tile : joined) {
+    (tile.window > 0 ? CutWindowed : CutTile)(tile, limits.tokens, pieces);
+  }
   std::vector<OpenCall> open;
   for (const AttentionTile& piece : pieces) Place(open, piece, limits);
   std::vector<VarLenCall> calls;
-  for (OpenCall& call : open) calls.push_back({.causal = !call.full, .sequences = std::move(call.sequences)});
+  for (OpenCall& call : open) {
+    calls.push_back({.causal = call.window == 0 && !call.full,
+                     .window = call.window,
+                     .beyond = call.window > 0 ? call.beyond : 0,
+                     .sequences = std::move(call.sequences)});
+  }
   return calls;
 }
 

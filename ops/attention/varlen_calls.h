@@ -1,5 +1,5 @@
 // VarLenCalls: attention tiles as calls of a variable-length ("varlen") operator, which takes many sequences
-// side by side in one call: all causal, or none. Integers only, no tensors. ops/attention/npu_attention.h
+// side by side in one call: all causal, none, or all under one window. Integers only, no tensors. ops/attention/npu_attention.h
 // makes the calls.
 #pragma once
 
@@ -29,9 +29,13 @@ struct TokenRun {
 };
 
 // Sequences in ascending order of queries and of keys; neither overlap. Causal: the last query of a sequence
-// attends to all its keys, each earlier one to one key less. Otherwise every query attends to all keys.
+// attends to all its keys, each earlier one to one key less. With a window: the last query attends to the last
+// `window` keys of those up to `beyond` after the sequence's last one, each earlier query to keys one earlier; every
+// query attends to some key. Otherwise every query attends to all keys.
 struct VarLenCall {
   bool causal = false;
+  int64_t window = 0;  // 0: none
+  int64_t beyond = 0;  // with a window only
   std::vector<AttentionTile> sequences;
 
   // Cumulative lengths, one per sequence.

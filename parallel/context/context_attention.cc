@@ -15,9 +15,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct Saved : torch::CustomClassHolder {
-  Saved(double scale, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel, bool recompute)
-      : scale(scale), plan(std::move(plan)), parallel(parallel), recompute(recompute) {}
-  const double scale;
+  Saved(const AttentionRule& rule, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel, bool recompute)
+      : rule(rule), plan(std::move(plan)), parallel(parallel), recompute(recompute) {}
+  const AttentionRule rule;
   const std::shared_ptr<const ContextPlan> plan;
   const ContextParallel& parallel;
   const bool recompute;     // the result is not saved: whoever asks first computes it, whoever asks second takes it
@@ -43,7 +43,7 @@ at::Tensor FromLines(const at::Tensor& lines, const HeadCopies& copies, int64_t 
 
 AttentionResult Saved::Attend() const {
   const at::NoGradGuard no_graph;
-  const PartialAttention partial = RingAttention(heads, scale, *plan, parallel);
+  const PartialAttention partial = RingAttention(heads, rule, *plan, parallel);
   const at::Tensor output = TokensForHeads({partial.output.to(heads.query.scalar_type())}, parallel)[0];
   return {ToLines(copies->JoinQuery(output)), partial.log_sum_exp};
 }
@@ -88,7 +88,7 @@ struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunc
         HeadsForTokens({by_head(gradients[0].contiguous()), by_head(result.output)}, saved->parallel);
     const AttendedQueries queries(result.log_sum_exp, spread[0], spread[1]);
     const Heads sums =
-        RingAttentionBackward(saved->heads, saved->scale, *saved->plan, queries, saved->parallel);
+        RingAttentionBackward(saved->heads, saved->rule, *saved->plan, queries, saved->parallel);
     const std::vector<at::Tensor> back =
         TokensForHeads({sums.query.to(type), sums.key.to(type), sums.value.to(type)}, saved->parallel);
     context->saved_data.clear();
@@ -98,17 +98,17 @@ struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunc
 
 }  // namespace
 
-at::Tensor ContextAttention(const Heads& heads, double scale, std::shared_ptr<const ContextPlan> plan,
+at::Tensor ContextAttention(const Heads& heads, const AttentionRule& rule, std::shared_ptr<const ContextPlan> plan,
                             const ContextParallel& parallel) {
   return ContextAttentionFunction::apply(
       heads.query, heads.key, heads.value,
-      c10::make_intrusive<Saved>(scale, std::move(plan), parallel, /*recompute=*/false));
+      c10::make_intrusive<Saved>(rule, std::move(plan), parallel, /*recompute=*/false));
 }
 
-Attended ContextAttentionAgain(const Heads& heads, double scale, std::shared_ptr<const ContextPlan> plan,
+Attended ContextAttentionAgain(const Heads& heads, const AttentionRule& rule, std::shared_ptr<const ContextPlan> plan,
                                const ContextParallel& parallel) {
-  if (parallel.split().size() > 1) return {ContextAttention(heads, scale, std::move(plan), parallel), {}};
-  auto saved = c10::make_intrusive<Saved>(scale, std::move(plan), parallel, /*recompute=*/true);
+  if (parallel.split().size() > 1) return {ContextAttention(heads, rule, std::move(plan), parallel), {}};
+  auto saved = c10::make_intrusive<Saved>(rule, std::move(plan), parallel, /*recompute=*/true);
   const at::Tensor output = ContextAttentionFunction::apply(heads.query, heads.key, heads.value, saved);
   return {output, [saved] { return saved->Take().output; }};
 }

@@ -40,9 +40,9 @@ void AppendPiece(std::vector<TokenRange>& pieces, const TokenRange& piece) {
   }
 }
 
-// Queries that come after all tokens of a prefix, against those of its keys that stand in `keys`.
-void AddPrefixTiles(const TokenRange& prefix, int64_t query, int64_t queries, const std::vector<TokenRange>& keys,
-                    std::vector<AttentionTile>& tiles) {
+// Queries that come `after` tokens after the end of a prefix, against those of its keys that stand in `keys`.
+void AddPrefixTiles(const TokenRange& prefix, int64_t query, int64_t queries, int64_t after,
+                    const std::vector<TokenRange>& keys, std::vector<AttentionTile>& tiles) {
   int64_t key_offset = 0;
   for (const TokenRange& piece : keys) {
     const int64_t begin = std::max(piece.begin, prefix.begin), end = std::min(piece.end, prefix.end);
@@ -51,7 +51,7 @@ void AddPrefixTiles(const TokenRange& prefix, int64_t query, int64_t queries, co
                        .queries = queries,
                        .key = key_offset + begin - piece.begin,
                        .keys = end - begin,
-                       .first = end - begin});
+                       .first = prefix.end - begin + after});
     }
     key_offset += piece.size();
   }
@@ -68,7 +68,8 @@ std::vector<AttentionTile> TilesBetween(const std::vector<TokenRange>& queries,
     for (const Document& document : documents) {
       const int64_t begin = std::max(piece.begin, document.begin), end = std::min(piece.end, document.end);
       if (begin < end && document.prefix.size() > 0) {
-        AddPrefixTiles(document.prefix, query_offset + begin - piece.begin, end - begin, keys, tiles);
+        AddPrefixTiles(document.prefix, query_offset + begin - piece.begin, end - begin, begin - document.begin, keys,
+                       tiles);
       }
       int64_t key_offset = 0;
       for (const TokenRange& other : keys) {

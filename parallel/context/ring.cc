@@ -8,6 +8,7 @@
 
 #include "core/tensor/dtype.h"
 #include "ops/attention/packed_attention.h"
+#include "ops/attention/windowed_tiles.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -76,21 +77,22 @@ class Ring {
 
 }  // namespace
 
-PartialAttention RingAttention(const Heads& heads, double scale, const ContextPlan& plan,
+PartialAttention RingAttention(const Heads& heads, const AttentionRule& rule, const ContextPlan& plan,
                                const ContextParallel& parallel) {
   const Ring ring(heads, parallel);
-  if (ring.size() == 1) return AttendPacked(heads, scale, plan.Tiles(0));
+  if (ring.size() == 1) return AttendPacked(heads, rule.scale, Windowed(plan.Tiles(0), rule.window));
   PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
   ring.ForEachPosition([&](int step, const KeysValues& here) {
-    AttendTiles({heads.query, here.key, here.value}, scale, plan.Tiles(ring.OwnerAt(step)), partial);
+    AttendTiles({heads.query, here.key, here.value}, rule.scale,
+                Windowed(plan.Tiles(ring.OwnerAt(step)), rule.window), partial);
   });
   return partial;
 }
 
-Heads RingAttentionBackward(const Heads& heads, double scale, const ContextPlan& plan,
+Heads RingAttentionBackward(const Heads& heads, const AttentionRule& rule, const ContextPlan& plan,
                             const AttendedQueries& given, const ContextParallel& parallel) {
   const Ring ring(heads, parallel);
-  if (ring.size() == 1) return AttendPackedBackward(heads, scale, plan.Tiles(0), given);
+  if (ring.size() == 1) return AttendPackedBackward(heads, rule.scale, Windowed(plan.Tiles(0), rule.window), given);
   const AttendedQueries queries = given.HeadByHead();
   const at::Tensor query_sum = at::zeros_like(heads.query, at::kFloat);
   // Gradients of the keys held here; those from earlier ranks arrive while this rank computes its own.
@@ -99,8 +101,8 @@ Heads RingAttentionBackward(const Heads& heads, double scale, const ContextPlan&
     KeysValues mine(heads, at::kFloat);
     mine.flat.zero_();
     Heads sums{query_sum, mine.key, mine.value};
-    AttendTilesBackward({heads.query, here.key, here.value}, scale, plan.Tiles(ring.OwnerAt(step)), queries,
-                        sums);
+    AttendTilesBackward({heads.query, here.key, here.value}, rule.scale,
+                        Windowed(plan.Tiles(ring.OwnerAt(step)), rule.window), queries, sums);
     if (arriving) {
       arriving->second.Wait();
       mine.flat.add_(arriving->first.flat);

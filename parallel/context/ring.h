@@ -8,13 +8,18 @@
 
 namespace trireme {
 
+struct AttentionRule {
+  double scale = 1;    // of the scores
+  int64_t window = 0;  // keys that a query attends to at most, its own among them; 0: any number
+};
+
 // heads: contiguous, this ring position's tokens. Collective over the ring. In a ring of one this is
 // AttendPacked, in its dtypes and layouts.
-PartialAttention RingAttention(const Heads& heads, double scale, const ContextPlan& plan,
+PartialAttention RingAttention(const Heads& heads, const AttentionRule& rule, const ContextPlan& plan,
                                const ContextParallel& parallel);
 
 // Gradients with the layout of the heads; in fp32, in a ring of one in any dtype.
-Heads RingAttentionBackward(const Heads& heads, double scale, const ContextPlan& plan,
+Heads RingAttentionBackward(const Heads& heads, const AttentionRule& rule, const ContextPlan& plan,
                             const AttendedQueries& queries, const ContextParallel& parallel);
 
 }  // namespace trireme

@@ -131,7 +131,9 @@ void Declarer::AddNorm(const std::string& role, int64_t size, bool partial) {
 void Declarer::Add(Parameter parameter, const std::vector<std::string>& roles) {
   parameter.trained = IsTrained(parameter, roles);
   std::vector<LowRank> parts;
-  for (const std::string& role : roles) {
+  for (size_t i = 0; i < roles.size(); ++i) {
+    const std::string& role = roles[i];
+    if (i > 0 && Hf(role) == Hf(roles[i - 1])) continue;  // one module, so one pair
     const auto found = layer_.low_rank.find(role.substr(0, role.rfind('.')));
     parts.push_back(found == layer_.low_rank.end() || !role.ends_with(".weight") ? LowRank{} : found->second);
   }

@@ -52,7 +52,8 @@ std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<Low
   const ParameterDeclaration& declaration = base.declaration;
   const size_t dims = declaration.dims.size();
   const Dim &outputs = declaration.dims[dims - 2], &inputs = declaration.dims[dims - 1];
-  TRIREME_CHECK(outputs.blocks.size() == parts.size() && base.hf.size() % parts.size() == 0)
+  const bool fused = parts.size() == 1;  // of all blocks one
+  TRIREME_CHECK((fused || outputs.blocks.size() == parts.size()) && base.hf.size() % parts.size() == 0)
       << declaration.name << " has " << outputs.blocks.size() << " blocks and " << parts.size() << " parts";
   const int64_t in = SizeOf(inputs);
   int64_t all_ranks = 0;
@@ -64,10 +65,11 @@ std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<Low
   std::vector<Parameter> pairs;
   int64_t first_rank = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const int64_t rank = parts[i].rank, out = outputs.blocks[i].size;
+    const int64_t rank = parts[i].rank;
     if (rank == 0) continue;
-    Parameter b{Beside(declaration, Concat(".lora_b.", i), {outputs.axis, {outputs.blocks[i]}},
-                       WholeDim(rank), inputs),
+    const Dim own{outputs.axis, fused ? outputs.blocks : std::vector{outputs.blocks[i]}};
+    const int64_t out = SizeOf(own);
+    Parameter b{Beside(declaration, Concat(".lora_b.", i), own, WholeDim(rank), inputs),
                 {},
                 {Initial::Kind::kZeros}};
     b.added = true;

@@ -58,6 +58,8 @@ struct AttentionSpec {
   bool qkv_bias = false;
   bool output_bias = false;
   bool qk_norm = false;  // RMSNorm of each query and key head before the rotary embedding
+  double scale = 0;      // of the scores; 0: 1 / sqrt(head_dim)
+  int64_t window = 0;    // keys that a query attends to at most, its own among them; 0: any number
   double norm_eps = 1e-6;
   RopeSpec rope;
   std::optional<LatentSpec> latent = {};  // in place of q, k and v
@@ -80,6 +82,7 @@ struct ExpertsSpec {  // a router sends each token through top_k of many mlps
 struct EmbeddingSpec {
   int64_t vocabulary = 0;
   int64_t hidden = 0;
+  double scale = 1;  // of its output
 };
 
 struct DecoderSpec {  // norm, attention, add; norm, mlp or experts, add
@@ -87,6 +90,7 @@ struct DecoderSpec {  // norm, attention, add; norm, mlp or experts, add
   MlpSpec mlp;
   std::optional<ExpertsSpec> experts;  // in place of the mlp
   double norm_eps = 1e-6;
+  double branch_scale = 1;  // of what is added to the residual stream
 };
 
 // Multi-token prediction: the hidden state of a position, joined with the embedding of the token `depth`
@@ -105,6 +109,7 @@ struct HeadSpec {  // norm; logits, or a score per token; loss
   int64_t mtp_depths = 0;   // mtp layers before it, whose outputs are already normalised
   double mtp_weight = 0;    // weight of each depth's loss; the next token's has 1
   bool scores = false;      // a value head in place of the logits: one number per token
+  double logit_scale = 1;   // the logits are multiplied by it
 };
 
 using LayerSpec = std::variant<EmbeddingSpec, DecoderSpec, HeadSpec, MtpSpec>;

@@ -67,11 +67,15 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
 
 at::Tensor DecoderLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   const AddedNorm entered_norm = CarriedRmsNorm(x, attention_norm_, spec_.norm_eps);
-  const at::Tensor branch = Attention(GatherNormalised(entered_norm.normalised, x, attention_norm_), pass);
+  const at::Tensor branch = Scaled(Attention(GatherNormalised(entered_norm.normalised, x, attention_norm_), pass));
   const AddedNorm attended = AddAttention(entered_norm.sum, branch, pass);
-  if (experts_) return Add(attended.sum, Experts(attended, pass), ".mlp", pass);
+  if (experts_) return Add(attended.sum, Scaled(Experts(attended, pass)), ".mlp", pass);
   const LinearInput entered = GatherNormalised(attended.normalised, attended.sum, mlp_norm_);
-  return Add(attended.sum, mlp_->Forward(entered, pass), ".mlp", pass);
+  return Add(attended.sum, Scaled(mlp_->Forward(entered, pass)), ".mlp", pass);
+}
+
+at::Tensor DecoderLayer::Scaled(const at::Tensor& branch) const {
+  return spec_.branch_scale == 1 ? branch : branch * spec_.branch_scale;
 }
 
 at::Tensor DecoderLayer::Add(const at::Tensor& x, const at::Tensor& branch, const char* part,
@@ -117,11 +121,16 @@ at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) cons
 }
 
 at::Tensor DecoderLayer::AttentionCore(const Heads& heads, PassContext& pass) const {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.attention.head_dim));
-  if (pass.options.cache != nullptr) return output_.Forward(pass.options.cache->Attend(name_, heads, scale), pass);
-  if (!pass.input.context->plain()) {
-    if (!recompute_) return output_.Forward(ContextAttention(heads, scale, pass.input.context, context_), pass);
-    const Attended attended = ContextAttentionAgain(heads, scale, pass.input.context, context_);
+  const double plain_scale = 1.0 / std::sqrt(static_cast<double>(spec_.attention.head_dim));
+  const AttentionRule rule{.scale = spec_.attention.scale > 0 ? spec_.attention.scale : plain_scale,
+                           .window = spec_.attention.window};
+  if (pass.options.cache != nullptr) {
+    return output_.Forward(pass.options.cache->Attend(name_, heads, rule.scale, rule.window), pass);
+  }
+  const bool hides = rule.window > 0 && rule.window < pass.input.length;
+  if (hides || rule.scale != plain_scale || !pass.input.context->plain()) {
+    if (!recompute_) return output_.Forward(ContextAttention(heads, rule, pass.input.context, context_), pass);
+    const Attended attended = ContextAttentionAgain(heads, rule, pass.input.context, context_);
     return output_.Forward({attended.output, attended.again}, pass);
   }
   if (!recompute_) return output_.Forward(CausalAttention(heads), pass);

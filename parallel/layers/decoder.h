@@ -32,6 +32,7 @@ class DecoderLayer : public RunningLayer {
   at::Tensor Shared(const LinearInput& activated, const LinearInput& share, PassContext& pass) const;
   ExpertDropout DropoutOf(PassContext& pass) const;
   // x + branch, with dropout on the branch in training.
+  at::Tensor Scaled(const at::Tensor& branch) const;
   at::Tensor Add(const at::Tensor& x, const at::Tensor& branch, const char* part,
                  PassContext& pass) const;
   AddedNorm AddAttention(const at::Tensor& x, const at::Tensor& branch, PassContext& pass) const;

@@ -41,10 +41,11 @@ at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weig
 
 EmbeddingLayer::EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
                                double dropout)
-    : weight_(weights.Find(layer.name + ".embedding.weight")), parallel_(parallel), dropout_(dropout) {}
+    : scale_(std::get<EmbeddingSpec>(layer.spec).scale), weight_(weights.Find(layer.name + ".embedding.weight")), parallel_(parallel), dropout_(dropout) {}
 
 at::Tensor EmbeddingLayer::Forward(const at::Tensor& anchor, PassContext& pass) const {
-  const at::Tensor x = LookUp(anchor, pass.input.tokens, weight_, parallel_);
+  const at::Tensor found = LookUp(anchor, pass.input.tokens, weight_, parallel_);
+  const at::Tensor x = scale_ == 1 ? found : found * scale_;
   const auto dropout = HiddenDropout("embedding", dropout_, pass, parallel_);
   return dropout ? WithDropout(x, dropout) : x;
 }

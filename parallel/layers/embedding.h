@@ -20,6 +20,7 @@ class EmbeddingLayer : public RunningLayer {
   at::Tensor Forward(const at::Tensor& anchor, PassContext& pass) const override;
 
  private:
+  const double scale_;
   const Weight& weight_;  // [vocabulary / tp, hidden]
   const TensorParallel& parallel_;
   const double dropout_;

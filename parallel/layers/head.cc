@@ -80,7 +80,8 @@ std::vector<at::Tensor> HeadLayer::HiddenStates(const at::Tensor& x, const PassC
 }
 
 at::Tensor HeadLayer::Normalised(const at::Tensor& x) const {
-  return norm_ == nullptr ? x : RmsNorm(x, *norm_, spec_.norm_eps);
+  const at::Tensor normalised = norm_ == nullptr ? x : RmsNorm(x, *norm_, spec_.norm_eps);
+  return spec_.logit_scale == 1 ? normalised : normalised * spec_.logit_scale;
 }
 
 HeadStates HeadLayer::StatesOf(const std::vector<at::Tensor>& hidden) const {

@@ -19,9 +19,9 @@ class KeyValueCache {
     scratch_.Begin();
   }
 
-  // Attention of the layer's new tokens over their rows.
-  at::Tensor Attend(const std::string& layer, const Heads& heads, double scale) {
-    return PagedAttention(heads, heads.value.size(3), scale, rows_, layers_[layer], scratch_);
+  // Attention of the layer's new tokens over their rows; window: ops/attention/paged_attention.h.
+  at::Tensor Attend(const std::string& layer, const Heads& heads, double scale, int64_t window) {
+    return PagedAttention(heads, heads.value.size(3), scale, rows_, layers_[layer], scratch_, window);
   }
 
   // The same over latents, whose first `rank` elements are also the values of all heads. query: [tokens,

@@ -81,7 +81,7 @@ at::Tensor LatentAttention::Forward(const LinearInput& x, PassContext& pass) con
     return t.view({pass.input.rows, pass.input.length, heads_, t.size(2)}).transpose(1, 2).contiguous();
   };
   const Heads heads{by_row(query).unsqueeze(3), by_row(key), by_row(own[1].contiguous())};
-  return ContextAttention(heads, latent_.scale, pass.input.context, parallel_.context);
+  return ContextAttention(heads, {.scale = latent_.scale}, pass.input.context, parallel_.context);
 }
 
 }  // namespace trireme

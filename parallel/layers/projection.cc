@@ -17,8 +17,10 @@ std::optional<LowRankWeights> FindPairs(const Projection::Place& place, const We
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t outputs = (blocks[i].size + blocks[i].padding) / blocks[i].parts;
     const auto pair = place.layer.low_rank.find(parts[i]);
-    if (pair != place.layer.low_rank.end()) {
-      pairs.blocks.push_back({.b = &place.weights.Find(stem + ".lora_b." + std::to_string(i)),
+    // Of parts that are one module in the files the first has the pair of all.
+    const Weight* b = place.weights.FindOrNull(stem + ".lora_b." + std::to_string(i));
+    if (pair != place.layer.low_rank.end() && b != nullptr) {
+      pairs.blocks.push_back({.b = b,
                               .scale = pair->second.scale,
                               .first_rank = first_rank,
                               .first_output = first_output});

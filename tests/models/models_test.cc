@@ -212,11 +212,45 @@ TEST(Models, RefusesWhatItDoesNotKnow) {
             "config.json: hidden_size is 0; wanted a positive integer");
   EXPECT_EQ(RefusalOf(Config("llama", {{"num_key_value_heads", 3}})),
             "config.json: num_attention_heads = 4 is not a multiple of num_key_value_heads = 3");
-  EXPECT_EQ(RefusalOf(Config("qwen2", {{"use_sliding_window", true}})),
+  EXPECT_EQ(RefusalOf(Config("qwen2_moe", {{"use_sliding_window", true}})),
             "config.json: use_sliding_window is true; only false is supported");
   EXPECT_EQ(RefusalOf(Config("llama", {{"rope_scaling", {{"type", "ntk"}, {"factor", 2.0}}}})),
             "config.json: rope_scaling has the type 'ntk'; wanted default, linear, llama3 or yarn");
   EXPECT_EQ(RefusalOf(Config("llama", {{"vocab_size", nullptr}})), "config.json: vocab_size is missing");
+}
+
+std::vector<int64_t> WindowsOf(const Json& config) {
+  std::vector<int64_t> windows;
+  for (const Layer& layer : Build(config).layers) {
+    if (const DecoderSpec* decoder = DecoderOf(layer.spec)) windows.push_back(decoder->attention.window);
+  }
+  return windows;
+}
+
+// As transformers reads the keys: a window that is missing is its default, one that is null is none.
+TEST(Models, HaveTheWindowsOfTheirKeys) {
+  using Windows = std::vector<int64_t>;
+  const auto with = [](const char* family, Json keys) {
+    keys["num_hidden_layers"] = 3;
+    return Config(family, keys);
+  };
+  EXPECT_EQ(WindowsOf(with("mistral", {{"sliding_window", 7}})), (Windows{7, 7, 7}));
+  EXPECT_EQ(WindowsOf(with("mistral", {{"sliding_window", nullptr}})), (Windows{0, 0, 0}));
+  EXPECT_EQ(WindowsOf(with("mistral", Json::object())), (Windows{4096, 4096, 4096}));
+  EXPECT_EQ(WindowsOf(with("mixtral", {{"sliding_window", 7}, {"num_local_experts", 2}, {"num_experts_per_tok", 1}})),
+            (Windows{7, 7, 7}));
+  const Json qwen = {{"use_sliding_window", true}, {"sliding_window", 5}, {"max_window_layers", 1}};
+  EXPECT_EQ(WindowsOf(with("qwen2", qwen)), (Windows{0, 5, 5}));
+  EXPECT_EQ(WindowsOf(with("qwen3", qwen)), (Windows{0, 5, 5}));
+  EXPECT_EQ(WindowsOf(with("qwen2", {{"sliding_window", 5}, {"max_window_layers", 1}})), (Windows{0, 0, 0}));
+  Json listed = qwen;
+  listed["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+  EXPECT_EQ(WindowsOf(with("qwen2", listed)), (Windows{5, 0, 5}));
+  listed["layer_types"] = {"sliding_attention"};
+  EXPECT_EQ(RefusalOf(with("qwen2", listed)), "config.json: layer_types has 1 entries; num_hidden_layers is 3");
+  listed["layer_types"] = {"full_attention", "linear_attention", "full_attention"};
+  EXPECT_EQ(RefusalOf(with("qwen2", listed)), "config.json: layer_types has 'linear_attention' for layer 1; wanted "
+                                              "full_attention or sliding_attention");
 }
 
 TEST(RewardModels, HaveAValueHeadInPlaceOfTheLogits) {
@@ -232,6 +266,12 @@ TEST(RewardModels, HaveAValueHeadInPlaceOfTheLogits) {
   Json several = config;
   several["id2label"]["1"] = "LABEL_1";
   EXPECT_NE(RefusalOf(several).find("a classifier of 2 labels; wanted a reward model"), std::string::npos);
+}
+
+TEST(RewardModels, AreRefusedWhereTransformersHasNoClassForThem) {
+  const Json config = Config("granite", {{"architectures", {"GraniteForSequenceClassification"}}, {"num_labels", 1}});
+  EXPECT_EQ(RefusalOf(config), "a reward model of the family granite: transformers has no GraniteForSequenceClassification "
+                               "that could load it; choose a model of another family");
 }
 
 TEST(RewardModels, TheConfigOfACausalModelBecomesOne) {

@@ -18,6 +18,7 @@
 #include "ops/attention/npu_attention.h"
 #include "ops/attention/packed_attention.h"
 #include "ops/attention/paged_attention.h"
+#include "ops/attention/windowed_tiles.h"
 #include "ops/choose.h"
 #include "tests/core/comm/spmd.h"
 
@@ -103,6 +104,13 @@ TEST_F(NpuAttention, OfPackedDocumentsIsTheCpus) {
   ComparePacked({1, 2, 12, 2, 16, 16}, {DocumentsOf({5, 1, 6})});
   ComparePacked({2, 1, 9, 4, 24, 24}, {DocumentsOf({3, -2, 4}), DocumentsOf({-1, 8})});
   ComparePacked({2, 2, 6, 1, 8, 8}, {DocumentsOf({6}), DocumentsOf({-6})});
+}
+
+TEST_F(NpuAttention, OfWindowsIsTheCpus) {
+  ComparePacked({1, 2, 40, 2, 16, 16}, Windowed({DocumentsOf({22, 3, 15})}, 5));
+  ComparePacked({2, 1, 9, 4, 24, 24}, Windowed({DocumentsOf({3, -2, 4}), DocumentsOf({-1, 8})}, 1));
+  const AttentionTile earlier{.query = 0, .queries = 20, .key = 0, .keys = 20, .first = 20};  // of a ring
+  ComparePacked({1, 2, 40, 2, 16, 16}, Windowed({{earlier}}, 7));
 }
 
 TEST_F(NpuAttention, OfLatentHeadsIsTheCpus) {

@@ -20,6 +20,7 @@ struct PagedCase {
   at::ScalarType type;
   int64_t value_dim;
   bool shared;  // values are the first elements of the keys
+  int64_t window = 0;
 };
 
 // Blocks are taken in random order.
@@ -72,11 +73,11 @@ void ExpectWholeRows(const PagedCase& c) {
       rows.rows.push_back({past[row], fresh[row], tables.Of(row, past[row] + fresh[row])});
       const auto own = [&](const at::Tensor& all) { return all.narrow(2, begin, fresh[row]).contiguous(); };
       wanted.push_back(CachedAttention({own(heads.query), own(heads.key), own(value)}, 0.3,
-                                       {{past[row]}, {fresh[row]}}, whole[row]));
+                                       {{past[row]}, {fresh[row]}, c.window}, whole[row]));
       begin += fresh[row];
       past[row] += fresh[row];
     }
-    const at::Tensor found = PagedAttention(heads, c.value_dim, 0.3, rows, blocks, scratch);
+    const at::Tensor found = PagedAttention(heads, c.value_dim, 0.3, rows, blocks, scratch, c.window);
     ASSERT_EQ(found.sizes(), (std::vector<int64_t>{tokens, kv_heads * kGroup * c.value_dim}));
     EXPECT_LT(RelativeErrorOf(found.narrow(0, 0, begin), at::cat(wanted)),
               c.type == at::kFloat ? 1e-6 : 1e-2);
@@ -99,6 +100,33 @@ TEST(PagedAttention, ByTheReferenceEqualsThatOfWholeRows) {
   const ReferenceOnly reference;
   ExpectWholeRows({at::kFloat, kDim, false});
   ExpectWholeRows({at::kFloat, 10, true});
+}
+
+TEST(PagedAttention, UnderAWindowEqualsThatOfWholeRows) {
+  for (const int64_t window : {1, 4, 9}) {
+    ExpectWholeRows({at::kFloat, kDim, false, window});
+    ExpectWholeRows({at::kBFloat16, kDim, false, window});
+    const ReferenceOnly reference;
+    ExpectWholeRows({at::kFloat, kDim, false, window});
+  }
+}
+
+// A token under a window is one whose row begins with that window.
+TEST(CachedAttention, UnderAWindowForgetsWhatIsBeforeIt) {
+  constexpr int64_t kTokens = 12, kWindow = 5;
+  const Heads heads{at::randn({1, kHeads, kTokens, kGroup, kDim}), at::randn({1, kHeads, kTokens, kDim}),
+                    at::randn({1, kHeads, kTokens, kDim})};
+  const auto attend = [&](int64_t begin, int64_t window) {
+    const auto from = [&](const at::Tensor& all) { return all.narrow(2, begin, kTokens - begin).contiguous(); };
+    KeyValues cache;
+    return CachedAttention({from(heads.query), from(heads.key), from(heads.value)}, 0.3,
+                           {{0}, {kTokens - begin}, window}, cache)[kTokens - begin - 1];
+  };
+  const at::Tensor wanted = attend(kTokens - kWindow, 0);
+  EXPECT_LT(RelativeErrorOf(attend(0, kWindow), wanted), 1e-6);
+  EXPECT_GT(RelativeErrorOf(attend(0, kWindow + 1), wanted), 1e-3);
+  const ReferenceOnly reference;
+  EXPECT_LT(RelativeErrorOf(attend(0, kWindow), wanted), 1e-6);
 }
 
 // Blocks that two rows share are read by both.

@@ -8,6 +8,8 @@
 #include <random>
 #include <utility>
 
+#include "ops/attention/windowed_tiles.h"
+
 namespace trireme {
 namespace {
 
@@ -19,7 +21,8 @@ Pairs PairsOfTiles(const RowTiles& tiles, const RowLengths& lengths) {
     const auto index = static_cast<int64_t>(row);
     for (const AttentionTile& t : tiles[row]) {
       for (int64_t q = 0; q < t.queries; ++q) {
-        for (int64_t k = 0; k < std::min(t.keys, t.first + q + 1); ++k)
+        const int64_t end = t.first + q + 1, begin = t.window > 0 ? std::max<int64_t>(end - t.window, 0) : 0;
+        for (int64_t k = begin; k < std::min(t.keys, end); ++k)
           ++pairs[{index * lengths.queries + t.query + q, index * lengths.keys + t.key + k}];
       }
     }
@@ -27,14 +30,19 @@ Pairs PairsOfTiles(const RowTiles& tiles, const RowLengths& lengths) {
   return pairs;
 }
 
-// By the operator's rule: causal sequences are aligned at their ends.
+// By the operator's rule: causal sequences are aligned at their ends, and so are bands, of which a query attends to
+// `before` keys before its own and `after` after it.
 Pairs PairsOfCalls(const std::vector<VarLenCall>& calls) {
   Pairs pairs;
   for (const VarLenCall& call : calls) {
     for (const AttentionTile& t : call.sequences) {
       for (int64_t q = 0; q < t.queries; ++q) {
-        const int64_t seen = call.causal ? t.keys - t.queries + q + 1 : t.keys;
-        for (int64_t k = 0; k < seen; ++k) ++pairs[{t.query + q, t.key + k}];
+        const int64_t own = t.keys - t.queries + q, before = call.window - 1 - call.beyond, after = call.beyond;
+        const bool band = call.window > 0;
+        const int64_t begin = band ? std::max<int64_t>(own - before, 0) : 0;
+        const int64_t end = band ? std::min(own + after + 1, t.keys) : call.causal ? own + 1 : t.keys;
+        EXPECT_LT(begin, end) << "a query without a key";
+        for (int64_t k = begin; k < end; ++k) ++pairs[{t.query + q, t.key + k}];
       }
     }
   }
@@ -68,7 +76,8 @@ RowTiles RandomTiles(std::mt19937& random, const RowLengths& lengths) {
       const int64_t queries = std::min(lengths.queries - query, 1 + below(9));
       for (int64_t key = below(4); key < lengths.keys && below(5) != 0;) {
         const int64_t keys = std::min(lengths.keys - key, 1 + below(9));
-        row.push_back({query, queries, key, keys, below(2) == 0 ? below(keys + 2) : 0});
+        const int64_t window = below(2) * (1 + below(12));
+        row.push_back({query, queries, key, keys, below(2) == 0 ? below(keys + 2) : 0, window});
         key += keys + below(2) * below(3);
       }
       query += queries + below(2) * below(3);
@@ -88,6 +97,31 @@ TEST(VarLenCalls, HaveEveryPairOnce) {
     ASSERT_EQ(PairsOfCalls(calls), PairsOfTiles(tiles, lengths)) << "round " << round;
     ExpectWithin(calls, limits);
   }
+}
+
+// Documents under a window: one call for those that are longer than it, one for the others; nothing is merged.
+TEST(VarLenCalls, OfWindowsAreBands) {
+  const RowTiles documents = {{{.query = 0, .queries = 8, .key = 0, .keys = 8, .first = 0},
+                               {.query = 8, .queries = 3, .key = 8, .keys = 3, .first = 0},
+                               {.query = 11, .queries = 9, .key = 11, .keys = 9, .first = 0}}};
+  const std::vector<VarLenCall> calls = VarLenCalls(Windowed(documents, 4), {20, 20});
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].window, 4);
+  EXPECT_EQ(calls[0].beyond, 0);
+  EXPECT_EQ(calls[0].QueryEnds(), (std::vector<int64_t>{8, 17}));
+  EXPECT_TRUE(calls[1].causal);
+  EXPECT_EQ(calls[1].window, 0);
+  EXPECT_FALSE(NeedMerge(calls));
+}
+
+// Keys of an earlier ring position: only the queries that reach them, and only the keys that are reached.
+TEST(VarLenCalls, OfWindowsOverARingLeaveOutWhatIsHidden) {
+  const RowTiles earlier = {{{.query = 0, .queries = 8, .key = 0, .keys = 8, .first = 8}}};
+  const RowTiles tiles = Windowed(earlier, 4);
+  ASSERT_EQ(tiles[0].size(), 1u);
+  EXPECT_EQ(tiles[0][0], (AttentionTile{0, 3, 5, 3, 3, 4}));
+  EXPECT_TRUE(Windowed({{{.query = 0, .queries = 8, .key = 0, .keys = 8, .first = 12}}}, 4)[0].empty());
+  EXPECT_EQ(Windowed(earlier, 0), earlier);
 }
 
 TEST(VarLenCalls, OfPackedRowsAreOneCallWithoutGaps) {

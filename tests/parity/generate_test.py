@@ -12,6 +12,7 @@ import pytest
 import torch
 import transformers
 
+import layouts
 import tiny_models
 from decoding import CLEAR, NEW, likeliest
 from program import BUILD, Launches, failure_text, run_many, start, words_of
@@ -22,6 +23,8 @@ FP32 = ["model.dtype=fp32"]
 EXPERTS = ("qwen2_moe", "qwen3_moe", "mixtral", "deepseek_v2", "deepseek_v3")
 Case = collections.namedtuple("Case", "family settings batch ranks words", defaults=[()])
 NPU_CASES = [Case(family, ["parallel.tensor=2"], 4, 2) for family in ("qwen2", "deepseek_v3")]
+LIKE = layouts.LIKE["model"]  # their layers are those of others, up to a trait
+NPU_CASES += [Case(family, [], 4, 1) for family in ("mistral", "qwen2_window")]
 NPU_CASES += [Case("llama3", ["parallel.pipeline=2"], 4, 2), Case("mixtral", ["parallel.expert=2"], 2, 2)]
 Reference = collections.namedtuple("Reference", "model rows wanted")
 
@@ -54,11 +57,14 @@ def make_reference(folder, family):
 
 def layouts_of(family):
     """One rank, then two, then four."""
-    yield Case(family, [], 1, 1)
-    yield Case(family, [], 4, 1)
+    if family not in LIKE:
+        yield Case(family, [], 1, 1)
+        yield Case(family, [], 4, 1)
     # Prompts in parts, and a cache that two rows fill: some are preempted and computed again.
     yield Case(family, [], 4, 1, ("--max-batched-tokens", "7", "--max-total-tokens", "96"))
     yield Case(family, ["parallel.tensor=2"], 3, 2)
+    if family in LIKE:
+        return
     yield Case(family, ["parallel.pipeline=2"], 4, 2)
     yield Case(family, ["parallel.tensor=2", "parallel.pipeline=2"], 5, 4)
     if family in EXPERTS:

@@ -27,7 +27,9 @@ WIDE = {**DENSE, "model": ["llama", "qwen3", *EXPERTS], "tensor": [1, 2], "pipel
         "schedule": ["1f1b", "zero_bubble"], "expert": [1, 2, 4], "expert_tensor": [1, 2],
         "context": [1, 2, 4], "method": ["none", "ring", "ulysses", "hybrid"],
         "rows": ["mixed", "one", "silent", "packed"]}
-KINDS = (DENSE, WIDE)
+# Families that differ from those of DENSE in one trait each: windows, matrices that files fuse, factors.
+LIKE = {**WIDE, "model": ["mistral", "qwen2_window", "phi3", "granite"], "expert": [1], "expert_tensor": [1]}
+KINDS = (DENSE, WIDE, LIKE)
 FREE = ("zero", "recompute", "sequence", "micro_batch")  # valid with everything
 FACTORS = {key: list(dict.fromkeys(value for kind in KINDS for value in kind[key])) for key in DENSE}
 MOST_RANKS = 8
@@ -120,14 +122,34 @@ def packed_attention(cases):
     return chosen
 
 
+LIKE_METHODS = [*(("mistral", method) for method in LIKE["method"]), ("qwen2_window", "none"), ("qwen2_window", "ring"),
+                ("phi3", "none"), ("phi3", "ulysses"), ("granite", "none"), ("granite", "ring")]
+
+
+def like_cases(cases, device):
+    """Families of LIKE under context methods, windows under each, the other settings in turn; on devices other than the
+    cpu some of them."""
+    chosen = []
+    for index, (model, method) in enumerate(LIKE_METHODS):
+        wanted = dict(model=model, method=method, recompute=LIKE["recompute"][index % 3], micro_batch=1 + index % 2,
+                      zero=index % 4, sequence=LIKE["sequence"][index // 2 % 2], data=1, schedule="1f1b",
+                      rows=("mixed", "packed")[(index + index // 4) % 2], pipeline=1 + index // 4 % 2 * (method == "none"),
+                      tensor=1 if method == "hybrid" else 1 + index // 2 % 2)
+        chosen += [case for case in cases if all(case[key] == value for key, value in wanted.items())][:1]
+    return chosen if device == "cpu" else chosen[::2]
+
+
 def chosen_cases(cases, strength=2, device="cpu"):
     """What a test run covers: all pairs on the mixed rows, since the other rows hide much; every value once on those.
-    Dense models by themselves, then experts and long sequences, where packed rows hide nothing; on devices other than
-    the cpu, each of these values once; on the npu also packed rows under each context method."""
+    Dense models by themselves, families like them, then experts and long sequences, where
+    packed rows hide nothing; on devices other than the cpu, each of these values once; on the npu also packed rows under
+    each context method."""
     chosen = []
     for rows, least in zip(DENSE["rows"], (strength, 1, 1)):
         chosen += covering([case for case in cases if case["rows"] == rows and is_dense(case)], least)
-    wide = [case for case in cases if not is_dense(case) and case["rows"] != "one"]
+    wide = [case for case in cases
+            if case["model"] not in LIKE["model"] and not is_dense(case) and case["rows"] != "one"]
+    chosen += like_cases(cases, device)
     if device != "cpu":
         chosen += covering(wide, 1)
         return chosen + [case for case in packed_attention(wide) if device == "npu" and case not in chosen]

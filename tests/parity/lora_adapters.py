@@ -26,6 +26,9 @@ ADAPTERS = {
     "patterns": ("qwen3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
                                    rank_pattern={"q_proj": 2, "layers.1.mlp.up_proj": 7},
                                    alpha_pattern={"q_proj": 3, "layers.1.mlp.up_proj": 20})),
+    "phi3": ("phi3", {}, dict(r=3, lora_alpha=5, target_modules=["qkv_proj", "o_proj", "gate_up_proj", "down_proj"])),
+    "mistral": ("mistral", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
+    "granite": ("granite", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "qwen3_moe": ("qwen3_moe", dict(mlp_only_layers=[]), dict(
         r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=[*EXPERTS, "gate.weight"], **TWICE)),
     "deepseek_v3": ("deepseek_v3", {}, dict(

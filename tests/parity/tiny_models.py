@@ -17,6 +17,12 @@ FAMILIES = {
     "llama": (transformers.LlamaConfig, dict(num_key_value_heads=4, rope_parameters=LINEAR_ROPE)),
     "llama3": (transformers.LlamaConfig, dict(rope_parameters=LLAMA3_ROPE, attention_bias=True, mlp_bias=True)),
     "qwen2": (transformers.Qwen2Config, dict(tie_word_embeddings=True)),
+    # Windows shorter than most rows: in all layers, in the upper ones.
+    "mistral": (transformers.MistralConfig, dict(head_dim=24, sliding_window=7)),
+    "qwen2_window": (transformers.Qwen2Config, dict(use_sliding_window=True, sliding_window=5, max_window_layers=2)),
+    "phi3": (transformers.Phi3Config, dict(sliding_window=11, pad_token_id=0)),
+    "granite": (transformers.GraniteConfig, dict(embedding_multiplier=3.0, attention_multiplier=0.3,
+                                                 residual_multiplier=0.6, logits_scaling=2.5, tie_word_embeddings=True)),
     "qwen3": (transformers.Qwen3Config, dict(head_dim=24, num_key_value_heads=1)),
     # One layer is dense; more experts than any token of some rows meets.
     "qwen3_moe": (transformers.Qwen3MoeConfig, dict(head_dim=24, num_experts=8, num_experts_per_tok=3,

@@ -32,9 +32,11 @@ class Attention : public LayerBlock {
     return spec_.hidden * (query + key_value + output);
   }
 
-  // QKᵀ, then the attention weights with V, over the lower triangle.
+  // QKᵀ, then the attention weights with V, over the lower triangle, or its part within the window.
   double AttentionFlops(double length) const override {
-    return 2 * static_cast<double>(spec_.heads * (spec_.head_dim + spec_.head_dim)) * length * length / 2;
+    const double window = spec_.window > 0 ? std::min<double>(static_cast<double>(spec_.window), length) : length;
+    const double pairs = window * length - window * window / 2;
+    return 2 * static_cast<double>(spec_.heads * (spec_.head_dim + spec_.head_dim)) * pairs;
   }
 
   // The input, its norm as the projections read it, queries, keys and values before and after the rotary
@@ -49,8 +51,8 @@ class Attention : public LayerBlock {
   }
 
   std::string ToText() const override {
-    return Concat("attention ", spec_.heads, " heads of ", spec_.head_dim, " (", spec_.kv_heads,
-                  " key-value)");
+    return Concat("attention ", spec_.heads, " heads of ", spec_.head_dim, " (", spec_.kv_heads, " key-value",
+                  spec_.window > 0 ? Concat(", window ", spec_.window) : "", ")");
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/error.h"
 #include "ops/choose.h"
 #include "tests/core/comm/spmd.h"
 
@@ -53,7 +54,22 @@ struct Answer {
   at::Tensor output, query, key, value;  // [rows · length, heads · dim]
 };
 
-Answer Plain(const Tokens& tokens) {
+// Which of the keys before a query's own are within its window, by their positions: those of a document continue its
+// prefix's.
+at::Tensor Near(int64_t window) {
+  at::Tensor positions = at::arange(kRows * kLength);
+  at::Tensor near = at::zeros({kRows * kLength, kRows * kLength}, at::kBool);
+  for (const Document& d : kDocuments) {
+    at::Tensor own = positions.clone();
+    own.narrow(0, d.begin, d.size()).copy_(at::arange(d.size()) + d.prefix.size());
+    own.narrow(0, d.prefix.begin, d.prefix.size()).copy_(at::arange(d.prefix.size()));
+    const at::Tensor queries = own.narrow(0, d.begin, d.size()).unsqueeze(1);
+    near.narrow(0, d.begin, d.size()).copy_(queries - own.unsqueeze(0) < window);
+  }
+  return near;
+}
+
+Answer Plain(const Tokens& tokens, int64_t window) {
   at::Tensor sees = at::zeros({kRows * kLength, kRows * kLength}, at::kBool);
   for (const Document& d : kDocuments) {
     sees.narrow(0, d.begin, d.size())
@@ -61,6 +77,7 @@ Answer Plain(const Tokens& tokens) {
         .copy_(at::ones({d.size(), d.size()}).tril());
     sees.narrow(0, d.begin, d.size()).narrow(1, d.prefix.begin, d.prefix.size()).fill_(true);
   }
+  if (window > 0) sees = sees.logical_and(Near(window));
   const at::Tensor real = sees.any(1);
   const at::Tensor q = tokens.query.clone().requires_grad_(), k = tokens.key.clone().requires_grad_();
   const at::Tensor v = tokens.value.clone().requires_grad_();
@@ -88,14 +105,14 @@ void ExpectEqual(const at::Tensor& found, const at::Tensor& wanted, const char* 
   EXPECT_LT((found.to(at::kDouble) - wanted).abs().max().item<double>(), 2e-5) << what;
 }
 
-void ExpectPlain(const ContextParallel& parallel, const Tokens& tokens, const Answer& answer) {
+void ExpectPlain(const ContextParallel& parallel, const Tokens& tokens, const Answer& answer, int64_t window) {
   const auto plan = std::make_shared<const ContextPlan>(kRows, kLength, kDocuments, parallel.split());
   const at::Tensor mine = at::tensor(plan->LocalTokens(), at::kLong);
   const auto local = [&](const at::Tensor& x) { return x.index_select(0, mine).to(at::kFloat); };
   const at::Tensor q = Grouped(local(tokens.query)).requires_grad_(),
                    k = Single(local(tokens.key)).requires_grad_();
   const at::Tensor v = Single(local(tokens.value)).requires_grad_();
-  const at::Tensor output = ContextAttention({q, k, v}, kScale, plan, parallel);
+  const at::Tensor output = ContextAttention({q, k, v}, {kScale, window}, plan, parallel);
   ExpectEqual(output, local(answer.output).to(at::kDouble), "output");
   output.backward(local(tokens.gradient).flatten(1));
   const auto lines = [](const at::Tensor& x) {
@@ -108,13 +125,38 @@ void ExpectPlain(const ContextParallel& parallel, const Tokens& tokens, const An
 
 TEST_F(ContextAttentionTest, EqualsPlainAttentionOnAllTokens) {
   const Tokens tokens = AllTokens();
-  const Answer answer = Plain(tokens);
-  for (int ulysses = 1; ulysses <= Group().size(); ulysses *= 2) {  // 4 ranks share 2 key-value heads
-    const ContextParallel parallel{Group(), Group().size() / ulysses, ulysses};
-    SCOPED_TRACE(ulysses);
-    ExpectPlain(parallel, tokens, answer);
-    const ReferenceOnly guard;
-    ExpectPlain(parallel, tokens, answer);
+  for (const int64_t window : {0, 1, 5, 17, 40}) {
+    const Answer answer = Plain(tokens, window);
+    for (int ulysses = 1; ulysses <= Group().size(); ulysses *= 2) {  // 4 ranks share 2 key-value heads
+      const ContextParallel parallel{Group(), Group().size() / ulysses, ulysses};
+      SCOPED_TRACE(Concat("ulysses ", ulysses, ", window ", window));
+      ExpectPlain(parallel, tokens, answer, window);
+      const ReferenceOnly guard;
+      ExpectPlain(parallel, tokens, answer, window);
+    }
+  }
+}
+
+// The output is recomputed for whichever comes first, and once; over several ranks it is saved.
+TEST_F(ContextAttentionTest, GivesTheOutputAgainOnOneRank) {
+  const ContextParallel parallel{Group(), Group().size(), 1};
+  const Tokens tokens = AllTokens();
+  const Answer answer = Plain(tokens, 5);
+  for (const bool gradient_first : {false, true}) {
+    const auto plan = std::make_shared<const ContextPlan>(kRows, kLength, kDocuments, parallel.split());
+    const at::Tensor mine = at::tensor(plan->LocalTokens(), at::kLong);
+    const auto local = [&](const at::Tensor& x) { return x.index_select(0, mine).to(at::kFloat); };
+    const at::Tensor q = Grouped(local(tokens.query)).requires_grad_();
+    const Heads heads{q, Single(local(tokens.key)), Single(local(tokens.value))};
+    const Attended attended = ContextAttentionAgain(heads, {kScale, 5}, plan, parallel);
+    ASSERT_EQ(static_cast<bool>(attended.again), Group().size() == 1);
+    const at::Tensor gradient = local(tokens.gradient).flatten(1);
+    at::Tensor again = attended.output.detach();
+    if (attended.again && !gradient_first) again = attended.again();
+    attended.output.backward(gradient);
+    if (attended.again && gradient_first) again = attended.again();
+    ExpectEqual(again, local(answer.output).to(at::kDouble), "again");
+    ExpectEqual(q.grad().transpose(1, 2).reshape({again.size(0), -1}), local(answer.query).to(at::kDouble), "query");
   }
 }
 
