@@ -1,15 +1,15 @@
 """Attention on device npu is always fused: every family, with plain and packed rows, under each context method, and in
 generation, calls only operators of the list, and none of them with a tensor as large as a score matrix. And packed rows
 take the memory of plain ones. Values are compared by grads_test and generate_test; here the twin counts. Without --full
-each family runs once per test, with plain and packed rows in turn, and one of each kind of heads (grouped, latent) with
-both under every method."""
+each family runs once on one rank, with plain and packed rows in turn, and one family of each kind of attention (grouped
+heads, latent, windows) under every method and in generation: beyond that families do not differ in what is called."""
 import itertools
 import json
 
 import pytest
 
 import tiny_models
-from program import BUILD, failure_text, run_many, start, words_of
+from program import failure_text, run_many, words_of
 
 LENGTH = 1024
 HEADS = 4
@@ -18,21 +18,21 @@ METHODS = {"ring": 2, "ulysses": 2, "hybrid": 4}  # and their ranks
 FUSED = "aclnnFlashAttentionVarLenScore"
 OPTIONS = ("full",)
 KINDS = ("plain", "packed")
-BOTH_KINDS = ("qwen3", "deepseek_v3")
+OF_EACH_KIND = ("qwen3", "deepseek_v3", "mistral")
+# Heads of sizes that generation's operator takes, and others, and latents in both types.
+GENERATED = [("llama", "bf16"), ("qwen3", "bf16"), ("deepseek_v2", "bf16"), ("deepseek_v3", "fp32"), ("mistral", "bf16")]
 
 
 @pytest.fixture(scope="module")
 def pairs(request):
     """A function: the families and kinds of rows to run, under a context method or without one."""
-    every, in_turn = list(itertools.product(FAMILIES, KINDS)), list(zip(FAMILIES, itertools.cycle(KINDS)))
-
     def choose(method=None):
         if request.config.getoption("full"):
-            return every
+            return list(itertools.product(FAMILIES, KINDS))
         if method is None:
-            return in_turn
-        own = FAMILIES[list(METHODS).index(method)::len(METHODS)]
-        return [(family, kind) for family, kind in every if family in BOTH_KINDS or (family in own and kind == "packed")]
+            return list(zip(FAMILIES, itertools.cycle(KINDS)))
+        first = list(METHODS).index(method)
+        return list(zip(OF_EACH_KIND, itertools.islice(itertools.cycle(KINDS), first, None)))
     return choose
 
 
@@ -62,11 +62,22 @@ def rows(folder):
     return folder
 
 
-def operators_after(ranks, commands):
-    """What rank 0 has called when all commands have run."""
-    result = run_many(ranks if ranks > 1 else None, [*commands, ["check", "--npu-ops", "--json"]])
+LIST = ["check", "--npu-ops", "--json"]
+
+
+def json_lines(result):
+    return [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+
+
+def lists_of(result):
+    """What rank 0 had called at each LIST among the commands."""
     assert result.returncode == 0, failure_text(result)
-    return [entry for entry in json.loads(result.stdout.splitlines()[-1])["operators"] if entry["calls"] > 0]
+    return [[entry for entry in line["operators"] if entry["calls"] > 0] for line in json_lines(result) if "operators" in line]
+
+
+def called_since(before, after):
+    calls = {entry["name"]: entry["calls"] for entry in before}
+    return [entry for entry in after if entry["calls"] > calls.get(entry["name"], 0)]
 
 
 def assert_fused(operators, method):
@@ -83,39 +94,49 @@ def grads(models, rows, family, kind, *settings):
             *words_of(["device=npu", "model.dtype=fp32", *settings])]
 
 
-def test_on_one_rank(models, rows, pairs):
+def generated(models, folder, full):
+    """Prompts of different length."""
+    prompts = [{"input_ids": [1 + index % 1000 for index in range(size)]} for size in (LENGTH, 3, 700)]
+    tiny_models.write_rows(folder / "prompts.jsonl", prompts)
+    cases = itertools.product(FAMILIES, ("bf16", "fp32")) if full else GENERATED
+    return [["generate", "--model", models / family, "--rows", folder / "prompts.jsonl", "--max-new-tokens", "3",
+             *words_of(["device=npu", f"model.dtype={dtype}"])] for family, dtype in cases]
+
+
+def bench(models, *words):
+    return ["bench", "step", "--model", models / "qwen3", "--steps", "1", *words, *words_of(
+        ["device=npu", "data.max_length=4096", "run.global_batch=1", "run.micro_batch=1", "tuning.kind=full"])]
+
+
+@pytest.fixture(scope="module")
+def one_rank(request, models, rows, pairs, folder):
+    """One launch for all that takes one rank: its lists of operators, and what bench said."""
     settings = itertools.cycle(["memory.recompute=none", "memory.recompute=selective", "memory.recompute=full"])
-    commands = [grads(models, rows, family, kind, setting) for (family, kind), setting in zip(pairs(), settings)]
-    assert_fused(operators_after(1, commands), "none")
+    trained = [grads(models, rows, family, kind, setting) for (family, kind), setting in zip(pairs(), settings)]
+    decoded = generated(models, folder, request.config.getoption("full"))
+    # The longest rows come last: the lists have the largest tensors so far.
+    result = run_many(None, [*trained, LIST, *decoded, LIST, bench(models), bench(models, "--documents", "5")])
+    return lists_of(result), [line for line in json_lines(result) if "activations_gib" in line]
+
+
+def test_on_one_rank(one_rank):
+    assert_fused(one_rank[0][0], "none")
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_under_context_methods(models, rows, pairs, method):
     parallel = [f"parallel.context={METHODS[method]}", f"parallel.context_method={method}"]
     commands = [grads(models, rows, family, kind, *parallel) for family, kind in pairs(method)]
-    assert_fused(operators_after(METHODS[method], commands), method)
+    assert_fused(lists_of(run_many(METHODS[method], [*commands, LIST]))[0], method)
 
 
-def test_in_generation(models, folder, pairs):
-    """Prompts of different length; heads that the operator for generation takes, and others."""
-    prompts = [{"input_ids": [1 + index % 1000 for index in range(size)]} for size in (LENGTH, 3, 700)]
-    tiny_models.write_rows(folder / "prompts.jsonl", prompts)
-    commands = [["generate", "--model", models / family, "--rows", folder / "prompts.jsonl", "--max-new-tokens", "3",
-                 *words_of(["device=npu", f"model.dtype={dtype}"])]
-                for family, dtype in ((family, "bf16" if kind == "plain" else "fp32") for family, kind in pairs())]
-    operators = operators_after(1, commands)
+def test_in_generation(one_rank):
+    operators = called_since(*one_rank[0])
     assert_fused(operators, "none")
     assert "aclnnFusedInferAttentionScoreV3" in {entry["name"] for entry in operators}
 
 
-def bench(models, *words):
-    result = start(None, [BUILD / "trireme", "bench", "step", "--model", models / "qwen3", "--steps", "1", *words, *words_of(
-        ["device=npu", "data.max_length=4096", "run.global_batch=1", "run.micro_batch=1", "tuning.kind=full"])])
-    assert result.returncode == 0, failure_text(result)
-    return json.loads(result.stdout.splitlines()[-1])
-
-
-def test_packed_rows_take_the_memory_of_plain_ones(models):
-    plain, packed = bench(models), bench(models, "--documents", "5")
+def test_packed_rows_take_the_memory_of_plain_ones(one_rank):
+    plain, packed = one_rank[1]
     assert packed["activations_gib"] <= 1.05 * plain["activations_gib"]
     assert packed["peak_memory_gib"] <= 1.05 * plain["peak_memory_gib"]
