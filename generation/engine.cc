@@ -8,18 +8,15 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "generation/step_pass.h"
+#include "generation/step_pipeline.h"
 #include "parallel/layers/key_value_cache.h"
-#include "parallel/objectives/next_token_logits.h"
 #include "parallel/tensor/collectives.h"
 #include "session/session.h"
 
 namespace trireme {
 namespace {
 
-using Plans = std::vector<std::vector<RowStep>>;  // by data-parallel rank
-
-SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
+SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, int64_t stages) {
   const bool grows = options.max_total_tokens == 0;
   const int64_t tokens = grows ? options.max_rows * options.block_size : options.max_total_tokens;
   return {.block_size = options.block_size,
@@ -27,7 +24,8 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
           .grows = grows,
           .max_rows = options.max_rows,
           .max_batched_tokens = std::max(options.max_batched_tokens, options.max_rows),
-          .prefix_cache = options.prefix_cache};
+          .prefix_cache = options.prefix_cache,
+          .passes = stages};
 }
 
 }  // namespace
@@ -67,7 +65,9 @@ class Engine::Parts {
                                                                                               : 1),
         // Weights held by other data-parallel ranks, and experts, require that all ranks run together.
         together_(HasExperts(session.graph()) || session.config().parallel().zero() == 3),
-        schedulers_(static_cast<size_t>(replicas_), Scheduler(SchedulerOptionsOf(options))) {}
+        pipeline_(session, cache_),
+        schedulers_(static_cast<size_t>(replicas_),
+                    Scheduler(SchedulerOptionsOf(options, pipeline_.stages()))) {}
 
   // Ids count over all replicas: that of a row among its replica's, times replicas, plus the replica.
   int64_t Add(EngineRow row) {
@@ -82,18 +82,24 @@ class Engine::Parts {
   void End(int64_t id) {
     SchedulerOf(id % replicas_).Remove(id / replicas_);
     rows_.erase(id);
+    if (rows_.empty()) pipeline_.Clear();
   }
 
   std::vector<NewToken> Step() {
     const auto start = std::chrono::steady_clock::now();
-    Plans plans;
-    for (Scheduler& scheduler : schedulers_) plans.push_back(scheduler.Plan());
-    const std::vector<int64_t> sampled = Sampled(plans);
-    std::vector<NewToken> tokens = Compute(plans, sampled);
-    for (size_t i = 0; i < plans.size(); ++i) schedulers_[i].Computed(plans[i]);
+    EngineStep step;
+    for (Scheduler& scheduler : schedulers_) step.plans.push_back(scheduler.Plan());
+    step.sampled = Sampled(step.plans);
+    std::unique_ptr<StepPass> pass = PassOf(step);
+    std::optional<StepPipeline::Done> done = pipeline_.Tick(std::move(step), std::move(pass));
+    times_.stage_steps = pipeline_.stage_steps();
+    times_.idle_stage_steps = pipeline_.idle_stage_steps();
+    if (!done) return {};
+    std::vector<NewToken> tokens = Finish(done->step.sampled, done->logits);
+    for (size_t i = 0; i < schedulers_.size(); ++i) schedulers_[i].Computed(done->step.plans[i]);
     for (const NewToken& fresh : tokens)
       SchedulerOf(fresh.row % replicas_).Append(fresh.row / replicas_, fresh.token);
-    Count(plans, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    Count(done->step.plans, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     return tokens;
   }
 
@@ -119,7 +125,7 @@ class Engine::Parts {
   Scheduler& SchedulerOf(int64_t replica) { return schedulers_[static_cast<size_t>(replica)]; }
 
   // The rows that get a token, replica by replica.
-  std::vector<int64_t> Sampled(const Plans& plans) const {
+  std::vector<int64_t> Sampled(const std::vector<std::vector<RowStep>>& plans) const {
     std::vector<int64_t> ids;
     for (size_t replica = 0; replica < plans.size(); ++replica) {
       for (const RowStep& step : plans[replica]) {
@@ -129,20 +135,26 @@ class Engine::Parts {
     return ids;
   }
 
-  // One rank of each replica samples; the sum over all ranks distributes the results.
-  std::vector<NewToken> Compute(const Plans& plans, const std::vector<int64_t>& sampled) {
+  // This rank's part of a step; nullptr: nothing to compute.
+  std::unique_ptr<StepPass> PassOf(const EngineStep& step) {
+    const std::vector<RowStep>& mine = step.plans[static_cast<size_t>(replica_)];
+    const bool busy = std::ranges::any_of(step.plans, [](const auto& plan) { return !plan.empty(); });
+    if (mine.empty() && !(together_ && busy)) return nullptr;
+    auto pass = std::make_unique<StepPass>(mine, SchedulerOf(replica_), token_multiple_);
+    pass->MoveTo(session_.tensors().torch());
+    return pass;
+  }
+
+  // One rank of each replica samples; the sum over all ranks distributes the results. Rows that were ended in
+  // the meantime get nothing.
+  std::vector<NewToken> Finish(const std::vector<int64_t>& sampled, const at::Tensor& logits) {
+    if (sampled.empty()) return {};
     std::optional<int64_t> top;  // log-probabilities in a line of numbers
-    for (const int64_t id : sampled) top = std::max(top, rows_.at(id).top);
+    for (const int64_t id : sampled) top = rows_.contains(id) ? std::max(top, rows_.at(id).top) : top;
     const int64_t width = top ? 1 + 2 * *top : 0;
     at::Tensor tokens = at::zeros({std::ssize(sampled)}, at::kLong);
     at::Tensor log_probs = at::zeros({std::ssize(sampled), width}, at::kFloat);
-    const std::vector<RowStep>& mine = plans[static_cast<size_t>(replica_)];
-    const bool busy = std::any_of(plans.begin(), plans.end(), [](const auto& plan) { return !plan.empty(); });
-    if (!mine.empty() || (together_ && busy)) {
-      const at::Tensor logits = Logits(mine);
-      if (logits.defined() && tensor_.rank() == 0) Sample(sampled, logits, tokens, log_probs);
-    }
-    if (sampled.empty()) return {};
+    if (logits.defined() && tensor_.rank() == 0) Sample(sampled, logits, tokens, log_probs);
     tokens = SumOverRanks(tokens);
     if (width > 0) log_probs = SumOverRanks(log_probs);
     return ReadTokens(sampled, tokens, log_probs);
@@ -152,18 +164,6 @@ class Engine::Parts {
     const at::Tensor sum = mine.to(session_.tensors().torch());
     StartAllReduce(sum, session_.world()).WaitOnHost();
     return sum.to(at::kCPU);
-  }
-
-  at::Tensor Logits(const std::vector<RowStep>& mine) {
-    const at::NoGradGuard no_graph;
-    StepPass pass(mine, SchedulerOf(replica_), token_multiple_);
-    pass.MoveTo(session_.tensors().torch());
-    cache_.Begin(std::move(pass.rows));
-    const NextTokenLogits objective(pass.wanted);
-    PassBatch batch({std::move(pass.input)},
-                    {.objective = &objective, .differentiate = false, .cache = &cache_});
-    session_.Infer(batch);
-    return batch.result().outputs[0].logits;
   }
 
   // Whether a row wants its most likely token and nothing else.
@@ -183,21 +183,22 @@ class Engine::Parts {
   // Lines of logits are those of this replica's sampled rows, in order.
   void Sample(const std::vector<int64_t>& sampled, const at::Tensor& logits, at::Tensor& tokens,
               at::Tensor& log_probs) {
-    const bool greedy = std::ranges::all_of(
-        sampled, [&](int64_t id) { return id % replicas_ != replica_ || IsGreedy(rows_.at(id)); });
+    const bool greedy = std::ranges::all_of(sampled, [&](int64_t id) {
+      return id % replicas_ != replica_ || !rows_.contains(id) || IsGreedy(rows_.at(id));
+    });
     if (logits.is_cuda() && greedy) return TakeLikeliest(sampled, logits, tokens);
     const at::Tensor on_host = logits.to(at::kFloat).to(at::kCPU).contiguous();
     const auto vocabulary = static_cast<size_t>(on_host.size(1));
-    float* line = on_host.data_ptr<float>();
+    float* next_line = on_host.data_ptr<float>();
     for (size_t i = 0; i < sampled.size(); ++i) {
       if (sampled[i] % replicas_ != replica_) continue;
-      const RowRules& row = rows_.at(sampled[i]);
-      const int64_t token = Choose(
-          sampled[i], row, {line, vocabulary},
+      float* line = std::exchange(next_line, next_line + vocabulary);
+      const auto row = rows_.find(sampled[i]);
+      if (row == rows_.end()) continue;
+      tokens.data_ptr<int64_t>()[i] = Choose(
+          sampled[i], row->second, {line, vocabulary},
           log_probs.size(1) == 0 ? nullptr
                                  : log_probs.data_ptr<float>() + static_cast<int64_t>(i) * log_probs.size(1));
-      tokens.data_ptr<int64_t>()[i] = token;
-      line += vocabulary;
     }
   }
 
@@ -225,6 +226,7 @@ class Engine::Parts {
                                    const at::Tensor& log_probs) const {
     std::vector<NewToken> fresh;
     for (size_t i = 0; i < sampled.size(); ++i) {
+      if (!rows_.contains(sampled[i])) continue;
       NewToken one{.row = sampled[i], .token = tokens.data_ptr<int64_t>()[i]};
       if (const std::optional<int64_t> top = rows_.at(sampled[i]).top) {
         const float* numbers = log_probs.data_ptr<float>() + static_cast<int64_t>(i) * log_probs.size(1);
@@ -239,7 +241,7 @@ class Engine::Parts {
   }
 
   // A step of both kinds counts for each by its tokens.
-  void Count(const Plans& plans, double seconds) {
+  void Count(const std::vector<std::vector<RowStep>>& plans, double seconds) {
     int64_t decoded = 0, read = 0;
     for (const auto& plan : plans) {
       for (const RowStep& step : plan) (step.decodes ? decoded : read) += step.fresh;
@@ -257,10 +259,11 @@ class Engine::Parts {
   const int replica_, replicas_;
   const int64_t token_multiple_;
   const bool together_;
+  KeyValueCache cache_;
+  StepPipeline pipeline_;
   std::vector<Scheduler> schedulers_;  // by replica
   std::map<int64_t, RowRules> rows_;
   int64_t next_replica_ = 0;
-  KeyValueCache cache_;
   EngineTimes times_;
 };
 

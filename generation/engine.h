@@ -1,5 +1,7 @@
 // Engine: generates for rows that come and go, with a session's model: add, step, end. Each step computes the
 // next token of every running row and parts of prompts beside them, under any layout but context parallel.
+// In a pipeline rows form as many groups as it has stages, which take turns: a step then ends one group's pass
+// and begins another's.
 // Its rows are the same on every rank: each rank plans each step by itself from the same calls, so that only
 // what a caller alone knows (new rows, rows that end) has to be told to the others; the sampled tokens are
 // summed over all ranks. What a row's tokens mean, and when it ends, is up to the caller. No torch in this
@@ -47,6 +49,7 @@ struct NewToken {
 struct EngineTimes {                          // of this rank's passes
   int64_t prompt_tokens = 0, new_tokens = 0;  // new: without each row's first, which comes from the prompt
   double prompt_seconds = 0, new_seconds = 0;
+  int64_t stage_steps = 0, idle_stage_steps = 0;  // of this rank's pipeline stages; idle: without a row
 };
 
 // Rejects a configuration that generation does not support.
@@ -66,7 +69,7 @@ class Engine {
   int64_t Add(EngineRow row);
   // Takes effect before the next step. Unknown rows are ignored.
   void End(int64_t row);
-  // One step. The tokens that were sampled; their rows continue until they are ended.
+  // One step. The tokens that were sampled, perhaps none; their rows continue until they are ended.
   std::vector<NewToken> Step();
   // The cache is not used again: weights have changed. Only while no row is there.
   void Forget();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/random.h"
@@ -11,8 +12,42 @@
 namespace trireme {
 namespace {
 
+// The first of the largest. In several chains: one would wait for each comparison.
 int64_t Likeliest(std::span<const float> logits) {
-  return std::max_element(logits.begin(), logits.end()) - logits.begin();
+  constexpr size_t kChains = 8;
+  float largest[kChains];
+  std::fill_n(largest, kChains, -std::numeric_limits<float>::infinity());
+  size_t i = 0;
+  for (; i + kChains <= logits.size(); i += kChains) {
+    for (size_t k = 0; k < kChains; ++k) largest[k] = logits[i + k] > largest[k] ? logits[i + k] : largest[k];
+  }
+  for (; i < logits.size(); ++i) largest[0] = std::max(largest[0], logits[i]);
+  const float most = *std::max_element(largest, largest + kChains);
+  const auto found = std::find(logits.begin(), logits.end(), most);
+  return found == logits.end() ? 0 : found - logits.begin();  // NaN alone equals nothing
+}
+
+// The token at which probabilities, the largest first, add up to more than `reach` of all: what walking through
+// all candidates in order finds, without putting in order those that are not reached.
+int64_t DrawInOrder(std::span<const float> logits, double temperature, double reach) {
+  const double largest = logits[static_cast<size_t>(Likeliest(logits))];
+  std::vector<std::pair<float, int64_t>> heap;  // of tokens: the likeliest first, on ties the lower id
+  heap.reserve(logits.size());
+  double sum = 0;
+  const auto weight = [&](float logit) { return std::exp((logit - largest) / temperature); };
+  for (size_t i = 0; i < logits.size(); ++i) {
+    sum += weight(logits[i]);
+    heap.emplace_back(logits[i], -static_cast<int64_t>(i));
+  }
+  std::make_heap(heap.begin(), heap.end());
+  double left = reach * sum;
+  while (heap.size() > 1) {
+    left -= weight(heap.front().first);
+    if (left < 0) break;
+    std::pop_heap(heap.begin(), heap.end());
+    heap.pop_back();
+  }
+  return -heap.front().second;
 }
 
 std::vector<int64_t> LikeliestFirst(std::span<const float> logits, int64_t top_k) {
@@ -89,6 +124,8 @@ int64_t ChooseToken(std::span<const float> logits, const Sampling& sampling, int
   if (sampling.temperature == 0) return Likeliest(logits);
   const RandomStream random(sampling.seed, Concat("tokens of row ", row));
   double left = random.Uniform(static_cast<uint64_t>(position));
+  const bool all = sampling.top_k <= 0 && sampling.top_p >= 1 && sampling.min_p <= 0;
+  if (all) return DrawInOrder(logits, sampling.temperature, left);
   const std::vector<Candidate> candidates = Candidates(logits, sampling);
   for (const Candidate& candidate : candidates) {
     left -= candidate.probability;

@@ -57,7 +57,9 @@ void Scheduler::ReleaseBlocks(Row& row) {
 
 std::vector<RowStep> Scheduler::Plan() {
   plan_.clear();
-  budget_ = options_.max_batched_tokens;
+  const auto active = std::min(options_.max_rows, static_cast<int64_t>(running_.size() + waiting_.size()));
+  most_rows_ = static_cast<size_t>((active + options_.passes - 1) / options_.passes);
+  budget_ = std::max(options_.max_batched_tokens / options_.passes, static_cast<int64_t>(most_rows_));
   const int64_t preemptions = counts_.preemptions;
   for (const bool decoding : {true, false}) {
     for (const int64_t id : std::vector<int64_t>(running_.begin(), running_.end())) {
@@ -65,11 +67,13 @@ std::vector<RowStep> Scheduler::Plan() {
     }
   }
   if (preemptions == counts_.preemptions) Admit();
+  for (const RowStep& step : plan_) rows_.at(step.row).in_flight = true;
   return plan_;
 }
 
 void Scheduler::Schedule(int64_t id) {
   Row& row = rows_.at(id);
+  if (row.in_flight || plan_.size() >= most_rows_) return;
   const int64_t count = std::min(row.missing(), budget_);
   if (count == 0 || !Reserve(id, row.computed + count)) return;
   budget_ -= count;
@@ -111,7 +115,9 @@ void Scheduler::Preempt(int64_t id) {
     budget_ += planned->fresh;
     plan_.erase(planned);
   }
-  ReleaseBlocks(rows_.at(id));
+  Row& row = rows_.at(id);
+  ReleaseBlocks(row);
+  row.preempted = row.in_flight;
   running_.erase(id);
   waiting_.insert(id);
   ++counts_.preemptions;
@@ -119,9 +125,10 @@ void Scheduler::Preempt(int64_t id) {
 
 void Scheduler::Admit() {
   for (const int64_t id : std::vector<int64_t>(waiting_.begin(), waiting_.end())) {
-    if (static_cast<int64_t>(running_.size()) >= options_.max_rows || budget_ == 0) return;
+    const bool full = static_cast<int64_t>(running_.size()) >= options_.max_rows || plan_.size() >= most_rows_;
+    if (full || budget_ == 0) return;
     Row& row = rows_.at(id);
-    if (!IsReady(row)) continue;
+    if (row.in_flight || !IsReady(row)) continue;
     MatchPrefix(row);
     if (!Fits(row)) return;
     if (row.cached < 0) row.cached = row.computed;
@@ -168,7 +175,11 @@ void Scheduler::MatchPrefix(Row& row) {
 
 void Scheduler::Computed(const std::vector<RowStep>& step) {
   for (const RowStep& done : step) {
-    Row& row = rows_.at(done.row);
+    const auto found = rows_.find(done.row);
+    if (found == rows_.end()) continue;  // removed in the meantime
+    Row& row = found->second;
+    row.in_flight = false;
+    if (std::exchange(row.preempted, false)) continue;
     row.computed = done.past + done.fresh;
     if (!options_.prefix_cache) continue;
     const std::span<const int64_t> tokens(row.tokens);

@@ -1,7 +1,8 @@
 // Scheduler: which tokens of which rows are computed in the next step. A row has tokens (its prompt and what
 // was generated) and computed ones, whose keys and values are in blocks of the cache. Every step gives each
 // decoding row its next token and fills what the budget leaves with prompts, in the order of arrival. A row
-// that needs a block when none is free preempts the row that came last, which is computed again later.
+// that needs a block when none is free preempts the row that came last, which is computed again later. Where
+// a pipeline has several steps in flight, each takes its part of the rows, and none that is in flight.
 // Integers only, without clock or addresses: every rank that makes the same calls gets the same steps.
 #pragma once
 
@@ -24,6 +25,7 @@ struct SchedulerOptions {
   int64_t max_rows = 8;               // that run at once
   int64_t max_batched_tokens = 2048;  // per step; at least max_rows
   bool prefix_cache = true;
+  int64_t passes = 1;  // planned before the first of them is computed: the stages of a pipeline
 };
 
 struct RowRequest {
@@ -56,15 +58,18 @@ class Scheduler {
   // ignored.
   void Remove(int64_t row);
 
-  // The next step: decoding rows first, each row at most once. Empty: no row has anything to compute.
+  // The next step: decoding rows first, each row at most once. Empty: no row has anything to compute, or all
+  // that do are in flight.
   std::vector<RowStep> Plan();
-  // The step's keys and values are in the cache.
+  // The step's keys and values are in the cache. Steps are computed in the order of their plans: a block that a
+  // row in flight has lost is written by its next owner later.
   void Computed(const std::vector<RowStep>& step);
   void Append(int64_t row, int64_t token);
   // No computed token is used again, as after a change of weights. Only while nothing runs.
   void Forget() { pool_.Forget(); }
 
   bool idle() const { return rows_.empty(); }
+  bool has(int64_t row) const { return rows_.contains(row); }
   const std::vector<int64_t>& tokens(int64_t row) const { return rows_.at(row).tokens; }
   const std::vector<int32_t>& blocks(int64_t row) const { return rows_.at(row).blocks; }
   int64_t prompt_size(int64_t row) const { return rows_.at(row).prompt; }
@@ -86,6 +91,8 @@ class Scheduler {
     int64_t published = 0;         // blocks whose prefix is known
     BlockPool::Prefix prefix = 0;  // of those
     int64_t cached = -1;           // not yet started
+    bool in_flight = false;        // in a planned step that is not yet computed
+    bool preempted = false;        // since that step was planned
 
     int64_t missing() const { return static_cast<int64_t>(tokens.size()) - computed; }
   };
@@ -108,6 +115,7 @@ class Scheduler {
   std::set<int64_t> running_, waiting_;  // ids: in the order of arrival
   std::vector<RowStep> plan_;
   int64_t budget_ = 0;
+  size_t most_rows_ = 0;  // of this step
   int64_t next_ = 0;
   SchedulerCounts counts_;
 };

@@ -11,6 +11,7 @@
   COMMAND(ScoreCommand)           \
   COMMAND(BenchCheckpointCommand) \
   COMMAND(BenchStepCommand)       \
+  COMMAND(BenchGenerateCommand)   \
   COMMAND(BenchOpsCommand)
 #else
 #define TRIREME_TORCH_COMMANDS(COMMAND)

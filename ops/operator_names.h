@@ -13,6 +13,8 @@
   OPERATOR(attention_tiles)         \
   OPERATOR(attention_merge)         \
   OPERATOR(cached_attention)        \
+  OPERATOR(paged_attention)         \
+  OPERATOR(infer_linear)            \
   OPERATOR(weight_gradient)         \
   OPERATOR(grouped_linear)          \
   OPERATOR(low_rank)                \

@@ -61,4 +61,12 @@ double MeasureCopyRate(const TensorDevice& device) {
   return 2.0 * static_cast<double>(from.nbytes()) / seconds;
 }
 
+double MeasureReadRate(const TensorDevice& device) {
+  constexpr int kTries = 8;
+  constexpr int64_t kElements = 64 << 20;
+  const at::Tensor all = at::ones({kElements}, at::TensorOptions(at::kFloat).device(device.torch()));
+  const double seconds = Best(device, kTries, [&] { all.sum(); });
+  return static_cast<double>(all.nbytes()) / seconds;
+}
+
 }  // namespace trireme

@@ -14,4 +14,7 @@ double MeasureMatrixRate(DType dtype, const TensorDevice& device = TensorDevice:
 // Bytes read and written per second by a copy of 256 MiB.
 double MeasureCopyRate(const TensorDevice& device);
 
+// Bytes read per second by a sum over 256 MiB.
+double MeasureReadRate(const TensorDevice& device);
+
 }  // namespace trireme

@@ -104,15 +104,21 @@ TokenHeads VarLenAttentionBackward(const TokenHeads& heads, const VarLenCall& ca
   return {gradients[0].toTensor(), gradients[1].toTensor(), gradients[2].toTensor()};
 }
 
-at::Tensor FusedInferAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               double scale, const InferRows& rows) {
+namespace {
+
+// table: undefined where keys and values are rows of their own.
+at::Tensor FusedInfer(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                      const at::Tensor& table, double scale, const InferRows& rows) {
+  constexpr int64_t kBeforeTable = 7, kAfterTable = 12;  // quantised parts; padding, shared and rotary parts
   const c10::IValue none;
   const bool one_token = query.size(2) == 1;  // the operator then takes neither mask nor mode
   torch::jit::Stack arguments{query, key, value, /*pse_shift=*/none};
   arguments.push_back(one_token ? none : c10::IValue(CausalMask(query)));
   arguments.emplace_back(rows.queries);
   arguments.emplace_back(rows.keys);
-  arguments.insert(arguments.end(), 20, none);  // quantised, paged, shared and rotary parts
+  arguments.insert(arguments.end(), kBeforeTable, none);
+  arguments.push_back(table.defined() ? c10::IValue(table) : none);
+  arguments.insert(arguments.end(), kAfterTable, none);
   const torch::jit::Stack rest{/*num_heads=*/query.size(1),
                                scale,
                                /*pre_tokens=*/kFar,
@@ -121,13 +127,25 @@ at::Tensor FusedInferAttention(const at::Tensor& query, const at::Tensor& key, c
                                /*num_key_value_heads=*/key.size(1),
                                one_token ? kAllKeys : kBottomRightCausal,
                                /*inner_precise=*/int64_t{0},
-                               /*block_size=*/int64_t{0},
+                               /*block_size=*/table.defined() ? key.size(2) : int64_t{0},
                                /*antiquant_mode=*/int64_t{0},
                                /*key_antiquant_mode=*/int64_t{0},
                                /*value_antiquant_mode=*/int64_t{0},
                                /*softmax_lse_flag=*/false};
   arguments.insert(arguments.end(), rest.begin(), rest.end());
   return Call("npu::npu_fused_infer_attention_score", std::move(arguments))[0].toTensor();
+}
+
+}  // namespace
+
+at::Tensor FusedInferAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                               double scale, const InferRows& rows) {
+  return FusedInfer(query, key, value, at::Tensor(), scale, rows);
+}
+
+at::Tensor FusedInferOverBlocks(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                const at::Tensor& table, double scale, const InferRows& rows) {
+  return FusedInfer(query, key, value, table, scale, rows);
 }
 
 }  // namespace trireme::npu

@@ -39,4 +39,9 @@ struct InferRows {
 at::Tensor FusedInferAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                double scale, const InferRows& rows);
 
+// The same for one new token per row, over blocks: key, value: [blocks, kv_heads, block_size, head_dim]; table:
+// [rows, columns] int32, each row's blocks in order.
+at::Tensor FusedInferOverBlocks(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                const at::Tensor& table, double scale, const InferRows& rows);
+
 }  // namespace trireme::npu

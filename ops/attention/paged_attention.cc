@@ -4,10 +4,15 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 #include "core/base/error.h"
 #include "ops/attention/cached_attention.h"
+#include "ops/attention/paged_decode.h"
+#include "ops/operator.h"
 
 namespace trireme {
 namespace {
@@ -86,9 +91,9 @@ at::Tensor LaidOut(at::Tensor& scratch, at::IntArrayRef shape, const at::TensorO
 }
 
 // The first `dim` elements of the rows' keys or values, copied out of their blocks by the host's cores.
-at::Tensor GatherOnHost(const at::Tensor& pool, int64_t dim, const PagedRows& rows,
-                        at::ArrayRef<PagedRow> group, int64_t capacity, at::Tensor& scratch) {
-  const int64_t heads = pool.size(1), size = rows.block_size;
+at::Tensor GatherOnHost(const at::Tensor& pool, int64_t dim, int64_t size, at::ArrayRef<PagedRow> group,
+                        int64_t capacity, at::Tensor& scratch) {
+  const int64_t heads = pool.size(1);
   const auto element = static_cast<int64_t>(pool.element_size());
   const int64_t line = pool.size(3) * element, wanted = dim * element;
   const at::Tensor all =
@@ -133,89 +138,64 @@ at::Tensor GatherOnDevice(const at::Tensor& pool, int64_t dim, const at::Tensor&
       .contiguous();
 }
 
-class PagedPass {
- public:
-  PagedPass(const Heads& heads, int64_t value_dim, double scale, const PagedRows& rows, PagedKeyValues& cache,
-            PagedScratch& scratch, int64_t window)
-      : heads_(heads),
-        value_dim_(value_dim),
-        scale_(scale),
-        window_(window),
-        rows_(rows),
-        cache_(cache),
-        scratch_(scratch) {}
+// [1, kv_heads, tokens, …] to [rows, kv_heads, length, …] for rows of equal length that begin there.
+at::Tensor ByRow(const at::Tensor& all, int64_t begin, at::ArrayRef<PagedRow> group) {
+  const auto rows = static_cast<int64_t>(group.size());
+  const at::Tensor mine = all.narrow(2, begin, rows * group[0].fresh);
+  return rows == 1 ? mine.contiguous() : mine[0].transpose(0, 1).unsqueeze(2).contiguous();
+}
 
-  at::Tensor Run() {
-    const int64_t tokens = heads_.query.size(2);
-    for (size_t row = 0; row < rows_.rows.size();) row += Attend(row);
-    TRIREME_CHECK(begin_ <= tokens) << begin_ << " tokens of rows among " << tokens;
-    if (begin_ < tokens) {
-      const int64_t width = heads_.query.size(1) * heads_.query.size(3) * value_dim_;
-      parts_.push_back(at::zeros({tokens - begin_, width}, heads_.query.options()));
-    }
-    return parts_.size() == 1 ? parts_[0] : at::cat(parts_);
+at::Tensor Gather(const at::Tensor& pool, int64_t dim, const PagedGroup& c, int64_t capacity,
+                  at::Tensor& memory) {
+  if (pool.is_cpu()) return GatherOnHost(pool, dim, c.block_size, c.rows, capacity, memory);
+  const int64_t columns = (capacity + c.block_size - 1) / c.block_size;
+  at::Tensor& table = c.scratch.gathered[c.first_row];
+  if (!table.defined()) table = TableOf(c.rows, columns).to(pool.device());
+  return GatherOnDevice(pool, dim, table, columns);
+}
+
+// A row that starts needs nothing from its blocks.
+bool Starts(at::ArrayRef<PagedRow> group) { return group.size() == 1 && group[0].past == 0; }
+
+at::Tensor KeysOf(const PagedGroup& c, int64_t capacity) {
+  if (Starts(c.rows)) return ByRow(c.heads.key, c.begin, c.rows);
+  return Gather(c.cache.key, c.cache.key.size(3), c, capacity, c.scratch.key);
+}
+at::Tensor ValuesOf(const PagedGroup& c, int64_t capacity) {
+  const at::Tensor& fresh = c.heads.value.defined() ? c.heads.value : c.heads.key;
+  if (Starts(c.rows)) return ByRow(fresh.narrow(3, 0, c.value_dim), c.begin, c.rows);
+  return Gather(c.cache.value.defined() ? c.cache.value : c.cache.key, c.value_dim, c, capacity,
+                c.scratch.value);
+}
+
+// The rows' keys and values side by side, for cached_attention.
+at::Tensor Gathered(const PagedGroup& c) {
+  CachedRows rows{.past = {}, .fresh = {}, .window = c.window};
+  for (const PagedRow& row : c.rows) {
+    rows.past.push_back(row.past);
+    rows.fresh.push_back(row.fresh);
   }
+  const Heads all{ByRow(c.heads.query, c.begin, c.rows), KeysOf(c, rows.longest()),
+                  ValuesOf(c, rows.longest())};
+  return AttendCached(all, c.scale, rows)
+      .to(c.heads.query.scalar_type())
+      .transpose(1, 2)
+      .reshape({static_cast<int64_t>(c.rows.size()) * c.rows[0].fresh, -1});
+}
 
- private:
-  // Rows of one new token together, others one by one; returns how many.
-  size_t Attend(size_t first) {
-    size_t count = 1;
-    const auto single = [&](size_t row) { return row < rows_.rows.size() && rows_.rows[row].fresh == 1; };
-    while (single(first) && single(first + count)) ++count;
-    const at::ArrayRef<PagedRow> group(&rows_.rows[first], count);
-    const int64_t length = group[0].fresh, tokens = static_cast<int64_t>(count) * length;
-    CachedRows rows{.past = {}, .fresh = {}, .window = window_};
-    for (const PagedRow& row : group) {
-      rows.past.push_back(row.past);
-      rows.fresh.push_back(row.fresh);
-    }
-    const Heads all{ByRow(heads_.query, group), Keys(group, rows.longest()), Values(group, rows.longest())};
-    parts_.push_back(
-        AttendCached(all, scale_, rows).to(heads_.query.scalar_type()).transpose(1, 2).reshape({tokens, -1}));
-    begin_ += tokens;
-    return count;
-  }
+const ImplementationList<PagedGroup, decltype(&Gathered)> kPagedAttention{
+    "paged_attention",
+    {{"cpu", WhyNoDecodeLoops, DecodeByLoops},
+     {"torch_npu", WhyNotNpuDecode, NpuDecode},
+     {"aten", nullptr, Gathered}}};
 
-  // [1, kv_heads, tokens, …] to [rows, kv_heads, length, …] for the rows that begin here.
-  at::Tensor ByRow(const at::Tensor& all, at::ArrayRef<PagedRow> group) const {
-    const auto rows = static_cast<int64_t>(group.size());
-    const at::Tensor mine = all.narrow(2, begin_, rows * group[0].fresh);
-    return rows == 1 ? mine.contiguous() : mine[0].transpose(0, 1).unsqueeze(2).contiguous();
-  }
-
-  // A row that starts needs nothing from its blocks.
-  static bool Starts(at::ArrayRef<PagedRow> group) { return group.size() == 1 && group[0].past == 0; }
-
-  at::Tensor Keys(at::ArrayRef<PagedRow> group, int64_t capacity) {
-    if (Starts(group)) return ByRow(heads_.key, group);
-    return Gather(cache_.key, cache_.key.size(3), group, capacity, scratch_.key);
-  }
-  at::Tensor Values(at::ArrayRef<PagedRow> group, int64_t capacity) {
-    const at::Tensor& fresh = heads_.value.defined() ? heads_.value : heads_.key;
-    if (Starts(group)) return ByRow(fresh.narrow(3, 0, value_dim_), group);
-    return Gather(cache_.value.defined() ? cache_.value : cache_.key, value_dim_, group, capacity,
-                  scratch_.value);
-  }
-
-  at::Tensor Gather(const at::Tensor& pool, int64_t dim, at::ArrayRef<PagedRow> group, int64_t capacity,
-                    at::Tensor& memory) {
-    if (pool.is_cpu()) return GatherOnHost(pool, dim, rows_, group, capacity, memory);
-    const int64_t columns = (capacity + rows_.block_size - 1) / rows_.block_size;
-    at::Tensor& table = scratch_.tables[static_cast<size_t>(group.begin() - rows_.rows.data())];
-    if (!table.defined()) table = TableOf(group, columns).to(pool.device());
-    return GatherOnDevice(pool, dim, table, columns);
-  }
-
-  const Heads& heads_;
-  const int64_t value_dim_;
-  const double scale_;
-  const int64_t window_;
-  const PagedRows& rows_;
-  PagedKeyValues& cache_;
-  PagedScratch& scratch_;
-  int64_t begin_ = 0;  // new tokens of the rows so far
-  std::vector<at::Tensor> parts_;
-};
+// Rows of one new token together, others one by one.
+size_t GroupFrom(const std::vector<PagedRow>& rows, size_t first) {
+  size_t count = 1;
+  const auto single = [&](size_t row) { return row < rows.size() && rows[row].fresh == 1; };
+  while (single(first) && single(first + count)) ++count;
+  return count;
+}
 
 }  // namespace
 
@@ -226,7 +206,77 @@ at::Tensor PagedAttention(const Heads& heads, int64_t value_dim, double scale, c
     Store(cache.key, heads.key, rows, scratch);
     if (heads.value.defined()) Store(cache.value, heads.value, rows, scratch);
   }
-  return PagedPass(heads, value_dim, scale, rows, cache, scratch, window).Run();
+  std::vector<at::Tensor> parts;
+  int64_t begin = 0;
+  for (size_t row = 0; row < rows.rows.size();) {
+    const at::ArrayRef<PagedRow> group(&rows.rows[row], GroupFrom(rows.rows, row));
+    const PagedGroup given{heads, begin, row, value_dim, scale, rows.block_size, group, cache, scratch, window};
+    parts.push_back(kPagedAttention.Choose(given).forward(given));
+    begin += parts.back().size(0);
+    row += group.size();
+  }
+  const int64_t tokens = heads.query.size(2);
+  TRIREME_CHECK(begin <= tokens) << begin << " tokens of rows among " << tokens;
+  if (begin < tokens) {
+    const int64_t width = heads.query.size(1) * heads.query.size(3) * value_dim;
+    parts.push_back(at::zeros({tokens - begin, width}, heads.query.options()));
+  }
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
+}
+
+namespace {
+
+// One new token in each of up to 64 rows with up to 512 cached tokens, in blocks of 32; eight heads of 128, two
+// key-value heads.
+std::vector<BenchCase> BenchPaged(const BenchSize& s) {
+  constexpr int64_t kDim = 128, kKvHeads = 2, kGroup = 4, kBlock = 32;
+  const int64_t count = std::min<int64_t>(s.rows, 64), past = std::min<int64_t>(s.columns, 512);
+  const int64_t blocks = past / kBlock + 1;
+  const Heads heads{BenchInput({1, kKvHeads, count, kGroup, kDim}, s.type),
+                    BenchInput({1, kKvHeads, count, kDim}, s.type),
+                    BenchInput({1, kKvHeads, count, kDim}, s.type)};
+  const PagedKeyValues cache{BenchInput({count * blocks, kKvHeads, kBlock, kDim}, s.type),
+                             BenchInput({count * blocks, kKvHeads, kBlock, kDim}, s.type)};
+  PagedRows rows{.block_size = kBlock, .blocks = count * blocks};
+  for (int64_t row = 0; row < count; ++row) {
+    PagedRow one{.past = past, .fresh = 1, .blocks = {}};
+    for (int64_t i = 0; i < blocks; ++i) one.blocks.push_back(static_cast<int32_t>(i * count + row));
+    rows.rows.push_back(std::move(one));
+  }
+  const auto scratch = std::make_shared<PagedScratch>();
+  return {{.forward_bytes = static_cast<double>(2 * cache.key.nbytes() + 2 * heads.query.nbytes()),
+           .run =
+               [=] {
+                 PagedKeyValues mine = cache;
+                 scratch->Begin();
+                 PagedAttention(heads, kDim, 1 / std::sqrt(static_cast<double>(kDim)), rows, mine, *scratch);
+                 return BenchCase::Tensors{};
+               },
+           .shape = {count, past, kKvHeads * kGroup, kDim}}};
+}
+
+CaseReport ReportPagedRows(const at::Tensor& like, int64_t fresh) {
+  const Heads heads{at::empty({1, 1, fresh, 1, 128}, like.options()),
+                    at::empty({1, 1, fresh, 128}, like.options()),
+                    at::empty({1, 1, fresh, 128}, like.options())};
+  const PagedRow row{.past = 0, .fresh = fresh, .blocks = {0}};
+  const PagedKeyValues cache;
+  PagedScratch scratch;
+  return kPagedAttention.Report(fresh == 1 ? "[one token per row]" : "[part of a prompt]",
+                                {heads, 0, 0, 128, 1, 32, row, cache, scratch, 0});
+}
+
+}  // namespace
+
+Operator operators::paged_attention() {
+  return {.name = kPagedAttention.op(),
+          .summary = "attention of a step's new tokens over the blocks of their rows, in generation",
+          .implementations = kPagedAttention.names(),
+          .report =
+              [](const at::Tensor& like) {
+                return std::vector{ReportPagedRows(like, 1), ReportPagedRows(like, 2)};
+              },
+          .bench = BenchPaged};
 }
 
 }  // namespace trireme

@@ -37,11 +37,12 @@ struct PagedKeyValues {
 struct PagedScratch {
   at::Tensor key, value;                // memory in which the host lays rows out
   // On a device, of one pass:
-  std::map<size_t, at::Tensor> tables;  // by the group's first row
+  std::map<size_t, at::Tensor> tables, gathered;  // by the group's first row: read in place, or copied out
   at::Tensor blocks, offsets;           // [new tokens] where each is stored
 
   void Begin() {
     tables.clear();
+    gathered.clear();
     blocks = offsets = at::Tensor();
   }
 };

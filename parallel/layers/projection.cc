@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "ops/linear/infer_linear.h"
+
 namespace trireme {
 namespace {
 
@@ -44,8 +46,12 @@ Projection::Projection(const Place& place, const std::string& role, const std::v
 }
 
 at::Tensor Projection::Forward(const LinearInput& x, PassContext& pass, const Weight* bias) const {
-  if (!pairs_ || !pass.options.adapters) return Linear(x, *weight_, bias);
+  const bool generates = pass.options.cache != nullptr;
+  if (!pairs_ || !pass.options.adapters) {
+    return generates ? InferLinear(x.value, *weight_, bias) : Linear(x, *weight_, bias);
+  }
   const LowRankInput input{.x = x, .dropout = DropoutOf(pass, pass.input.identities)};
+  if (generates) return AddLowRank(InferLinear(x.value, *weight_, bias), input, *pairs_);
   const bool trained = weight_->trained() || (bias != nullptr && bias->trained());
   if (trained) return AddLowRank(Linear(x, *weight_, bias), input, *pairs_);
   return LinearWithLowRank(input, *weight_, bias, *pairs_);

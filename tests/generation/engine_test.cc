@@ -244,6 +244,56 @@ TEST(Engine, TokensOverLatentsDoNotDependOnNeighbours) {
   for (const std::vector<std::string>& layout : Layouts(true)) ExpectTheSameTokens(*Open(model, layout));
 }
 
+// With two groups of rows both stages always have one to compute, but for the first and the last step.
+TEST(Engine, StagesOfAPipelineAreBusy) {
+  if (TestJob().world() == 1) return;  // has one stage
+  const ModelFolder model(kHeads);
+  const auto session = Open(model, {"parallel.tensor=2", "parallel.pipeline=2"});
+  Engine engine(*session, {.max_rows = 6});
+  std::map<int64_t, int> left;
+  for (int64_t i = 0; i < 6; ++i) left[engine.Add({.prompt = Tokens(static_cast<size_t>(3 + i), i)})] = 20;
+  while (!engine.idle()) {
+    for (const NewToken& fresh : engine.Step()) {
+      if (--left.at(fresh.row) == 0) engine.End(fresh.row);
+    }
+  }
+  EXPECT_GE(engine.times().stage_steps, 40) << "of this rank's stage: two groups of 20 tokens";
+  EXPECT_LE(engine.times().idle_stage_steps, 2);
+}
+
+// Rows that leave while their step is in flight get nothing more, and the others go on.
+TEST(Engine, RowsMayEndInFlight) {
+  const ModelFolder model(kHeads);
+  std::vector<std::string> layout = {"parallel.tensor=2", "parallel.pipeline=2"};
+  if (TestJob().world() == 1) layout.clear();
+  const auto session = Open(model, layout);
+  const std::vector<Wish> wishes = Wishes();
+  const std::vector<Written> wanted = OneByOne(*session, wishes);
+  Engine engine(*session, {.max_rows = 9, .block_size = 4});
+  std::map<int64_t, size_t> wish_of;
+  for (size_t i = 0; i < wishes.size(); ++i) {
+    wish_of[engine.Add({.prompt = wishes[i].prompt,
+                        .sampling = wishes[i].sampling,
+                        .stream = static_cast<int64_t>(i)})] = i;
+  }
+  std::map<int64_t, Tokens> written;
+  for (int64_t step = 0; !engine.idle(); ++step) {
+    for (const NewToken& fresh : engine.Step()) {
+      ASSERT_TRUE(wish_of.contains(fresh.row)) << "a token of a row that has ended";
+      written[fresh.row].push_back(fresh.token);
+      if (std::ssize(written[fresh.row]) == wishes[wish_of.at(fresh.row)].count) {
+        EXPECT_EQ(written[fresh.row], wanted[wish_of.at(fresh.row)].tokens);
+        engine.End(fresh.row);
+      }
+    }
+    if (step >= 2 && step <= 4 && wish_of.contains(step)) {
+      engine.End(step);
+      wish_of.erase(step);
+    }
+  }
+  EXPECT_EQ(engine.cache_usage(), 0);
+}
+
 TEST(Engine, ChoicesShareTheirPromptAndDrawTheirOwn) {
   const ModelFolder model(kHeads);
   const auto session = Open(model, {});

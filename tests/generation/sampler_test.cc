@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace trireme {
 namespace {
@@ -69,6 +70,26 @@ TEST(Sampler, SampleFrequenciesMatchProbabilities) {
   for (const auto& [token, share] :
        std::map<int64_t, double>{{1, 0.4 / 0.9}, {3, 0.3 / 0.9}, {2, 0.2 / 0.9}}) {
     EXPECT_NEAR(counts[token], kDraws * share, 5 * std::sqrt(kDraws * share * (1 - share))) << token;
+  }
+}
+
+// Without limits not all candidates are put in order; the token is the same as with a limit that keeps them all.
+TEST(Sampler, DrawsTheSameWithoutPuttingAllInOrder) {
+  std::vector<float> logits;
+  for (int i = 0; i < 999; ++i) logits.push_back(static_cast<float>((i * 7919) % 1000) / 200.0f);
+  std::set<int64_t> different;
+  for (int64_t i = 0; i < 500; ++i) {
+    const int64_t drawn = ChooseToken(logits, {.temperature = 0.7}, 3, i);
+    EXPECT_EQ(drawn, ChooseToken(logits, {.temperature = 0.7, .top_k = 999}, 3, i)) << i;
+    different.insert(drawn);
+  }
+  EXPECT_GT(different.size(), 100u);
+  for (size_t size = 1; size < 40; ++size) {  // the greedy choice, wherever it is
+    for (size_t best = 0; best < size; ++best) {
+      std::vector<float> flat(size, -3.0f);
+      flat[best] = flat[size - 1] = 2.0f;
+      EXPECT_EQ(ChooseToken(flat, {}, 0, 0), static_cast<int64_t>(best));
+    }
   }
 }
 

@@ -1,12 +1,14 @@
 // A stand-in for a model: its "keys" are digests of everything up to a token, kept in blocks as the scheduler
 // says, and the next token follows from the digest that is read back. A block that is shared wrongly,
 // overwritten while it is in use or lost changes the tokens. Whatever the size of the cache and the steps,
-// rows get the tokens that they get alone, and no block is lost.
+// rows get the tokens that they get alone, and no block is lost; also where several steps are in flight, each
+// stage with a memory of its own.
 #include "generation/scheduler.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <random>
 
@@ -57,16 +59,22 @@ class StandIn {
     rows_.erase(id);
   }
 
-  // Returns the rows that ended, with their tokens.
+  // Every stage computes another step. Returns the rows that ended, with their tokens.
   std::map<int64_t, Tokens> Step() {
-    const std::vector<RowStep> step = scheduler.Plan();
-    Check(step);
+    flights_.push_front(Planned());
     std::map<int64_t, uint64_t> last;
-    for (const RowStep& row : step) last[row.row] = Compute(row);
-    scheduler.Computed(step);
+    for (size_t stage = 0; stage < flights_.size(); ++stage) {
+      last.clear();
+      for (const Flight& row : flights_[stage]) last[row.step.row] = Compute(row, memory_[stage]);
+    }
     std::map<int64_t, Tokens> ended;
+    if (std::ssize(flights_) < scheduler.options().passes) return ended;
+    std::vector<RowStep> step;
+    for (const Flight& row : flights_.back()) step.push_back(row.step);
+    flights_.pop_back();
+    scheduler.Computed(step);
     for (const RowStep& row : step) {
-      if (!row.samples) continue;
+      if (!row.samples || !rows_.contains(row.row)) continue;
       auto& [wish, written] = rows_.at(row.row);
       written.push_back(NextToken(last.at(row.row)));
       if (static_cast<int64_t>(written.size()) == wish.count) {
@@ -80,9 +88,27 @@ class StandIn {
   }
 
   Scheduler scheduler;
-  int64_t steps = 0, computed = 0;
+  int64_t steps = 0, computed = 0, idle = 0;  // idle: steps without a row while there are some
 
  private:
+  // A row of a step, as it was planned.
+  struct Flight {
+    RowStep step;
+    std::string salt;
+    Tokens tokens;
+    std::vector<int32_t> blocks;
+  };
+
+  std::vector<Flight> Planned() {
+    const std::vector<RowStep> step = scheduler.Plan();
+    Check(step);
+    std::vector<Flight> rows;
+    for (const RowStep& row : step) {
+      rows.push_back({row, rows_.at(row.row).first.salt, scheduler.tokens(row.row), scheduler.blocks(row.row)});
+    }
+    return rows;
+  }
+
   void Check(const std::vector<RowStep>& step) {
     const SchedulerOptions& options = scheduler.options();
     int64_t tokens = 0;
@@ -95,28 +121,35 @@ class StandIn {
     }
     EXPECT_LE(tokens, options.max_batched_tokens);
     EXPECT_LE(std::ssize(step), options.max_rows);
-    EXPECT_FALSE(step.empty() && !scheduler.idle()) << "rows wait, but nothing runs";
+    const bool flying = std::ranges::any_of(flights_, [](const auto& flight) { return !flight.empty(); });
+    EXPECT_FALSE(step.empty() && !scheduler.idle() && !flying) << "rows wait, but nothing runs";
+    for (const auto& flight : flights_) {
+      if (&flight == &flights_.back() && std::ssize(flights_) == options.passes) continue;
+      for (const Flight& row : flight) EXPECT_FALSE(seen.contains(row.step.row)) << "in two steps at once";
+    }
+    idle += step.empty() && !scheduler.idle() ? 1 : 0;
     ++steps;
     computed += tokens;
   }
 
-  uint64_t& Slot(int64_t row, int64_t position) {
-    const int64_t size = scheduler.options().block_size;
-    return memory_[scheduler.blocks(row).at(static_cast<size_t>(position / size)) * size + position % size];
-  }
+  using Memory = std::map<int64_t, uint64_t>;
 
-  uint64_t Compute(const RowStep& step) {
-    const Tokens& tokens = scheduler.tokens(step.row);
-    uint64_t digest = step.past == 0 ? Start(rows_.at(step.row).first.salt) : Slot(step.row, step.past - 1);
-    for (int64_t i = step.past; i < step.past + step.fresh; ++i) {
-      digest = Mix(digest, tokens[static_cast<size_t>(i)]);
-      Slot(step.row, i) = digest;
+  uint64_t Compute(const Flight& row, Memory& memory) const {
+    const int64_t size = scheduler.options().block_size;
+    const auto slot = [&](int64_t position) -> uint64_t& {
+      return memory[row.blocks.at(static_cast<size_t>(position / size)) * size + position % size];
+    };
+    uint64_t digest = row.step.past == 0 ? Start(row.salt) : slot(row.step.past - 1);
+    for (int64_t i = row.step.past; i < row.step.past + row.step.fresh; ++i) {
+      digest = Mix(digest, row.tokens[static_cast<size_t>(i)]);
+      slot(i) = digest;
     }
     return digest;
   }
 
   std::map<int64_t, std::pair<Wish, Tokens>> rows_;
-  std::map<int64_t, uint64_t> memory_;
+  std::map<size_t, Memory> memory_;          // by stage
+  std::deque<std::vector<Flight>> flights_;  // by the stage that computes it next
 };
 
 std::vector<Wish> RandomWishes(std::mt19937& random, int count, int64_t longest) {
@@ -152,7 +185,8 @@ TEST(Scheduler, RowsGetTheTokensTheyGetAlone) {
                              .blocks = (longest + 1 + size) / size + static_cast<int64_t>(random() % 12),
                              .grows = seed % 7 == 0,
                              .max_rows = 1 + static_cast<int64_t>(random() % 6),
-                             .prefix_cache = seed % 5 != 0};
+                             .prefix_cache = seed % 5 != 0,
+                             .passes = 1 + seed % 4};
     options.max_batched_tokens = options.max_rows + static_cast<int64_t>(random() % 20);
     const std::vector<Wish> wishes = RandomWishes(random, 20, longest);
     StandIn model(options);
@@ -251,6 +285,17 @@ TEST(Scheduler, TheLastToComeGivesWay) {
   }
   EXPECT_EQ(order, (std::vector<int64_t>{first, second}));
   EXPECT_GT(model.scheduler.counts().preemptions, 0);
+}
+
+// While there are as many rows as stages, each step has its part of them, and none is empty.
+TEST(Scheduler, TheStepsOfAPipelineTakeTurns) {
+  for (const int64_t passes : {2, 3}) {
+    StandIn model({.block_size = 4, .blocks = 200, .max_rows = 6, .passes = passes});
+    for (int64_t i = 0; i < 6; ++i) model.Add({.prompt = Tokens(5 + static_cast<size_t>(i), i), .count = 20});
+    while (!model.scheduler.idle()) model.Step();
+    EXPECT_EQ(model.idle, passes - 1) << "only when the last rows leave the pipeline";
+    EXPECT_EQ(model.steps, 20 * passes + passes - 1) << "each row's tokens, and the time to fill the pipeline";
+  }
 }
 
 TEST(Scheduler, RefusesWhatNeverFits) {

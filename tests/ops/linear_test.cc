@@ -2,9 +2,12 @@
 // recomputed inputs.
 #include "ops/linear/linear.h"
 
+#include <ATen/Parallel.h>
+
 #include <limits>
 
 #include "ops/element_types.h"
+#include "ops/linear/infer_linear.h"
 #include "ops/low_rank/low_rank.h"
 #include "ops/matmul.h"
 #include "ops/weight_gradients.h"
@@ -31,6 +34,37 @@ TEST(Linear, IsThePlainFormula) {
               context + " of a transposed input");
     }
   });
+}
+
+// Any number of rows, inputs that are no multiple of a vector, fewer outputs than a tile has.
+TEST(InferLinear, IsThePlainFormula) {
+  ForEveryVersion([](at::ScalarType type, const std::string& context) {
+    for (const int64_t rows : {1, 2, 3, 5, 6, 7, 8, 13, 16, 17, 40}) {
+      for (const auto& [in, out] : {std::pair{96, 130}, std::pair{7, 5}, std::pair{161, 33}, std::pair{64, 1}}) {
+        const Weight weight{"w", Random({out, in}, type), {}}, bias{"b", Random({out}, type), {}};
+        const at::Tensor x = Random({rows, in}, type);
+        const at::Tensor wanted = at::mm(x.to(at::kDouble), weight.value.to(at::kDouble).t());
+        const std::string where = Concat(context, " ", rows, " x ", in, " x ", out);
+        EXPECT_LT(RelativeError(InferLinear(x, weight), wanted), Tolerance(type)) << where;
+        EXPECT_LT(RelativeError(InferLinear(x, weight, &bias), wanted + bias.value.to(at::kDouble)), Tolerance(type))
+            << where;
+      }
+    }
+  });
+}
+
+// A row of a step is what it is alone, bit for bit, however many others there are and whatever threads do.
+TEST(InferLinear, RowsDoNotDependOnEachOther) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const Weight weight{"w", Random({77, 165}, type), {}};
+    const at::Tensor x = Random({16, 165}, type);
+    const at::Tensor alone = InferLinear(x[5].unsqueeze(0).contiguous(), weight);
+    for (int64_t rows = 6; rows <= 16; ++rows) {
+      at::set_num_threads(1 + static_cast<int>(rows % 3));
+      EXPECT_TRUE(InferLinear(x.narrow(0, 0, rows), weight)[5].equal(alone[0])) << rows;
+    }
+    at::set_num_threads(1);
+  }
 }
 
 TEST(Linear, GradientsAccumulateAndFrozenWeightsStayUnchanged) {

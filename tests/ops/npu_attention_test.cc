@@ -281,6 +281,30 @@ TEST_F(NpuAttention, OverBlocksIsTheCpus) {
   for (const char* plain : {"aclnnBatchMatMul", "aclnnMatmul", "aclnnSoftmax"}) EXPECT_FALSE(ran.contains(plain)) << plain;
 }
 
+// Decoding rows over blocks of a size that the operator takes: by its table, without a copy of the blocks; where
+// rows share so many that the tables name more than there are, by a copy.
+TEST_F(NpuAttention, DecodingOverBlocksReadsThemInPlace) {
+  for (const bool shared : {false, true}) {
+    const std::vector<int32_t> first = {5, 2}, own = {1, 0, 3}, shares = {5, 2, 3};
+    const std::vector<int32_t>& second = shared ? shares : own;
+    constexpr int64_t blocks = 6;
+    PagedRows rows{.block_size = 16, .blocks = blocks, .rows = {{20, 1, first}, {40, 1, second}}};
+    if (shared) rows.rows.push_back({33, 1, second});
+    const auto count = std::ssize(rows.rows);
+    const Heads host = RandomHeadsOf({1, 2, count, 3, 32, 32}, at::kBFloat16);
+    const at::Tensor pool = RandomHeadsOf({blocks, 2, 16, 1, 32, 32}, at::kBFloat16).key;
+    const at::Tensor other = pool.flip(0).contiguous();
+    PagedKeyValues host_blocks{pool.clone(), other.clone()};
+    PagedKeyValues device_blocks{pool.to(device_), other.to(device_)};
+    PagedScratch host_scratch, device_scratch;
+    const at::Tensor wanted = PagedAttention(host, 32, 0.2, rows, host_blocks, host_scratch);
+    const ChoiceRecord record;
+    const at::Tensor found = PagedAttention(On(host), 32, 0.2, rows, device_blocks, device_scratch);
+    EXPECT_EQ(record.ChosenFor("paged_attention"), shared ? "aten" : "torch_npu");
+    EXPECT_LT(ErrorOf(found, wanted), 2e-2);
+  }
+}
+
 // What the fused operators do not take runs as before, and the list says why.
 TEST_F(NpuAttention, OfHeadsThatAreNotTakenFallsBack) {
   const RowTiles tiles = {DocumentsOf({2, 3})};

@@ -129,6 +129,33 @@ TEST(CachedAttention, UnderAWindowForgetsWhatIsBeforeIt) {
   EXPECT_LT(RelativeErrorOf(attend(0, kWindow), wanted), 1e-6);
 }
 
+// A decoding row is what it is alone, bit for bit; more heads on one key-value head than a call takes, as latents have.
+TEST(PagedAttention, DecodingRowsDoNotDependOnEachOther) {
+  constexpr int64_t kRows = 5, kMany = 35;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const auto random = [&](at::IntArrayRef shape) { return at::randn(shape).to(type); };
+    PagedKeyValues blocks{random({kBlocks, kHeads, kBlock, kDim}), random({kBlocks, kHeads, kBlock, 7})};
+    const Heads heads{random({1, kHeads, kRows, kMany, kDim}), random({1, kHeads, kRows, kDim}),
+                      random({1, kHeads, kRows, 7})};
+    PagedRows rows{.block_size = kBlock, .blocks = kBlocks};
+    Tables tables(kRows);
+    for (int64_t row = 0; row < kRows; ++row)
+      rows.rows.push_back({row * 5 + 1, 1, tables.Of(static_cast<size_t>(row), row * 5 + 2)});
+    PagedScratch scratch;
+    const at::Tensor together = PagedAttention(heads, 7, 0.3, rows, blocks, scratch);
+    for (int64_t row = 0; row < kRows; ++row) {
+      const Heads own{heads.query.narrow(2, row, 1), heads.key.narrow(2, row, 1), heads.value.narrow(2, row, 1)};
+      const PagedRows one{.block_size = kBlock, .blocks = kBlocks, .rows = {rows.rows[static_cast<size_t>(row)]}};
+      const ChoiceRecord record;
+      EXPECT_TRUE(PagedAttention(own, 7, 0.3, one, blocks, scratch)[0].equal(together[row])) << row;
+      EXPECT_EQ(record.ChosenFor("paged_attention"), "cpu");
+      const ReferenceOnly reference;
+      EXPECT_LT(RelativeErrorOf(together[row], PagedAttention(own, 7, 0.3, one, blocks, scratch)[0]),
+                type == at::kFloat ? 1e-6 : 1e-2);
+    }
+  }
+}
+
 // Blocks that two rows share are read by both.
 TEST(PagedAttention, RowsMayShareBlocks) {
   const Heads heads{at::randn({1, kHeads, 2 * kBlock, kGroup, kDim}),

@@ -102,6 +102,16 @@ GENERATION = [(CACHED + f"torch_npu.npu_fused_infer_attention_score({query}.cont
               for query, new, more in [("x[:, :, :1]", 1, ""),
                                        ("x", 2, f", actual_seq_lengths=[2, 2], atten_mask={LARGE}, sparse_mode=3")]]
 
+# the same over blocks of 16 keys: rows of 20 and 35 keys by their tables, one new token each
+PAGED = ("x = torch.linspace(-1, 1, 2 * 4 * 16, device=device).view(2, 4, 1, 16).bfloat16(); "
+         "c = torch.linspace(-2, 3, 6 * 2 * 16 * 16, device=device).sin().view(6, 2, 16, 16).bfloat16(); "
+         "t = torch.tensor([[5, 2, 0], [1, 0, 3]], dtype=torch.int32, device=device); ")
+GENERATION += [(PAGED + "torch_npu.npu_fused_infer_attention_score(x, c, c * 2, num_heads=4, num_key_value_heads=2, "
+                "input_layout='BNSD', scale=0.4, actual_seq_lengths_kv=[20, 35], block_table=t, block_size=16)[0]",
+                PAGED + "torch.cat([F.scaled_dot_product_attention(*(s.float() for s in (x[r:r + 1], *(k[t[r].long()].transpose(0, 1)"
+                ".flatten(1, 2)[None, :, :n].repeat_interleave(2, 1) for k in (c, c * 2)))), scale=0.4).bfloat16() "
+                "for r, n in ((0, 20), (1, 35))])")]
+
 # experts [4 tokens, 2 choices]; where a choice goes when all are sorted by expert; dropped ones go nowhere
 ROUTE = ("e = torch.tensor([[2, 0], [1, 2], [0, 1], [2, 1]], device=device); order = e.flatten().argsort(stable=True); "
          "back = order.argsort(); x = a.repeat(2, 1)[:6]; weights = p[:, :2]; ")

@@ -1,116 +1,188 @@
-"""By hand: `trireme serve` against transformers in one run, on the same threads and weights (the 107M shape, bf16): requests
-that want 16 to 256 new tokens, all at once, and chats of four turns whose beginnings repeat. transformers' peer is
-`generate` in static batches, which gets the prompts as they are; `--continuous` adds its `generate_batch`. Prints tokens per
-second and ratios; asserts nothing.
+"""By hand: `trireme serve` against transformers in one run, on the same threads and weights (the 107M shape, bf16):
 
-  tests/parity/run tests/parity/serving_speed.py [--rows 16] [--batch 8] [--threads 2] [--continuous]
+- burst: requests that want 16 to 256 new tokens, all at once;
+- staggered: the same with arrivals of a fixed seed;
+- chats: conversations of four turns, each of which repeats all before it.
+
+The peers are `transformers serve --continuous-batching` behind the same HTTP client, and `generate` in static batches, which
+gets all prompts of the burst at once and waits for the longest row of each batch. Servers run in turn, ours before and after
+the peer, so that a machine that changes under load shows in the two. Prints one JSON line per workload: tokens per second,
+the time to the first token, ratios. Asserts only that the tokens were computed.
+
+  uv pip install --target build/serving-peer fastapi==0.162.4 uvicorn==0.54.0   # what the peer's server needs beside it
+  PYTHONPATH=build/serving-peer tests/parity/run tests/parity/serving_speed.py [--rows 16] [--batch 8] [--threads 2] [--gap 0.2]
 """
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
 import random
 import shutil
+import socket
+import statistics
 import subprocess
+import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 import torch
 import transformers
 
 BUILD = pathlib.Path("build")
-PROMPT = 64
+PROMPT, TURNS, CHATS, ANSWER = 64, 4, 8, 16
 SHAPE = dict(vocab_size=32000, hidden_size=768, intermediate_size=2048, num_hidden_layers=12, num_attention_heads=12,
              num_key_value_heads=4, head_dim=64, max_position_embeddings=2048, tie_word_embeddings=True)
 
 
 def make_model(folder):
+    """Without an end token: every row gets as many tokens as it wants."""
     torch.manual_seed(1)
-    model = transformers.AutoModelForCausalLM.from_config(transformers.Qwen3Config(**SHAPE), dtype=torch.bfloat16)
+    config = transformers.Qwen3Config(**SHAPE, eos_token_id=None, bos_token_id=None, pad_token_id=0)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    model.generation_config = transformers.GenerationConfig(do_sample=False, pad_token_id=0)
     model.save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         shutil.copy(f"examples/chat/{name}", folder / name)
     return model.eval()
 
 
-def make_rows(count):
-    draw = random.Random(5)
+class Texts:
+    """Texts of known numbers of tokens, each beginning in its own way."""
+
+    def __init__(self, folder):
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        self.draw = random.Random(5)
+
+    def make(self, tokens):
+        words = ""
+        while len(self.tokenizer(words)["input_ids"]) < tokens:
+            words += " " + "".join(self.draw.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(5))
+        return words.strip()
+
+
+def make_rows(count, texts):
     lengths = [round(16 * 16 ** (i / max(count - 1, 1))) for i in range(count)]
-    draw.shuffle(lengths)
-    return [([draw.randrange(1, 31999) for _ in range(PROMPT)], length) for length in lengths]
+    random.Random(7).shuffle(lengths)
+    return [(texts.make(PROMPT), length) for length in lengths]
 
 
-class Server:
-    def __init__(self, folder, threads, batch):
-        self.log = folder / "log"
-        self.process = subprocess.Popen(
-            [BUILD / "trireme", "serve", "--model", folder, "--served-model-name", "m", "--port", "0", "--max-rows", str(batch),
-             "--set", "device=cpu"], stderr=self.log.open("w"), env={**os.environ, "OMP_NUM_THREADS": str(threads)})
-        while " at http://" not in self.log.read_text():
-            assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.1)
-        self.url = self.log.read_text().split(" at ")[1].split(",")[0]
-
-    def complete(self, ids, count):
-        body = {"model": "m", "prompt": ids, "max_tokens": count, "temperature": 0, "ignore_eos": True, "stream": True,
-                "logprobs": 0, "stream_options": {"include_usage": True}}
-        request = urllib.request.Request(self.url + "/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        begin, first, usage = time.perf_counter(), None, None
-        with urllib.request.urlopen(request, timeout=600) as answer:
-            for line in answer:
-                if line.startswith(b"data: {"):
-                    first = first or time.perf_counter() - begin
-                    usage = json.loads(line[6:]).get("usage") or usage
-        return usage["completion_tokens"], first, usage["prompt_tokens_details"]["cached_tokens"]
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
-def served(server, rows):
+@contextlib.contextmanager
+def server(name, folder, options):
+    """The address of a server that has answered once."""
+    port = free_port()
+    ours = [BUILD / "trireme", "serve", "--model", folder, "--served-model-name", str(folder), "--port", str(port),
+            "--max-rows", str(options.batch), "--set", "device=cpu"]
+    theirs = [pathlib.Path(sys.executable).parent / "transformers", "serve", folder, "--continuous-batching", "--device", "cpu",
+              "--dtype", "bfloat16", "--port", str(port), "--host", "127.0.0.1", "--cb-block-size", "32", "--cb-num-blocks", "1024",
+              "--cb-max-batch-tokens", "2048"]
+    log = folder / f"{name}.log"
+    env = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "MKL_NUM_THREADS": str(options.threads)}
+    process = subprocess.Popen(ours if name == "ours" else theirs, stdout=log.open("w"), stderr=subprocess.STDOUT, env=env)
+    address = f"http://127.0.0.1:{port}/v1"
+    try:
+        while True:
+            assert process.poll() is None, log.read_text()
+            with contextlib.suppress(urllib.error.URLError, ConnectionError):
+                complete(address, folder, "warm up", 4)
+                break
+            time.sleep(0.5)
+        yield address
+    except Exception:
+        print(log.read_text()[-3000:], file=sys.stderr)
+        raise
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def complete(address, model, prompt, count):
+    """Seconds to the first piece of the stream, the whole text, and how many prompt tokens were cached if it says so."""
+    body = {"model": str(model), "prompt": prompt, "max_tokens": count, "temperature": 0, "stream": True,
+            "stream_options": {"include_usage": True}}
+    request = urllib.request.Request(address + "/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    begin, first, text, usage = time.perf_counter(), None, "", {}
+    with urllib.request.urlopen(request, timeout=1200) as answer:
+        for line in answer:
+            if not line.startswith(b"data: {"):
+                continue
+            first = first or time.perf_counter() - begin
+            piece = json.loads(line[6:])
+            text += "".join(choice.get("text") or "" for choice in piece.get("choices", []))
+            usage = piece.get("usage") or usage
+    made = usage.get("completion_tokens", count)
+    assert made == count, f"{made} tokens of {count}"
+    return first, text, (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+
+
+def served(address, model, rows, gap=0.0):
+    draw, at = random.Random(3), 0.0
     begin = time.perf_counter()
     with concurrent.futures.ThreadPoolExecutor(len(rows)) as pool:
-        done = list(pool.map(lambda row: server.complete(*row), rows))
-    seconds = time.perf_counter() - begin
-    firsts = sorted(first for _, first, _ in done)
-    return sum(count for count, _, _ in done) / seconds, firsts[len(firsts) // 2], sum(cached for _, _, cached in done)
+        waiting = []
+        for prompt, count in rows:
+            time.sleep(max(begin + at - time.perf_counter(), 0))
+            waiting.append(pool.submit(complete, address, model, prompt, count))
+            at += draw.expovariate(1 / gap) if gap else 0
+        done = [future.result() for future in waiting]
+    return {"tokens_per_second": sum(count for _, count in rows) / (time.perf_counter() - begin),
+            "first_token_p50": statistics.median(first for first, _, _ in done)}
 
 
-def static(model, rows, batch):
+def chats(address, model, texts):
+    """Each turn asks with all before it; the share of prompt tokens that the cache had, as the server reports it."""
+    histories = [texts[chat][0] for chat in range(CHATS)]
+    cached, firsts, begin = 0, [], time.perf_counter()
+    with concurrent.futures.ThreadPoolExecutor(CHATS) as pool:
+        for turn in range(TURNS):
+            done = list(pool.map(lambda text: complete(address, model, text, ANSWER), histories))
+            cached += sum(found for _, _, found in done)
+            firsts += [first for first, _, _ in done]
+            if turn + 1 < TURNS:
+                histories = [text + answer + " " + texts[chat][turn + 1]
+                             for chat, (text, (_, answer, _)) in enumerate(zip(histories, done))]
+    return {"tokens_per_second": TURNS * CHATS * ANSWER / (time.perf_counter() - begin),
+            "first_token_p50": statistics.median(firsts), "cached_tokens": cached}
+
+
+def all_workloads(address, folder, rows, texts, options):
+    found = {"burst": served(address, folder, rows), "chats": chats(address, folder, texts)}
+    # Other beginnings, so that no prompt is in the cache.
+    found["staggered"] = served(address, folder, [("again " + prompt, count) for prompt, count in rows], options.gap)
+    return found
+
+
+def static(model, tokenizer, rows, batch):
     """Tokens that were asked for; the steps of rows that were done earlier are the waste of static batches."""
     begin = time.perf_counter()
     for first in range(0, len(rows), batch):
         part = rows[first:first + batch]
-        ids = torch.tensor([ids for ids, _ in part])
+        inputs = tokenizer([prompt for prompt, _ in part], return_tensors="pt", padding=True, padding_side="left")
         most = max(count for _, count in part)
         with torch.no_grad():
-            model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=0, eos_token_id=None,
-                           min_new_tokens=most, max_new_tokens=most)
+            made = model.generate(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], do_sample=False,
+                                  pad_token_id=0, min_new_tokens=most, max_new_tokens=most)
+        assert made.shape[1] == inputs["input_ids"].shape[1] + most
     return sum(count for _, count in rows) / (time.perf_counter() - begin)
 
 
-def continuous(model, rows):
-    """Each row to the longest wanted length, of which only the wanted tokens count: it takes one limit for all."""
-    most = max(count for _, count in rows)
-    config = transformers.GenerationConfig(max_new_tokens=most, do_sample=False, eos_token_id=-1, pad_token_id=0)
-    begin = time.perf_counter()
-    outputs = model.generate_batch(inputs=[ids for ids, _ in rows], generation_config=config)
-    made = sum(len(output.generated_tokens) for output in outputs.values())
-    return made / (time.perf_counter() - begin)
-
-
-def chats(server, turns=4, count=8):
-    """Tokens read again in each turn; how many of them the cache had."""
-    draw = random.Random(9)
-    histories = [[draw.randrange(1, 31999) for _ in range(PROMPT)] for _ in range(count)]
-    asked = cached = 0
-    begin = time.perf_counter()
-    for _ in range(turns):
-        with concurrent.futures.ThreadPoolExecutor(count) as pool:
-            done = list(pool.map(lambda ids: server.complete(ids, 16), histories))
-        asked += sum(map(len, histories))
-        cached += sum(found for _, _, found in done)
-        histories = [ids + [draw.randrange(1, 31999) for _ in range(PROMPT)] for ids in histories]
-    return turns * count * 16 / (time.perf_counter() - begin), cached / asked
+def report(workload, ours, again, theirs, more):
+    best = max(ours, again, key=lambda found: found["tokens_per_second"])
+    line = {"workload": workload, **{key: round(value, 3) for key, value in best.items()},
+            "tokens_per_second_of_both": [round(found["tokens_per_second"], 1) for found in (ours, again)],
+            "peer_tokens_per_second": round(theirs["tokens_per_second"], 1),
+            "peer_first_token_p50": round(theirs["first_token_p50"], 3),
+            "ratio": round(statistics.mean([ours["tokens_per_second"], again["tokens_per_second"]]) / theirs["tokens_per_second"], 2)}
+    print(json.dumps(line | more), flush=True)
 
 
 def main():
@@ -118,27 +190,25 @@ def main():
     parser.add_argument("--rows", type=int, default=16)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--continuous", action="store_true")
+    parser.add_argument("--gap", type=float, default=0.2, help="mean seconds between staggered arrivals")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        model, rows = make_model(folder), make_rows(options.rows)
-        server = Server(folder, options.threads, options.batch)
-        served(server, rows[:2])  # warm
-        ours, first, _ = served(server, rows)
-        chat, share = chats(server)
-        server.process.terminate()
-        server.process.wait()
-        static(model, [(ids, 4) for ids, _ in rows[:2]], options.batch)
-        theirs = static(model, rows, options.batch)
-        result = {"rows": options.rows, "batch": options.batch, "tokens_per_second": round(ours, 1), "first_token_p50": round(first, 3),
-                  "static_tokens_per_second": round(theirs, 1), "ratio_static": round(ours / theirs, 2),
-                  "chat_tokens_per_second": round(chat, 1), "chat_cached_share": round(share, 2)}
-        if options.continuous:
-            peer = continuous(model, rows)
-            result |= {"continuous_tokens_per_second": round(peer, 1), "ratio_continuous": round(ours / peer, 2)}
-    print(json.dumps(result))
+        model, texts = make_model(folder), Texts(folder)
+        rows = make_rows(options.rows, texts)
+        turns = [[texts.make(PROMPT) for _ in range(TURNS)] for _ in range(CHATS)]
+        found = []
+        for name in ("ours", "theirs", "ours"):
+            with server(name, folder, options) as address:
+                found.append(all_workloads(address, folder, rows, turns, options))
+        static(model, texts.tokenizer, [(prompt, 4) for prompt, _ in rows[:2]], options.batch)
+        batches = static(model, texts.tokenizer, rows, options.batch)
+        for workload in found[0]:
+            ours, theirs, again = (run[workload] for run in found)
+            mean = statistics.mean([ours["tokens_per_second"], again["tokens_per_second"]])
+            more = {"static_tokens_per_second": round(batches, 1), "ratio_static": round(mean / batches, 2)}
+            report(workload, ours, again, theirs, more if workload == "burst" else {})
 
 
 if __name__ == "__main__":

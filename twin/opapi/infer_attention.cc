@@ -1,5 +1,6 @@
 // Fused attention of generation: new tokens over cached keys and values, with a length of its own for each
-// row. In layout BNSD, without quantised, paged, shared or rotary parts, which are refused by name.
+// row; of one token per row also over blocks with a table. In layout BNSD, without quantised, shared or rotary
+// parts, which are refused by name.
 // Training's attention is attention.cc.
 #include <ATen/ATen.h>
 
@@ -17,7 +18,11 @@ struct InferCall {
   Ints query_lengths, key_lengths;
   double scale;
   int64_t mode;
+  Optional<Tensor> table;  // [b, columns]: keys and values are then blocks [blocks, n, block_size, d]
+  int64_t block_size;
 };
+
+bool IsGiven(const Optional<Tensor>& x) { return x && x->numel() > 0; }
 
 int64_t LengthOf(const Ints& lengths, int64_t row, int64_t whole) {
   if (lengths.empty()) return whole;
@@ -51,6 +56,41 @@ void RefuseInfer(const InferCall& c, int64_t heads, int64_t key_heads, const std
               "a mask of its own is not supported by the CANN twin");
 }
 
+// The rules of the paged form.
+void RefuseTable(const InferCall& c) {
+  constexpr int64_t kPack = 16, kLargest = 512;
+  const Tensor& table = *c.table;
+  TORCH_CHECK(c.query.size(2) == 1, c.query.size(2),
+              " new tokens per row with block_table are not supported by the CANN twin; 1 is");
+  TORCH_CHECK(c.block_size > 0 && c.block_size <= kLargest && c.block_size % kPack == 0, "block_size ",
+              c.block_size, "; wanted a multiple of 16, at most ", kLargest);
+  TORCH_CHECK(c.key.dim() == 4 && c.key.size(2) == c.block_size, "keys ", c.key.sizes(),
+              "; wanted [blocks, heads, ", c.block_size, ", d]");
+  TORCH_CHECK(table.scalar_type() == at::kInt && table.dim() == 2 && table.size(0) == c.query.size(0),
+              "block_table is ", table.scalar_type(), " ", table.sizes(), "; wanted int32 [", c.query.size(0),
+              ", columns]");
+  TORCH_CHECK(!c.key_lengths.empty(), "block_table wants actual_seq_lengths_kv");
+  int64_t blocks = 0;
+  for (int64_t row = 0; row < c.query.size(0); ++row) {
+    const int64_t mine = (LengthOf(c.key_lengths, row, 0) + c.block_size - 1) / c.block_size;
+    TORCH_CHECK(mine <= table.size(1), "row ", row, " has ", mine, " blocks; block_table has ",
+                table.size(1), " columns");
+    blocks += mine;
+  }
+  TORCH_CHECK(blocks <= c.key.size(0), "the rows have ", blocks, " blocks, the cache ", c.key.size(0));
+}
+
+// A row's keys or values side by side: [n, columns · block_size, d].
+Tensor RowOfBlocks(const InferCall& c, const Tensor& blocks, int64_t row) {
+  const int64_t count = (LengthOf(c.key_lengths, row, 0) + c.block_size - 1) / c.block_size;
+  const Tensor mine = (*c.table)[row].narrow(0, 0, count).to(at::kLong);
+  if (count > 0) {
+    TORCH_CHECK(mine.min().item<int64_t>() >= 0 && mine.max().item<int64_t>() < blocks.size(0), "row ", row,
+                " names a block outside of the cache of ", blocks.size(0));
+  }
+  return blocks.index_select(0, mine).transpose(0, 1).flatten(1, 2);
+}
+
 // A single query sees all keys, whatever the mode.
 std::optional<Tensor> InferBias(const InferCall& c, int64_t queries, int64_t keys) {
   if (c.query.size(2) == 1 || c.mode < 2 || queries == 1) return std::nullopt;
@@ -62,18 +102,18 @@ std::optional<Tensor> InferBias(const InferCall& c, int64_t queries, int64_t key
 
 void InferRow(const InferCall& c, int64_t row, const Tensor& out) {
   const int64_t queries = LengthOf(c.query_lengths, row, c.query.size(2));
-  const int64_t keys = LengthOf(c.key_lengths, row, c.key.size(2));
-  TORCH_CHECK(queries >= 0 && queries <= c.query.size(2) && keys >= 0 && keys <= c.key.size(2), "row ", row,
-              " has ", queries, " queries and ", keys, " keys; there is room for ", c.query.size(2), " and ",
-              c.key.size(2));
+  const bool paged = IsGiven(c.table);
+  const Tensor row_key = paged ? RowOfBlocks(c, c.key, row) : c.key[row];
+  const Tensor row_value = paged ? RowOfBlocks(c, c.value, row) : c.value[row];
+  const int64_t room = row_key.size(1), keys = LengthOf(c.key_lengths, row, room);
+  TORCH_CHECK(queries >= 0 && queries <= c.query.size(2) && keys >= 0 && keys <= room, "row ", row, " has ", queries,
+              " queries and ", keys, " keys; there is room for ", c.query.size(2), " and ", room);
   out[row].zero_();
   if (queries == 0 || keys == 0) return;
   const int64_t group = c.query.size(1) / c.key.size(1);
-  const auto of_row = [&](const Tensor& x) {
-    return x[row].narrow(1, 0, keys).repeat_interleave(group, 0).unsqueeze(0);
-  };
+  const auto of_row = [&](const Tensor& x) { return x.narrow(1, 0, keys).repeat_interleave(group, 0).unsqueeze(0); };
   const auto result = at::_scaled_dot_product_flash_attention_for_cpu(
-      c.query[row].narrow(1, 0, queries).unsqueeze(0), of_row(c.key), of_row(c.value), 0, false,
+      c.query[row].narrow(1, 0, queries).unsqueeze(0), of_row(row_key), of_row(row_value), 0, false,
       InferBias(c, queries, keys), c.scale);
   out[row].narrow(1, 0, queries).copy_(std::get<0>(result)[0]);
 }
@@ -82,8 +122,6 @@ void RefuseParts(std::initializer_list<std::pair<const char*, bool>> parts) {
   for (const auto& [name, given] : parts)
     TORCH_CHECK(!given, "attention with ", name, " is not supported by the CANN twin");
 }
-
-bool IsGiven(const Optional<Tensor>& x) { return x && x->numel() > 0; }
 
 }  // namespace
 
@@ -98,7 +136,7 @@ OP(aclnnFusedInferAttentionScoreV3,
       Optional<Tensor> key_prefix, Optional<Tensor> value_prefix, Optional<Ints> prefix_length,
       Optional<Tensor> query_rope, Optional<Tensor> key_rope, Optional<Tensor> key_rope_antiquant_scale,
       int64_t heads, double scale, int64_t, int64_t, std::string layout, int64_t key_heads, int64_t mode,
-      int64_t, int64_t, int64_t, bool with_lse, int64_t, int64_t, Tensor out, Tensor) {
+      int64_t, int64_t block_size, int64_t, bool with_lse, int64_t, int64_t, Tensor out, Tensor) {
      RefuseParts({{"pse_shift", IsGiven(shift)},
                   {"quantised products", IsGiven(dequant_scale1) || IsGiven(quant_scale1) ||
                                              IsGiven(dequant_scale2) || IsGiven(quant_scale2) ||
@@ -106,7 +144,6 @@ OP(aclnnFusedInferAttentionScoreV3,
                   {"a quantised cache", IsGiven(antiquant_scale) || IsGiven(antiquant_offset) ||
                                             IsGiven(key_antiquant_scale) || IsGiven(key_antiquant_offset) ||
                                             IsGiven(value_antiquant_scale) || IsGiven(value_antiquant_offset)},
-                  {"block_table", IsGiven(block_table)},
                   {"padding on the left", IsGiven(query_padding) || IsGiven(key_padding)},
                   {"a shared prefix", IsGiven(key_prefix) || IsGiven(value_prefix) || prefix_length.has_value()},
                   {"query_rope", IsGiven(query_rope) || IsGiven(key_rope) || IsGiven(key_rope_antiquant_scale)},
@@ -120,7 +157,10 @@ OP(aclnnFusedInferAttentionScoreV3,
                           .query_lengths = query_lengths.value_or(Ints{}),
                           .key_lengths = key_lengths.value_or(Ints{}),
                           .scale = scale,
-                          .mode = mode};
+                          .mode = mode,
+                          .table = block_table,
+                          .block_size = block_size};
      RefuseInfer(call, heads, key_heads, layout);
+     if (IsGiven(call.table)) RefuseTable(call);
      for (int64_t row = 0; row < query.size(0); ++row) InferRow(call, row, out);
    })

@@ -1,0 +1,72 @@
+// StepPipeline: the steps of an engine on their way through the stages of its model. At each tick every stage
+// computes another step, and hands it to the next stage: with as many groups of rows as stages, none is idle.
+// A model of one stage has one step in flight, which a tick begins and ends. Knows neither rows nor sampling.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "generation/scheduler.h"
+#include "generation/step_pass.h"
+#include "parallel/layers/key_value_cache.h"
+#include "parallel/objectives/next_token_logits.h"
+#include "parallel/pass/pass_batch.h"
+
+namespace trireme {
+
+class Session;
+class StageWork;
+
+// A step of all data-parallel ranks, the same on every rank.
+struct EngineStep {
+  std::vector<std::vector<RowStep>> plans;  // by data-parallel rank
+  std::vector<int64_t> sampled;             // the engine's ids of the rows that get a token
+};
+
+class StepPipeline {
+ public:
+  // `session` and `cache` outlive it.
+  StepPipeline(Session& session, KeyValueCache& cache);
+
+  int stages() const { return stages_; }
+  // Collective over the pipeline. `pass`: this rank's part of the step; nullptr: it has nothing to compute.
+  // Returns the step that left the last stage, if there is one, with its logits: undefined where nothing was
+  // computed, and on ranks without the head.
+  struct Done {
+    EngineStep step;
+    at::Tensor logits;
+  };
+  std::optional<Done> Tick(EngineStep step, std::unique_ptr<StepPass> pass);
+  // Drops what is in flight: the same on every rank.
+  void Clear() { flights_.clear(); }
+
+  // Ticks of this rank's stages, and those in which a stage had nothing to compute.
+  int64_t stage_steps() const { return stage_steps_; }
+  int64_t idle_stage_steps() const { return idle_stage_steps_; }
+
+ private:
+  struct Flight {
+    EngineStep step;
+    PagedRows rows;
+    std::unique_ptr<NextTokenLogits> objective;
+    std::unique_ptr<PassBatch> batch;  // nullptr: nothing to compute
+    at::Tensor value;                  // on the rank that computes it next
+  };
+
+  bool IsMine(int stage) const;
+  StageWork& StageOf(Flight& flight, int stage);
+  void Compute(Flight& flight, int stage);
+  void HandOver(Flight& flight, int stage);
+
+  Session& session_;
+  KeyValueCache& cache_;
+  const int stages_;
+  std::deque<Flight> flights_;  // by the stage that computes it in this tick
+  int64_t stage_steps_ = 0, idle_stage_steps_ = 0;
+};
+
+}  // namespace trireme
