@@ -8,6 +8,7 @@
   COMMAND(GradsCommand)           \
   COMMAND(GenerateCommand)        \
   COMMAND(ServeCommand)           \
+  COMMAND(BoardCommand)           \
   COMMAND(ScoreCommand)           \
   COMMAND(BenchCheckpointCommand) \
   COMMAND(BenchStepCommand)       \

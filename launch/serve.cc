@@ -4,14 +4,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 
+#include "board/board.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/stop_signals.h"
 #include "core/cli/command.h"
 #include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
+#include "launch/listening.h"
 #include "launch/model_source.h"
 #include "models/families.h"
 #include "serve/callers.h"
@@ -44,19 +45,6 @@ class Gate {
   std::mutex mutex_;
   Routes* routes_ = nullptr;
 };
-
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
-// On loopback only names of loopback: a page of another site cannot reach the server by a name of its own.
-std::set<std::string> AllowedHosts(const Arguments& arguments, const std::string& host) {
-  std::set<std::string> hosts;
-  for (const std::string& name : arguments.values("allowed-host")) hosts.insert(name);
-  if (hosts.empty() && !IsLoopback(host)) return hosts;
-  hosts.insert({"localhost", "127.0.0.1", "[::1]", host});
-  return hosts;
-}
 
 std::string NameOf(const Arguments& arguments, const std::string& model) {
   if (arguments.has("served-model-name")) return arguments.value("served-model-name");
@@ -121,16 +109,12 @@ ServedModel ModelOf(const Arguments& arguments, const std::string& directory, co
 }
 
 // Listens at once, so that a port in use is noticed before the weights are read.
-std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, const Callers& callers,
-                                   Gate& gate) {
-  const int64_t port = arguments.integer("port", 8000);
-  if (port > 65535) throw InputError("--port ", port, ": wanted a number up to 65535");
+std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, Board& board, Gate& gate) {
   return std::make_unique<HttpServer>(
-      host, static_cast<uint16_t>(port),
-      HttpLimits{.connections = arguments.integer("max-connections", 1024, 1)},
-      [&callers](const HttpRequest& request) { callers.Admit(request); },
-      [&gate](HttpRequest request, std::shared_ptr<HttpReply> reply) {
-        gate.Handle(std::move(request), std::move(reply));
+      host, PortOf(arguments, 8000), HttpLimits{.connections = arguments.integer("max-connections", 1024, 1)},
+      [&board](const HttpRequest& request) { board.Check(request); },
+      [&board, &gate](HttpRequest request, std::shared_ptr<HttpReply> reply) {
+        if (!board.Handle(request, reply)) gate.Handle(std::move(request), std::move(reply));
       });
 }
 
@@ -146,8 +130,10 @@ void Serve(const Arguments& arguments, Job& job) {
   ServedModel model = ModelOf(arguments, directory, text, VocabularyOf(planned.graph));
   const StopSignals signals(/*speaks=*/false);  // its text is of runs that save
   Gate gate;
+  Board board({.outputs = speaks ? arguments.values("board") : std::vector<std::string>(), .has_chat = true}, callers);
   const std::unique_ptr<HttpServer> server =
-      speaks ? Listen(arguments, host, callers, gate) : nullptr;  // outlives all replies
+      speaks ? Listen(arguments, host, board, gate) : nullptr;  // outlives all replies
+  const BoardStop stop_board{board};
   if (speaks && callers.anyone() && !IsLoopback(host)) {
     TRIREME_LOG(WARNING) << "anyone who reaches " << host
                          << " may use this server; set keys with --api-key-file";
@@ -176,7 +162,7 @@ void Serve(const Arguments& arguments, Job& job) {
 
 constexpr const char* kServeSummary =
     "Serves a model over HTTP as OpenAI's API does: /v1/chat/completions, /v1/completions, /v1/models. Also\n"
-    "/health, /metrics and /tokenize. Alone or under mpirun; rank 0 listens. SIGTERM lets running answers "
+    "/health, /metrics and /tokenize; at / a page to chat with it. Alone or under mpirun; rank 0 listens. SIGTERM lets running answers "
     "end.";
 
 std::vector<Option> ServeOptions() {
@@ -204,6 +190,10 @@ std::vector<Option> ServeOptions() {
        .value_name = "NAME",
        .help = "a name by which clients may call this server; by default those of loopback on loopback, "
                "elsewhere any",
+       .repeatable = true},
+      {.name = "board",
+       .value_name = "OUTPUT",
+       .help = "a run's output directory, or one that holds such directories, to show on the page at / beside the chat",
        .repeatable = true},
       {.name = "max-rows",
        .value_name = "N",

@@ -19,10 +19,10 @@ class Callers {
   // The request's tenant; throws an ApiError that refuses it. /health needs no key.
   std::string Admit(const HttpRequest& request) const;
   bool anyone() const { return keys_.empty(); }
-
- private:
+  // Only by the name it is called by and the page that asks: for what needs no key.
   void CheckHost(const HttpRequest& request) const;
 
+ private:
   const ApiKeys keys_;
   const std::set<std::string> hosts_;
 };

@@ -25,6 +25,7 @@ struct Positional {
   std::string name{};  // "RUN.yaml"
   std::string help{};
   bool required = true;
+  bool repeatable = false;  // the last one only: takes all words that remain
 };
 
 struct Command {

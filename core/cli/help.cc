@@ -44,6 +44,7 @@ std::string UsageLine(const Command& command) {
   std::string usage = Concat("usage: trireme ", command.name);
   for (const Positional& positional : command.positionals) {
     usage += positional.required ? Concat(" ", positional.name) : Concat(" [", positional.name, "]");
+    if (positional.repeatable) usage += "...";
   }
   for (const Option& option : CommandOptions(command)) {
     const std::string value = option.value_name.empty() ? "" : Concat(" ", option.value_name);

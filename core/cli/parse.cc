@@ -138,7 +138,9 @@ class ArgumentParser {
     if (positionals_taken_ == command_.positionals.size()) {
       throw InputError("'", word, "' is one argument too many; see trireme ", command_.name, " --help");
     }
-    arguments_.Add(command_.positionals[positionals_taken_++].name, ExpandHome(word));
+    const Positional& positional = command_.positionals[positionals_taken_];
+    arguments_.Add(positional.name, ExpandHome(word));
+    if (!positional.repeatable) ++positionals_taken_;
   }
 
   void TakeOption(const std::string& word, Words& rest) {

@@ -120,6 +120,18 @@ TEST(ParseTest, TwoDashesEndOptions) {
   EXPECT_EQ(arguments.value("TO"), "--");
 }
 
+TEST(ParseTest, ARepeatablePositionalTakesAllThatRemain) {
+  const std::vector<Command> commands = {
+      {.name = "board",
+       .summary = "Shows.",
+       .options = {{.name = "port", .value_name = "N", .help = "the port"}},
+       .positionals = {{.name = "FIRST", .help = "one"}, {.name = "OUTPUT", .help = "runs", .repeatable = true}}}};
+  const Arguments arguments = ParseCommandLine(commands, {"board", "a", "b", "--port", "1", "c"}, "1").arguments;
+  EXPECT_EQ(arguments.value("FIRST"), "a");
+  EXPECT_EQ(arguments.values("OUTPUT"), (Words{"b", "c"}));
+  EXPECT_THROW(ParseCommandLine(commands, {"board", "a"}, "1"), Error);
+}
+
 TEST(ParseTest, CommandsOfTwoWords) { EXPECT_EQ(Parse({"bench", "step"}).command->name, "bench step"); }
 
 TEST(ParseTest, ProcessOptionsReachTheirFlagsAnywhere) {

@@ -1,0 +1,168 @@
+#include "board/run_routes.h"
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "board/run_config.h"
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kMostTraceBytes = int64_t{64} << 20;
+constexpr int64_t kMostConfigBytes = int64_t{1} << 20;
+
+int HexValue(char digit) {
+  if (digit >= '0' && digit <= '9') return digit - '0';
+  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
+  return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+}
+
+std::string Decoded(const std::string& text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escaped = text[i] == '%' && i + 2 < text.size() && HexValue(text[i + 1]) >= 0 && HexValue(text[i + 2]) >= 0;
+    decoded += escaped ? static_cast<char>(HexValue(text[i + 1]) * 16 + HexValue(text[i + 2])) : text[i];
+    if (escaped) i += 2;
+  }
+  return decoded;
+}
+
+int64_t QueryNumber(const HttpRequest& request, const std::string& name, int64_t fallback) {
+  const std::string text = QueryValue(request, name);
+  if (text.empty()) return fallback;
+  int64_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (read.ec == std::errc() && read.ptr == text.data() + text.size() && number >= 0) return number;
+  throw ApiError{.message = Concat(name, ": wanted a whole number of 0 or more"), .param = name};
+}
+
+ApiError NotThere(const std::string& what) { return {.status = 404, .message = "this run has no " + what}; }
+
+// The newest value of a column, skipping the lines that have none.
+Json NewestValue(const Columns& columns, const std::string& name) {
+  for (int64_t row = columns.rows() - 1; row >= 0 && row >= columns.rows() - 1000; --row) {
+    const double value = columns.Value(name, row);
+    if (!std::isnan(value)) return value;
+  }
+  return nullptr;
+}
+
+Json Summary(const BoardRun& run) {
+  const Columns& columns = run.log.columns();
+  Json summary = {{"id", run.id},
+                  {"directory", run.directory.string()},
+                  {"state", NameOf(run.state)},
+                  {"reading", !run.log.caught_up()},
+                  {"rows", columns.rows()},
+                  {"position", ToText(run.log.position())}};
+  for (const char* name : {"step", "loss", "eval_loss", "epoch", "elapsed_seconds", "remaining_seconds"}) {
+    summary[name] = NewestValue(columns, name);
+  }
+  summary["configuration"] = HasRunFile(run.directory, "run.yaml");
+  summary["trace"] = HasRunFile(run.directory, "trace.json");
+  summary["rollouts"] = HasRunFile(run.directory, "rollouts.jsonl");
+  return summary;
+}
+
+void AppendLittleEndian(double value, std::string& bytes) {
+  auto bits = std::bit_cast<uint64_t>(value);
+  for (int i = 0; i < 8; ++i, bits >>= 8) bytes += static_cast<char>(bits & 0xff);
+}
+
+// A line of JSON, padded to whole doubles, then the columns one after another as little-endian doubles: a browser uses
+// them as they are, where a hundred thousand steps as text would take it seconds.
+HttpAnswer ColumnsAnswer(const BoardRun& run) {
+  if (!run.log.caught_up()) {
+    throw ApiError{.status = 503, .message = "the log is still being read", .code = kStillReading, .type = "server_error"};
+  }
+  const Columns& columns = run.log.columns();
+  std::string body = JsonLine(
+      {{"run", run.id}, {"rows", columns.rows()}, {"position", ToText(run.log.position())}, {"names", columns.names()}});
+  body.append(7 - body.size() % 8, ' ');
+  body += '\n';
+  const size_t count = columns.names().size();
+  body.reserve(body.size() + count * static_cast<size_t>(columns.rows()) * 8);
+  for (size_t i = 0; i < count; ++i) {
+    for (const double value : columns.values(i)) AppendLittleEndian(value, body);
+  }
+  return {.type = "application/octet-stream", .body = std::move(body)};
+}
+
+HttpAnswer LineAnswer(const BoardRun& run, const HttpRequest& request) {
+  std::string line = run.log.Line(QueryNumber(request, "row", -1));
+  if (line.empty()) throw NotThere("such row in its log");
+  return {.body = std::move(line)};
+}
+
+HttpAnswer ConfigurationAnswer(const BoardRun& run) {
+  const OpenedFile file = OpenRunFile(run.directory, "run.yaml");
+  if (!file.is_open() || file.bytes() > kMostConfigBytes) throw NotThere("run.yaml");
+  const std::string yaml = file.Read(0, kMostConfigBytes);
+  try {
+    return {.body = JsonLine({{"run", run.id}, {"keys", ConfigKeys(yaml, "run.yaml")}, {"yaml", yaml}})};
+  } catch (const Error& error) {
+    return {.body = JsonLine({{"run", run.id}, {"keys", Json::array()}, {"yaml", yaml}, {"problem", error.what()}})};
+  }
+}
+
+HttpAnswer TraceAnswer(const BoardRun& run) {
+  const OpenedFile file = OpenRunFile(run.directory, "trace.json");
+  if (!file.is_open()) throw NotThere("trace.json; start it with run.trace: N to get one");
+  if (file.bytes() > kMostTraceBytes) {
+    throw ApiError{.status = 413, .message = Concat("trace.json has ", file.bytes() >> 20, " MiB, more than the ",
+                                                    kMostTraceBytes >> 20, " that the page draws; open it in Perfetto")};
+  }
+  return {.body = file.Read(0, kMostTraceBytes)};
+}
+
+// {"lines": […], "before": OFFSET}: the newest, or those before an offset that an earlier answer gave; null: that is all.
+HttpAnswer RolloutsAnswer(const BoardRun& run, const HttpRequest& request) {
+  const OpenedFile file = OpenRunFile(run.directory, "rollouts.jsonl");
+  if (!file.is_open()) throw NotThere("rollouts.jsonl");
+  const FileTail tail = ReadTail(file, QueryNumber(request, "before", -1), 100, int64_t{4} << 20);
+  Json lines = Json::array();
+  for (size_t begin = 0, end; (end = tail.lines.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    Json line = TryParseJson(std::string_view(tail.lines).substr(begin, end - begin));
+    if (line.is_object()) lines.push_back(std::move(line));
+  }
+  return {.body = JsonLine({{"lines", lines}, {"before", tail.begin > 0 ? Json(tail.begin) : Json(nullptr)}})};
+}
+
+}  // namespace
+
+std::string QueryValue(const HttpRequest& request, const std::string& name, const std::string& fallback) {
+  const size_t mark = request.target.find('?');
+  if (mark == std::string::npos) return fallback;
+  const std::string query = "&" + request.target.substr(mark + 1), wanted = "&" + name + "=";
+  const size_t found = query.find(wanted);
+  if (found == std::string::npos) return fallback;
+  const size_t begin = found + wanted.size();
+  return Decoded(query.substr(begin, query.find('&', begin) - begin));
+}
+
+HttpAnswer RunRoutes::List() const {
+  Json list = Json::array();
+  for (const auto& run : runs_.runs()) list.push_back(Summary(*run));
+  return {.body = JsonLine({{"runs", std::move(list)}})};
+}
+
+HttpAnswer RunRoutes::Answer(const HttpRequest& request) const {
+  const std::string path = request.path(), prefix = "/board/runs/";
+  if (path == "/board/runs") return List();
+  const std::string rest = path.starts_with(prefix) ? path.substr(prefix.size()) : "";
+  const size_t slash = rest.find('/');
+  const auto run = runs_.Find(rest.substr(0, slash));
+  if (run == nullptr) throw ApiError{.status = 404, .message = "unknown run; see /board/runs"};
+  const std::string what = slash == std::string::npos ? "" : rest.substr(slash + 1);
+  if (what == "columns") return ColumnsAnswer(*run);
+  if (what == "line") return LineAnswer(*run, request);
+  if (what == "configuration") return ConfigurationAnswer(*run);
+  if (what == "trace") return TraceAnswer(*run);
+  if (what == "rollouts") return RolloutsAnswer(*run, request);
+  throw ApiError{.status = 404, .message = "a run has columns, line, configuration, trace and rollouts"};
+}
+
+}  // namespace trireme

@@ -1,0 +1,21 @@
+// What commands that listen share: the address, the names by which clients may call it, the port.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/cli/command.h"
+
+namespace trireme {
+
+bool IsLoopback(const std::string& host);
+
+// On loopback only names of loopback, so that a page of another site cannot reach the server by a name of its own;
+// elsewhere those of --allowed-host, or any.
+std::set<std::string> AllowedHosts(const Arguments& arguments, const std::string& host);
+
+uint16_t PortOf(const Arguments& arguments, int64_t fallback);
+
+}  // namespace trireme
