@@ -1,8 +1,15 @@
 #include "generation/block_pool.h"
 
+#include <unordered_set>
+
 #include "core/base/error.h"
 
 namespace trireme {
+namespace {
+
+constexpr int64_t kFewSalts = 1024;  // beyond one per block
+
+}  // namespace
 
 size_t BlockPool::KeyHash::operator()(const Key& key) const {
   auto hash = static_cast<uint64_t>(key.before) * 0x9E3779B97F4A7C15U;
@@ -58,9 +65,18 @@ void BlockPool::Release(int32_t block) {
 }
 
 BlockPool::Prefix BlockPool::Root(const std::string& salt) {
+  if (std::ssize(roots_) > size() + kFewSalts) DropUnusedRoots();
   const auto [found, fresh] = roots_.try_emplace(salt, next_prefix_);
   if (fresh) ++next_prefix_;
   return found->second;
+}
+
+// Callers choose salts: those whose blocks are gone must not stay for ever. A row that still runs with a dropped
+// root publishes what nobody finds.
+void BlockPool::DropUnusedRoots() {
+  std::unordered_set<Prefix> used;
+  for (const auto& [key, block] : found_) used.insert(key.before);
+  std::erase_if(roots_, [&](const auto& root) { return !used.contains(root.second); });
 }
 
 std::optional<BlockPool::Found> BlockPool::Find(Prefix before, std::span<const int64_t> tokens) const {

@@ -36,6 +36,7 @@ class BlockPool {
 
   // Before the first block: prefixes of different salts share nothing.
   Prefix Root(const std::string& salt);
+  int64_t roots() const { return static_cast<int64_t>(roots_.size()); }
   struct Found {
     int32_t block;
     Prefix prefix;  // up to and including the block
@@ -58,6 +59,7 @@ class BlockPool {
   };
 
   void Withdraw(int32_t block);
+  void DropUnusedRoots();
 
   std::vector<int64_t> users_;
   int64_t used_ = 0;                   // blocks with a user

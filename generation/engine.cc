@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "generation/adapter_set.h"
 #include "generation/step_pipeline.h"
 #include "parallel/layers/key_value_cache.h"
 #include "parallel/tensor/collectives.h"
@@ -72,17 +73,23 @@ class Engine::Parts {
   // Ids count over all replicas: that of a row among its replica's, times replicas, plus the replica.
   int64_t Add(EngineRow row) {
     const int64_t replica = row.after ? *row.after % replicas_ : next_replica_++ % replicas_;
-    RowRequest request{.prompt = std::move(row.prompt), .salt = std::move(row.salt), .after = {}};
+    RowRequest request{.prompt = std::move(row.prompt), .salt = adapters_.Salt(row.adapter, row.salt), .after = {}};
     if (row.after) request.after = *row.after / replicas_;
     const int64_t id = SchedulerOf(replica).Add(std::move(request)) * replicas_ + replica;
-    rows_[id] = {.sampling = std::move(row.sampling), .stream = row.stream, .top = row.top};
+    rows_[id] = {.sampling = std::move(row.sampling), .stream = row.stream, .top = row.top, .adapter = row.adapter};
+    adapters_.Use(row.adapter);
     return id;
   }
 
   void End(int64_t id) {
     SchedulerOf(id % replicas_).Remove(id / replicas_);
-    rows_.erase(id);
-    if (rows_.empty()) pipeline_.Clear();
+    const auto row = rows_.find(id);
+    if (row == rows_.end()) return;
+    ended_.push_back({.adapter = row->second.adapter, .steps = pipeline_.stages()});
+    rows_.erase(row);
+    if (!rows_.empty()) return;
+    pipeline_.Clear();
+    ReleaseEnded(pipeline_.stages());
   }
 
   std::vector<NewToken> Step() {
@@ -92,6 +99,7 @@ class Engine::Parts {
     step.sampled = Sampled(step.plans);
     std::unique_ptr<StepPass> pass = PassOf(step);
     std::optional<StepPipeline::Done> done = pipeline_.Tick(std::move(step), std::move(pass));
+    ReleaseEnded(1);
     times_.stage_steps = pipeline_.stage_steps();
     times_.idle_stage_steps = pipeline_.idle_stage_steps();
     if (!done) return {};
@@ -108,6 +116,7 @@ class Engine::Parts {
     for (Scheduler& scheduler : schedulers_) scheduler.Forget();
   }
 
+  AdapterSet& adapters() { return adapters_; }
   bool idle() const { return rows_.empty(); }
   int64_t cached(int64_t id) const {
     return std::max<int64_t>(schedulers_[static_cast<size_t>(id % replicas_)].cached(id / replicas_), 0);
@@ -120,7 +129,22 @@ class Engine::Parts {
     Sampling sampling;
     int64_t stream = 0;
     std::optional<int64_t> top;
+    int64_t adapter = -1;
   };
+
+  // A row that has ended may still be on its way through the stages, with its adapter.
+  struct EndedRow {
+    int64_t adapter = -1;
+    int64_t steps = 0;  // until it has left the last one
+  };
+
+  void ReleaseEnded(int64_t steps) {
+    std::erase_if(ended_, [&](EndedRow& row) {
+      if ((row.steps -= steps) > 0) return false;
+      adapters_.Release(row.adapter);
+      return true;
+    });
+  }
 
   Scheduler& SchedulerOf(int64_t replica) { return schedulers_[static_cast<size_t>(replica)]; }
 
@@ -142,6 +166,9 @@ class Engine::Parts {
     if (mine.empty() && !(together_ && busy)) return nullptr;
     auto pass = std::make_unique<StepPass>(mine, SchedulerOf(replica_), token_multiple_);
     pass->MoveTo(session_.tensors().torch());
+    const auto adapters =
+        adapters_.ForPass(AdaptersOf(step.plans), replica_, pass->input.length, session_.tensors().torch());
+    if (adapters) pass->adapters = std::make_unique<const RowAdapters>(*adapters);
     return pass;
   }
 
@@ -164,6 +191,18 @@ class Engine::Parts {
     const at::Tensor sum = mine.to(session_.tensors().torch());
     StartAllReduce(sum, session_.world()).WaitOnHost();
     return sum.to(at::kCPU);
+  }
+
+  // The adapter of each planned row, of all replicas.
+  AdaptersOfRows AdaptersOf(const std::vector<std::vector<RowStep>>& plans) const {
+    AdaptersOfRows adapters(plans.size());
+    for (size_t replica = 0; replica < plans.size(); ++replica) {
+      for (const RowStep& step : plans[replica]) {
+        const RowRules& row = rows_.at(step.row * replicas_ + static_cast<int64_t>(replica));
+        adapters[replica].push_back({.adapter = row.adapter, .tokens = step.fresh});
+      }
+    }
+    return adapters;
   }
 
   // Whether a row wants its most likely token and nothing else.
@@ -264,6 +303,8 @@ class Engine::Parts {
   std::vector<Scheduler> schedulers_;  // by replica
   std::map<int64_t, RowRules> rows_;
   int64_t next_replica_ = 0;
+  AdapterSet adapters_{session_};
+  std::vector<EndedRow> ended_;
   EngineTimes times_;
 };
 
@@ -276,6 +317,8 @@ Engine::~Engine() = default;
 int64_t Engine::Add(EngineRow row) { return parts_->Add(std::move(row)); }
 void Engine::End(int64_t row) { parts_->End(row); }
 std::vector<NewToken> Engine::Step() { return parts_->Step(); }
+int64_t Engine::AddAdapter(const std::string& directory) { return parts_->adapters().Add(directory); }
+void Engine::DropAdapter(int64_t adapter) { parts_->adapters().Drop(adapter); }
 void Engine::Forget() { parts_->Forget(); }
 bool Engine::idle() const { return parts_->idle(); }
 int64_t Engine::cached(int64_t row) const { return parts_->cached(row); }

@@ -38,6 +38,7 @@ struct EngineRow {
   std::optional<int64_t> top = {};  // log-probabilities: of the token, and of this many most likely ones
   std::string salt = {};            // rows of different salts share no part of the cache
   std::optional<int64_t> after = {};  // a row with the same prompt, which this one's start may reuse
+  int64_t adapter = -1;               // of AddAdapter; -1: the model as it is
 };
 
 struct NewToken {
@@ -71,6 +72,13 @@ class Engine {
   void End(int64_t row);
   // One step. The tokens that were sampled, perhaps none; their rows continue until they are ended.
   std::vector<NewToken> Step();
+  // A LoRA adapter's directory, for rows that name it: unmerged, so that rows of several adapters and of none run
+  // in one step. What does not fit the model, on any rank, is an input error on all. Its id is never used again,
+  // so that no row finds the cache of another adapter.
+  int64_t AddAdapter(const std::string& directory);
+  // No new rows; those that use it keep it to their end.
+  void DropAdapter(int64_t adapter);
+
   // The cache is not used again: weights have changed. Only while no row is there.
   void Forget();
 

@@ -4,10 +4,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <vector>
 
 #include "generation/scheduler.h"
 #include "ops/attention/paged_attention.h"
+#include "parallel/layers/row_adapters.h"
 #include "parallel/pass/pass_input.h"
 
 namespace trireme {
@@ -20,6 +22,7 @@ struct StepPass {
   PassInput input;
   at::Tensor wanted;  // the last token of each row that samples; the first token if none does
   PagedRows rows;
+  std::unique_ptr<const RowAdapters> adapters;  // of the rows; nullptr: none uses any
 };
 
 }  // namespace trireme

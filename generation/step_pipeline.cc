@@ -12,9 +12,10 @@ StepPipeline::StepPipeline(Session& session, KeyValueCache& cache)
     : session_(session), cache_(cache), stages_(session.plan().placement.stages()) {}
 
 std::optional<StepPipeline::Done> StepPipeline::Tick(EngineStep step, std::unique_ptr<StepPass> pass) {
-  Flight next{.step = std::move(step), .rows = {}, .objective = {}, .batch = {}, .value = {}};
+  Flight next{.step = std::move(step), .rows = {}, .adapters = {}, .objective = {}, .batch = {}, .value = {}};
   if (pass != nullptr) {
     next.rows = std::move(pass->rows);
+    next.adapters = std::move(pass->adapters);
     next.objective = std::make_unique<NextTokenLogits>(pass->wanted);
     next.batch = std::make_unique<PassBatch>(
         std::vector<PassInput>{std::move(pass->input)},
@@ -51,7 +52,7 @@ void StepPipeline::Compute(Flight& flight, int stage) {
     ++idle_stage_steps_;
     return;
   }
-  cache_.Begin(flight.rows);
+  cache_.Begin(flight.rows, flight.adapters.get());
   flight.value = StageOf(flight, stage).Forward(0, flight.value);
 }
 

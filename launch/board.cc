@@ -20,7 +20,7 @@ constexpr int64_t kBoardPort = 8001;
 void RunBoard(const Arguments& arguments, Job& job) {
   if (job.world() > 1) throw InputError("trireme board runs alone; start it without mpirun");
   const std::string host = arguments.value("host", "127.0.0.1");
-  const Callers callers(ApiKeys::Read(arguments.value("api-key-file")), AllowedHosts(arguments, host));
+  const Callers callers(ApiKeys::Read(arguments.value("api-key-file")), AllowedHosts(arguments, host), {});
   const bool allow_start = arguments.has("allow-start");
   if (allow_start && callers.anyone() && !IsLoopback(host)) {
     throw InputError("--allow-start on ", host, ": anyone who reaches it could start programs here; set keys with ",
@@ -33,7 +33,7 @@ void RunBoard(const Arguments& arguments, Job& job) {
   const StopSignals signals(/*speaks=*/false);
   Board board({.outputs = arguments.values("OUTPUT"), .allow_start = allow_start}, callers);
   const HttpServer server(
-      host, port,
+      HttpAddress{.host = host, .port = port},
       HttpLimits{.body_bytes = 1 << 20,
                  .connections = arguments.integer("max-connections", 256, 1),
                  .queued_bytes = 1 << 20},

@@ -74,14 +74,26 @@ ModelSource SourceOf(const Arguments& arguments, const Config& config) {
       "a run");
 }
 
-}  // namespace
-
-ModelSource FindModel(const Arguments& arguments, const Config& config) {
-  ModelSource source = SourceOf(arguments, config);
+ModelSource WithWeights(ModelSource source, const Arguments& arguments, const Config& config) {
   const bool asked = arguments.Overrides("model.init");
   // With an adapter the base is as in the run: random weights are drawn again.
   source.has_weights = arguments.has(kRunFile) && !asked && source.model != config.model().path();
   return source;
+}
+
+}  // namespace
+
+ModelSource FindModel(const Arguments& arguments, const Config& config) {
+  return WithWeights(SourceOf(arguments, config), arguments, config);
+}
+
+ModelSource FindBase(const Arguments& arguments, const Config& config, const std::string& adapter) {
+  const auto source = [&]() -> ModelSource {
+    if (arguments.has("model")) return OfDirectory(arguments.value("model"), "");
+    if (!adapter.empty()) return {BaseOf(adapter), ""};
+    return SourceOf(arguments, config);
+  };
+  return WithWeights(source(), arguments, config);
 }
 
 void UseModel(const ModelSource& source, Config& config) {

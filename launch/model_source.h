@@ -20,6 +20,10 @@ struct ModelSource {
 // checkpoint. An adapter alone implies the base that it names.
 ModelSource FindModel(const Arguments& arguments, const Config& config);
 
+// The same without --adapters, which a command gives to some of its rows: the model, or the base that `adapter`
+// names, if that is not empty.
+ModelSource FindBase(const Arguments& arguments, const Config& config, const std::string& adapter);
+
 // Sets model.path and tuning, so that the run's own tuning has no effect: the whole model, or the adapter;
 // no MTP layers.
 void UseModel(const ModelSource& source, Config& config);

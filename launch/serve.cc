@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/stop_signals.h"
+#include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
@@ -19,7 +20,9 @@
 #include "serve/http.h"
 #include "serve/routes.h"
 #include "serve/service.h"
+#include "session/row_adapter_graph.h"
 #include "session/session.h"
+#include "session/tuning.h"
 #include "train/generation/prompts.h"
 
 namespace trireme {
@@ -46,10 +49,67 @@ class Gate {
   Routes* routes_ = nullptr;
 };
 
-std::string NameOf(const Arguments& arguments, const std::string& model) {
-  if (arguments.has("served-model-name")) return arguments.value("served-model-name");
-  const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+std::string LastComponent(const std::string& directory) {
+  const std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+struct AdapterArgument {
+  std::string name, directory;
+};
+
+// NAME=DIR, or DIR, whose last component is then the name.
+std::vector<AdapterArgument> ServedAdapters(const Arguments& arguments) {
+  std::vector<AdapterArgument> adapters;
+  std::set<std::string> names;
+  for (const std::string& value : arguments.values("adapters")) {
+    const size_t equals = value.find('=');
+    AdapterArgument adapter{.name = equals == std::string::npos ? LastComponent(value) : value.substr(0, equals),
+                            .directory = equals == std::string::npos ? value : value.substr(equals + 1)};
+    if (!IsModelName(adapter.name) || adapter.directory.empty()) {
+      throw InputError("--adapters ", value, ": wanted NAME=DIR with a name of printable characters without blanks");
+    }
+    if (!names.insert(adapter.name).second) {
+      throw InputError("--adapters ", value, ": the name '", adapter.name, "' is given twice");
+    }
+    adapters.push_back(std::move(adapter));
+  }
+  return adapters;
+}
+
+// Against the model's graph and configuration, before any weights are read.
+void CheckAdapters(const std::vector<AdapterArgument>& adapters, const LayerGraph& graph, const std::string& model,
+                   bool speaks) {
+  for (const AdapterArgument& adapter : adapters) {
+    const AdapterDirectory files(adapter.directory, ExpertNamesOf(graph));
+    const std::string doubt = DoubtAboutBase(files, model);
+    GraphWithRowAdapter(graph, files, model);
+    if (speaks && !doubt.empty()) TRIREME_LOG(WARNING) << "--adapters " << adapter.name << ": " << doubt;
+  }
+}
+
+// The model, and the adapters that requests may name in its place.
+ModelSource ServedSource(const Arguments& arguments, const Config& config, const std::vector<AdapterArgument>& adapters) {
+  const ModelSource source = FindBase(arguments, config, adapters.empty() ? "" : adapters.front().directory);
+  if (!source.adapters.empty() && (!adapters.empty() || arguments.has("adapter-directory"))) {
+    throw InputError(source.adapters, ": is an adapter itself; give its base as --model and it as --adapters NAME=",
+                     source.adapters);
+  }
+  return source;
+}
+
+std::string AdapterDirectoryOf(const Arguments& arguments) {
+  const std::string directory = arguments.value("adapter-directory");
+  std::error_code ignored;
+  if (!arguments.has("adapter-directory") || std::filesystem::is_directory(directory, ignored)) return directory;
+  throw InputError("--adapter-directory ", directory, ": is not a directory");
+}
+
+ToolForm ToolFormFor(const Arguments& arguments, const std::optional<ChatTemplate>& chat) {
+  const std::string name = arguments.value("tool-call-parser");
+  if (name.empty()) return chat ? ToolFormOf(chat->source()) : nullptr;
+  if (const ToolForm form = FindToolForm(name)) return form;
+  throw InputError("--tool-call-parser ", name, ": unknown; known: ", Join(ToolFormNames()));
 }
 
 struct CachePlan {
@@ -97,12 +157,13 @@ ServedModel ModelOf(const Arguments& arguments, const std::string& directory, co
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   ServedModel model{.tokenizer = text.tokenizer,
                     .chat = text.chat ? &*text.chat : nullptr,
-                    .name = NameOf(arguments, directory),
+                    .name = arguments.value("served-model-name", LastComponent(directory)),
                     .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
                     .vocabulary = vocabulary,
                     .ends = EndTokens(directory, &text.tokenizer),
                     .most_rows = 8 * arguments.integer("max-rows", 16, 1)};
   model.turn_ends = model.ends;
+  model.tool_form = ToolFormFor(arguments, text.chat);
   if (!text.chat) return model;
   if (const auto end = TurnEnd(text.tokenizer, *text.chat)) model.turn_ends.insert(*end);
   return model;
@@ -111,7 +172,12 @@ ServedModel ModelOf(const Arguments& arguments, const std::string& directory, co
 // Listens at once, so that a port in use is noticed before the weights are read.
 std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, Board& board, Gate& gate) {
   return std::make_unique<HttpServer>(
-      host, PortOf(arguments, 8000), HttpLimits{.connections = arguments.integer("max-connections", 1024, 1)},
+      HttpAddress{.host = host,
+                  .port = PortOf(arguments, 8000),
+                  .tls_certificate = arguments.value("tls-certificate"),
+                  .tls_key = arguments.value("tls-key")},
+      HttpLimits{.connections = arguments.integer("max-connections", 1024, 1),
+                 .connections_per_address = arguments.integer("max-connections-per-address", 1024, 1)},
       [&board](const HttpRequest& request) { board.Check(request); },
       [&board, &gate](HttpRequest request, std::shared_ptr<HttpReply> reply) {
         if (!board.Handle(request, reply)) gate.Handle(std::move(request), std::move(reply));
@@ -120,14 +186,20 @@ std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string
 
 void Serve(const Arguments& arguments, Job& job) {
   Config config = ConfigOf(arguments);
-  UseModel(FindModel(arguments, config), config);
+  const std::vector<AdapterArgument> adapters = ServedAdapters(arguments);
+  UseModel(ServedSource(arguments, config, adapters), config);
   RefuseUngeneratable(config);
   PlannedModel planned = PlanModel(config, job.world());
   const bool speaks = job.rank() == 0;
   const std::string directory = config.model().path(), host = arguments.value("host", "127.0.0.1");
+  CheckAdapters(adapters, planned.graph, directory, speaks);
+  const std::string adapter_directory = AdapterDirectoryOf(arguments);
   const TextSide text(config, speaks);
-  const Callers callers(ApiKeys::Read(arguments.value("api-key-file")), AllowedHosts(arguments, host));
+  const Callers callers(ApiKeys::Read(arguments.value("api-key-file")), AllowedHosts(arguments, host),
+                        ApiKeys::ReadFile(arguments.value("adapter-key-file"), "--adapter-key-file"));
+  AdapterNames names;
   ServedModel model = ModelOf(arguments, directory, text, VocabularyOf(planned.graph));
+  model.adapters = &names;
   const StopSignals signals(/*speaks=*/false);  // its text is of runs that save
   Gate gate;
   Board board({.outputs = speaks ? arguments.values("board") : std::vector<std::string>(), .has_chat = true}, callers);
@@ -149,11 +221,15 @@ void Serve(const Arguments& arguments, Job& job) {
                    .max_total_tokens = plan.tokens},
                   {.waiting = arguments.integer("max-waiting", 256, 0),
                    .drain_seconds = arguments.number("drain-seconds", 30)},
-                  model, job);
-  Routes routes(service, model, callers);
+                  model, names, job);
+  for (const AdapterArgument& adapter : adapters) {
+    if (adapter.name == model.name) throw InputError("--adapters ", adapter.name, ": is the model's own name");
+    service.AddAdapter(adapter.name, adapter.directory);
+  }
+  Routes routes(service, model, callers, adapter_directory);
   gate.Open(&routes);
   if (speaks) {
-    TRIREME_LOG(INFO) << "serves " << model.name << " at http://" << host << ":" << server->port() << "/v1, "
+    TRIREME_LOG(INFO) << "serves " << model.name << " at " << (arguments.has("tls-key") ? "https" : "http") << "://" << host << ":" << server->port() << "/v1, "
                       << plan.context << " tokens of context, " << plan.tokens << " in the KV cache";
   }
   service.Run();
@@ -173,8 +249,21 @@ std::vector<Option> ServeOptions() {
                "names, or the "
                "result of the run of RUN.yaml"},
       {.name = "adapters",
+       .value_name = "NAME=DIR",
+       .help = "a PEFT LoRA adapter, or a checkpoint-N of one, for requests whose model is NAME (by default the "
+               "folder's name); others use the model itself",
+       .repeatable = true},
+      {.name = "adapter-directory",
        .value_name = "DIR",
-       .help = "a PEFT LoRA adapter, or a checkpoint-N of one, applied on top of the model's weights"},
+       .help = "adapters below DIR may be loaded and dropped at run time, by POST /v1/load_lora_adapter and "
+               "/v1/unload_lora_adapter; by default none"},
+      {.name = "adapter-key-file",
+       .value_name = "FILE",
+       .help = "keys for those two paths, instead of the keys of the others"},
+      {.name = "tool-call-parser",
+       .value_name = "NAME",
+       .help = "the form in which the model writes tool calls: " + Join(ToolFormNames()) +
+               "; by default what its chat template shows"},
       {.name = "served-model-name",
        .value_name = "NAME",
        .help = "the model's name in requests; by default its folder's"},
@@ -182,6 +271,10 @@ std::vector<Option> ServeOptions() {
        .value_name = "IP",
        .help = "address to listen on; by default 127.0.0.1: this machine only"},
       {.name = "port", .value_name = "N", .help = "by default 8000; 0: any free one"},
+      {.name = "tls-certificate",
+       .value_name = "FILE",
+       .help = "PEM file of the server's certificate and its chain: HTTPS, with --tls-key; by default plain HTTP"},
+      {.name = "tls-key", .value_name = "FILE", .help = "PEM file of the certificate's private key"},
       {.name = "api-key-file",
        .value_name = "FILE",
        .help = "keys that clients must present, one per line; the environment's TRIREME_API_KEY is one, too; "
@@ -214,6 +307,9 @@ std::vector<Option> ServeOptions() {
        .value_name = "N",
        .help = "requests that may wait; more are refused with 429; by default 256"},
       {.name = "max-connections", .value_name = "N", .help = "by default 1024; more are refused with 503"},
+      {.name = "max-connections-per-address",
+       .value_name = "N",
+       .help = "of one client address; by default 1024"},
       {.name = "drain-seconds",
        .value_name = "S",
        .help = "after SIGTERM, time for running answers to end; by default 30"}};

@@ -16,19 +16,27 @@ std::string WithoutBlanks(const std::string& line) {
   return first == std::string::npos ? "" : line.substr(first, last - first + 1);
 }
 
+std::vector<std::string> KeysOf(const std::string& file, const std::string& option) {
+  std::vector<std::string> keys;
+  if (file.empty()) return keys;
+  std::istringstream lines(ReadTextFile(file));
+  std::string line;
+  while (std::getline(lines, line)) {
+    const std::string key = WithoutBlanks(line);
+    if (!key.empty() && !key.starts_with('#')) keys.push_back(key);
+  }
+  if (keys.empty()) throw InputError(option, " ", file, ": has no key; write one per line");
+  return keys;
+}
+
 }  // namespace
 
+ApiKeys ApiKeys::ReadFile(const std::string& file, const std::string& option) {
+  return ApiKeys(KeysOf(file, option));
+}
+
 ApiKeys ApiKeys::Read(const std::string& file) {
-  std::vector<std::string> keys;
-  if (!file.empty()) {
-    std::istringstream lines(ReadTextFile(file));
-    std::string line;
-    while (std::getline(lines, line)) {
-      const std::string key = WithoutBlanks(line);
-      if (!key.empty() && !key.starts_with('#')) keys.push_back(key);
-    }
-    if (keys.empty()) throw InputError("--api-key-file ", file, ": has no key; write one per line");
-  }
+  std::vector<std::string> keys = KeysOf(file, "--api-key-file");
   const char* variable = std::getenv("TRIREME_API_KEY");
   if (variable != nullptr && !IsBlank(variable)) keys.push_back(WithoutBlanks(variable));
   return ApiKeys(keys);

@@ -13,6 +13,9 @@ class ApiKeys {
   // One key per line of the file, if there is one; and the environment's TRIREME_API_KEY. None: everybody
   // may.
   static ApiKeys Read(const std::string& file);
+  // Of the file alone; an empty name: none. `option` names it in errors.
+  static ApiKeys ReadFile(const std::string& file, const std::string& option);
+  ApiKeys() : ApiKeys(std::vector<std::string>()) {}
   explicit ApiKeys(const std::vector<std::string>& keys);
 
   bool empty() const { return proofs_.empty(); }

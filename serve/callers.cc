@@ -13,6 +13,11 @@ std::string HostName(std::string text) {
   return LowerCase(text.substr(0, text.find(':')));
 }
 
+bool IsControl(const HttpRequest& request) {
+  const std::string path = request.path();
+  return path.ends_with("/load_lora_adapter") || path.ends_with("/unload_lora_adapter");
+}
+
 bool NeedsNoKey(const HttpRequest& request) { return request.path() == "/health" || request.path() == "/v1/health"; }
 
 }  // namespace
@@ -38,7 +43,8 @@ void Callers::CheckHost(const HttpRequest& request) const {
 std::string Callers::Admit(const HttpRequest& request) const {
   CheckHost(request);
   if (NeedsNoKey(request)) return "";
-  if (const std::optional<std::string> tenant = keys_.TenantOf(request.header("authorization"))) return *tenant;
+  const ApiKeys& keys = IsControl(request) && !control_.empty() ? control_ : keys_;
+  if (const std::optional<std::string> tenant = keys.TenantOf(request.header("authorization"))) return *tenant;
   throw ApiError{.status = 401, .message = "the API key is missing or wrong", .code = "invalid_api_key"};
 }
 

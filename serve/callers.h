@@ -14,7 +14,9 @@ namespace trireme {
 class Callers {
  public:
   // hosts: names by which clients may call this server, in lower case and without a port; empty: any.
-  Callers(ApiKeys keys, std::set<std::string> hosts) : keys_(std::move(keys)), hosts_(std::move(hosts)) {}
+  // control: keys of the paths that change the server, instead of the others; none: the others do.
+  Callers(ApiKeys keys, std::set<std::string> hosts, ApiKeys control)
+      : keys_(std::move(keys)), control_(std::move(control)), hosts_(std::move(hosts)) {}
 
   // The request's tenant; throws an ApiError that refuses it. /health needs no key.
   std::string Admit(const HttpRequest& request) const;
@@ -23,7 +25,7 @@ class Callers {
   void CheckHost(const HttpRequest& request) const;
 
  private:
-  const ApiKeys keys_;
+  const ApiKeys keys_, control_;
   const std::set<std::string> hosts_;
 };
 

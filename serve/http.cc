@@ -23,6 +23,7 @@ HttpAnswer AnswerOf(const ApiError& error) {
                                 {"type", error.type},
                                 {"param", text_or_null(error.param)},
                                 {"code", text_or_null(error.code)}}}});
+  if (!error.allow.empty()) answer.headers["Allow"] = error.allow;
   if (error.status == 401) answer.headers["WWW-Authenticate"] = "Bearer";
   if (error.status == 429 || error.status == 503) answer.headers["Retry-After"] = "1";
   return answer;

@@ -1,6 +1,6 @@
 // HTTP as the server's other files see it: a request that arrived whole, and a reply that may be given from
-// any thread, at once or event by event. Limits of size, time and number are kept here; what a path means is
-// not known. The library behind it is in http_server.cc alone.
+// any thread, at once or event by event; plain or over TLS. Limits of size, time and number are kept here; what a
+// path means is not known. The library behind it is in http_server.cc and http_stream.h alone.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +45,13 @@ class HttpReply {
   virtual bool gone() const = 0;
 };
 
+struct HttpAddress {
+  std::string host;
+  uint16_t port = 0;  // 0: any free one
+  // PEM files; both or none: plain HTTP.
+  std::string tls_certificate = {}, tls_key = {};
+};
+
 struct HttpLimits {
   int64_t header_bytes = 16 * 1024;
   int64_t target_bytes = 8 * 1024;
@@ -55,6 +62,7 @@ struct HttpLimits {
   double idle_seconds = 75;   // between requests
   double write_seconds = 60;  // without any progress of an answer
   int64_t connections = 1024;
+  int64_t connections_per_address = 1024;
   int64_t queued_bytes = 64 * 1024;  // of events that the client has not read
 };
 
@@ -65,8 +73,8 @@ using HttpHandler = std::function<void(HttpRequest, std::shared_ptr<HttpReply>)>
 
 class HttpServer {
  public:
-  // Listens at once; port 0: any free one. An address that cannot be used is an input error.
-  HttpServer(const std::string& host, uint16_t port, const HttpLimits& limits, HttpCheck check, HttpHandler handler);
+  // Listens at once. An address or a certificate that cannot be used is an input error.
+  HttpServer(const HttpAddress& address, const HttpLimits& limits, HttpCheck check, HttpHandler handler);
   ~HttpServer();  // gives answers on their way two seconds, then closes all connections
 
   uint16_t port() const;
@@ -85,6 +93,7 @@ struct ApiError {
   std::string param = {};  // the field; empty: none
   std::string code = {};   // "model_not_found"; empty: none
   std::string type = "invalid_request_error";
+  std::string allow = {};  // the method that the path takes, of a 405
 };
 HttpAnswer AnswerOf(const ApiError& error);
 

@@ -1,8 +1,7 @@
 // Boost.Beast behind http.h. One thread runs everything here; replies from other threads are posted to it.
-// The only file that includes the library, which takes half a minute to compile.
-#include <utility>  // before Asio: Boost 1.74 uses std::exchange without it
+// The only file that includes the library, which takes a minute to compile.
+#include "serve/http_stream.h"
 
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
@@ -52,9 +51,11 @@ std::string ChunkOf(const std::string& data) {
 
 struct Shared {  // by all connections
   HttpLimits limits;
+  std::unique_ptr<asio::ssl::context> tls;  // nullptr: plain HTTP
   HttpCheck check;
   HttpHandler handler;
   int64_t connections = 0;
+  std::map<std::string, int64_t> connections_of;  // by the client's address
   std::atomic<int64_t> answering = 0;  // requests whose answer is not yet sent
   asio::io_context context{1};         // last: what it still holds refers to the others
 };
@@ -62,18 +63,30 @@ struct Shared {  // by all connections
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(tcp::socket socket, Shared& shared)
-      : socket_(std::move(socket)), shared_(shared), timer_(shared.context) {
-    ++shared_.connections;
+      : stream_(std::move(socket), shared.tls.get()), shared_(shared), timer_(shared.context) {
     error_code ignored;
-    socket_.set_option(tcp::no_delay(true), ignored);
+    stream_.socket().set_option(tcp::no_delay(true), ignored);
+    const auto peer = stream_.socket().remote_endpoint(ignored);
+    address_ = ignored ? "" : peer.address().to_string();
+    ++shared_.connections;
+    ++shared_.connections_of[address_];
   }
   ~Connection() {
     --shared_.connections;
+    if (--shared_.connections_of[address_] == 0) shared_.connections_of.erase(address_);
     SetAnswering(false);
   }
 
-  void Start() { AwaitRequest(); }
+  const std::string& address() const { return address_; }
+  void Start() {
+    if (!stream_.tls()) return AwaitRequest();
+    Deadline(shared_.limits.header_seconds);
+    stream_.async_handshake([self = shared_from_this()](error_code error) {
+      if (!self->gone_) error ? self->Close() : self->AwaitRequest();
+    });
+  }
   void Refuse() {  // one connection too many
+    if (stream_.tls()) return Close();  // a handshake is what it must not get
     keep_alive_ = false;
     SetAnswering(true);
     Answer(AnswerOf(
@@ -84,8 +97,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     SetAnswering(false);
     timer_.cancel();
     error_code ignored;
-    socket_.shutdown(tcp::socket::shutdown_both, ignored);
-    socket_.close(ignored);
+    stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
+    stream_.socket().close(ignored);
   }
 
   // Of the request with this number only: a reply that comes late must not reach the next one.
@@ -94,6 +107,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     answer.headers["Content-Type"] = answer.type;
     answer.headers["Content-Length"] = std::to_string(answer.body.size());
     answer.headers["X-Content-Type-Options"] = "nosniff";
+    keep_alive_ = keep_alive_ && buffer_.size() == 0;
     answer.headers["Connection"] = keep_alive_ ? "keep-alive" : "close";
     const int status = answer.status;
     Queue(HeadOf(status, answer.headers) + (head_only_ ? "" : std::move(answer.body)));
@@ -107,6 +121,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     headers["X-Accel-Buffering"] = "no";
     headers["X-Content-Type-Options"] = "nosniff";
     headers["Transfer-Encoding"] = "chunked";
+    keep_alive_ = keep_alive_ && buffer_.size() == 0;
     headers["Connection"] = keep_alive_ ? "keep-alive" : "close";
     Queue(HeadOf(200, headers));
   }
@@ -133,18 +148,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
     parser_->body_limit(static_cast<uint64_t>(shared_.limits.body_bytes));
     SetAnswering(false);
     streaming_ = finished_ = false;
-    if (buffer_.size() > 0) return ReadHeader();
+    if (buffer_.size() > 0) return watching_ ? Close() : ReadHeader();
     Deadline(first_ ? shared_.limits.header_seconds : shared_.limits.idle_seconds);
     first_ = false;
-    socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
-      error ? self->Close() : self->ReadHeader();
-    });
+    if (!watching_) ReadAhead();
   }
 
   void ReadHeader() {
     Deadline(shared_.limits.header_seconds);
     http::async_read_header(
-        socket_, buffer_, *parser_,
+        stream_, buffer_, *parser_,
         [self = shared_from_this()](error_code error, size_t) { self->HeaderCame(error); });
   }
 
@@ -165,7 +178,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Deadline(shared_.limits.body_seconds);
     if (beast::iequals(head[http::field::expect], "100-continue")) {
       auto text = std::make_shared<std::string>("HTTP/1.1 100 Continue\r\n\r\n");
-      asio::async_write(socket_, asio::buffer(*text),
+      asio::async_write(stream_, asio::buffer(*text),
                         [self = shared_from_this(), text](error_code failed, size_t) {
                           failed ? self->Close() : self->ReadBody();
                         });
@@ -175,7 +188,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void ReadBody() {
-    http::async_read(socket_, buffer_, *parser_, [self = shared_from_this()](error_code error, size_t) {
+    http::async_read(stream_, buffer_, *parser_, [self = shared_from_this()](error_code error, size_t) {
       if (self->gone_) return;
       if (error) return self->Malformed(error);
       self->Handle();
@@ -218,21 +231,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Handle();
 
-  // While the answer is made: notices a client that leaves, and keeps what it may send already.
-  void WatchForLeaving() {
+  // One read that serves two ends: it begins the next request, and while an answer is made it notices a client that
+  // leaves. What comes as early as that cannot be parsed beside such a read: the connection ends after the answer.
+  void ReadAhead() {
     watching_ = true;
-    socket_.async_read_some(
-        buffer_.prepare(512), [self = shared_from_this()](error_code error, size_t count) {
-          self->watching_ = false;
-          if (self->gone_) return;
-          if (error == asio::error::operation_aborted && self->done_) return self->NextRequest();
-          if (error) return self->Close();
-          self->buffer_.commit(count);
-          if (self->done_) return self->NextRequest();
-          if (static_cast<int64_t>(self->buffer_.size()) > self->shared_.limits.header_bytes)
-            return self->Close();
-          self->WatchForLeaving();
-        });
+    stream_.async_read_some(buffer_.prepare(512), [self = shared_from_this()](error_code error, size_t count) {
+      self->watching_ = false;
+      if (self->gone_) return;
+      if (error) return self->Close();
+      self->buffer_.commit(count);
+      if (!self->answering_) return self->ReadHeader();
+      if (self->finished_) return;  // the next request overtook the end of the writing
+      if (static_cast<int64_t>(self->buffer_.size()) > self->shared_.limits.header_bytes) return self->Close();
+      self->ReadAhead();
+    });
   }
 
   void Queue(std::string data) {
@@ -249,7 +261,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     writing_ = true;
     Deadline(shared_.limits.write_seconds);
-    asio::async_write(socket_, asio::buffer(queue_.front()),
+    asio::async_write(stream_, asio::buffer(queue_.front()),
                       [self = shared_from_this()](error_code error, size_t) {
                         self->writing_ = false;
                         if (self->gone_) return;
@@ -267,34 +279,26 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Done() {
     SetAnswering(false);
-    if (!keep_alive_) return CloseGently();
-    done_ = true;
-    if (!watching_) return NextRequest();
-    error_code ignored;
-    socket_.cancel(ignored);  // the watch goes on with the next request
+    keep_alive_ ? AwaitRequest() : CloseGently();
   }
 
   // A peer that is still sending would otherwise lose the answer to a reset.
   void CloseGently() {
     error_code ignored;
-    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    if (watching_) return Close();  // nothing that was sent is unread
+    stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
     Deadline(1);
     Drain();
   }
-  void Drain() {
+  void Drain() {  // what comes means nothing any more: not even TLS reads it
     buffer_.clear();
-    socket_.async_read_some(buffer_.prepare(4096),
-                            [self = shared_from_this()](error_code error, size_t count) {
-                              if (self->gone_) return;
-                              self->drained_ += static_cast<int64_t>(count);
-                              if (error || self->drained_ > (8 << 20)) return self->Close();
-                              self->Drain();
-                            });
-  }
-
-  void NextRequest() {
-    done_ = false;
-    AwaitRequest();
+    stream_.socket().async_read_some(buffer_.prepare(4096),
+                                     [self = shared_from_this()](error_code error, size_t count) {
+                                       if (self->gone_) return;
+                                       self->drained_ += static_cast<int64_t>(count);
+                                       if (error || self->drained_ > (8 << 20)) return self->Close();
+                                       self->Drain();
+                                     });
   }
 
   void Deadline(double seconds) {
@@ -306,16 +310,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
-  tcp::socket socket_;
+  HttpStream stream_;
   Shared& shared_;
+  std::string address_;
   asio::steady_timer timer_;
   beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   std::deque<std::string> queue_;
   int64_t queued_ = 0, number_ = 0, drained_ = 0;
   bool first_ = true, keep_alive_ = false, head_only_ = false;
-  bool answering_ = false, streaming_ = false, finished_ = false, writing_ = false, watching_ = false,
-       done_ = false;
+  bool answering_ = false, streaming_ = false, finished_ = false, writing_ = false, watching_ = false;
   std::atomic<bool> gone_ = false;
 };
 
@@ -370,7 +374,7 @@ void Connection::Handle() {
   head_only_ = parser_->get().method() == http::verb::head;
   HttpRequest request = Head();
   request.body = std::move(parser_->get().body());
-  WatchForLeaving();
+  ReadAhead();
   auto reply = std::make_shared<ConnectionReply>(shared_from_this(), shared_);
   try {
     shared_.handler(std::move(request), reply);
@@ -384,12 +388,13 @@ void Connection::Handle() {
 
 class HttpServer::Parts {
  public:
-  Parts(const std::string& host, uint16_t port, const HttpLimits& limits, HttpCheck check, HttpHandler handler)
+  Parts(const HttpAddress& address, const HttpLimits& limits, HttpCheck check, HttpHandler handler)
       : acceptor_(shared_.context) {
+    shared_.tls = OpenTls(address.tls_certificate, address.tls_key);
     shared_.limits = limits;
     shared_.check = std::move(check);
     shared_.handler = std::move(handler);
-    Listen(host, port);
+    Listen(address.host, address.port);
     Accept();
     thread_ = std::thread([this] { shared_.context.run(); });
   }
@@ -430,8 +435,9 @@ class HttpServer::Parts {
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       if (!acceptor_.is_open()) return;
       if (error) return RetryAccept();  // out of file descriptors: the next one may succeed
-      const bool full = shared_.connections >= shared_.limits.connections;
       auto connection = std::make_shared<Connection>(std::move(socket), shared_);
+      const bool full = shared_.connections > shared_.limits.connections ||
+                        shared_.connections_of[connection->address()] > shared_.limits.connections_per_address;
       full ? connection->Refuse() : connection->Start();
       Accept();
     });
@@ -450,9 +456,8 @@ class HttpServer::Parts {
   std::thread thread_;
 };
 
-HttpServer::HttpServer(const std::string& host, uint16_t port, const HttpLimits& limits, HttpCheck check,
-                       HttpHandler handler)
-    : parts_(std::make_unique<Parts>(host, port, limits, std::move(check), std::move(handler))) {}
+HttpServer::HttpServer(const HttpAddress& address, const HttpLimits& limits, HttpCheck check, HttpHandler handler)
+    : parts_(std::make_unique<Parts>(address, limits, std::move(check), std::move(handler))) {}
 HttpServer::~HttpServer() = default;
 uint16_t HttpServer::port() const { return parts_->port(); }
 void HttpServer::StopAccepting() { parts_->StopAccepting(); }

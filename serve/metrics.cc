@@ -23,9 +23,13 @@ constexpr std::array<Described, static_cast<size_t>(Counter::kCount)> kCounters 
     {"prefix_cache_hits", "Those of them that were found in the cache"},
 }};
 constexpr std::array<Described, static_cast<size_t>(Histogram::kCount)> kHistograms = {{
-    {"time_to_first_token_seconds", "From a request's start to its first token"},
-    {"inter_token_latency_seconds", "Between tokens of a request"},
-    {"e2e_request_latency_seconds", "From a request's start to its end"},
+    {"time_to_first_token_seconds", "From a request's arrival to its first token"},
+    {"inter_token_latency_seconds", "Between adjacent tokens of an answer"},
+    {"request_time_per_output_token_seconds", "The same, as a mean of each request"},
+    {"e2e_request_latency_seconds", "From a request's arrival to its end"},
+    {"request_queue_time_seconds", "From a request's arrival to the engine"},
+    {"request_prefill_time_seconds", "From there to its first token"},
+    {"request_decode_time_seconds", "From its first token to its last"},
 }};
 constexpr std::array<double, 14> kLimits = {0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25,
                                             0.5,   1,     2.5,  5,    10,   30,  60};

@@ -13,7 +13,16 @@ namespace trireme {
 
 enum class Gauge { kRunning, kWaiting, kQueued, kCacheUsage, kCount };
 enum class Counter { kPromptTokens, kGenerationTokens, kPreemptions, kPrefixQueries, kPrefixHits, kCount };
-enum class Histogram { kTimeToFirstToken, kInterTokenLatency, kEndToEnd, kCount };
+enum class Histogram {
+  kTimeToFirstToken,
+  kInterTokenLatency,
+  kTimePerOutputToken,
+  kEndToEnd,
+  kQueueTime,
+  kPrefillTime,
+  kDecodeTime,
+  kCount
+};
 
 class Metrics {
  public:

@@ -31,7 +31,8 @@ class OpenAiReply : public Listener {
  public:
   OpenAiReply(const ServedModel& model, const CompletionRequest& request, std::shared_ptr<HttpReply> reply,
               std::map<std::string, std::string> headers)
-      : model_(model),
+      : tokenizer_(model.tokenizer),
+        model_(request.model),
         chat_(request.chat),
         stream_(request.stream),
         include_usage_(request.include_usage),
@@ -40,7 +41,11 @@ class OpenAiReply : public Listener {
         headers_(std::move(headers)),
         id_((chat_ ? "chatcmpl-" : "cmpl-") + net::Hex(net::RandomBytes(12))),
         created_(UnixSeconds()),
+        parallel_calls_(request.parallel_calls),
         choices_(request.prompts.size() * static_cast<size_t>(request.n)) {
+    for (Choice& choice : choices_) {
+      if (request.tools != nullptr) choice.tools.emplace(request.tools);
+    }
     for (size_t i = 0; i < choices_.size() && !request.echoed.empty(); ++i) {
       choices_[i].text = request.echoed[i / static_cast<size_t>(request.n)];
     }
@@ -50,6 +55,7 @@ class OpenAiReply : public Listener {
 
   void Start() override {
     if (!stream_) return;
+    started_ = true;
     reply_->StartEvents(headers_);
     for (size_t i = 0; i < choices_.size(); ++i) {
       if (chat_) Chunk(i, {{"role", "assistant"}, {"content", ""}}, nullptr, nullptr);
@@ -59,18 +65,19 @@ class OpenAiReply : public Listener {
 
   void Token(size_t index, const NewToken& token, const std::string& text) override {
     Choice& choice = choices_[index];
-    const Json log_probs = top_ ? LogProbsOf(choice, token) : Json(nullptr);
-    if (!stream_) {
-      choice.text += text;
-      return;
-    }
-    if (text.empty() && !top_) return;
-    Chunk(index, chat_ ? Json{{"content", text}} : Json(text), log_probs, nullptr);
+    Json log_probs = top_ ? LogProbsOf(choice, token) : Json(nullptr);
+    if (choice.tools) return Give(index, choice.tools->Take(text), std::move(log_probs));
+    Give(index, {.content = text, .calls = {}}, std::move(log_probs));
   }
 
   void End(size_t index, const std::string& reason) override {
-    choices_[index].reason = reason;
-    if (stream_) Chunk(index, chat_ ? Json::object() : Json(""), nullptr, reason);
+    Choice& choice = choices_[index];
+    choice.reason = reason;
+    if (choice.tools) {
+      Give(index, choice.tools->Finish(), nullptr);
+      if (choice.tools->found() && reason == "stop") choice.reason = "tool_calls";
+    }
+    if (stream_) Chunk(index, chat_ ? Json::object() : Json(""), nullptr, choice.reason);
   }
 
   void Done(const Usage& usage) override {
@@ -88,7 +95,7 @@ class OpenAiReply : public Listener {
   void Fail(const ApiError& error) override {
     HttpAnswer answer = AnswerOf(error);
     answer.headers.insert(headers_.begin(), headers_.end());
-    if (!stream_) return reply_->Send(std::move(answer));
+    if (!started_) return reply_->Send(std::move(answer));
     reply_->Event(answer.body);
     reply_->EndEvents();
   }
@@ -100,14 +107,45 @@ class OpenAiReply : public Listener {
     Json tokens = Json::array(), token_log_probs = Json::array(), top = Json::array(),
          offsets = Json::array();
     int64_t offset = 0;
+    std::optional<ToolCallReader> tools = {};
+    Json calls = Json::array();  // as answers show them
   };
+
+  // Text and calls that became certain, with the log-probabilities of the token that made them so.
+  void Give(size_t index, const ToolPiece& piece, Json log_probs) {
+    Choice& choice = choices_[index];
+    if (!stream_) choice.text += piece.content;
+    if (stream_ && (!piece.content.empty() || !log_probs.is_null())) {
+      Chunk(index, chat_ ? Json{{"content", piece.content}} : Json(piece.content), std::move(log_probs), nullptr);
+    }
+    for (const ToolCall& call : piece.calls) {
+      if (!parallel_calls_ && !choice.calls.empty()) return;
+      GiveCall(index, call);
+    }
+  }
+
+  // Streamed in two parts: the client joins them by their index.
+  void GiveCall(size_t index, const ToolCall& call) {
+    Json& calls = choices_[index].calls;
+    const size_t number = calls.size();
+    calls.push_back({{"id", "call_" + net::Hex(net::RandomBytes(12))},
+                     {"type", "function"},
+                     {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+    if (!stream_) return;
+    Json first = {{"index", number}};
+    first.update(calls.back());
+    first["function"]["arguments"] = "";
+    Chunk(index, {{"tool_calls", Json::array({first})}}, nullptr, nullptr);
+    const Json rest = {{"index", number}, {"function", {{"arguments", call.arguments}}}};
+    Chunk(index, {{"tool_calls", Json::array({rest})}}, nullptr, nullptr);
+  }
 
   Json Head() const {
     const char* whole = chat_ ? "chat.completion" : "text_completion";
     return {{"id", id_},
             {"object", chat_ && stream_ ? "chat.completion.chunk" : whole},
             {"created", created_},
-            {"model", model_.name}};
+            {"model", model_}};
   }
 
   void Chunk(size_t index, Json content, Json log_probs, Json reason) {
@@ -122,7 +160,7 @@ class OpenAiReply : public Listener {
 
   std::string TextOf(int64_t token) const {
     const std::vector<int32_t> ids = {static_cast<int32_t>(token)};
-    return model_.tokenizer.Decode(ids);
+    return tokenizer_.Decode(ids);
   }
 
   Json Entry(const TokenLogProb& of) const {
@@ -174,7 +212,11 @@ class OpenAiReply : public Listener {
       Json one = {{"index", i}};
       Json log_probs = nullptr;
       if (chat_) {
-        one["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+        const bool only_calls = !choice.calls.empty() && choice.text.empty();
+        one["message"] = {{"role", "assistant"},
+                          {"content", only_calls ? Json(nullptr) : Json(choice.text)},
+                          {"refusal", nullptr}};
+        if (!choice.calls.empty()) one["message"]["tool_calls"] = choice.calls;
         if (top_) log_probs = {{"content", choice.log_probs}, {"refusal", nullptr}};
       } else {
         one["text"] = choice.text;
@@ -193,13 +235,16 @@ class OpenAiReply : public Listener {
     return answer;
   }
 
-  const ServedModel& model_;
+  const Tokenizer& tokenizer_;
+  const std::string model_;  // as asked for
   const bool chat_, stream_, include_usage_;
   const std::optional<int64_t> top_;
   const std::shared_ptr<HttpReply> reply_;
   const std::map<std::string, std::string> headers_;
   const std::string id_;
   const int64_t created_;
+  const bool parallel_calls_;
+  bool started_ = false;  // events are on their way: errors are events, too
   std::vector<Choice> choices_;
 };
 

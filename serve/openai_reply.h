@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// `model` outlives it.
+// The model's tokenizer outlives it.
 std::unique_ptr<Listener> MakeOpenAiReply(const ServedModel& model, const CompletionRequest& request,
                                           std::shared_ptr<HttpReply> reply,
                                           std::map<std::string, std::string> headers);

@@ -7,22 +7,23 @@
 #include "core/base/error.h"
 #include "net/secret.h"
 #include "serve/fields.h"
+#include "serve/openai_messages.h"
 #include "train/generation/prompts.h"
 
 namespace trireme {
 namespace {
 
-constexpr int64_t kMostStops = 4, kLongestStop = 256, kMostBiases = 1024, kMostTop = 20, kMostChoices = 64;
+constexpr int64_t kMostStops = 4, kLongestStop = 256, kMostBiases = 1024, kMostTop = 20, kMostChoices = 64, kLongestSalt = 256;
 
-void CheckModel(Fields& fields, const ServedModel& model) {
+// The model itself, or an adapter on it.
+void ReadModel(Fields& fields, const ServedModel& model, CompletionRequest& request) {
   const std::optional<std::string> name = fields.Text("model");
   if (!name) fields.Fail("model", "is missing");
+  request.model = *name;
   if (*name == model.name) return;
-  throw ApiError{.status = 404,
-                 .message = "the model '" + name->substr(0, 100) + "' does not exist; this server has '" +
-                            model.name + "'",
-                 .param = "model",
-                 .code = "model_not_found"};
+  const auto adapter = model.adapters == nullptr ? std::nullopt : model.adapters->Find(*name);
+  if (!adapter) throw ModelNotFound(*name, model);
+  request.adapter = adapter->id;
 }
 
 uint64_t SeedOf(Fields& fields) {
@@ -117,12 +118,15 @@ void ReadStream(Fields& fields, CompletionRequest& request) {
 
 // What both kinds share; the prompts are there.
 void ReadCommon(Fields& fields, const ServedModel& model, int64_t fallback, CompletionRequest& request) {
-  CheckModel(fields, model);
+  ReadModel(fields, model, request);
   request.n = fields.Integer("n", 1, kMostChoices).value_or(1);
   request.sampling = SamplingOf(fields, model);
   ReadEnds(fields, model, request);
   ReadStream(fields, request);
   request.cache_salt = fields.Text("cache_salt").value_or("");
+  if (std::ssize(request.cache_salt) > kLongestSalt) {
+    fields.Fail("cache_salt", Concat("wanted at most ", kLongestSalt, " bytes"));
+  }
   const auto newer = fields.Integer("max_completion_tokens", 1, INT32_MAX),
              older = fields.Integer("max_tokens", 1, INT32_MAX);
   request.max_tokens = newer ? *newer : older.value_or(fallback);
@@ -155,70 +159,58 @@ void CheckPrompts(const ServedModel& model, const std::string& param, const Comp
   }
 }
 
-// Parts of text are joined; anything else is refused.
-Json PlainContent(Fields& message, const Json& content) {
-  if (content.is_string() || content.is_null()) return content;
-  if (!content.is_array()) message.Fail("content", "wanted a text or a list of parts");
-  std::string text;
-  for (const Json& part : content) {
-    const bool plain = part.is_object() && part.value("type", "") == "text" && part.contains("text") &&
-                       part["text"].is_string();
-    if (!plain) message.Fail("content", "only parts of type text are supported");
-    text += part["text"].get<std::string>();
+// The template's variables and tools.
+RenderOptions RenderOptionsOf(Fields& fields, Json tools) {
+  RenderOptions options{.add_generation_prompt = fields.Switch("add_generation_prompt").value_or(true)};
+  options.tools = std::move(tools);
+  if (const Json* values = fields.Find("chat_template_kwargs")) {
+    if (!values->is_object()) fields.Fail("chat_template_kwargs", "wanted an object");
+    options.variables = *values;
   }
-  return text;
+  return options;
 }
 
-Json MessageOf(const Json& given, const std::string& inside) {
-  Fields fields(given, inside);
-  std::string role = fields.Text("role").value_or("");
-  if (role == "developer") role = "system";
-  const std::vector<std::string> roles = {"system", "user", "assistant", "tool"};
-  if (std::find(roles.begin(), roles.end(), role) == roles.end()) {
-    fields.Fail("role", "wanted system, developer, user, assistant or tool");
-  }
-  const Json* content = fields.Find("content");
-  Json message = {{"role", role},
-                  {"content", PlainContent(fields, content == nullptr ? Json(nullptr) : *content)}};
-  if (message["content"].is_null()) fields.Fail("content", "is missing");
-  if (const auto id = fields.Text("tool_call_id")) message["tool_call_id"] = *id;
-  fields.Refuse("tool_calls", "tool calls are not supported yet");
-  fields.Refuse("function_call", "tool calls are not supported yet");
-  fields.Refuse("audio", "audio is not supported");
-  fields.Accept({"name", "refusal", "reasoning", "reasoning_content", "annotations"});
-  fields.Finish();
-  return message;
-}
-
-Json MessagesOf(Fields& fields) {
-  const Json* given = fields.Find("messages");
-  if (given == nullptr || !given->is_array() || given->empty())
-    fields.Fail("messages", "wanted a list with at least one message");
-  Json messages = Json::array();
-  for (size_t i = 0; i < given->size(); ++i)
-    messages.push_back(MessageOf((*given)[i], Concat("messages[", i, "]")));
-  return messages;
-}
-
-Tokens RenderChat(Fields& fields, const ServedModel& model) {
+Tokens RenderChat(Fields& fields, const ServedModel& model, Json tools) {
   if (model.chat == nullptr) {
     throw ApiError{.message = "this model has no chat template; use /v1/completions",
                    .param = "messages",
                    .code = "no_chat_template"};
   }
-  const Json messages = MessagesOf(fields);
-  RenderOptions options{.add_generation_prompt = fields.Switch("add_generation_prompt").value_or(true)};
-  if (const Json* values = fields.Find("chat_template_kwargs")) {
-    if (!values->is_object()) fields.Fail("chat_template_kwargs", "wanted an object");
-    options.variables = *values;
-  }
-  try {
-    const std::vector<int32_t> ids = model.tokenizer.Encode(model.chat->RenderAll(messages, options)).ids;
+  const Json messages = ReadMessages(fields);
+  const RenderOptions options = RenderOptionsOf(fields, std::move(tools));
+  const auto tokens_of = [&](const Json& each) -> Tokens {
+    const std::vector<int32_t> ids = model.tokenizer.Encode(model.chat->RenderAll(each, options)).ids;
     return {ids.begin(), ids.end()};
+  };
+  try {
+    return tokens_of(messages);
   } catch (const Error& error) {
+    const Json as_text = WithArgumentsAsText(messages);
+    try {
+      if (as_text != messages) return tokens_of(as_text);
+    } catch (const Error&) {  // the first error is the one to report
+    }
     throw ApiError{
         .message = std::string("messages: ") + error.what(), .param = "messages", .code = "invalid_value"};
   }
+}
+
+// Which tools the model sees. With tool_choice none it sees none, so that it calls none.
+Json ToolsOf(Fields& fields, const ServedModel& model, CompletionRequest& request) {
+  Json tools = ReadTools(fields);
+  request.parallel_calls = fields.Switch("parallel_tool_calls").value_or(true);
+  const Json* choice = fields.Find("tool_choice");
+  if (choice != nullptr && *choice != "none" && *choice != "auto") {
+    fields.Fail("tool_choice", "wanted auto or none: nothing here can make sure that a tool is called");
+  }
+  if (tools.is_null() && choice != nullptr && *choice == "auto") fields.Fail("tool_choice", "there are no tools");
+  if (tools.is_null() || (choice != nullptr && *choice == "none")) return nullptr;
+  if (model.tool_form == nullptr) {
+    fields.Fail("tools", "this model's chat template shows no form of tool calls that is known here");
+  }
+  request.tools = model.tool_form;
+  request.rules.keep_special = true;  // marks of calls may be special tokens
+  return tools;
 }
 
 Tokens IdsOf(Fields& fields, const Json& list) {
@@ -254,6 +246,17 @@ void ReadPrompts(Fields& fields, const ServedModel& model, bool echo, Completion
 
 }  // namespace
 
+ApiError ModelNotFound(const std::string& name, const ServedModel& model) {
+  std::string names = "'" + model.name + "'";
+  if (model.adapters != nullptr) {
+    for (const NamedAdapter& adapter : model.adapters->All()) names += ", '" + adapter.name + "'";
+  }
+  return {.status = 404,
+          .message = "the model '" + name.substr(0, 100) + "' does not exist; this server has " + names,
+          .param = "model",
+          .code = "model_not_found"};
+}
+
 CompletionRequest ReadChat(const Json& body, const ServedModel& model) {
   Fields fields(body, "");
   CompletionRequest request{.chat = true};
@@ -262,13 +265,7 @@ CompletionRequest ReadChat(const Json& body, const ServedModel& model) {
   const auto top = fields.Integer("top_logprobs", 0, kMostTop);
   if (top && !log_probs) fields.Fail("top_logprobs", "is only for requests with logprobs: true");
   if (log_probs) request.top = top.value_or(0);
-  fields.Refuse("tools", "tools are not supported yet");
-  fields.Refuse("functions", "tools are not supported yet");
-  for (const char* name : {"tool_choice", "function_call"}) {
-    if (const Json* choice = fields.Find(name); choice != nullptr && *choice != "none" && *choice != "auto") {
-      fields.Fail(name, "tools are not supported yet");
-    }
-  }
+  for (const char* name : {"functions", "function_call"}) fields.Refuse(name, "is not supported; use tools");
   if (const Json* format = fields.Find("response_format");
       format != nullptr && *format != Json{{"type", "text"}}) {
     fields.Fail("response_format", "only {\"type\": \"text\"} is supported");
@@ -279,8 +276,8 @@ CompletionRequest ReadChat(const Json& body, const ServedModel& model) {
   if (const Json* modes = fields.Find("modalities"); modes != nullptr && *modes != Json::array({"text"})) {
     fields.Fail("modalities", "only [\"text\"] is supported");
   }
-  fields.Accept({"parallel_tool_calls", "reasoning_effort"});
-  request.prompts.push_back(RenderChat(fields, model));
+  fields.Accept({"reasoning_effort"});
+  request.prompts.push_back(RenderChat(fields, model, ToolsOf(fields, model, request)));
   fields.Finish();
   CheckPrompts(model, "messages", request);
   return request;
@@ -305,10 +302,10 @@ CompletionRequest ReadCompletion(const Json& body, const ServedModel& model) {
 
 std::vector<int64_t> ReadTokenize(const Json& body, const ServedModel& model) {
   Fields fields(body, "");
-  if (body.contains("model")) CheckModel(fields, model);
   CompletionRequest request;
+  if (body.is_object() && body.contains("model")) ReadModel(fields, model, request);
   if (fields.Find("messages") != nullptr) {
-    request.prompts.push_back(RenderChat(fields, model));
+    request.prompts.push_back(RenderChat(fields, model, ToolsOf(fields, model, request)));
   } else {
     ReadPrompts(fields, model, false, request);
   }

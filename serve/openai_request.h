@@ -9,6 +9,9 @@
 
 #include "core/base/json.h"
 #include "generation/sampler.h"
+#include "serve/adapter_names.h"
+#include "serve/http.h"
+#include "serve/tool_calls.h"
 #include "train/generation/answer.h"
 #include "train/tokenizer/chat_template.h"
 #include "train/tokenizer/tokenizer.h"
@@ -20,16 +23,20 @@ struct ServedModel {
   const Tokenizer& tokenizer;
   const ChatTemplate* chat = nullptr;  // nullptr: the model has none
   std::string name;
+  const AdapterNames* adapters = nullptr;  // further names; nullptr: none
   int64_t created = 0;  // unix seconds
   int64_t vocabulary = 0;
   int64_t context = 0;               // tokens of prompt and answer together
   std::set<int64_t> ends = {};       // that end an answer
   std::set<int64_t> turn_ends = {};  // the same in chats
   int64_t most_rows = 128;           // prompts times choices
+  ToolForm tool_form = nullptr;      // in which it writes tool calls; nullptr: it has no tools
 };
 
 struct CompletionRequest {
   bool chat = false;
+  std::string model = {};  // as asked for
+  int64_t adapter = -1;    // the engine's id; -1: the model itself
   std::vector<std::vector<int64_t>> prompts = {};
   std::vector<std::string> echoed = {};  // the prompts' texts, if they are to be repeated
   int64_t n = 1;
@@ -39,7 +46,12 @@ struct CompletionRequest {
   AnswerRules rules = {};
   bool stream = false, include_usage = false;
   std::string cache_salt = {};
+  ToolForm tools = nullptr;    // of calls that are looked for in the answer; nullptr: none are
+  bool parallel_calls = true;  // more than one of them
 };
+
+// Status 404, with the names that there are.
+ApiError ModelNotFound(const std::string& name, const ServedModel& model);
 
 CompletionRequest ReadChat(const Json& body, const ServedModel& model);
 CompletionRequest ReadCompletion(const Json& body, const ServedModel& model);

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "net/secret.h"
+#include "serve/fields.h"
 #include "serve/openai_reply.h"
 
 namespace trireme {
@@ -50,13 +51,53 @@ Json BodyOf(const HttpRequest& request) {
 
 }  // namespace
 
-Routes::Routes(Service& service, const ServedModel& model, const Callers& callers)
-    : service_(service), model_(model), callers_(callers) {}
+Routes::Routes(Service& service, const ServedModel& model, const Callers& callers, std::string adapter_directory)
+    : service_(service), model_(model), callers_(callers), adapter_directory_(std::move(adapter_directory)) {}
 
-Json Routes::ModelJson() const {
-  return {
-      {"id", model_.name},   {"object", "model"}, {"created", model_.created},      {"owned_by", "trireme"},
-      {"root", model_.name}, {"parent", nullptr}, {"max_model_len", model_.context}};
+// The list, or the one that the path names.
+HttpAnswer Routes::Models(const std::string& path) const {
+  const auto entry = [&](const std::string& name, const std::string& root, const Json& parent, int64_t created) {
+    return Json{{"id", name},     {"object", "model"}, {"created", created},            {"owned_by", "trireme"},
+                {"root", root},   {"parent", parent},  {"max_model_len", model_.context}};
+  };
+  Json all = Json::array({entry(model_.name, model_.name, nullptr, model_.created)});
+  for (const NamedAdapter& adapter : model_.adapters->All()) {
+    all.push_back(entry(adapter.name, adapter.folder, model_.name, adapter.created));
+  }
+  if (path == "/models") return {.body = JsonLine({{"object", "list"}, {"data", all}})};
+  const std::string name = PercentDecoded(path.substr(8));
+  for (const Json& one : all) {
+    if (one["id"] == name) return {.body = JsonLine(one)};
+  }
+  throw ModelNotFound(name, model_);
+}
+
+// The answer comes when the service has done it, between two steps.
+void Routes::ChangeAdapter(bool load, const Json& body, std::shared_ptr<HttpReply> reply,
+                           std::map<std::string, std::string> headers) {
+  if (adapter_directory_.empty()) {
+    throw ApiError{.status = 404,
+                   .message = "adapters are not loaded at run time; start the server with --adapter-directory DIR"};
+  }
+  Fields fields(body, "");
+  const std::string name = fields.Text("lora_name").value_or("");
+  if (!IsModelName(name)) fields.Fail("lora_name", "wanted 1 to 128 printable characters without blanks and '='");
+  AdapterChange change{.name = name, .directory = {}, .done = {}};
+  if (load) {
+    change.directory = AllowedAdapterPath(adapter_directory_, fields.Text("lora_path").value_or(""));
+    change.replace = fields.Switch("load_inplace").value_or(false);
+  } else {
+    fields.Accept({"lora_int_id"});
+  }
+  fields.Finish();
+  change.done = [load, name, reply = std::move(reply), headers = std::move(headers)](const ApiError* error) {
+    HttpAnswer answer{.type = "text/plain; charset=utf-8",
+                      .body = "Success: LoRA adapter '" + name + (load ? "' added." : "' removed.")};
+    if (error != nullptr) answer = AnswerOf(*error);
+    answer.headers.insert(headers.begin(), headers.end());
+    reply->Send(std::move(answer));
+  };
+  service_.Change(std::move(change));
 }
 
 void Routes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
@@ -80,7 +121,7 @@ HttpAnswer Routes::Dispatch(const HttpRequest& request, const std::string& tenan
   const std::string path = PathOf(request);
   const auto wants = [&](const char* method) {
     if (request.method == method || (request.method == "HEAD" && std::string(method) == "GET")) return;
-    throw ApiError{.status = 405, .message = path + " takes " + method};
+    throw ApiError{.status = 405, .message = path + " takes " + method, .allow = method};
   };
   if (path == "/health") return wants("GET"), HttpAnswer{.type = "text/plain"};
   if (path == "/metrics") {
@@ -88,18 +129,12 @@ HttpAnswer Routes::Dispatch(const HttpRequest& request, const std::string& tenan
     return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = service_.metrics().Text(model_.name)};
   }
   if (path == "/version") return wants("GET"), HttpAnswer{.body = JsonLine({{"version", TRIREME_VERSION}})};
-  if (path == "/models") {
-    wants("GET");
-    return {.body = JsonLine({{"object", "list"}, {"data", Json::array({ModelJson()})}})};
-  }
-  if (path.starts_with("/models/")) {
-    wants("GET");
-    const std::string name = PercentDecoded(path.substr(8));
-    if (name == model_.name) return {.body = JsonLine(ModelJson())};
-    throw ApiError{.status = 404,
-                   .message = "the model '" + name.substr(0, 100) + "' does not exist",
-                   .param = "model",
-                   .code = "model_not_found"};
+  if (path == "/models" || path.starts_with("/models/")) return wants("GET"), Models(path);
+  if (path == "/load_lora_adapter" || path == "/unload_lora_adapter") {
+    wants("POST");
+    ChangeAdapter(path == "/load_lora_adapter", BodyOf(request), reply, headers);
+    later = true;
+    return {};
   }
   if (path == "/tokenize") {
     wants("POST");

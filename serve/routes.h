@@ -14,18 +14,22 @@ namespace trireme {
 class Routes {
  public:
   // All references outlive it.
-  Routes(Service& service, const ServedModel& model, const Callers& callers);
+  // adapter_directory: adapters below it may be loaded at run time; empty: none may.
+  Routes(Service& service, const ServedModel& model, const Callers& callers, std::string adapter_directory);
   void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
 
  private:
   HttpAnswer Dispatch(const HttpRequest& request, const std::string& tenant,
                       const std::shared_ptr<HttpReply>& reply,
                       const std::map<std::string, std::string>& headers, bool& later);
-  Json ModelJson() const;
+  HttpAnswer Models(const std::string& path) const;
+  void ChangeAdapter(bool load, const Json& body, std::shared_ptr<HttpReply> reply,
+                     std::map<std::string, std::string> headers);
 
   Service& service_;
   const ServedModel& model_;
   const Callers& callers_;
+  const std::string adapter_directory_;
 };
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/stop_signals.h"
 
 namespace trireme {
@@ -53,11 +54,12 @@ Sampling SamplingOfJson(const Json& j) {
 struct Service::Choice {
   Answer answer;
   int64_t row = -1;
+  double last_token = 0;  // when it came; 0: none yet
 };
 
 struct Service::Active {
   Generation generation;
-  double arrived = 0, first_token = 0, last_token = 0;
+  double started = 0, first_token = 0;
   std::vector<Choice> choices = {};  // prompt by prompt
   size_t left = 0;
   Usage usage = {};
@@ -66,37 +68,53 @@ struct Service::Active {
 // What all ranks are told before a step.
 struct Service::Events {
   std::vector<int64_t> ends;
-  Json adds = Json::array();  // {prompts, n, sampling, top, salt}
+  Json adds = Json::array();     // {prompts, n, sampling, top, salt, adapter}
+  Json changes = Json::array();  // {name, directory} of adapters; an empty directory: drop it
   bool stop = false;
   bool waits = false;                            // nothing to do
   std::vector<std::unique_ptr<Active>> actives;  // of the adds, on rank 0 only
+  std::vector<AdapterChange> changers;           // of the changes, on rank 0 only
 
   std::string Text() const {
-    if (ends.empty() && adds.empty() && !stop) return waits ? "w" : "";
-    return JsonLine({{"ends", ends}, {"adds", adds}, {"stop", stop}});
+    if (ends.empty() && adds.empty() && changes.empty() && !stop) return waits ? "w" : "";
+    return JsonLine({{"ends", ends}, {"adds", adds}, {"changes", changes}, {"stop", stop}});
   }
 };
 
 Service::Service(Session& session, const EngineOptions& options, const ServiceLimits& limits,
-                 const ServedModel& model, Job& job)
-    : engine_(session, options), limits_(limits), model_(model), job_(job) {}
+                 const ServedModel& model, AdapterNames& adapters, Job& job)
+    : engine_(session, options), limits_(limits), model_(model), adapters_(adapters), job_(job) {}
 Service::~Service() = default;
+
+// The lock is held.
+void Service::RefuseIfClosed() const {
+  if (!closed_) return;
+  throw ApiError{
+      .status = 503, .message = "the server is about to stop", .code = "overloaded", .type = "server_error"};
+}
 
 void Service::Submit(Generation generation) {
   const std::lock_guard lock(mutex_);
-  if (closed_) {
-    throw ApiError{.status = 503,
-                   .message = "the server is about to stop",
-                   .code = "overloaded",
-                   .type = "server_error"};
-  }
+  RefuseIfClosed();
   if (std::ssize(queue_) >= limits_.waiting) {
     throw ApiError{.status = 429,
                    .message = Concat(queue_.size(), " requests are waiting; try again later"),
                    .code = "rate_limit_exceeded",
                    .type = "rate_limit_error"};
   }
+  generation.arrived = Now();
   queue_.push_back(std::move(generation));
+  arrived_.notify_one();
+}
+
+void Service::AddAdapter(const std::string& name, const std::string& directory) {
+  adapters_.Set(name, directory, engine_.AddAdapter(directory));
+}
+
+void Service::Change(AdapterChange change) {
+  const std::lock_guard lock(mutex_);
+  RefuseIfClosed();
+  changes_.push_back(std::move(change));
   arrived_.notify_one();
 }
 
@@ -135,13 +153,14 @@ Service::Events Service::Collect() {
   events.ends = std::exchange(ending_, {});
 
   std::unique_lock lock(mutex_);
-  if (active_.empty() && queue_.empty() && events.ends.empty()) {
+  if (active_.empty() && queue_.empty() && changes_.empty() && events.ends.empty()) {
     if (draining) {
       events.stop = true;
       return events;
     }
-    arrived_.wait_for(lock, kIdle, [&] { return !queue_.empty(); });
+    arrived_.wait_for(lock, kIdle, [&] { return !queue_.empty() || !changes_.empty(); });
   }
+  CollectChanges(events);
   // A queue in front of the engine's own: only what it can start soon, so that those who wait can be counted.
   while (!queue_.empty() && engine_.counts().waiting == 0) {
     auto active = std::make_unique<Active>();
@@ -149,17 +168,43 @@ Service::Events Service::Collect() {
     queue_.pop_front();
     if (active->generation.listener->gone()) continue;
     const CompletionRequest& request = active->generation.request;
+    if (request.adapter >= 0 && !adapters_.HasId(request.adapter)) {  // dropped while the request waited
+      active->generation.listener->Fail(ModelNotFound(request.model, model_));
+      continue;
+    }
     events.adds.push_back({{"prompts", request.prompts},
                            {"n", request.n},
                            {"sampling", SamplingJson(request.sampling)},
                            {"top", request.top ? Json(*request.top) : Json(nullptr)},
-                           {"salt", active->generation.salt}});
+                           {"salt", active->generation.salt},
+                           {"adapter", request.adapter}});
     events.actives.push_back(std::move(active));
     if (std::ssize(events.adds) >= 8) break;
   }
   metrics_.Set(Gauge::kQueued, static_cast<double>(queue_.size()));
-  events.waits = active_.empty() && events.adds.empty() && events.ends.empty();
+  events.waits = active_.empty() && events.adds.empty() && events.changes.empty() && events.ends.empty();
   return events;
+}
+
+// The lock is held. One at a time, so that each sees what the one before it did.
+void Service::CollectChanges(Events& events) {
+  while (!changes_.empty() && events.changes.empty()) {
+    AdapterChange change = std::move(changes_.front());
+    changes_.pop_front();
+    const bool known = adapters_.Find(change.name).has_value();
+    if (change.directory.empty() && !known) {
+      const ApiError unknown = ModelNotFound(change.name, model_);
+      change.done(&unknown);
+    } else if (!change.directory.empty() && (change.name == model_.name || (known && !change.replace))) {
+      const ApiError taken{.message = "lora_name: '" + change.name + "' is served already; drop it first",
+                           .param = "lora_name",
+                           .code = "invalid_value"};
+      change.done(&taken);
+    } else {
+      events.changes.push_back({{"name", change.name}, {"directory", change.directory}});
+      events.changers.push_back(std::move(change));
+    }
+  }
 }
 
 // One small broadcast; a process that runs alone tells nobody.
@@ -177,18 +222,47 @@ Service::Events Service::Exchange(Events mine) {
   const Json json = Json::parse(text);
   told.ends = json["ends"].get<std::vector<int64_t>>();
   told.adds = json["adds"];
+  told.changes = json["changes"];
   told.stop = json["stop"];
   return told;
 }
 
+// Rows that start before adapters change: those that they name are there.
 void Service::Apply(Events& events) {
   for (const int64_t row : events.ends) engine_.End(row);
+  Start(events);
+  ApplyChanges(events);
+  NoteEngine();
+}
+
+// A failure to load is the same on every rank.
+void Service::ApplyChanges(Events& events) {
+  for (size_t i = 0; i < events.changes.size(); ++i) {
+    const std::string name = events.changes[i]["name"], directory = events.changes[i]["directory"];
+    std::optional<ApiError> failure;
+    std::optional<int64_t> before;
+    try {
+      before = directory.empty() ? adapters_.Remove(name)
+                                 : adapters_.Set(name, directory, engine_.AddAdapter(directory));
+    } catch (const Error& error) {
+      TRIREME_LOG(WARNING) << "an adapter was not loaded: " << error.what();
+      failure = ApiError{.message = "the adapter cannot be loaded; the server's log says why",
+                         .param = "lora_path",
+                         .code = "invalid_value"};
+    }
+    if (before) engine_.DropAdapter(*before);
+    if (job_.rank() == 0) events.changers[i].done(failure ? &*failure : nullptr);
+  }
+}
+
+void Service::Start(Events& events) {
   for (size_t i = 0; i < events.adds.size(); ++i) {
     const Json& add = events.adds[i];
     Active* active = job_.rank() == 0 ? events.actives[i].get() : nullptr;
     size_t choice = 0;
     if (active != nullptr) {
-      active->arrived = Now();
+      active->started = Now();
+      metrics_.Observe(Histogram::kQueueTime, active->started - active->generation.arrived);
       active->generation.listener->Start();
     }
     for (const Json& prompt : add["prompts"]) {
@@ -202,12 +276,13 @@ void Service::Apply(Events& events) {
                          .stream = n,
                          .top = add["top"].is_null() ? std::nullopt : std::optional<int64_t>(add["top"]),
                          .salt = add["salt"],
-                         .after = first});
+                         .after = first,
+                         .adapter = add["adapter"]});
         if (!first) first = row;
         if (active == nullptr) continue;
         const CompletionRequest& request = active->generation.request;
         const int64_t most = std::min(request.max_tokens, model_.context - size);
-        active->choices.push_back({Answer(request.rules, most, &model_.tokenizer), row});
+        active->choices.push_back({.answer = Answer(request.rules, most, &model_.tokenizer), .row = row});
         choice_of_[row] = {active, choice};
         if (n == 0) active->usage.prompt_tokens += size;
         ++active->left;
@@ -215,7 +290,6 @@ void Service::Apply(Events& events) {
     }
     if (active != nullptr) active_.push_back(std::move(events.actives[i]));
   }
-  NoteEngine();
 }
 
 void Service::NoteEngine() {
@@ -238,13 +312,7 @@ void Service::Deliver(const std::vector<NewToken>& tokens) {
     if (choice.answer.ids().empty())
       active->usage.cached_tokens += index == 0 ? engine_.cached(fresh.row) : 0;
     ++active->usage.completion_tokens;
-    metrics_.Add(Counter::kGenerationTokens, 1);
-    if (active->first_token == 0)
-      metrics_.Observe(Histogram::kTimeToFirstToken, now - active->arrived);
-    else
-      metrics_.Observe(Histogram::kInterTokenLatency, now - active->last_token);
-    if (active->first_token == 0) active->first_token = now;
-    active->last_token = now;
+    CountToken(*active, choice, now);
     const bool continues = choice.answer.Take(fresh.token);
     listener.Token(index, fresh, choice.answer.NewText());
     if (continues) continue;
@@ -252,13 +320,34 @@ void Service::Deliver(const std::vector<NewToken>& tokens) {
     metrics_.AddSuccess(choice.answer.reason());
     ending_.push_back(fresh.row);
     if (--active->left == 0) {
-      metrics_.Add(Counter::kPromptTokens, static_cast<double>(active->usage.prompt_tokens));
-      metrics_.Observe(Histogram::kEndToEnd, now - active->arrived);
+      CountEnd(*active, now);
       listener.Done(active->usage);
     }
   }
   for (const int64_t row : ending_) choice_of_.erase(row);
   std::erase_if(active_, [](const auto& active) { return active->left == 0; });
+}
+
+void Service::CountToken(Active& active, Choice& choice, double now) {
+  metrics_.Add(Counter::kGenerationTokens, 1);
+  if (active.first_token == 0) {
+    active.first_token = now;
+    metrics_.Observe(Histogram::kTimeToFirstToken, now - active.generation.arrived);
+    metrics_.Observe(Histogram::kPrefillTime, now - active.started);
+  }
+  if (choice.last_token > 0) metrics_.Observe(Histogram::kInterTokenLatency, now - choice.last_token);
+  choice.last_token = now;
+}
+
+void Service::CountEnd(const Active& active, double now) {
+  metrics_.Add(Counter::kPromptTokens, static_cast<double>(active.usage.prompt_tokens));
+  metrics_.Observe(Histogram::kEndToEnd, now - active.generation.arrived);
+  metrics_.Observe(Histogram::kDecodeTime, now - active.first_token);
+  const auto later = static_cast<double>(active.usage.completion_tokens - std::ssize(active.choices));
+  if (later > 0) {  // of its answers side by side
+    metrics_.Observe(Histogram::kTimePerOutputToken,
+                     (now - active.first_token) * static_cast<double>(active.choices.size()) / later);
+  }
 }
 
 // Its rows end before the next step.
@@ -278,6 +367,8 @@ void Service::FailAll(const ApiError& error) {
   const std::lock_guard lock(mutex_);
   for (Generation& waiting : queue_) waiting.listener->Fail(error);
   queue_.clear();
+  for (AdapterChange& change : changes_) change.done(&error);
+  changes_.clear();
 }
 
 }  // namespace trireme

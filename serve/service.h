@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 
 #include "core/comm/job.h"
 #include "generation/engine.h"
+#include "serve/adapter_names.h"
 #include "serve/http.h"
 #include "serve/metrics.h"
 #include "serve/openai_request.h"
@@ -41,6 +43,16 @@ struct Generation {
   CompletionRequest request;
   std::string salt = {};  // of its tenant
   std::unique_ptr<Listener> listener = {};
+  double arrived = 0;  // in seconds; set by Submit
+};
+
+// An adapter to load or to drop while the service runs.
+struct AdapterChange {
+  std::string name;
+  std::string directory;  // empty: drop it
+  bool replace = false;   // load it even if the name is taken
+  // Called once, on the service's thread; nullptr: done.
+  std::function<void(const ApiError*)> done;
 };
 
 struct ServiceLimits {
@@ -52,9 +64,13 @@ class Service {
  public:
   // Collective. All references outlive it.
   Service(Session& session, const EngineOptions& options, const ServiceLimits& limits,
-          const ServedModel& model, Job& job);
+          const ServedModel& model, AdapterNames& adapters, Job& job);
   ~Service();
 
+  // Collective, before Run.
+  void AddAdapter(const std::string& name, const std::string& directory);
+  // On rank 0, from any thread. Takes effect between two steps; rows of a dropped adapter keep it to their end.
+  void Change(AdapterChange change);
   // On rank 0, from any thread. Throws ApiError if there is no room, or the service is about to stop.
   void Submit(Generation generation);
   // On any rank; returns when a signal asked for it (StopRequested) and running requests have ended.
@@ -67,10 +83,16 @@ class Service {
   struct Active;
   struct Events;
 
+  void RefuseIfClosed() const;
   Events Collect();
   Events Exchange(Events mine);
   void Apply(Events& events);
+  void Start(Events& events);
+  void ApplyChanges(Events& events);
+  void CollectChanges(Events& events);
   void Deliver(const std::vector<NewToken>& tokens);
+  void CountToken(Active& active, Choice& choice, double now);
+  void CountEnd(const Active& active, double now);
   void Drop(Active& active);
   void FailAll(const ApiError& error);
   bool Draining();
@@ -79,12 +101,14 @@ class Service {
   Engine engine_;
   const ServiceLimits limits_;
   const ServedModel& model_;
+  AdapterNames& adapters_;
   Job& job_;
   Metrics metrics_;
 
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Generation> queue_;  // from other threads
+  std::deque<AdapterChange> changes_;
   bool closed_ = false;           // no more requests
 
   // Of the service's thread on rank 0.

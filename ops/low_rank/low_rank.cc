@@ -3,6 +3,10 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/low_rank/ascendc.h"
@@ -326,6 +330,48 @@ at::Tensor LinearWithLowRank(const LowRankInput& input, const Weight& weight, co
                              const LowRankWeights& pairs) {
   TRIREME_CHECK(!weight.trained() && (bias == nullptr || !bias->trained()) && !input.ends);
   return LinearWithLowRankFunction::apply(input.x.value, input, &weight, bias, &pairs);
+}
+
+namespace {
+
+// Where each expert's rows end among the chosen ones, which are ascending.
+GroupEnds EndsAmong(const RowEnds& ends, const std::vector<int64_t>& chosen) {
+  std::vector<int64_t> among;
+  for (const int64_t end : ends.host()) {
+    among.push_back(std::lower_bound(chosen.begin(), chosen.end(), end) - chosen.begin());
+  }
+  return std::make_shared<const RowEnds>(std::move(among));
+}
+
+}  // namespace
+
+AdapterRows GroupByAdapter(const at::Tensor& adapter_of, at::Device device) {
+  const at::Tensor on_host = adapter_of.to(at::kCPU).contiguous();
+  const int64_t* adapters = on_host.data_ptr<int64_t>();
+  std::map<int64_t, std::vector<int64_t>> rows;
+  for (int64_t row = 0; row < on_host.numel(); ++row) {
+    if (adapters[row] >= 0) rows[adapters[row]].push_back(row);
+  }
+  AdapterRows grouped;
+  for (auto& [adapter, own] : rows) {
+    const at::Tensor index = at::tensor(own, at::kLong).to(device);
+    grouped.groups.push_back({.adapter = adapter, .host = std::move(own), .rows = index});
+  }
+  return grouped;
+}
+
+at::Tensor AddRowPairs(const at::Tensor& y, const LowRankInput& input, const AdapterRows& rows,
+                       const std::vector<const LowRankWeights*>& pairs) {
+  for (const AdapterRows::Group& group : rows.groups) {
+    const LowRankWeights* own = pairs.at(static_cast<size_t>(group.adapter));
+    if (own == nullptr) continue;
+    if (std::ssize(group.host) == y.size(0)) return AddLowRank(y, input, *own);
+    const LowRankInput chosen{.x = input.x.value.index_select(0, group.rows),
+                              .ends = input.ends ? EndsAmong(*input.ends, group.host) : nullptr};
+    at::Tensor sum = y;
+    sum.index_copy_(0, group.rows, AddLowRank(y.index_select(0, group.rows), chosen, *own));
+  }
+  return y;
 }
 
 namespace {

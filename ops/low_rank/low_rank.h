@@ -1,9 +1,11 @@
 // y += scale · (x Aᵀ) Bᵀ: low-rank pairs of the projections in a fused weight, which read the same input, or
-// of a stack of experts. Knows no layout: a rank's part of the weights yields its part of the sum.
+// of a stack of experts; of one adapter, or of several for different rows. Knows no layout: a rank's part of the
+// weights yields its part of the sum.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -40,5 +42,27 @@ at::Tensor AddLowRank(const at::Tensor& base, const LowRankInput& input, const L
 // gradient of x is one sum.
 at::Tensor LinearWithLowRank(const LowRankInput& input, const Weight& weight, const Weight* bias,
                              const LowRankWeights& pairs);
+
+// Pairs of several adapters over the rows of one matmul, each row with at most one adapter: rows are gathered by
+// adapter, so that each adapter costs two small products, whatever the others' ranks are. Without gradients:
+// generation serves adapters like this, training has one.
+
+// The rows of each adapter that has any.
+struct AdapterRows {
+  struct Group {
+    int64_t adapter = 0;
+    std::vector<int64_t> host;  // indices of its rows, ascending
+    at::Tensor rows;            // the same on the device
+  };
+  std::vector<Group> groups;  // by adapter, ascending
+};
+
+// adapter_of: [rows] int64; -1: the row has none. Waits for the device if it is not in host memory.
+AdapterRows GroupByAdapter(const at::Tensor& adapter_of, at::Device device);
+
+// y: [rows, out], the output of a matmul of input.x, whose memory is reused for the result. pairs: by adapter;
+// nullptr: that one leaves the matrix as it is.
+at::Tensor AddRowPairs(const at::Tensor& y, const LowRankInput& input, const AdapterRows& rows,
+                       const std::vector<const LowRankWeights*>& pairs);
 
 }  // namespace trireme

@@ -22,20 +22,36 @@ RowDropout AtExperts(const RowDropout& dropout, const at::Tensor& chosen, int64_
               .first_column = dropout->first_column});
 }
 
+// The adapters of rows at the experts. Collective over the group.
+AdapterRows RowsAtExperts(const ExpertRowPairs& adapters, const at::Tensor& chosen, const Dispatch& way) {
+  const at::Tensor each = adapters.adapter_of.to(chosen.device()).unsqueeze(1).expand_as(chosen).reshape({-1, 1});
+  const at::Tensor positions = way.positions().view({-1, 1});
+  Flight flight = way.StartSpread(each, positions);
+  const at::Tensor arrived = way.FinishSpread(flight, positions).flatten();
+  const int64_t used = way.ends()->host().back();  // what follows belongs to no expert
+  return GroupByAdapter(arrived.narrow(0, 0, used), chosen.device());
+}
+
 at::Tensor WithPairs(const at::Tensor& y, const LowRankInput& input, const LowRankWeights* pairs) {
   return pairs == nullptr ? y : AddLowRank(y, input, *pairs);
 }
 
 }  // namespace
 
-at::Tensor ExpertsBlock::Logits(const LinearInput& x, const ExpertDropout& dropout) const {
+at::Tensor ExpertsBlock::Logits(const LinearInput& x, const ExpertDropout& dropout,
+                                const ExpertRowPairs* adapters) const {
+  if (adapters != nullptr) {
+    return AddRowPairs(RouterLogits(x, weights_.router), {.x = x},
+                       GroupByAdapter(adapters->adapter_of, x.value.device()), adapters->router);
+  }
   return WithPairs(RouterLogits(x, weights_.router), {.x = x, .dropout = dropout.router},
                    weights_.pairs.router);
 }
 
 at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& tokens,
-                                 const ExpertDropout& dropout, const BesideExperts& beside) const {
-  const at::Tensor logits = Logits(x, dropout);
+                                 const ExpertDropout& dropout, const BesideExperts& beside,
+                                 const ExpertRowPairs* adapters) const {
+  const at::Tensor logits = Logits(x, dropout, adapters);
   Routing routing =
       ChooseExperts(logits, spec_.router, weights_.bias == nullptr ? at::Tensor() : weights_.bias->value);
   if (!tokens.generates) {
@@ -51,7 +67,13 @@ at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& token
   const ExpertDropout at_experts{
       .gate_up = AtExperts(dropout.gate_up, within.chosen, spec_.router.experts, *way),
       .down = AtExperts(dropout.down, within.chosen, spec_.router.experts, *way)};
+  const bool by_row = adapters != nullptr && adapters->on_experts;
+  const AdapterRows adapter_rows = by_row ? RowsAtExperts(*adapters, within.chosen, *way) : AdapterRows{};
   const at::Tensor rows = Dispatch::ToExperts(way, x.value, beside.on_the_way);
+  if (by_row) {
+    return Dispatch::FromExperts(way, MlpsWithRowPairs(rows, weights, way->ends(), *adapters, adapter_rows),
+                                 beside.on_the_way_back);
+  }
   return Dispatch::FromExperts(way, Mlps(rows, weights, way->ends(), at_experts), beside.on_the_way_back);
 }
 
@@ -90,6 +112,16 @@ at::Tensor ExpertsBlock::Mlps(const at::Tensor& rows, const at::Tensor& weights,
   }
   return WithPairs(GroupedLinear(activated, weights_.down, ends),
                    {.x = activated, .ends = ends, .dropout = dropout.down}, weights_.pairs.down);
+}
+
+at::Tensor ExpertsBlock::MlpsWithRowPairs(const at::Tensor& rows, const at::Tensor& weights,
+                                          const GroupEnds& ends, const ExpertRowPairs& adapters,
+                                          const AdapterRows& adapter_rows) const {
+  const at::Tensor gate_up = AddRowPairs(GroupedLinear(rows, weights_.gate_up, ends), {.x = rows, .ends = ends},
+                                         adapter_rows, adapters.gate_up);
+  const at::Tensor activated = WeightedSwiGlu(gate_up, weights);
+  return AddRowPairs(GroupedLinear(activated, weights_.down, ends), {.x = activated, .ends = ends}, adapter_rows,
+                     adapters.down);
 }
 
 }  // namespace trireme

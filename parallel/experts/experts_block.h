@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <vector>
 
 #include "core/tensor/weight.h"
 #include "ops/linear/linear.h"
@@ -38,6 +39,13 @@ struct ExpertsOptions {
   RouterSums* sums = nullptr;  // counts choices; outlives the block
 };
 
+// Several adapters, each for its own tokens; for generation.
+struct ExpertRowPairs {
+  at::Tensor adapter_of;  // [tokens] int64 in host memory: index into `pairs`; -1: none
+  std::vector<const LowRankWeights*> router, gate_up, down;  // by adapter; nullptr: it has none here
+  bool on_experts = false;  // some adapter has pairs on experts; the same on all ranks of the group
+};
+
 // Work that needs no experts and overlaps with the transfer of tokens to them and back.
 struct BesideExperts {
   std::function<void()> on_the_way;
@@ -53,10 +61,10 @@ class ExpertsBlock {
 
   // Collective over the group. x: [tokens, hidden]; padding goes to no expert. Returns [tokens, hidden].
   at::Tensor Forward(const LinearInput& x, const RouterTokens& tokens, const ExpertDropout& dropout = {},
-                     const BesideExperts& beside = {}) const;
+                     const BesideExperts& beside = {}, const ExpertRowPairs* adapters = nullptr) const;
 
  private:
-  at::Tensor Logits(const LinearInput& x, const ExpertDropout& dropout) const;
+  at::Tensor Logits(const LinearInput& x, const ExpertDropout& dropout, const ExpertRowPairs* adapters) const;
   // The part of `chosen` that fits into the experts' capacity, and the rows to pad to; 0: no padding.
   WithinCapacity Limited(const at::Tensor& chosen, const at::Tensor& weights,
                          const RouterTokens& tokens) const;
@@ -64,6 +72,8 @@ class ExpertsBlock {
   // `dropout` is keyed by the identities of the rows.
   at::Tensor Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
                   const ExpertDropout& dropout) const;
+  at::Tensor MlpsWithRowPairs(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
+                              const ExpertRowPairs& adapters, const AdapterRows& adapter_rows) const;
 
   const ExpertsSpec spec_;
   const ExpertWeights weights_;

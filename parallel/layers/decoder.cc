@@ -154,8 +154,10 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) c
                             .pool = &pass.router_pool(),
                             .generates = pass.options.cache != nullptr};
   const ExpertDropout dropout = DropoutOf(pass);
+  const std::optional<ExpertRowPairs> by_row = RowPairsOf(pass);
+  const ExpertRowPairs* adapters = by_row ? &*by_row : nullptr;
   const ExpertsBlock& experts = pass.options.adapters ? *experts_ : *base_experts_;
-  if (!mlp_) return GiveShare(experts.Forward(share, tokens, dropout), parallel_);
+  if (!mlp_) return GiveShare(experts.Forward(share, tokens, dropout, {}, adapters), parallel_);
   LinearInput activated{at::Tensor()};
   at::Tensor shared;
   const auto up = [&] {
@@ -163,7 +165,7 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) c
   };
   const auto down = [&] { shared = Shared(activated, share, pass); };
   const at::Tensor routed =
-      experts.Forward(share, tokens, dropout, {.on_the_way = up, .on_the_way_back = down});
+      experts.Forward(share, tokens, dropout, {.on_the_way = up, .on_the_way_back = down}, adapters);
   return GiveShare(routed + shared, parallel_);
 }
 
@@ -172,11 +174,25 @@ at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput&
   const at::Tensor mine = TakeShare(mlp_->Down(activated, pass), parallel_);
   if (!shared_gate_.there()) return mine;
   at::Tensor gate = RouterLogits(share, shared_gate_.weight());
+  if (const RowAdapters* rows = RowAdaptersOf(pass)) {
+    const at::Tensor own = ShareOf(rows->adapter_of, parallel_);
+    gate = AddRowPairs(gate, {.x = share}, GroupByAdapter(own, gate.device()), rows->PairsOf(shared_gate_.role()));
+  }
   if (const LowRankWeights* pairs = PairsOf(shared_gate_); pairs != nullptr && pass.options.adapters) {
     const at::Tensor rows = pass.options.dropout ? ShareOf(pass.input.identities, parallel_) : at::Tensor();
     gate = AddLowRank(gate, {.x = share, .dropout = shared_gate_.DropoutOf(pass, rows)}, *pairs);
   }
   return mine * gate.sigmoid().to(mine.scalar_type());
+}
+
+std::optional<ExpertRowPairs> DecoderLayer::RowPairsOf(PassContext& pass) const {
+  const RowAdapters* rows = RowAdaptersOf(pass);
+  if (rows == nullptr) return std::nullopt;
+  return ExpertRowPairs{.adapter_of = ShareOf(rows->adapter_of, parallel_),
+                        .router = rows->PairsOf(router_.role()),
+                        .gate_up = rows->PairsOf(expert_gate_up_.role()),
+                        .down = rows->PairsOf(expert_down_.role()),
+                        .on_experts = rows->on_experts};
 }
 
 // For this rank's share of the tokens.

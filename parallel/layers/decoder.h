@@ -31,6 +31,8 @@ class DecoderLayer : public RunningLayer {
   // The shared expert's output for this rank's share of the tokens.
   at::Tensor Shared(const LinearInput& activated, const LinearInput& share, PassContext& pass) const;
   ExpertDropout DropoutOf(PassContext& pass) const;
+  // Of the share's tokens; nothing if the pass has no adapters by row.
+  std::optional<ExpertRowPairs> RowPairsOf(PassContext& pass) const;
   // x + branch, with dropout on the branch in training.
   at::Tensor Scaled(const at::Tensor& branch) const;
   at::Tensor Add(const at::Tensor& x, const at::Tensor& branch, const char* part,

@@ -1,6 +1,6 @@
 // KeyValueCache: keys and values of the tokens that a rank's layers have processed, in blocks, layer by
 // layer, for generation. For latent attention it holds the latent vectors, one per token for all heads. Which
-// blocks belong to which row comes with each pass.
+// blocks belong to which row, and which adapter made them, comes with each pass.
 #pragma once
 
 #include <map>
@@ -11,13 +11,18 @@
 
 namespace trireme {
 
+struct RowAdapters;  // row_adapters.h
+
 class KeyValueCache {
  public:
-  // Before each pass: the rows with their blocks, and how many tokens they get.
-  void Begin(PagedRows rows) {
+  // Before each pass: the rows with their blocks, and how many tokens they get; and the adapters they use, of a model
+  // without pairs of its own, which outlive the pass; nullptr: none.
+  void Begin(PagedRows rows, const RowAdapters* adapters = nullptr) {
     rows_ = std::move(rows);
+    adapters_ = adapters;
     scratch_.Begin();
   }
+  const RowAdapters* adapters() const { return adapters_; }
 
   // Attention of the layer's new tokens over their rows; window: ops/attention/paged_attention.h.
   at::Tensor Attend(const std::string& layer, const Heads& heads, double scale, int64_t window) {
@@ -34,6 +39,7 @@ class KeyValueCache {
 
  private:
   PagedRows rows_;
+  const RowAdapters* adapters_ = nullptr;
   std::map<std::string, PagedKeyValues> layers_;
   PagedScratch scratch_;
 };

@@ -40,11 +40,46 @@ at::Tensor LatentAttention::Turned(const at::Tensor& x, PassContext& pass) const
   return Rotate(halves.contiguous(), pass.TableFor(frequencies_, spec_.rope.magnitude));
 }
 
+at::Tensor LatentAttention::OfHeads(const at::Tensor& matrix) const {
+  return matrix.reshape({heads_, latent_.qk_nope_head_dim + latent_.value_dim, matrix.size(1)});
+}
+
 at::Tensor LatentAttention::Expansion(PassContext& pass) const {
   const bool pairs = kv_b_.pairs() && pass.options.adapters;
   const at::Tensor& weight = kv_b_.weight().value;
   const at::Tensor whole = pairs ? kv_b_.Forward(at::eye(latent_.kv_rank).to(weight.options()), pass).t() : weight;
-  return whole.reshape({heads_, latent_.qk_nope_head_dim + latent_.value_dim, latent_.kv_rank});
+  return OfHeads(whole);
+}
+
+// By rows of an adapter, one low-rank product after the other: its expansion is never made.
+void LatentAttention::AddRowPairsToQueries(const at::Tensor& own, const at::Tensor& projected,
+                                           PassContext& pass) const {
+  const RowAdapters& rows = *RowAdaptersOf(pass);
+  const std::vector<const LowRankWeights*> pairs = rows.PairsOf(kv_b_.role());
+  at::Tensor sum = projected;
+  for (const AdapterRows::Group& group : rows.rows.groups) {
+    const LowRankWeights* pair = pairs[static_cast<size_t>(group.adapter)];
+    if (pair == nullptr) continue;
+    const at::Tensor b = OfHeads(pair->blocks.front().b->value).narrow(1, 0, latent_.qk_nope_head_dim);
+    const at::Tensor low = at::bmm(own.index_select(0, group.rows).transpose(0, 1), b).transpose(0, 1);
+    sum.index_add_(0, group.rows, at::matmul(low, pair->a->value), pair->blocks.front().scale);
+  }
+}
+
+void LatentAttention::AddRowPairsToValues(const at::Tensor& mixed, const at::Tensor& values,
+                                          PassContext& pass) const {
+  const RowAdapters& rows = *RowAdaptersOf(pass);
+  const std::vector<const LowRankWeights*> pairs = rows.PairsOf(kv_b_.role());
+  at::Tensor sum = values;
+  for (const AdapterRows::Group& group : rows.rows.groups) {
+    const LowRankWeights* pair = pairs[static_cast<size_t>(group.adapter)];
+    if (pair == nullptr) continue;
+    const at::Tensor low = at::matmul(mixed.index_select(0, group.rows), pair->a->value.t());
+    const at::Tensor b =
+        OfHeads(pair->blocks.front().b->value).narrow(1, latent_.qk_nope_head_dim, latent_.value_dim);
+    sum.index_add_(0, group.rows, at::bmm(low.transpose(0, 1), b.transpose(1, 2)).transpose(0, 1),
+                   pair->blocks.front().scale);
+  }
 }
 
 // A score of an expanded key is a score of its latent vector with a query that was projected back, and a mean of
@@ -54,11 +89,15 @@ at::Tensor LatentAttention::OverLatents(const at::Tensor& own, const at::Tensor&
                                         PassContext& pass) const {
   const auto expansion = Expansion(pass).split_with_sizes({latent_.qk_nope_head_dim, latent_.value_dim}, 1);
   const at::Tensor projected = at::bmm(own.transpose(0, 1), expansion[0]).transpose(0, 1);
+  if (RowAdaptersOf(pass) != nullptr) AddRowPairsToQueries(own, projected, pass);
   const at::Tensor query = at::cat({projected, turned}, -1);  // [tokens, heads, kv_rank + qk_rope_head_dim]
-  const at::Tensor mixed = pass.options.cache->AttendLatents(layer_, query, latent, latent_.kv_rank, latent_.scale);
-  return at::bmm(mixed.view({-1, heads_, latent_.kv_rank}).transpose(0, 1), expansion[1].transpose(1, 2))
-      .transpose(0, 1)
-      .flatten(1);
+  const at::Tensor mixed =
+      pass.options.cache->AttendLatents(layer_, query, latent, latent_.kv_rank, latent_.scale)
+          .view({-1, heads_, latent_.kv_rank});
+  const at::Tensor values =
+      at::bmm(mixed.transpose(0, 1), expansion[1].transpose(1, 2)).transpose(0, 1);  // [tokens, heads, value_dim]
+  if (RowAdaptersOf(pass) != nullptr) AddRowPairsToValues(mixed, values, pass);
+  return values.flatten(1);
 }
 
 at::Tensor LatentAttention::Forward(const LinearInput& x, PassContext& pass) const {

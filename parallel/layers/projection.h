@@ -1,5 +1,5 @@
 // Projection: a linear layer on this rank: its matrix, which may fuse several projections of one input, and
-// their low-rank pairs if the run has an adapter. Collectives are the caller's: a pair is split like its
+// their low-rank pairs if the run has an adapter, or those of the pass's rows. Collectives are the caller's: a pair is split like its
 // matrix, so that its output is a part of the same sum.
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "ops/low_rank/low_rank.h"
 #include "parallel/layers/layer.h"
+#include "parallel/layers/row_adapters.h"
 
 namespace trireme {
 
@@ -31,11 +32,13 @@ class Projection {
   at::Tensor Forward(const LinearInput& x, PassContext& pass, const Weight* bias = nullptr) const;
 
   const Weight& weight() const { return *weight_; }
+  const MatrixRole& role() const { return role_; }
   const std::optional<LowRankWeights>& pairs() const { return pairs_; }
   // The dropout of the pairs' inputs in this pass, whose tokens are `rows`; nullptr: none.
   std::shared_ptr<const Dropout> DropoutOf(PassContext& pass, const at::Tensor& rows) const;
 
  private:
+  const MatrixRole role_;
   const Weight* weight_ = nullptr;
   std::optional<LowRankWeights> pairs_;
   double dropout_ = 0;

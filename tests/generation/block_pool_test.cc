@@ -66,6 +66,16 @@ TEST(BlockPool, UnusedBlocksKeepTheirPrefixUntilTheyAreNeeded) {
   EXPECT_EQ(pool.Take(), std::nullopt) << "a shared block is in use";
 }
 
+TEST(BlockPool, SaltsThatHoldNoBlocksAreForgotten) {
+  BlockPool pool(2);
+  const int32_t block = *pool.Take();
+  pool.Publish(block, pool.Root("kept"), Tokens{1});
+  pool.Release(block);
+  for (int i = 0; i < 100000; ++i) pool.Root("salt " + std::to_string(i));
+  EXPECT_LT(pool.roots(), 2000) << "callers choose salts";
+  EXPECT_TRUE(pool.Find(pool.Root("kept"), Tokens{1}));
+}
+
 TEST(BlockPool, ForgetsEverything) {
   BlockPool pool(2);
   const int32_t block = *pool.Take();

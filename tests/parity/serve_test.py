@@ -2,11 +2,6 @@
 streams equal whole answers; every field is honoured or refused; errors arrive as the client's own types."""
 import asyncio
 import json
-import os
-import pathlib
-import shutil
-import signal
-import subprocess
 import threading
 import time
 import urllib.request
@@ -16,60 +11,10 @@ import pytest
 import torch
 import transformers
 
-import tiny_models
 from decoding import likeliest
-from program import BUILD
+from served import KEY, Server
 
-KEY = "a-secret-key"
 CHAT = [{"role": "user", "content": "Which day follows Monday?"}]
-
-
-class Server:
-    """A small model with a tokenizer of bytes and a chat template, served on a free port."""
-
-    def __init__(self, folder, *words, ranks=None, variables=None):
-        self.folder = folder / "chat"
-        if not self.folder.exists():
-            self.write_model()
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(self.folder)
-        self.log = folder / f"log-{time.time_ns()}"
-        command = [BUILD / "trireme", "serve", "--model", self.folder, "--port", "0", "--set", "model.dtype=fp32", *words]
-        if ranks:
-            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
-        self.process = subprocess.Popen([str(word) for word in command], stderr=self.log.open("w"),
-                                        env={**os.environ, "OMP_NUM_THREADS": "1", **(variables or {})})
-        self.url = self.await_url()
-        self.client = openai.OpenAI(base_url=self.url, api_key=KEY, max_retries=0)
-
-    def write_model(self):
-        config = json.loads(pathlib.Path("examples/chat/config.json").read_text())
-        config = transformers.Qwen3Config(**{**config, "num_hidden_layers": 2, "initializer_range": 0.3})
-        tiny_models.write_model(config, self.folder)
-        for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-            shutil.copy(f"examples/chat/{name}", self.folder / name)
-        end = transformers.AutoTokenizer.from_pretrained(self.folder).convert_tokens_to_ids("<|im_end|>")
-        (self.folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
-
-    def await_url(self):
-        for _ in range(1200):
-            text = self.log.read_text()
-            if " at http://" in text:
-                return text.split(" at ")[1].split(",")[0]
-            assert self.process.poll() is None, text
-            time.sleep(0.1)
-        raise AssertionError(self.log.read_text())
-
-    def metric(self, name):
-        root = self.url.removesuffix("/v1")
-        request = urllib.request.Request(root + "/metrics", headers={"Authorization": f"Bearer {KEY}"})
-        for line in urllib.request.urlopen(request).read().decode().splitlines():
-            if line.startswith(f"trireme:{name}{{"):
-                return float(line.rsplit(" ", 1)[1])
-        raise AssertionError(name)
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +156,9 @@ def test_template_values(server):
 @pytest.mark.parametrize("more, param", [
     ({"temperature": 3}, "temperature"), ({"top_p": 0}, "top_p"), ({"n": 0}, "n"), ({"max_tokens": 0}, "max_tokens"),
     ({"stop": ["a"] * 5}, "stop"), ({"stop": ""}, "stop"), ({"top_logprobs": 2}, "top_logprobs"),
-    ({"logit_bias": {"999999": 1}}, "logit_bias"), ({"tools": [{"type": "function"}]}, "tools"),
+    ({"logit_bias": {"999999": 1}}, "logit_bias"), ({"tools": [{"type": "function"}]}, "tools[0].function"),
+    ({"tool_choice": "required"}, "tool_choice"), ({"tool_choice": "auto"}, "tool_choice"),
+    ({"messages": [{"role": "user", "content": "x", "tool_calls": [{"id": "1"}]}]}, "messages[0].tool_calls"),
     ({"response_format": {"type": "json_object"}}, "response_format"), ({"stream_options": {"include_usage": True}}, "stream_options"),
     ({"extra_body": {"temprature": 1}}, "temprature"), ({"messages": []}, "messages"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages[0].content"),
@@ -242,6 +189,128 @@ def test_models(server):
     assert server.client.models.retrieve("chat").id == "chat"
     with pytest.raises(openai.NotFoundError):
         server.client.models.retrieve("a/b")
+
+
+def test_every_field_of_an_answer(server):
+    """The client fills what is missing with None in silence, so each field is looked at."""
+    answer = ask(server, n=2, logprobs=True, seed=3, user="u", metadata={"a": "b"}, store=False, service_tier="auto", max_tokens=3)
+    raw = json.loads(answer.model_dump_json())
+    assert raw["id"].startswith("chatcmpl-") and raw["object"] == "chat.completion" and abs(raw["created"] - time.time()) < 3600
+    assert raw["model"] == "chat" and [choice["index"] for choice in raw["choices"]] == [0, 1]
+    for choice in raw["choices"]:
+        assert choice["finish_reason"] in ("stop", "length") and choice["message"]["role"] == "assistant"
+        assert choice["message"]["refusal"] is None and choice["message"]["tool_calls"] is None
+        for entry in choice["logprobs"]["content"]:
+            assert entry["bytes"] is None or bytes(entry["bytes"]).decode() == entry["token"]
+            assert entry["logprob"] <= 0 and entry["top_logprobs"] == []
+    assert answer._request_id and len(answer._request_id) == 24
+
+
+def test_limits_of_tokens(server):
+    assert ask(server, max_completion_tokens=3, max_tokens=9, extra_body={"ignore_eos": True}).usage.completion_tokens == 3
+    answer = ask(server, max_tokens=None, extra_body={"ignore_eos": True})
+    assert answer.usage.total_tokens == 512 and answer.choices[0].finish_reason == "length"
+    least = ask(server, max_tokens=30, extra_body={"min_tokens": 30})
+    assert least.usage.completion_tokens == 30
+    end = server.tokenizer.encode("x")[0]
+    stopped = ask(server, logit_bias={str(end): 100}, extra_body={"stop_token_ids": [end]})
+    assert stopped.choices[0].message.content == "" and stopped.choices[0].finish_reason == "stop"
+
+
+def test_sampling_fields(server):
+    """What leaves one candidate is greedy."""
+    greedy = ask(server).choices[0].message.content
+    for more in ({"extra_body": {"top_k": 1}}, {"top_p": 1e-9}, {"extra_body": {"min_p": 1.0}}):
+        assert ask(server, temperature=1.7, **more).choices[0].message.content == greedy
+    assert ask(server, temperature=2, seed=-5).choices[0].message.content == ask(server, temperature=2, seed=-5).choices[0].message.content
+    assert len({ask(server, temperature=2).choices[0].message.content for _ in range(4)}) > 1, "a fresh seed a request"
+    token = server.tokenizer.encode("q")[0]
+    plain = ask(server, logit_bias={str(token): 100}, max_tokens=6).choices[0].message.content
+    tired = ask(server, logit_bias={str(token): 12}, max_tokens=6, presence_penalty=2, frequency_penalty=2,
+                extra_body={"repetition_penalty": 50}).choices[0].message.content
+    assert plain == "qqqqqq" and tired != plain
+
+
+def test_messages_of_all_roles(server):
+    messages = [{"role": "developer", "content": [{"type": "text", "text": "Be "}, {"type": "text", "text": "brief."}]},
+                {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c", "name": "me"}]
+    joined = [{"role": "system", "content": "Be brief."}, *messages[1:3], {"role": "user", "content": "c"}]
+    assert ask(server, messages=messages).choices[0].message.content == ask(server, messages=joined).choices[0].message.content
+
+
+def test_the_stream_helper_and_async(server, model):
+    text = wanted(server, model, 24)[0]
+    stop = text[len(text) // 2:len(text) // 2 + 20]  # the helper raises where an answer ends at its limit
+    assert text.index(stop) > 0
+    with server.client.chat.completions.stream(model="chat", messages=CHAT, temperature=0, max_tokens=24, stop=stop) as stream:
+        kinds = [event.type for event in stream]
+        assert stream.get_final_completion().choices[0].message.content == text[:text.index(stop)]
+    assert "content.delta" in kinds and "content.done" in kinds
+
+    async def streamed():
+        client = openai.AsyncOpenAI(base_url=server.url, api_key=KEY)
+        parts = await client.chat.completions.create(model="chat", messages=CHAT, temperature=0, max_tokens=24, stream=True)
+        return "".join([chunk.choices[0].delta.content or "" async for chunk in parts])
+    assert asyncio.run(streamed()) == text
+    raw = server.client.chat.completions.with_raw_response.create(model="chat", messages=CHAT, max_tokens=1)
+    assert raw.headers["content-type"] == "application/json" and raw.parse().object == "chat.completion"
+
+
+def test_several_streams_of_one_request(server):
+    chunks = list(ask(server, n=3, temperature=1.2, seed=4, stream=True, stream_options={"include_usage": True}, max_tokens=6))
+    texts = {index: "".join(c.choices[0].delta.content or "" for c in chunks if c.choices and c.choices[0].index == index) for index in range(3)}
+    whole = ask(server, n=3, temperature=1.2, seed=4, max_tokens=6)
+    assert list(texts.values()) == [choice.message.content for choice in whole.choices]
+    ends = [c.choices[0] for c in chunks if c.choices and c.choices[0].finish_reason]
+    assert sorted(choice.index for choice in ends) == [0, 1, 2] and all(c.usage is None for c in chunks[:-1])
+    assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
+
+
+def test_a_full_queue_is_retried(folder, server):
+    """429 is tried again by the client itself, which waits as it is told."""
+    served = Server(folder, "--max-rows", 1, "--max-waiting", 1)
+    stream = lambda: ask(served, max_tokens=200, stream=True, extra_body={"ignore_eos": True})
+    streams = [stream()]  # runs
+    next(iter(streams[0]))
+    waiting = [threading.Thread(target=lambda: streams.append(stream())) for _ in range(2)]  # in the engine and before it
+    for thread in waiting:
+        thread.start()
+    while served.metric("num_requests_waiting") + served.metric("num_requests_queued") < 2:
+        time.sleep(0.05)
+    with pytest.raises(openai.RateLimitError) as error:
+        ask(served, max_tokens=1)
+    assert error.value.code == "rate_limit_exceeded" and error.value.response.headers["retry-after"] == "1"
+    patient = openai.OpenAI(base_url=served.url, api_key=KEY, max_retries=100)
+    answers = []
+    retried = threading.Thread(target=lambda: answers.append(patient.chat.completions.create(model="chat", messages=CHAT, max_tokens=1)))
+    retried.start()
+    streams[0].close()
+    for thread in (*waiting, retried):
+        thread.join()
+    assert answers[0].usage.completion_tokens == 1
+    for each in streams:
+        each.close()
+    assert served.stop() == 0
+
+
+def test_metrics_as_prometheus_reads_them(server):
+    from prometheus_client.parser import text_string_to_metric_families
+    request = urllib.request.Request(server.url.removesuffix("/v1") + "/metrics", headers={"Authorization": f"Bearer {KEY}"})
+    with urllib.request.urlopen(request) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        families = {family.name: family for family in text_string_to_metric_families(answer.read().decode())}
+    kinds = {name.removeprefix("trireme:"): family.type for name, family in families.items()}
+    for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"):
+        assert kinds[name] == "gauge", name
+    for name in ("prompt_tokens", "generation_tokens", "prefix_cache_queries", "prefix_cache_hits", "num_preemptions", "request_success"):
+        assert kinds[name] == "counter", name
+    for name in ("time_to_first_token_seconds", "inter_token_latency_seconds", "request_time_per_output_token_seconds",
+                 "e2e_request_latency_seconds", "request_queue_time_seconds", "request_prefill_time_seconds", "request_decode_time_seconds"):
+        samples = families[f"trireme:{name}"].samples
+        buckets = [sample.value for sample in samples if sample.name.endswith("_bucket")]
+        count = next(sample.value for sample in samples if sample.name.endswith("_count"))
+        assert kinds[name] == "histogram" and buckets == sorted(buckets) and buckets[-1] == count > 0, name
+    assert all(family.documentation for family in families.values())
 
 
 def test_leavers_free_their_rows(server):

@@ -7,7 +7,7 @@ namespace trireme {
 
 Answer::Answer(const AnswerRules& rules, int64_t most, const Tokenizer* tokenizer)
     : rules_(rules), most_(most) {
-  if (tokenizer != nullptr) decoder_.emplace(*tokenizer);
+  if (tokenizer != nullptr) decoder_.emplace(*tokenizer, /*skip_special=*/!rules.keep_special);
 }
 
 bool Answer::Take(int64_t token) {

@@ -15,6 +15,7 @@ namespace trireme {
 struct AnswerRules {
   std::set<int64_t> ends;          // tokens that end an answer
   std::vector<std::string> stops;  // stop strings, not part of its text; none is empty
+  bool keep_special = false;       // special tokens are part of its text
 };
 
 class Answer {

@@ -1,0 +1,78 @@
+#include "session/row_adapter_graph.h"
+
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "parallel/graph/parameters.h"
+#include "parallel/graph/tuning.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of every pair, also of those whose layers are on other ranks.
+void CheckShapes(const LayerGraph& graph, const AdapterDirectory& adapter, const std::string& model) {
+  for (const Layer& layer : graph.layers) {
+    for (const Parameter& parameter : ParametersOf(graph, layer, {})) {
+      if (!parameter.added) continue;
+      for (const HfTensor& tensor : parameter.hf) {
+        const Shape shape = adapter.Describe(tensor.name).shape;
+        if (shape == tensor.shape) continue;
+        throw InputError(adapter.path().string(), ": '", tensor.name, "' is ", ShapeText(shape), "; ", model,
+                         " needs ", ShapeText(tensor.shape), "; is the adapter for another model?");
+      }
+    }
+  }
+}
+
+// The scale is alpha / r: tensors of another rank than the config's would be scaled wrongly. Experts that share a tensor
+// have ranks of their own.
+void CheckRanks(const AdapterPlan& plan, const AdapterDirectory& adapter) {
+  for (const auto& [name, module] : plan.modules) {
+    const double wanted = adapter.config().RankOf(name);
+    if (name.find(".experts") != std::string::npos || wanted == static_cast<double>(module.rank)) continue;
+    throw InputError(adapter.path().string(), ": '", name, "' has rank ", module.rank, ", but its config says ", wanted,
+                     "; the weights and ", kAdapterConfigFile, " do not belong together");
+  }
+}
+
+}  // namespace
+
+LayerGraph GraphWithRowAdapter(const LayerGraph& graph, const AdapterDirectory& adapter, const std::string& model) {
+  const AdapterPlan plan = adapter.Plan();
+  if (!plan.saved.empty()) {
+    throw InputError(adapter.path().string(), ": replaces ", *plan.saved.begin(),
+                     " (modules_to_save), which rows of other adapters share; serve the merged model "
+                     "(trireme merge), or the adapter alone as --model");
+  }
+  CheckRanks(plan, adapter);
+  LayerGraph adapted = graph;
+  try {
+    ApplyAdapter(adapted, plan);
+  } catch (const Error& error) {
+    throw InputError(adapter.path().string(), ": ", error.what(), "; is the adapter for another model?");
+  }
+  CheckShapes(adapted, adapter, model);
+  return adapted;
+}
+
+std::string DoubtAboutBase(const AdapterDirectory& adapter, const std::string& model) {
+  const Json& config = adapter.config().json();
+  const auto named = config.find("base_model_name_or_path");
+  if (named == config.end() || !named->is_string() || named->get<std::string>().empty()) return "";
+  const fs::path base = named->get<std::string>();
+  std::error_code ignored;
+  const fs::path own = fs::path(model) / "config.json";
+  const bool here = fs::exists(base / "config.json", ignored) && fs::exists(own, ignored);
+  if (here && fs::equivalent(base, model, ignored)) return "";
+  if (here && ReadJsonFile((base / "config.json").string()) != ReadJsonFile(own.string())) {
+    throw InputError(adapter.path().string(), ": its base model is ", base.string(), ", not ", model,
+                     ", and their config.json differ; serve it with its own base");
+  }
+  if (!here && base.filename() == fs::path(model).filename()) return "";
+  return Concat(adapter.path().string(), " names the base model ", base.string(), ", not ", model);
+}
+
+}  // namespace trireme
