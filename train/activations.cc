@@ -1,6 +1,8 @@
 #include "train/activations.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 namespace trireme {
 namespace {
@@ -35,6 +37,20 @@ int64_t AttentionStatisticsBytes(const Layer& layer, const ActivationShape& shap
   if (decoder == nullptr) return 0;
   const int64_t heads = decoder->attention.heads;
   return heads / std::min(heads, shape.tensor) * shape.tokens * kHeadBytes;
+}
+
+int64_t LowRankBytes(const Layer& layer, const ActivationShape& shape) {
+  constexpr int64_t kFp32Bytes = 4;
+  const DecoderSpec* decoder = DecoderOf(layer.spec);
+  std::set<std::string> counted;  // parts that are one module in the files have one pair
+  int64_t bytes = 0;
+  for (const auto& [role, pair] : layer.low_rank) {
+    if (!counted.insert(layer.hf_names.at(role + ".weight")).second) continue;
+    const bool of_expert = decoder != nullptr && decoder->experts && role.starts_with("experts.");
+    const int64_t rows = of_expert ? decoder->experts->router.top_k * shape.TokensBetween() : shape.tokens;
+    bytes += kFp32Bytes * pair.rank * rows;
+  }
+  return bytes;
 }
 
 int64_t DeferredBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape) {

@@ -22,6 +22,9 @@ int64_t RecomputedActivationBytes(const Layer& layer, Recompute recompute, const
 // fp32.
 int64_t AttentionStatisticsBytes(const Layer& layer, const ActivationShape& shape);
 
+// What LoRA's pairs save on npu: x · Aᵀ of each pair, [tokens, rank] fp32; an expert's for its rows.
+int64_t LowRankBytes(const Layer& layer, const ActivationShape& shape);
+
 // What a backward pass that leaves the weights' gradients for later holds until then, beside what was saved: the
 // gradients of the matmuls' outputs, about as large as what selective recomputation saves, and the matmuls' inputs
 // where they were recomputed. Those of attention itself are freed.

@@ -161,11 +161,15 @@ class Planner {
       for (size_t i = stage.begin; i < stage.end; ++i) {
         const Layer& layer = in_.graph.layers[i];
         const int64_t statistics = in_.npu ? AttentionStatisticsBytes(layer, shape_) : 0;
+        const int64_t pairs = in_.npu ? LowRankBytes(layer, shape_) : 0;
         const bool again = recompute_ != RECOMPUTE_NONE;  // with the attention that they belong to
-        saved[chunk] += SavedActivationBytes(layer, recompute_, shape_) + (again ? 0 : statistics);
+        const bool all_again = recompute_ == RECOMPUTE_FULL;
+        saved[chunk] += SavedActivationBytes(layer, recompute_, shape_) + (again ? 0 : statistics) +
+                        (all_again ? 0 : pairs);
         deferred[chunk] += DeferredBytes(layer, recompute_, shape_);
         remade = std::max(remade,
-                          RecomputedActivationBytes(layer, recompute_, shape_) + (again ? statistics : 0));
+                          RecomputedActivationBytes(layer, recompute_, shape_) + (again ? statistics : 0) +
+                              (all_again ? pairs : 0));
       }
     }
     int64_t alive = 0, peak = 0;

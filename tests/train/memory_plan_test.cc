@@ -100,6 +100,20 @@ TEST(MemoryPlan, NpuNeedsRoomForTheGradientsOfGateAndUpWhereNoLogitsWere) {
   EXPECT_EQ(scores.workspace, 2048 * 2048 + 2 * 2304 * kTokens * 2);
 }
 
+// x · Aᵀ of a pair of rank 8 in each of twelve layers, fp32; recomputed in full it exists for one layer at a time.
+TEST(MemoryPlan, NpuSavesWhatLorasPairsComputed) {
+  LayerGraph graph = Graph107M();
+  for (Layer& layer : graph.layers) {
+    if (DecoderOf(layer.spec) != nullptr) layer.low_rank["attention.q"] = {.rank = 8};
+  }
+  for (const auto& [recompute, layers] : {std::pair{"none", 12}, {"selective", 12}, {"full", 1}}) {
+    const std::string yaml = Concat("device: npu\nmemory: {recompute: ", recompute, "}\n");
+    EXPECT_EQ(Plan({.yaml = yaml, .graph = graph})[0].activations - Plan({.yaml = yaml})[0].activations,
+              layers * 4 * 8 * kTokens)
+        << recompute;
+  }
+}
+
 TEST(MemoryPlan, TheWorkspaceIsShownWhereThereIsOne) {
   EXPECT_EQ(ToText(Plan({})).find("workspace"), std::string::npos);
   EXPECT_NE(ToText(Plan({.yaml = "device: npu\n"})).find("workspace"), std::string::npos);
