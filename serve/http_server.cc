@@ -330,6 +330,8 @@ class ConnectionReply : public HttpReply {
       : connection_(std::move(connection)), number_(connection_->number()), shared_(shared) {}
   ~ConnectionReply() override {
     if (!ended_) Send(AnswerOf({.status = 500, .message = "no answer was made", .type = "server_error"}));
+    // The last reference must not end on this thread: connections belong to the server's.
+    asio::post(shared_.context, [connection = std::move(connection_)] {});
   }
   void Send(HttpAnswer answer) override {
     ended_ = true;
@@ -360,7 +362,7 @@ class ConnectionReply : public HttpReply {
                });
   }
 
-  const std::shared_ptr<Connection> connection_;
+  std::shared_ptr<Connection> connection_;
   const int64_t number_;
   Shared& shared_;
   bool ended_ = false;
