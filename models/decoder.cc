@@ -57,6 +57,10 @@ HfNames NamesOfLayer(size_t index, const LayerNames& of_family) {
 
 DecoderSpec CommonDecoder(const HfConfig& config) {
   config.Only("hidden_act", "silu");
+  config.Only("attention_dropout", 0.0);
+  config.Only("use_mrope", false);
+  config.Only("output_router_logits", false);  // would add an auxiliary loss, which run.yaml's section moe decides about
+  config.Only("router_jitter_noise", 0.0);
   DecoderSpec decoder;
   decoder.norm_eps = config.Number("rms_norm_eps", 1e-6);
   AttentionSpec& attention = decoder.attention;
@@ -109,6 +113,15 @@ std::vector<DecoderSpec> SparseLayers(const HfConfig& config, const DecoderSpec&
     if (!plain && (index + 1) % step == 0) decoders[layer].experts = experts;
   }
   return decoders;
+}
+
+void RefuseWindows(const HfConfig& config) {
+  config.Only("use_sliding_window", false);
+  config.Unused({"sliding_window", "max_window_layers"});
+  for (const std::string& kind : config.Texts("layer_types")) {
+    if (kind == "full_attention") continue;
+    throw InputError(config.source(), ": layer_types has '", kind, "'; only full_attention is supported");
+  }
 }
 
 ExpertsSpec CommonExperts(const HfConfig& config, int64_t hidden) {

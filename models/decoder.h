@@ -36,6 +36,9 @@ std::vector<DecoderSpec> SparseLayers(const HfConfig& config, const DecoderSpec&
 // max_window_layers on, or those that layer_types lists.
 std::vector<DecoderSpec> WindowedLayers(const HfConfig& config, const DecoderSpec& decoder);
 
+// For families whose layers may have windows, of which none is supported with experts.
+void RefuseWindows(const HfConfig& config);
+
 // A softmax router's sizes, which most families spell alike; either key may hold the number of experts.
 ExpertsSpec CommonExperts(const HfConfig& config, int64_t hidden);
 

@@ -19,6 +19,7 @@ LatentSpec Latent(const HfConfig& config) {
                     .qk_rope_head_dim = config.Size("qk_rope_head_dim"),
                     .value_dim = config.Size("v_head_dim"),
                     .interleaved = config.Flag("rope_interleave", true)};
+  config.Only("qk_head_dim", latent.head_dim());
   latent.scale = config.YarnScoreScale() / std::sqrt(static_cast<double>(latent.head_dim()));
   return latent;
 }
@@ -95,12 +96,15 @@ RouterRule CommonRule(const HfConfig& config) {
 }  // namespace
 
 LayerGraph DeepseekV2(const HfConfig& config) {
+  config.Only("scoring_func", "softmax");
+  config.Only("norm_topk_prob", false);
   RouterRule rule = CommonRule(config);
   const std::string method = config.Has("topk_method") ? config.Text("topk_method") : "greedy";
   if (method == "group_limited_greedy") {
     LimitToGroups(config, rule);
   } else {
     config.Only("topk_method", "greedy");
+    config.Unused({"n_group", "topk_group"});
   }
   return Graph(config, rule);
 }

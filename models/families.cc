@@ -51,8 +51,10 @@ const Family& FindFamily(const std::string& model_type, const std::string& sourc
 
 LayerGraph BuildGraph(const HfConfig& config) {
   CheckPlausible(config);
-  LayerGraph graph = FindFamily(config.Text("model_type"), config.source()).build(config);
-  if (IsRewardModel(config)) ReplaceHead(graph);
+  const HfConfig read = config.Afresh();
+  LayerGraph graph = FindFamily(read.Text("model_type"), read.source()).build(read);
+  if (IsRewardModel(read)) ReplaceHead(graph);
+  read.RefuseUnread();
   return graph;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "models/config_keys.h"
 
 namespace trireme {
 namespace {
@@ -23,12 +24,21 @@ HfConfig HfConfig::Read(const std::filesystem::path& directory) {
 }
 
 const Json* HfConfig::Find(const char* key) const {
+  looked_up_.emplace(key);
   const auto found = json_.find(key);
   return found == json_.end() || found->is_null() ? nullptr : &*found;
 }
 
 void HfConfig::Refuse(const std::string& key, const std::string& why) const {
   throw InputError(source_, ": ", key, " ", why);
+}
+
+void HfConfig::RefuseUnread() const {
+  for (const auto& [key, value] : json_.items()) {
+    if (value.is_null() || looked_up_.contains(key) || IsWithoutEffect(key)) continue;
+    Refuse(key, Concat("is ", value.dump().substr(0, 60), ", and this key is not known here: it may change what the model ",
+                       "computes. If it does not, rename it to _", key, ", which is ignored"));
+  }
 }
 
 int64_t HfConfig::Size(const char* key) const {
@@ -152,7 +162,10 @@ RopeSpec HfConfig::Rope(int64_t rotary_dim) const {
   rope.theta = scaling.Number("rope_theta", rope.theta);
   const char* kind_key = scaling.Find("rope_type") != nullptr ? "rope_type" : "type";
   const std::string kind = scaling.Find(kind_key) == nullptr ? "default" : scaling.Text(kind_key);
-  if (kind == "default") return rope;
+  if (kind == "default") {
+    scaling.RefuseUnread();
+    return rope;
+  }
   rope.factor = scaling.Number("factor", 1.0);
   if (kind == "linear") {
     rope.scaling = RopeSpec::Scaling::kLinear;
@@ -166,6 +179,7 @@ RopeSpec HfConfig::Rope(int64_t rotary_dim) const {
   } else {
     Refuse(key, "has the type '" + kind + "'; wanted default, linear, llama3 or yarn");
   }
+  scaling.RefuseUnread();
   return rope;
 }
 

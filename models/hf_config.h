@@ -4,7 +4,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <initializer_list>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +39,13 @@ class HfConfig {
   bool Has(const char* key) const { return Find(key) != nullptr; }
   // Present, and null: switched off where a missing key means a default.
   bool IsNull(const char* key) const { return json_.contains(key) && json_.at(key).is_null(); }
+  // The same file, none of whose keys has been looked up.
+  HfConfig Afresh() const { return {json_, source_}; }
+  // Refuses keys that nobody has looked up, but for those without effect (models/config_keys.h): they may change what
+  // the model computes. Call it when everything has been read.
+  void RefuseUnread() const;
+  // Keys that change nothing in the family, or where another key switches them off.
+  void Unused(std::initializer_list<const char*> keys) const { looked_up_.insert(keys.begin(), keys.end()); }
   // Refuses any value other than `wanted`, for features that no family here implements.
   void Only(const char* key, const Json& wanted) const;
 
@@ -54,6 +64,7 @@ class HfConfig {
 
   Json json_;
   std::string source_;  // the file, for messages
+  mutable std::set<std::string, std::less<>> looked_up_;
 };
 
 }  // namespace trireme

@@ -6,6 +6,10 @@ namespace trireme {
 
 LayerGraph Phi3(const HfConfig& config) {
   config.Only("partial_rotary_factor", 1.0);
+  config.Only("attention_bias", false);
+  config.Only("embd_pdrop", 0.0);
+  config.Only("resid_pdrop", 0.0);
+  config.Unused({"original_max_position_embeddings"});  // of longrope, which is refused
   DecoderSpec decoder = CommonDecoder(config);
   decoder.attention.window = config.Has("sliding_window") ? config.Size("sliding_window") : 0;
   return DecoderGraph(config, std::vector<DecoderSpec>(config.Size("num_hidden_layers"), decoder),

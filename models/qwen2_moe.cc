@@ -5,7 +5,7 @@
 namespace trireme {
 
 LayerGraph Qwen2Moe(const HfConfig& config) {
-  config.Only("use_sliding_window", false);
+  RefuseWindows(config);
   DecoderSpec decoder = CommonDecoder(config);
   decoder.attention.qkv_bias = config.Flag("qkv_bias", true);
   ExpertsSpec experts = CommonExperts(config, decoder.attention.hidden);

@@ -5,7 +5,7 @@
 namespace trireme {
 
 LayerGraph Qwen3Moe(const HfConfig& config) {
-  config.Only("use_sliding_window", false);
+  RefuseWindows(config);
   DecoderSpec decoder = CommonDecoder(config);
   decoder.attention.qk_norm = true;
   decoder.attention.qkv_bias = config.Flag("attention_bias", false);

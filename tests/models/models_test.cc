@@ -203,6 +203,17 @@ TEST(Models, BothSpellingsOfRopeAndType) {
   EXPECT_EQ(new_graph.dtype, DType::kBf16);
 }
 
+// A key that nobody reads may change the model's function; one that is null, or on the list, or begins with _, does not.
+TEST(Models, RefusesKeysThatNothingReads) {
+  EXPECT_EQ(RefusalOf(Config("llama", {{"logit_scale", 0.5}})),
+            "config.json: logit_scale is 0.5, and this key is not known here: it may change what the model computes. If it "
+            "does not, rename it to _logit_scale, which is ignored");
+  EXPECT_EQ(RefusalOf(Config("llama", {{"_logit_scale", 0.5}, {"logit_scale", nullptr}, {"use_cache", true}})), "accepted");
+  EXPECT_NE(RefusalOf(Config("llama", {{"num_experts", 8}})), "accepted");  // of other families
+  const Json scaling = {{"rope_type", "linear"}, {"factor", 2.0}, {"beta_fast", 3}};
+  EXPECT_NE(RefusalOf(Config("llama", {{"rope_parameters", scaling}})).find("rope_parameters: beta_fast is 3"), std::string::npos);
+}
+
 TEST(Models, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(RefusalOf(Config("gpt2")),
             "config.json: model_type 'gpt2' is not supported; supported: " + Join(KnownFamilies()));

@@ -41,12 +41,12 @@ def start(ranks, command, threads=1, hang_seconds=HANG_SECONDS, variables=None, 
     return subprocess.CompletedProcess(launch, process.returncode, out, err)
 
 
-def run_many(ranks, commands, variables=None):
+def run_many(ranks, commands, variables=None, options=()):
     """Several commands of the program, each its words, one after the other in one launch."""
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         file.writelines(json.dumps([str(word) for word in words]) + "\n" for words in commands)
         file.flush()
-        return start(ranks, [BUILD / "tests/parity/many_commands", file.name], variables=variables)
+        return start(ranks, [BUILD / "tests/parity/many_commands", *options, file.name], variables=variables)
 
 
 def failure_text(result):
