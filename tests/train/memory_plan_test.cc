@@ -104,7 +104,9 @@ TEST(MemoryPlan, NpuNeedsRoomForTheGradientsOfGateAndUpWhereNoLogitsWere) {
 TEST(MemoryPlan, NpuSavesWhatLorasPairsComputed) {
   LayerGraph graph = Graph107M();
   for (Layer& layer : graph.layers) {
-    if (DecoderOf(layer.spec) != nullptr) layer.low_rank["attention.q"] = {.rank = 8};
+    if (DecoderOf(layer.spec) == nullptr) continue;
+    layer.low_rank["attention.q"] = {.rank = 8};
+    layer.hf_names["attention.q.weight"] = layer.name + ".q_proj.weight";
   }
   for (const auto& [recompute, layers] : {std::pair{"none", 12}, {"selective", 12}, {"full", 1}}) {
     const std::string yaml = Concat("device: npu\nmemory: {recompute: ", recompute, "}\n");
