@@ -109,7 +109,7 @@ namespace {
 // table: undefined where keys and values are rows of their own.
 at::Tensor FusedInfer(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                       const at::Tensor& table, double scale, const InferRows& rows) {
-  constexpr int64_t kBeforeTable = 7, kAfterTable = 12;  // quantised parts; padding, shared and rotary parts
+  constexpr int64_t kBeforeTable = 11, kAfterTable = 8;  // quantised parts; padding, shared and rotary parts
   const c10::IValue none;
   const bool one_token = query.size(2) == 1;  // the operator then takes neither mask nor mode
   torch::jit::Stack arguments{query, key, value, /*pse_shift=*/none};
