@@ -108,7 +108,7 @@ TEST_F(NpuAttention, OfPackedDocumentsIsTheCpus) {
 
 TEST_F(NpuAttention, OfWindowsIsTheCpus) {
   ComparePacked({1, 2, 40, 2, 16, 16}, Windowed({DocumentsOf({22, 3, 15})}, 5));
-  ComparePacked({2, 1, 9, 4, 24, 24}, Windowed({DocumentsOf({3, -2, 4}), DocumentsOf({-1, 8})}, 1));
+  ComparePacked({2, 1, 9, 4, 24, 24}, Windowed({DocumentsOf({3, -2, 4}), DocumentsOf({-1, 8})}, 2));
   const AttentionTile earlier{.query = 0, .queries = 20, .key = 0, .keys = 20, .first = 20};  // of a ring
   ComparePacked({1, 2, 40, 2, 16, 16}, Windowed({{earlier}}, 7));
 }
