@@ -75,7 +75,10 @@ class Engine::Parts {
     RowRequest request{.prompt = std::move(row.prompt), .salt = std::move(row.salt), .after = {}};
     if (row.after) request.after = *row.after / replicas_;
     const int64_t id = SchedulerOf(replica).Add(std::move(request)) * replicas_ + replica;
-    rows_[id] = {.sampling = std::move(row.sampling), .stream = row.stream, .top = row.top};
+    rows_[id] = {.sampling = std::move(row.sampling),
+                 .stream = row.stream,
+                 .top = row.top,
+                 .log_prob_temperature = row.log_prob_temperature};
     return id;
   }
 
@@ -114,6 +117,7 @@ class Engine::Parts {
     Sampling sampling;
     int64_t stream = 0;
     std::optional<int64_t> top;
+    double log_prob_temperature = 1;
   };
 
   Scheduler& SchedulerOf(int64_t replica) { return schedulers_[static_cast<size_t>(replica)]; }
@@ -208,6 +212,9 @@ class Engine::Parts {
     const auto prompt = static_cast<size_t>(scheduler.prompt_size(id / replicas_));
     std::vector<float> own;  // the model's, before anything is adjusted
     if (row.top) own.assign(logits.begin(), logits.end());
+    if (row.log_prob_temperature != 1) {
+      for (float& logit : own) logit /= static_cast<float>(row.log_prob_temperature);
+    }
     if (row.sampling.adjusts())
       AdjustLogits(logits, row.sampling, known.first(prompt), known.subspan(prompt));
     const int64_t token = ChooseToken(logits, row.sampling, row.stream, std::ssize(known));

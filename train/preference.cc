@@ -44,10 +44,6 @@ void PreferencePass::Precompute(const RowSource& train, const RowSource* valid) 
   reference_.reset();
 }
 
-void PreferencePass::TakeStart() {
-  if (reference_) reference_->TakeStart();
-}
-
 // Samples, trained labels of chosen answers and of the others, and good answers, over all ranks.
 void PreferencePass::Count(Prepared& batch) {
   const bool pairs = HasPairs(session_.config().stage());

@@ -20,9 +20,8 @@ class PreferencePass {
   // `trainer` outlives it; its objective is the stage's. Opens the reference. Collective.
   explicit PreferencePass(Trainer& trainer);
 
-  // Whether TakeStart is to be called, when the session has the weights that training starts from.
-  bool wants_start() const { return reference_ && reference_->wants_start(); }
-  void TakeStart();
+  // What answers are compared with; null: nothing is, or not yet (Precompute).
+  Reference* reference() { return reference_.get(); }
   // With preference.precompute_ref_log_probs: what the reference says of all these rows, which Pass and Evaluate are then
   // given rows of; after that there is no reference. Once, after the initial weights. Collective.
   void Precompute(const RowSource& train, const RowSource* valid);

@@ -41,6 +41,7 @@ std::string MetricsText(const Metrics& metrics) {
   text << std::fixed << std::setprecision(3);
   for (const auto& [name, word] : {std::pair{"rewards/accuracies", "accuracy"}, std::pair{"rewards/margins", "margin"},
                                    std::pair{"accuracy", "accuracy"}, std::pair{"margin", "margin"},
+                                   std::pair{"reward", "reward"}, std::pair{"completions/mean_length", "length"},
                                    std::pair{"kl", "kl"}}) {
     if (const auto found = metrics.find(name); found != metrics.end()) text << "  " << word << " " << found->second;
   }
