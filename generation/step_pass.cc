@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/tensor/device_copies.h"
+
 namespace trireme {
 
 StepPass::StepPass(const std::vector<RowStep>& step, const Scheduler& scheduler, int64_t multiple)
@@ -34,7 +36,7 @@ StepPass::StepPass(const std::vector<RowStep>& step, const Scheduler& scheduler,
 
 void StepPass::MoveTo(const at::Device& device) {
   for (at::Tensor* tensor : {&input.tokens, &input.positions, &wanted, &input.real})
-    *tensor = tensor->to(device);
+    *tensor = Upload(*tensor, device);
 }
 
 }  // namespace trireme

@@ -19,6 +19,7 @@
 #include "parallel/graph/costs.h"
 #include "parallel/schedule/simulate.h"
 #include "train/memory_plan.h"
+#include "train/train_plan.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -65,6 +66,7 @@ StepCosts TimeStep(Trainer& trainer, const std::vector<Row>& rows, double learni
   const int64_t states = trainer.tensors().tensor_bytes();
   trainer.tensors().ResetTensorPeak();
   const Clock::time_point start = Clock::now();
+  trainer.optimizer().BeginStep(learning_rate);
   trainer.Pass(rows);
   trainer.tensors().Synchronize();
   const Clock::time_point passed = Clock::now();
@@ -127,6 +129,7 @@ void BenchStep(const Arguments& arguments, Job& job) {
   if (documents > length)
     throw InputError(Concat("--documents ", documents, ": a row has ", length, " tokens (data.max_length)"));
 
+  CheckUpdate(config, job.world());
   CountedMemory::Begin();
   const std::unique_ptr<Session> session = Session::Open(config, job);
   session->DrawWeights(static_cast<uint64_t>(config.run().seed()));

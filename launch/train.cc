@@ -18,7 +18,8 @@ namespace {
 void Run(const Config& config, Job& job) {
   const TrainPlan plan = MakeTrainPlan(config, job.world());
 #ifdef TRIREME_TORCH_VERSION
-  RunTraining(plan.config, plan.graph, plan.run, job);
+  const int64_t memory = plan.memory.at(static_cast<size_t>(job.rank())).device();
+  RunTraining(plan.config, plan.graph, plan.run, job, memory);
 #else
   throw InputError("this trireme was built without torch and can only plan; add --dry-run");
 #endif

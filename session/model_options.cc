@@ -42,6 +42,11 @@ int64_t CountExpertLayers(const LayerGraph& graph) {
   });
 }
 
+Masters MastersOf(MasterType type) {
+  if (type == MASTERS_NONE) return Masters::kNone;
+  return type == MASTERS_SPLIT ? Masters::kSplit : Masters::kFp32;
+}
+
 RouterOptions RouterOf(const ExpertsConfig& experts, const LayerGraph& graph) {
   const ExpertOverflow overflow = experts.overflow() == OVERFLOW_DROP  ? ExpertOverflow::kDrop
                                   : experts.overflow() == OVERFLOW_PAD ? ExpertOverflow::kPad
@@ -62,7 +67,7 @@ ModelOptions ModelOptionsOf(const Config& config, const LayerGraph& graph) {
           .zero = config.parallel().zero(),
           .sequence = config.parallel().sequence(),
           .keep = KeepOf(config.memory().recompute()),
-          .fp32_masters = config.optimizer().masters() == MASTERS_FP32,
+          .masters = MastersOf(config.optimizer().masters()),
           .hidden_dropout = config.tuning().hidden_dropout(),
           .router = RouterOf(config.experts(), graph)};
 }

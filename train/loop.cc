@@ -147,6 +147,7 @@ class Run {
                       .total_steps = total_steps_,
                       .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
                       .epoch = order_.EpochAt(step)};
+    trainer_.optimizer().BeginStep(logged.learning_rate);
     if (preference_) {
       preference_->Pass(rows_, batch);
       logged.metrics = preference_->metrics();
@@ -246,6 +247,11 @@ class Run {
   std::string WhyNoUpdate(int64_t step, double loss, const GradientReport& report) const {
     if (report.finite && std::isfinite(loss)) return {};
     const std::string why = report.finite ? Concat("the loss is ", loss) : "gradient of " + report.source;
+    if (config_.optimizer().update() == UPDATE_IN_BACKWARD) {
+      throw RuntimeError("step ", step, ": not finite: ", why,
+                         "; with optimizer.update in_backward the weights in memory were updated by it, and nothing is "
+                         "saved: go on from the last checkpoint with a lower optimizer.lr or without this option");
+    }
     if (config_.run().on_nonfinite() == ON_NONFINITE_SKIP) return why;
     throw RuntimeError("step ", step, ": not finite: ", why,
                        "; nothing was updated. Check the data of this step, lower optimizer.lr, or set "
@@ -297,7 +303,8 @@ void RemoveWhatAKilledRunLeft(const std::filesystem::path& output) {
 
 }  // namespace
 
-void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job) {
+void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job,
+                 int64_t planned_memory) {
   RefuseUnsupported(config);
   RefuseNoOutput(config);
   WithTorchErrors([&] {
@@ -312,7 +319,7 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
     run.AllSteps();
     if (!run.stopped()) run.WriteFinal();
     run.Report();
-  });
+  }, planned_memory);
 }
 
 }  // namespace trireme

@@ -10,7 +10,9 @@
 
 namespace trireme {
 
-// Collective over the job. Rejects what it cannot do before any device is touched.
-void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job);
+// Collective over the job. Rejects what it cannot do before any device is touched. planned_memory: this rank's bytes
+// on the device by the plan, named where they run out; 0: there is no plan.
+void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job,
+                 int64_t planned_memory = 0);
 
 }  // namespace trireme

@@ -113,14 +113,16 @@ class Planner {
     const int64_t passing = std::min(TwoLargest(elements), all);
     const bool offload = in_.config.memory().offload_optimizer();
     const OptimizerConfig& optimizer = in_.config.optimizer();
-    const bool narrow = shape_.element_bytes < kFp32Bytes, fp32_masters = optimizer.masters() == MASTERS_FP32;
-    const int64_t master_bytes = fp32_masters ? kFp32Bytes : shape_.element_bytes;
+    const bool narrow = shape_.element_bytes < kFp32Bytes, any_masters = optimizer.masters() != MASTERS_NONE;
+    const bool split_masters = narrow && optimizer.masters() == MASTERS_SPLIT;
+    const int64_t master_bytes = any_masters && !split_masters ? kFp32Bytes : shape_.element_bytes;
     const int64_t moment_bytes = optimizer.moments() == MOMENTS_BF16 ? kFp32Bytes / 2 : kFp32Bytes;
-    const bool separate_masters = offload || (narrow && fp32_masters);
+    const bool separate_masters = offload || (narrow && any_masters);
     memory.values += shape_.element_bytes * (zero == 3 ? share + passing : all);
     if (!trained) return;
     // A reduction cannot write into what it reads: the share's sum has its own memory.
-    memory.gradients += kFp32Bytes * (zero == 0 ? all : share + (zero == 1 ? all : passing));
+    const bool in_backward = optimizer.update() == UPDATE_IN_BACKWARD;
+    memory.gradients += kFp32Bytes * (in_backward ? passing : zero == 0 ? all : share + (zero == 1 ? all : passing));
     const int64_t states = static_cast<int64_t>(OptimizerStates(in_.config.optimizer().name()).size());
     const int64_t masters = separate_masters ? master_bytes * share : 0, moments = states * moment_bytes * share;
     memory.masters += offload ? 0 : masters;

@@ -131,11 +131,11 @@ void PrepareStates(const StoreReader& reader, Trainer& trainer, Job& job) {
     if (!bucket->trained()) LoadWeights(files, bucket->entries(), job.rank());
     bucket->SealValues();
   }
-  trainer.optimizer().ShareStates();
+  trainer.optimizer().MakeStates();
 }
 
 void LoadStates(StoreReader& reader, Trainer& trainer, Job& job) {
-  for (const ShareState& state : trainer.optimizer().ShareStates()) ReadShare(reader, state);
+  trainer.optimizer().ForEachShare([&](const ShareState& state) { ReadShare(reader, state); }, /*changes=*/true);
   reader.Verify(job.rank(), job.world());
   trainer.optimizer().StatesLoaded(reader.manifest().progress().updates());
 }

@@ -71,11 +71,11 @@ void RunSaver::Copy() {
     if (options_.trained_only && !bucket->trained()) continue;
     if (!optimizer.IsTiedCopy(*bucket)) CopyShare(index++, *bucket, kWeights, bucket->share_values());
   }
-  for (const ShareState& state : optimizer.ShareStates()) {
+  optimizer.ForEachShare([&](const ShareState& state) {
     const bool is_value =
         state.state == "master" && state.bucket->share_values().scalar_type() == state.share.scalar_type();
     if (!state.is_copy && !is_value) CopyShare(index++, *state.bucket, state.state, state.share);
-  }
+  });
 }
 
 void RunSaver::CopyShare(size_t index, Bucket& bucket, const std::string& state, const at::Tensor& share) {

@@ -81,11 +81,31 @@ int MicroBatches(const RunConfig& run, const RunPlan& plan) {
 
 }  // namespace
 
+void CheckUpdate(const Config& config, int world) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  if (optimizer.masters() == MASTERS_SPLIT && config.memory().offload_optimizer()) {
+    throw InputError("optimizer.masters split keeps a master's halves together on the device; with ",
+                     "memory.offload_optimizer write masters: fp32");
+  }
+  if (optimizer.update() != UPDATE_IN_BACKWARD) return;
+  const RunConfig& run = config.run();
+  const std::string needs = "optimizer.update in_backward frees a gradient before the next one is complete: ";
+  if (world > 1) throw InputError(needs, "wanted one process, there are ", world);
+  if (optimizer.clip() > 0)
+    throw InputError(needs, "the norm to clip by is not known then; set optimizer.clip to 0, it is ", optimizer.clip());
+  if (run.global_batch() != run.micro_batch())
+    throw InputError(needs, "wanted one micro batch; set run.micro_batch = ", run.micro_batch(),
+                     " to run.global_batch = ", run.global_batch());
+  if (config.memory().offload_optimizer())
+    throw InputError(needs, "masters and moments stay on the device; turn memory.offload_optimizer off");
+}
+
 TrainPlan MakeTrainPlan(const Config& config, int world) {
   Problems problems;
   // A layout that does not fit is reported first.
   problems.Try([&] { MakeGrids(world, SizesOf(config.parallel())); });
   problems.Try([&] { CheckLearningRate(config.optimizer()); });
+  problems.Try([&] { CheckUpdate(config, world); });
   problems.Try([&] { CheckTokens(config); });
   problems.Try([&] { CheckResume(config); });
   problems.Try([&] { CheckPreference(config); });

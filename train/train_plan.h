@@ -25,6 +25,9 @@ struct TrainPlan {
 
 TrainPlan MakeTrainPlan(const Config& config, int world);
 
+// Refuses what optimizer.update and optimizer.masters cannot do with the rest; MakeTrainPlan does so, too.
+void CheckUpdate(const Config& config, int world);
+
 std::string ToText(const TrainPlan& plan);
 
 }  // namespace trireme

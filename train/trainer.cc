@@ -28,6 +28,7 @@ OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) 
           .weight_decay = optimizer.weight_decay(),
           .clip = optimizer.clip(),
           .offload = config.memory().offload_optimizer(),
+          .in_backward = optimizer.update() == UPDATE_IN_BACKWARD,
           .moments = optimizer.moments() == MOMENTS_BF16 ? at::kBFloat16 : at::kFloat,
           .device = tensors.torch()};
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/cuda/cuda.h"
 #include "core/device/buffer.h"
 #include "core/device/event.h"
 #include "core/npu/npu.h"
@@ -65,11 +66,11 @@ Staging& TheStaging() {
 
 at::Tensor Upload(const at::Tensor& host, at::Device device) {
   TRIREME_CHECK(host.is_cpu());
-  if (!device.is_privateuseone() || host.numel() == 0) return host.to(device);
+  if (device.is_cpu() || host.numel() == 0) return host.to(device);
   const at::Tensor source = host.contiguous();
   at::Tensor target = at::empty(source.sizes(), source.options().device(device));
   TheStaging().CopyToDevice(target.data_ptr(), source.data_ptr(), source.nbytes(),
-                            Npu::Open(device.index()).Flushed());
+                            device.is_cuda() ? Cuda::Open().Flushed() : Npu::Open(device.index()).Flushed());
   return target;
 }
 

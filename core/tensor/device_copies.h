@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// `host` on `device`, in the order of the computation there. On npu the values travel from pinned memory and
-// the host goes on at once. On the cpu: `host` itself.
+// `host` on `device`, in the order of the computation there. On a device the values travel from pinned memory
+// and the host goes on at once. On the cpu: `host` itself.
 at::Tensor Upload(const at::Tensor& host, at::Device device);
 
 // A contiguous tensor that is known to be computed, because a call that came after it on the device is done:

@@ -2,10 +2,12 @@
 // exhausted memory what to do about it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 namespace trireme {
 
-void WithTorchErrors(const std::function<void()>& work);
+// planned: bytes of this rank's device memory that the command knows to need; 0: it has no plan.
+void WithTorchErrors(const std::function<void()>& work, int64_t planned = 0);
 
 }  // namespace trireme

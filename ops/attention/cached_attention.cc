@@ -9,7 +9,6 @@
 #include "core/base/error.h"
 #include "ops/attention/attention_tiles.h"
 #include "ops/attention/cached_tiles.h"
-#include "ops/attention/decode_attention.h"
 #include "ops/attention/flash_attention.h"
 #include "ops/attention/npu_attention.h"
 #include "ops/attention/windowed_tiles.h"
@@ -39,7 +38,6 @@ void AppendRows(const at::Tensor& cache, const at::Tensor& fresh, const CachedRo
 void Append(KeyValues& cache, const Heads& fresh, const CachedRows& rows) {
   Grow(cache.key, fresh.key, rows.longest());
   Grow(cache.value, fresh.value, rows.longest());
-  if (WhyNoAppendKernel(fresh, cache).empty()) return AppendByKernel(fresh, rows, cache);
   AppendRows(cache.key, fresh.key, rows);
   AppendRows(cache.value, fresh.value, rows);
 }
@@ -86,7 +84,6 @@ std::string WhyNoCachedLoops(const Heads& heads) { return WhyNoLoops(heads.query
 const ImplementationList<Heads, decltype(&Masked)> kCachedAttention{
     "cached_attention",
     {{"cpu", WhyNoCachedLoops, Tiled},
-     {"cuda", WhyNotDecode, DecodeAttention},
      {"flash", WhyNotFlash, FlashOrMasked},
      {"torch_npu", WhyNotFusedInfer, NpuCached},
      {"npu_varlen", WhyNotVarLen, NpuCachedVarLen},

@@ -1,9 +1,9 @@
 #include "ops/attention/decode_attention.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "core/base/error.h"
 #include "ops/choose.h"
@@ -13,86 +13,101 @@
 namespace trireme {
 namespace {
 
-cuda::CacheStrides StridesOf(const at::Tensor& heads) {
-  return {.row = heads.stride(0), .head = heads.stride(1), .token = heads.stride(2)};
-}
+cuda::HeadOfToken StridesOf(const at::Tensor& heads) { return {.head = heads.stride(1), .token = heads.stride(2)}; }
 
-// Keys of one block, so that there are about four blocks for each of a large GPU's processors.
+// Keys of one thread block, so that there are about four of those for each of a large GPU's processors.
 int64_t PartOf(int64_t keys, int64_t blocks) {
   constexpr int64_t kWanted = 528, kLeast = 32, kMost = cuda::kDecodeKeysPerPart;
   const int64_t even = keys * blocks / kWanted;
   return std::clamp((even + kLeast - 1) / kLeast * kLeast, kLeast, kMost);
 }
 
+std::string WhyNotShifted(int64_t block_size) {
+  const bool power = std::has_single_bit(static_cast<uint64_t>(block_size));
+  return power ? "" : Concat("blocks of ", block_size, " tokens; the kernel takes powers of two");
+}
+int ShiftOf(int64_t block_size) { return std::countr_zero(static_cast<uint64_t>(block_size)); }
+
 }  // namespace
 
-std::string WhyNoAppendKernel(const Heads& fresh, const KeyValues& cache) {
-  if (std::string why = Either(WhyNoCudaKernel(cache.key), WhyNoCudaKernel(cache.value)); !why.empty())
-    return why;
-  const bool dense = fresh.key.stride(3) == 1 && fresh.value.stride(3) == 1;
-  const bool alike =
-      fresh.key.scalar_type() == cache.key.scalar_type() && cache.key.size(2) == cache.value.size(2);
-  return dense && alike ? "" : "keys and values are strided, or of another type than the cache";
+std::string WhyNoStoreKernel(const Heads& fresh, const PagedKeyValues& cache, int64_t block_size) {
+  if (std::string why = WhyNoCudaKernel(cache.key); !why.empty()) return why;
+  if (std::string why = WhyNotShifted(block_size); !why.empty()) return why;
+  const auto same = [](const at::Tensor& from, const at::Tensor& to) {
+    return !from.defined() || (from.stride(3) == 1 && from.scalar_type() == to.scalar_type());
+  };
+  return same(fresh.key, cache.key) && same(fresh.value, cache.value)
+             ? ""
+             : "keys and values are strided, or of another type than the cache";
 }
 
-void AppendByKernel(const Heads& fresh, const CachedRows& rows, const KeyValues& cache) {
-  CheckLaunch(CudaKernels().append_to_cache({.fresh_key = fresh.key.data_ptr(),
-                                             .fresh_value = fresh.value.data_ptr(),
-                                             .key_strides = StridesOf(fresh.key),
-                                             .value_strides = StridesOf(fresh.value),
-                                             .key = cache.key.data_ptr(),
-                                             .value = cache.value.data_ptr(),
-                                             .past = rows.past.data(),
-                                             .fresh = rows.fresh.data(),
-                                             .rows = fresh.key.size(0),
-                                             .kv_heads = fresh.key.size(1),
-                                             .length = fresh.key.size(2),
-                                             .dim = fresh.key.size(3),
-                                             .value_dim = fresh.value.size(3),
-                                             .capacity = cache.key.size(2)},
-                                            IsBf16(cache.key), CudaStream()),
-              "cached_attention");
+void StoreByKernel(const Heads& fresh, const PagedKeyValues& cache, int64_t block_size, const at::Tensor& slots) {
+  const bool values = fresh.value.defined();
+  CheckLaunch(CudaKernels().store_tokens({.fresh_key = fresh.key.data_ptr(),
+                                          .fresh_value = values ? fresh.value.data_ptr() : nullptr,
+                                          .key_strides = StridesOf(fresh.key),
+                                          .value_strides = StridesOf(values ? fresh.value : fresh.key),
+                                          .key = cache.key.data_ptr(),
+                                          .value = values ? cache.value.data_ptr() : nullptr,
+                                          .slots = Data<int64_t>(slots),
+                                          .tokens = slots.size(0),
+                                          .kv_heads = fresh.key.size(1),
+                                          .dim = fresh.key.size(3),
+                                          .value_dim = values ? fresh.value.size(3) : 0,
+                                          .block_shift = ShiftOf(block_size)},
+                                         IsBf16(cache.key), CudaStream()),
+              "paged_attention");
 }
 
-std::string WhyNotDecode(const Heads& heads) {
-  if (std::string why = WhyNoCudaKernel(heads.query); !why.empty()) return why;
-  if (heads.query.dim() != 5) return "";
-  const int64_t dim = heads.query.size(4);
-  if (heads.value.size(3) != dim) return "values differ in size from keys";
+std::string WhyNoDecodeKernel(const PagedGroup& c) {
+  if (c.rows[0].fresh != 1) return "several new tokens of a row";
+  const at::Tensor& read = c.cache.key.defined() ? c.cache.key : c.heads.query;
+  if (std::string why = WhyNoCudaKernel(read); !why.empty()) return why;
+  if (std::string why = WhyNotShifted(c.block_size); !why.empty()) return why;
+  if (!c.heads.value.defined()) return "values are part of the keys";
+  const int64_t dim = c.heads.key.size(3);
+  if (c.value_dim != dim) return "values differ in size from keys";
   if (dim != 64 && dim != 128 && dim != 256)
     return Concat("heads of ", dim, "; the kernel takes 64, 128 and 256");
-  return heads.query.size(2) == 1 ? "" : "several new tokens in a row";
+  return "";
 }
 
-at::Tensor DecodeAttention(const Heads& heads, double scale, const CachedRows& rows) {
-  const auto size = heads.query.sizes();  // [rows, kv_heads, 1, group, head_dim]
-  std::vector<int64_t> keys(rows.past.size());
-  for (size_t row = 0; row < keys.size(); ++row) keys[row] = rows.fresh[row] == 0 ? 0 : rows.past[row] + 1;
-  const int64_t group_parts = (size[3] + cuda::kDecodeGroup - 1) / cuda::kDecodeGroup;
-  const int64_t longest = std::max<int64_t>(rows.longest(), 1);
-  const int64_t part = PartOf(longest, size[0] * size[1] * group_parts), splits = (longest + part - 1) / part;
-  const at::Tensor output = at::empty_like(heads.query);
+at::Tensor DecodeByKernel(const PagedGroup& c) {
+  const at::Tensor query = c.heads.query.contiguous();
+  const int64_t kv_heads = query.size(1), group = query.size(3), dim = query.size(4);
+  const auto rows = static_cast<int64_t>(c.rows.size());
+  std::vector<int64_t> keys;
+  for (const PagedRow& row : c.rows) keys.push_back(row.past + 1);
+  int64_t longest = *std::max_element(keys.begin(), keys.end());
+  const at::Tensor table = TableOnDevice(c, (longest + c.block_size - 1) / c.block_size);
+  if (c.window > 0) longest = std::min(longest, c.window);
+  const int64_t group_parts = (group + cuda::kDecodeGroup - 1) / cuda::kDecodeGroup;
+  const int64_t part = PartOf(longest, rows * kv_heads * group_parts), splits = (longest + part - 1) / part;
+  const at::Tensor output = at::empty({rows, kv_heads * group * dim}, query.options());
   at::Tensor partial;
-  if (splits > 1) {
-    partial = at::empty({size[0] * size[1] * size[3], splits, size[4] + 2},
-                        output.options().dtype(at::kFloat));
-  }
-  CheckLaunch(CudaKernels().decode_attention({.query = heads.query.data_ptr(),
-                                              .key = heads.key.data_ptr(),
-                                              .value = heads.value.data_ptr(),
+  if (splits > 1)
+    partial = at::empty({rows * kv_heads * group, splits, dim + 2}, query.options().dtype(at::kFloat));
+  CheckLaunch(CudaKernels().decode_attention({.query = query.select(2, c.begin).data_ptr(),
+                                              .query_strides = StridesOf(query),
+                                              .key = c.cache.key.data_ptr(),
+                                              .value = c.cache.value.data_ptr(),
                                               .output = output.data_ptr(),
                                               .partial = splits == 1 ? nullptr : Data<float>(partial),
+                                              .table = Data<int32_t>(table),
                                               .keys = keys.data(),
-                                              .rows = size[0],
-                                              .kv_heads = size[1],
-                                              .group = size[3],
-                                              .dim = size[4],
-                                              .capacity = heads.key.size(2),
+                                              .rows = rows,
+                                              .kv_heads = kv_heads,
+                                              .group = group,
+                                              .dim = dim,
+                                              .columns = table.size(1),
+                                              .block_stride = c.cache.key.stride(0),
+                                              .block_shift = ShiftOf(c.block_size),
+                                              .window = static_cast<int>(c.window),
                                               .splits = static_cast<int>(splits),
                                               .part = static_cast<int>(part),
-                                              .scale = static_cast<float>(scale)},
-                                             IsBf16(heads.query), CudaStream()),
-              "cached_attention");
+                                              .scale = static_cast<float>(c.scale)},
+                                             IsBf16(query), CudaStream()),
+              "paged_attention");
   return output;
 }
 

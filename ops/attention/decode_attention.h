@@ -1,18 +1,19 @@
-// Generation's kernels for a GPU: new keys and values into the cache, and attention of one new token in each
-// row. No lists: ops/attention/cached_attention.cc has the operator.
+// Generation's kernels for a GPU: new keys and values into the cache's blocks, and attention of one new token
+// in each row over them. No lists: ops/attention/paged_attention.cc has the operator.
 #pragma once
 
 #include <string>
 
-#include "ops/attention/cached_attention.h"
+#include "ops/attention/paged_decode.h"
 
 namespace trireme {
 
-// Empty: the kernel puts them into the cache, which has room.
-std::string WhyNoAppendKernel(const Heads& fresh, const KeyValues& cache);
-void AppendByKernel(const Heads& fresh, const CachedRows& rows, const KeyValues& cache);
+// Empty: the kernel puts the tokens of `fresh` [1, kv_heads, tokens, dim] into blocks of that size.
+std::string WhyNoStoreKernel(const Heads& fresh, const PagedKeyValues& cache, int64_t block_size);
+// slots: [tokens] block · block_size + offset in it.
+void StoreByKernel(const Heads& fresh, const PagedKeyValues& cache, int64_t block_size, const at::Tensor& slots);
 
-std::string WhyNotDecode(const Heads& heads);
-at::Tensor DecodeAttention(const Heads& heads, double scale, const CachedRows& rows);
+std::string WhyNoDecodeKernel(const PagedGroup& c);
+at::Tensor DecodeByKernel(const PagedGroup& c);
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
-// New keys and values into the cache, and one new token in each row attending to all it has there. A block
-// takes the queries of one key head and one part of a row's keys: scores of the part, their softmax, the sum
-// of the values; a second kernel joins the parts. Keys and values are read once, 16 bytes a thread.
+// New keys and values into the cache's blocks, and one new token in each row attending to all it has there,
+// read where it is by the row's table. A thread block takes the queries of one key head and one part of a
+// row's keys: scores of the part, their softmax, the sum of the values; a second kernel joins the parts. Keys
+// and values are read once, 16 bytes a thread.
 #include "ops/cuda/device.cuh"
 #include "ops/cuda/kernels.h"
 
@@ -35,36 +36,47 @@ __device__ inline void LoadPack(const T* from, float (&to)[kPack]) {
   }
 }
 
+// A token's keys and values of one head to their slot.
 template <typename T>
-__global__ void Append(AppendArgs a, RowCounts past, RowCounts fresh, int64_t first_row) {
-  const int64_t token = blockIdx.x, head = blockIdx.y, row = first_row + blockIdx.z;
-  if (token >= fresh.count[blockIdx.z]) return;
-  const int64_t place = (row * a.kv_heads + head) * a.capacity + past.count[blockIdx.z] + token;
-  const auto from = [&](const void* all, const CacheStrides& s) {
-    return static_cast<const T*>(all) + row * s.row + head * s.head + token * s.token;
-  };
-  const T *key = from(a.fresh_key, a.key_strides), *value = from(a.fresh_value, a.value_strides);
+__global__ void StoreTokens(StoreArgs a) {
+  const int64_t token = blockIdx.x, head = blockIdx.y, slot = a.slots[token];
+  const int64_t block = slot >> a.block_shift, offset = slot & ((int64_t{1} << a.block_shift) - 1);
+  const int64_t place = ((block * a.kv_heads + head) << a.block_shift) + offset;
+  const T* key = static_cast<const T*>(a.fresh_key) + head * a.key_strides.head + token * a.key_strides.token;
   for (int64_t i = threadIdx.x; i < a.dim; i += blockDim.x)
     static_cast<T*>(a.key)[place * a.dim + i] = key[i];
+  if (a.value == nullptr) return;
+  const T* value =
+      static_cast<const T*>(a.fresh_value) + head * a.value_strides.head + token * a.value_strides.token;
   for (int64_t i = threadIdx.x; i < a.value_dim; i += blockDim.x)
     static_cast<T*>(a.value)[place * a.value_dim + i] = value[i];
 }
 
-// The queries and keys of a block.
+// The queries and keys of a thread block.
 struct Part {
-  int queries, keys;
+  int queries, keys, begin;
   int64_t first_query;  // of all queries, as the output is laid out
-  int64_t first_key;    // element of the cache
+  int64_t query_place;  // element of the first one
+  int64_t head_place;   // element of the head in a cache block
+  const int32_t* table;
 
   __device__ Part(const DecodeArgs& a, const RowCounts& counts, int64_t first_row) {
     const int64_t groups = (a.group + kDecodeGroup - 1) / kDecodeGroup;
-    const int64_t head = (first_row + blockIdx.z) * a.kv_heads + blockIdx.y / groups;
-    const int in_group = static_cast<int>(blockIdx.y % groups) * kDecodeGroup;
+    const int64_t row = first_row + blockIdx.z, head = blockIdx.y / groups;
+    const int in_group = static_cast<int>(blockIdx.y % groups) * kDecodeGroup, count = counts.count[blockIdx.z];
     queries = min(static_cast<int>(a.group) - in_group, kDecodeGroup);
-    const int begin = static_cast<int>(blockIdx.x) * a.part;
-    keys = min(counts.count[blockIdx.z] - begin, a.part);
-    first_query = head * a.group + in_group;
-    first_key = (head * a.capacity + begin) * a.dim;
+    begin = static_cast<int>(blockIdx.x) * a.part + (a.window > 0 ? max(count - a.window, 0) : 0);
+    keys = min(count - begin, a.part);
+    first_query = (row * a.kv_heads + head) * a.group + in_group;
+    query_place = row * a.query_strides.token + head * a.query_strides.head + in_group * a.dim;
+    head_place = (head << a.block_shift) * a.dim;
+    table = a.table + row * a.columns;
+  }
+
+  // Element of the part's key or value of that number.
+  __device__ int64_t Place(const DecodeArgs& a, int key) const {
+    const int token = begin + key, offset = token & ((1 << a.block_shift) - 1);
+    return table[token >> a.block_shift] * a.block_stride + head_place + offset * a.dim;
   }
 
   __device__ float* PartialOf(const DecodeArgs& a, int query) const {
@@ -91,19 +103,19 @@ template <typename T, int kLanes>
 __device__ inline void ScoreKeys(const DecodeArgs& a, const Part& part, Scores& scores) {
   constexpr int kDim = kLanes * kPack, kReaders = kThreads / kLanes;
   const int reader = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
-  const T* keys = static_cast<const T*>(a.key) + part.first_key + lane * kPack;
+  const T* keys = static_cast<const T*>(a.key) + lane * kPack;
   float query[kDecodeGroup][kPack] = {};
 #pragma unroll
   for (int q = 0; q < kDecodeGroup; ++q) {
     if (q < part.queries)
-      LoadPack<T>(static_cast<const T*>(a.query) + (part.first_query + q) * kDim + lane * kPack, query[q]);
+      LoadPack<T>(static_cast<const T*>(a.query) + part.query_place + q * kDim + lane * kPack, query[q]);
   }
   const int rounds = (part.keys + kReaders - 1) / kReaders;  // the same for all threads: they shuffle
 #pragma unroll 2
   for (int round = 0; round < rounds; ++round) {
     const int key = round * kReaders + reader;
     float k[kPack] = {};
-    if (key < part.keys) LoadPack<T>(keys + static_cast<int64_t>(key) * kDim, k);
+    if (key < part.keys) LoadPack<T>(keys + part.Place(a, key), k);
 #pragma unroll
     for (int q = 0; q < kDecodeGroup; ++q) {
       float dot = 0;
@@ -141,14 +153,14 @@ __device__ inline void Exponentiate(const Part& part, Scores& scores, float* lar
 template <typename T, int kLanes>
 __device__ inline void SumValues(const DecodeArgs& a, const Part& part, const Scores& scores,
                                  float (&sums)[kDecodeGroup][kLanes * kPack]) {
-  constexpr int kDim = kLanes * kPack, kReaders = kThreads / kLanes;
+  constexpr int kReaders = kThreads / kLanes;
   const int reader = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
-  const T* values = static_cast<const T*>(a.value) + part.first_key + lane * kPack;
+  const T* values = static_cast<const T*>(a.value) + lane * kPack;
   float sum[kDecodeGroup][kPack] = {};
 #pragma unroll 2
   for (int key = reader; key < part.keys; key += kReaders) {
     float v[kPack];
-    LoadPack<T>(values + static_cast<int64_t>(key) * kDim, v);
+    LoadPack<T>(values + part.Place(a, key), v);
 #pragma unroll
     for (int q = 0; q < kDecodeGroup; ++q) {
       const float p = q < part.queries ? scores[q][key] : 0.0f;
@@ -224,16 +236,6 @@ void ForEachLaunch(int64_t rows, const Work& work) {
     work(first, rows - first < kRowsPerLaunch ? rows - first : int64_t{kRowsPerLaunch});
 }
 
-template <typename T>
-int LaunchAppend(const AppendArgs& a, void* stream) {
-  ForEachLaunch(a.rows, [&](int64_t first, int64_t rows) {
-    Append<T><<<dim3(static_cast<unsigned>(a.length), static_cast<unsigned>(a.kv_heads),
-                     static_cast<unsigned>(rows)),
-                64, 0, On(stream)>>>(a, CountsOf(a.past, first, rows), CountsOf(a.fresh, first, rows), first);
-  });
-  return Launched();
-}
-
 template <typename T, int kLanes>
 int LaunchDecode(const DecodeArgs& a, void* stream) {
   const int64_t group_parts = (a.group + kDecodeGroup - 1) / kDecodeGroup;
@@ -258,9 +260,15 @@ int ByDim(const DecodeArgs& a, void* stream) {
 
 }  // namespace
 
-int AppendToCache(const AppendArgs& a, bool bf16, void* stream) {
-  if (a.rows == 0 || a.length == 0) return 0;
-  return bf16 ? LaunchAppend<Bf16>(a, stream) : LaunchAppend<float>(a, stream);
+int StoreTokens(const StoreArgs& a, bool bf16, void* stream) {
+  const dim3 grid(static_cast<unsigned>(a.tokens), static_cast<unsigned>(a.kv_heads));
+  if (a.tokens == 0) return 0;
+  if (bf16) {
+    StoreTokens<Bf16><<<grid, 64, 0, On(stream)>>>(a);
+  } else {
+    StoreTokens<float><<<grid, 64, 0, On(stream)>>>(a);
+  }
+  return Launched();
 }
 
 int DecodeAttention(const DecodeArgs& a, bool bf16, void* stream) {

@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/tensor/device_copies.h"
 #include "ops/attention/cached_attention.h"
+#include "ops/attention/decode_attention.h"
 #include "ops/attention/paged_decode.h"
 #include "ops/operator.h"
 
@@ -42,26 +44,31 @@ void GrowBlocks(at::Tensor& pool, const at::Tensor& fresh, const PagedRows& rows
 char* Bytes(const at::Tensor& tensor) { return static_cast<char*>(tensor.data_ptr()); }
 
 // On a GPU: all rows in one launch.
-void StoreAtOnce(const at::Tensor& pool, const at::Tensor& fresh, const PagedRows& rows, PagedScratch& scratch) {
-  if (!scratch.blocks.defined()) {
-    std::vector<int64_t> blocks, offsets;
+void StoreAtOnce(const Heads& fresh, const PagedKeyValues& cache, const PagedRows& rows, PagedScratch& scratch) {
+  if (!scratch.slots.defined()) {
+    std::vector<int64_t> slots;
     for (const PagedRow& row : rows.rows) {
       for (int64_t position = row.past; position < row.past + row.fresh; ++position) {
-        blocks.push_back(row.blocks.at(static_cast<size_t>(position / rows.block_size)));
-        offsets.push_back(position % rows.block_size);
+        slots.push_back(row.blocks.at(static_cast<size_t>(position / rows.block_size)) * rows.block_size +
+                        position % rows.block_size);
       }
     }
-    scratch.blocks = at::tensor(blocks, at::kLong).to(pool.device());
-    scratch.offsets = at::tensor(offsets, at::kLong).to(pool.device());
+    scratch.slots = Upload(at::tensor(slots, at::kLong), cache.key.device());
   }
-  const at::Tensor by_token = fresh[0].narrow(1, 0, scratch.blocks.size(0)).transpose(0, 1);  // [tokens, kv_heads, dim]
-  pool.transpose(1, 2).index_put_({scratch.blocks, scratch.offsets}, by_token);
+  if (WhyNoStoreKernel(fresh, cache, rows.block_size).empty())
+    return StoreByKernel(fresh, cache, rows.block_size, scratch.slots);
+  const int64_t tokens = scratch.slots.size(0);
+  const auto store = [&](const at::Tensor& pool, const at::Tensor& all) {
+    const at::Tensor by_token = all[0].narrow(1, 0, tokens).transpose(0, 1);  // [tokens, kv_heads, dim]
+    pool.transpose(1, 2).index_put_({scratch.slots.floor_divide(rows.block_size), scratch.slots.remainder(rows.block_size)},
+                                    by_token);
+  };
+  store(cache.key, fresh.key);
+  if (fresh.value.defined()) store(cache.value, fresh.value);
 }
 
 // fresh: [1, kv_heads, tokens, dim]
-void Store(at::Tensor& pool, const at::Tensor& fresh, const PagedRows& rows, PagedScratch& scratch) {
-  GrowBlocks(pool, fresh, rows);
-  if (fresh.is_cuda()) return StoreAtOnce(pool, fresh, rows, scratch);
+void Store(const at::Tensor& pool, const at::Tensor& fresh, const PagedRows& rows) {
   const int64_t heads = fresh.size(1), tokens = fresh.size(2), size = rows.block_size;
   const int64_t bytes = fresh.size(3) * static_cast<int64_t>(fresh.element_size());
   const at::Tensor dense = fresh.is_cpu() ? fresh.contiguous() : fresh;
@@ -79,6 +86,14 @@ void Store(at::Tensor& pool, const at::Tensor& fresh, const PagedRows& rows, Pag
     });
     begin += row.fresh;
   }
+}
+
+void Store(const Heads& fresh, PagedKeyValues& cache, const PagedRows& rows, PagedScratch& scratch) {
+  GrowBlocks(cache.key, fresh.key, rows);
+  if (fresh.value.defined()) GrowBlocks(cache.value, fresh.value, rows);
+  if (fresh.key.is_cuda()) return StoreAtOnce(fresh, cache, rows, scratch);
+  Store(cache.key, fresh.key, rows);
+  if (fresh.value.defined()) Store(cache.value, fresh.value, rows);
 }
 
 // [rows, kv_heads, capacity, dim] of the scratch memory, which is finite everywhere.
@@ -150,7 +165,7 @@ at::Tensor Gather(const at::Tensor& pool, int64_t dim, const PagedGroup& c, int6
   if (pool.is_cpu()) return GatherOnHost(pool, dim, c.block_size, c.rows, capacity, memory);
   const int64_t columns = (capacity + c.block_size - 1) / c.block_size;
   at::Tensor& table = c.scratch.gathered[c.first_row];
-  if (!table.defined()) table = TableOf(c.rows, columns).to(pool.device());
+  if (!table.defined()) table = Upload(TableOf(c.rows, columns), pool.device());
   return GatherOnDevice(pool, dim, table, columns);
 }
 
@@ -186,6 +201,7 @@ at::Tensor Gathered(const PagedGroup& c) {
 const ImplementationList<PagedGroup, decltype(&Gathered)> kPagedAttention{
     "paged_attention",
     {{"cpu", WhyNoDecodeLoops, DecodeByLoops},
+     {"cuda", WhyNoDecodeKernel, DecodeByKernel},
      {"torch_npu", WhyNotNpuDecode, NpuDecode},
      {"aten", nullptr, Gathered}}};
 
@@ -202,10 +218,7 @@ size_t GroupFrom(const std::vector<PagedRow>& rows, size_t first) {
 at::Tensor PagedAttention(const Heads& heads, int64_t value_dim, double scale, const PagedRows& rows,
                           PagedKeyValues& cache, PagedScratch& scratch, int64_t window) {
   TRIREME_CHECK(heads.query.size(0) == 1);
-  if (!rows.rows.empty()) {
-    Store(cache.key, heads.key, rows, scratch);
-    if (heads.value.defined()) Store(cache.value, heads.value, rows, scratch);
-  }
+  if (!rows.rows.empty()) Store(heads, cache, rows, scratch);
   std::vector<at::Tensor> parts;
   int64_t begin = 0;
   for (size_t row = 0; row < rows.rows.size();) {

@@ -38,12 +38,12 @@ struct PagedScratch {
   at::Tensor key, value;                // memory in which the host lays rows out
   // On a device, of one pass:
   std::map<size_t, at::Tensor> tables, gathered;  // by the group's first row: read in place, or copied out
-  at::Tensor blocks, offsets;           // [new tokens] where each is stored
+  at::Tensor slots;                     // [new tokens] where each is stored: block · block_size + offset
 
   void Begin() {
     tables.clear();
     gathered.clear();
-    blocks = offsets = at::Tensor();
+    slots = at::Tensor();
   }
 };
 

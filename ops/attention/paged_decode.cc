@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/tensor/device_copies.h"
 #include "ops/attention/cpu_paged.h"
 #include "ops/attention/npu.h"
 #include "ops/attention/npu_attention.h"
@@ -62,6 +63,19 @@ std::string WhyNotUnderWindow(const PagedGroup& c) {
 
 }  // namespace
 
+at::Tensor TableOnDevice(const PagedGroup& c, int64_t columns) {
+  at::Tensor& table = c.scratch.tables[c.first_row];
+  if (table.defined()) return table;
+  const auto rows = static_cast<int64_t>(c.rows.size());
+  const at::Tensor host = at::zeros({rows, columns}, at::kInt);
+  for (int64_t row = 0; row < rows; ++row) {
+    const std::vector<int32_t>& blocks = c.rows[static_cast<size_t>(row)].blocks;
+    std::copy_n(blocks.begin(), std::min<int64_t>(columns, std::ssize(blocks)),
+                Data<int32_t>(host) + row * columns);
+  }
+  return table = Upload(host, c.cache.key.device());
+}
+
 std::string WhyNoDecodeLoops(const PagedGroup& c) {
   const char* several = c.rows[0].fresh == 1 ? "" : "several new tokens of a row are a gemm";
   return Either(WhyNoLoops(c.heads.query), Either(several, WhyNotUnderWindow(c)));
@@ -95,17 +109,7 @@ at::Tensor NpuDecode(const PagedGroup& c) {
   npu::InferRows counts{std::vector<int64_t>(c.rows.size(), 1), {}};
   for (const PagedRow& row : c.rows) counts.keys.push_back(row.past + 1);
   const int64_t longest = *std::max_element(counts.keys.begin(), counts.keys.end());
-  const int64_t columns = (longest + c.block_size - 1) / c.block_size;
-  at::Tensor& table = c.scratch.tables[c.first_row];
-  if (!table.defined()) {
-    const at::Tensor host = at::zeros({rows, columns}, at::kInt);  // no token attends to the rest
-    for (int64_t row = 0; row < rows; ++row) {
-      const std::vector<int32_t>& blocks = c.rows[static_cast<size_t>(row)].blocks;
-      std::copy_n(blocks.begin(), std::min<int64_t>(columns, std::ssize(blocks)),
-                  Data<int32_t>(host) + row * columns);
-    }
-    table = host.to(c.cache.key.device());
-  }
+  const at::Tensor table = TableOnDevice(c, (longest + c.block_size - 1) / c.block_size);
   // [1, kv_heads, tokens, group, dim] to [rows, heads, 1, dim]
   const at::Tensor query =
       c.heads.query[0].narrow(1, c.begin, rows).transpose(0, 1).flatten(1, 2).unsqueeze(2).contiguous();

@@ -22,6 +22,10 @@ struct PagedGroup {
   int64_t window = 0;  // as in PagedAttention
 };
 
+// [rows, columns] the rows' blocks, int32, made once for all layers of a pass; no token attends to what is
+// beyond a row's own.
+at::Tensor TableOnDevice(const PagedGroup& c, int64_t columns);
+
 // Each returns [rows, heads · value_dim].
 std::string WhyNoDecodeLoops(const PagedGroup& c);
 at::Tensor DecodeByLoops(const PagedGroup& c);

@@ -67,6 +67,7 @@ struct AdamWArgs {
   void* parameter;  // nullptr: the master is the parameter
   int64_t size;
   bool master_bf16, moments_bf16, parameter_bf16;
+  bool master_split;  // the master is int16, the low halves, and the parameter bf16, the high ones
   AdamWFactors factors;
 };
 
@@ -115,28 +116,33 @@ struct RouterArgs {
 };
 inline constexpr int kMostRouted = 512, kMostTop = 32;
 
-struct CacheStrides {  // in elements; those of a head lie together
-  int64_t row, head, token;
+struct HeadOfToken {  // strides in elements; those of a head lie together
+  int64_t head, token;
 };
 
-// New keys and values to their places in the cache. Counts are in host memory.
-struct AppendArgs {
-  const void *fresh_key, *fresh_value;  // [rows, kv_heads, length, dim]
-  CacheStrides key_strides, value_strides;
-  void *key, *value;     // [rows, kv_heads, capacity, dim]
-  const int64_t* past;   // [rows] tokens in the cache
-  const int64_t* fresh;  // [rows] of `length`
-  int64_t rows, kv_heads, length, dim, value_dim, capacity;
+// New keys and values to their places in the cache's blocks.
+struct StoreArgs {
+  const void *fresh_key, *fresh_value;  // [kv_heads, tokens, dim]
+  HeadOfToken key_strides, value_strides;
+  void *key, *value;     // [blocks, kv_heads, 1 << block_shift, dim]; no value: there are none
+  const int64_t* slots;  // [tokens] (block << block_shift) + offset in it
+  int64_t tokens, kv_heads, dim, value_dim;
+  int block_shift;
 };
 
 // One new token in each row over its cached keys and values.
 struct DecodeArgs {
-  const void* query;        // [rows, kv_heads, group, dim]
-  const void *key, *value;  // [rows, kv_heads, capacity, dim]
-  void* output;             // as the query
+  const void* query;  // [rows, kv_heads, group, dim] by these strides
+  HeadOfToken query_strides;
+  const void *key, *value;  // [blocks, kv_heads, 1 << block_shift, dim]
+  void* output;             // [rows, kv_heads, group, dim]
   float* partial;           // [rows, kv_heads, group, splits, dim + 2]; not with one split
+  const int32_t* table;     // [rows, columns] blocks of each row
   const int64_t* keys;      // [rows] in host memory; 0: the output is zero
-  int64_t rows, kv_heads, group, dim, capacity;
+  int64_t rows, kv_heads, group, dim;
+  int64_t columns, block_stride;  // in elements, from one block to the next
+  int block_shift;
+  int window;  // keys that a token attends to at most; 0: any number
   int splits;  // parts of a row's keys
   int part;    // keys of one
   float scale;
@@ -169,7 +175,7 @@ struct Kernels {
   int (*expert_positions)(const PositionArgs&, void* stream);
   int (*router)(const RouterArgs&, void* stream);
   int (*router_backward)(const RouterArgs&, void* stream);
-  int (*append_to_cache)(const AppendArgs&, bool bf16, void* stream);
+  int (*store_tokens)(const StoreArgs&, bool bf16, void* stream);
   int (*decode_attention)(const DecodeArgs&, bool bf16, void* stream);
   int (*split_heads)(const HeadsArgs&, bool bf16, void* stream);
   int (*split_heads_backward)(const HeadsArgs&, bool bf16, void* stream);
@@ -200,7 +206,7 @@ int SumRows(const PermuteArgs&, bool bf16, void* stream);
 int ExpertPositions(const PositionArgs&, void* stream);
 int Router(const RouterArgs&, void* stream);
 int RouterBackward(const RouterArgs&, void* stream);
-int AppendToCache(const AppendArgs&, bool bf16, void* stream);
+int StoreTokens(const StoreArgs&, bool bf16, void* stream);
 int DecodeAttention(const DecodeArgs&, bool bf16, void* stream);
 int SplitHeads(const HeadsArgs&, bool bf16, void* stream);
 int SplitHeadsBackward(const HeadsArgs&, bool bf16, void* stream);

@@ -10,6 +10,7 @@
 #include "ops/element_types.h"
 #include "ops/flat/ascendc.h"
 #include "ops/flat/cpu.h"
+#include "ops/flat/split_master.h"
 #include "ops/kernel_place.h"
 #include "ops/operator.h"
 
@@ -17,6 +18,8 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kGrain = 32768;
+
+bool IsSplit(const AdamWTensors& t) { return t.master.scalar_type() == at::kShort; }
 
 // For the loops and for the kernel alike.
 AdamWFactors FactorsOf(const UpdateNumbers& n) {
@@ -38,17 +41,22 @@ void Reference(const AdamWTensors& t, const UpdateNumbers& n) {
   const double correction2 = 1 - std::pow(n.beta2, static_cast<double>(n.step));
   const at::Tensor gradient = t.gradient * n.gradient_scale;
   // Themselves where they are fp32.
-  const at::Tensor master = t.master.to(at::kFloat), mean = t.exp_avg.to(at::kFloat),
+  const at::Tensor master = IsSplit(t) ? JoinMaster(t.parameter, t.master) : t.master.to(at::kFloat), mean = t.exp_avg.to(at::kFloat),
                    square = t.exp_avg_sq.to(at::kFloat);
   master.mul_(1 - n.lr * n.weight_decay);
   mean.mul_(n.beta1).add_(gradient, 1 - n.beta1);
   square.mul_(n.beta2).addcmul_(gradient, gradient, 1 - n.beta2);
   const at::Tensor denominator = square.sqrt().div_(std::sqrt(correction2)).add_(n.eps);
   master.addcdiv_(mean, denominator, -n.lr / correction1);
-  if (t.parameter.defined()) t.parameter.copy_(master);
+  if (IsSplit(t)) {
+    SplitMaster(master, t.parameter, t.master);
+  } else if (t.parameter.defined()) {
+    t.parameter.copy_(master);
+  }
   for (const auto& [saved, computed] :
        {std::pair(t.master, master), {t.exp_avg, mean}, {t.exp_avg_sq, square}}) {
-    if (!saved.is_same(computed)) saved.copy_(computed);
+    const bool split = saved.scalar_type() == at::kShort;
+    if (!split && !saved.is_same(computed)) saved.copy_(computed);
   }
 }
 
@@ -62,6 +70,7 @@ void ByCuda(const AdamWTensors& t, const UpdateNumbers& numbers) {
                              .master_bf16 = IsBf16(t.master),
                              .moments_bf16 = IsBf16(t.exp_avg),
                              .parameter_bf16 = t.parameter.defined() && IsBf16(t.parameter),
+                             .master_split = IsSplit(t),
                              .factors = FactorsOf(numbers)};
   CheckLaunch(CudaKernels().adamw(args, CudaStream()), "adamw");
 }
@@ -92,13 +101,14 @@ std::string WhyNarrow(const AdamWTensors& t) {
   return wide ? "" : "masters or moments are not fp32";
 }
 std::string WhyNotLoops(const AdamWTensors& t) {
-  return Either(WhyNoLoops(t.master), Either(WhyNoLoops(Written(t)), WhyNarrow(t)));
+  return Either(WhyNarrow(t), Either(WhyNoLoops(t.master), WhyNoLoops(Written(t))));
 }
 std::string WhyNotCuda(const AdamWTensors& t) {
-  return Either(WhyNoCudaKernel(t.master), Either(WhyNoCudaKernel(t.exp_avg), WhyNoCudaKernel(Written(t))));
+  const std::string of_master = IsSplit(t) ? "" : WhyNoCudaKernel(t.master);
+  return Either(of_master, Either(WhyNoCudaKernel(t.exp_avg), WhyNoCudaKernel(Written(t))));
 }
 std::string WhyNotKernel(const AdamWTensors& t) {
-  return Either(WhyNoKernel(t.master), Either(WhyNoKernel(Written(t)), WhyNarrow(t)));
+  return Either(WhyNarrow(t), Either(WhyNoKernel(t.master), WhyNoKernel(Written(t))));
 }
 
 const ImplementationList<AdamWTensors, decltype(&Reference)> kAdamW{"adamw",
@@ -138,6 +148,7 @@ void AdamW(const AdamWTensors& t, const UpdateNumbers& numbers) {
   for (const at::Tensor* tensor : {&t.master, &t.exp_avg, &t.exp_avg_sq, &t.gradient}) {
     TRIREME_CHECK(tensor->is_contiguous() && tensor->numel() == t.master.numel());
   }
+  TRIREME_CHECK(!IsSplit(t) || (t.parameter.defined() && t.parameter.scalar_type() == at::kBFloat16));
   TRIREME_CHECK(!t.parameter.defined() ||
                 (t.parameter.numel() == t.master.numel() && t.parameter.is_contiguous()));
   kAdamW.Choose(t).forward(t, numbers);

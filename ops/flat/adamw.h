@@ -12,7 +12,7 @@ namespace trireme {
 // All contiguous and of one size. Masters and moments are fp32 or bf16: computed in fp32, rounded where they
 // are written.
 struct AdamWTensors {
-  at::Tensor master;
+  at::Tensor master;   // or int16: the low halves of masters whose high halves are the bf16 parameter (split_master.h)
   at::Tensor exp_avg;  // of one type
   at::Tensor exp_avg_sq;
   at::Tensor gradient;   // fp32; is not changed

@@ -1,5 +1,7 @@
 // What runs over flat memory: an AdamW step with masters and moments in fp32 or bf16, sums of squares,
 // dropout.
+#include <type_traits>
+
 #include "ops/cuda/device.cuh"
 #include "ops/cuda/kernels.h"
 #include "ops/dropout_add/dropout_rule.h"
@@ -9,6 +11,43 @@ namespace {
 
 constexpr int kThreads = 256;
 
+struct LowHalf {  // of a master: what its bits are above those of the bf16 parameter
+  int16_t bits;
+};
+
+template <typename M, typename P, int N>
+__device__ inline void LoadMaster(const AdamWArgs& a, int64_t at, float (&master)[N]) {
+  if constexpr (std::is_same_v<M, LowHalf>) {
+    const auto low = LoadRaw<N>(static_cast<const M*>(a.master) + at);
+    const auto high = LoadRaw<N>(static_cast<const P*>(a.parameter) + at);
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      master[i] = __uint_as_float((static_cast<uint32_t>(high.at[i].bits) << 16) + static_cast<int32_t>(low.at[i].bits));
+  } else {
+    Load<M>(static_cast<const M*>(a.master) + at, master);
+  }
+}
+
+// The parameter, too, where there is one.
+template <typename M, typename P, int N>
+__device__ inline void StoreMaster(const AdamWArgs& a, int64_t at, const float (&master)[N]) {
+  if constexpr (std::is_same_v<M, LowHalf>) {
+    Pack<M, N> low;
+    Pack<P, N> high;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const uint32_t bits = __float_as_uint(master[i]);
+      high.at[i].bits = static_cast<uint16_t>((bits + 0x8000u) >> 16);
+      low.at[i].bits = static_cast<int16_t>(bits - (static_cast<uint32_t>(high.at[i].bits) << 16));
+    }
+    *reinterpret_cast<Pack<M, N>*>(static_cast<M*>(a.master) + at) = low;
+    *reinterpret_cast<Pack<P, N>*>(static_cast<P*>(a.parameter) + at) = high;
+  } else {
+    Store<M>(static_cast<M*>(a.master) + at, master);
+    if (a.parameter != nullptr) Store<P>(static_cast<P*>(a.parameter) + at, master);
+  }
+}
+
 // M: of the master; S: of the moments; P: of the parameter, where it is not the master.
 template <typename M, typename S, typename P, int N>
 __global__ void __launch_bounds__(kThreads) Step(AdamWArgs a, int64_t first) {
@@ -16,7 +55,7 @@ __global__ void __launch_bounds__(kThreads) Step(AdamWArgs a, int64_t first) {
   if (at >= a.size) return;
   const AdamWFactors& f = a.factors;
   float master[N], mean[N], square[N], gradient[N];
-  Load<M>(static_cast<M*>(a.master) + at, master);
+  LoadMaster<M, P>(a, at, master);
   Load<S>(static_cast<S*>(a.exp_avg) + at, mean);
   Load<S>(static_cast<S*>(a.exp_avg_sq) + at, square);
   Load<float>(a.gradient + at, gradient);
@@ -28,10 +67,9 @@ __global__ void __launch_bounds__(kThreads) Step(AdamWArgs a, int64_t first) {
     const float denominator = sqrtf(square[i]) * f.inverse_correction + f.eps;
     master[i] = master[i] * f.decay - f.step_size * (mean[i] / denominator);
   }
-  Store<M>(static_cast<M*>(a.master) + at, master);
+  StoreMaster<M, P>(a, at, master);
   Store<S>(static_cast<S*>(a.exp_avg) + at, mean);
   Store<S>(static_cast<S*>(a.exp_avg_sq) + at, square);
-  if (a.parameter != nullptr) Store<P>(static_cast<P*>(a.parameter) + at, master);
 }
 
 template <typename M, typename S, typename P>
@@ -114,6 +152,8 @@ int LaunchDropout(const DropoutArgs& a, void* stream) {
 }  // namespace
 
 int AdamW(const AdamWArgs& a, void* stream) {
+  if (a.master_split)
+    return a.moments_bf16 ? Launch<LowHalf, Bf16, Bf16>(a, stream) : Launch<LowHalf, float, Bf16>(a, stream);
   if (a.master_bf16)
     return a.moments_bf16 ? ByParameter<Bf16, Bf16>(a, stream) : ByParameter<Bf16, float>(a, stream);
   return a.moments_bf16 ? ByParameter<float, Bf16>(a, stream) : ByParameter<float, float>(a, stream);
@@ -145,7 +185,7 @@ extern "C" __attribute__((visibility("default"))) const trireme::cuda::Kernels* 
                              .expert_positions = ExpertPositions,
                              .router = Router,
                              .router_backward = RouterBackward,
-                             .append_to_cache = AppendToCache,
+                             .store_tokens = StoreTokens,
                              .decode_attention = DecodeAttention,
                              .split_heads = SplitHeads,
                              .split_heads_backward = SplitHeadsBackward,

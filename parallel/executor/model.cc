@@ -95,7 +95,7 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
   const BucketOptions trained{.zero = options.zero,
                               .type = options.type,
                               .device = options.device,
-                              .fp32_masters = options.fp32_masters};
+                              .masters = options.masters};
   BucketOptions frozen = trained, buffers = trained;
   frozen.trained = buffers.trained = false;
   buffers.zero = 0;

@@ -37,7 +37,7 @@ struct ModelOptions {
   Keep keep = Keep::kAll;
   int ulysses = 1;      // of the context ranks; the rest is a ring
   bool trained = true;  // false: values only, for inference
-  bool fp32_masters = true;
+  Masters masters = Masters::kFp32;
   double hidden_dropout = 0;
   RouterOptions router = {};
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "ops/flat/split_master.h"
 
 namespace trireme {
 namespace {
@@ -73,8 +74,10 @@ void Bucket::SealValues() {
   TRIREME_CHECK(whole_ && !master_.defined()) << "bucket " << layer_ << " is sealed twice";
   const at::Tensor mine = ShareOf(values_.tensor());
   if (splits_values()) kept_ = mine.clone();
-  if (options_.trained && (options_.type == at::kFloat || !options_.fp32_masters)) {
+  if (options_.trained && (options_.type == at::kFloat || options_.masters == Masters::kNone)) {
     master_ = kept_.defined() ? kept_ : mine;
+  } else if (options_.trained && options_.masters == Masters::kSplit) {
+    master_ = at::zeros({share_.size()}, mine.options().dtype(at::kShort));
   } else if (options_.trained) {
     master_ = mine.to(at::kFloat);
   }
@@ -95,6 +98,14 @@ at::Tensor Bucket::share_master() {
   return master_;
 }
 
+at::Tensor Bucket::JoinedMaster() { return JoinMaster(share_values(), share_master()); }
+
+void Bucket::TakeJoinedMaster(const at::Tensor& master) {
+  const at::Tensor values = BeginValues();
+  SplitMaster(master, values, master_);
+  EndValues();
+}
+
 at::Tensor Bucket::share_values() {
   if (gather_.under_way()) AwaitValues();
   return kept_.defined() ? kept_ : ShareOf(values_.tensor());
@@ -107,7 +118,8 @@ at::Tensor Bucket::BeginValues() {
   whole_ = false;
   if (!splits_values()) {
     // In a separate buffer: an all-gather must not read from its own output.
-    fresh_ = at::empty({share_.size()}, values_.tensor().options());
+    fresh_ = has_split_master() ? ShareOf(values_.tensor()).clone()
+                                : at::empty({share_.size()}, values_.tensor().options());
     return fresh_;
   }
   if (values_.held()) values_.Release();
@@ -167,8 +179,21 @@ void Bucket::PrepareGradients() {
   TRIREME_CHECK(splits_gradients() || data_.size() == 1 || !summed_)
       << "bucket " << layer_ << " is already reduced; zero " << options_.zero
       << " reduces once between two ZeroGradients";
-  gradients_.HoldZeros();
+  HoldGradients();
   open_ = true;
+}
+
+// Gradients that every accumulation overwrites first need no zeros, but gaps between parameters do.
+void Bucket::HoldGradients() {
+  if (gradients_.held() || !when_reduced_ || layout_.has_gaps()) return gradients_.HoldZeros();
+  gradients_.Hold();
+  for (const Weights::Entry* entry : entries_) entry->weight.stale = true;
+}
+
+void Bucket::DropGradients() {
+  TRIREME_CHECK(data_.size() == 1) << "bucket " << layer_ << ": gradients are dropped by their reduction";
+  share_gradient_.reset();
+  if (gradients_.held()) gradients_.Release();
 }
 
 void Bucket::StartReduce() {
@@ -176,7 +201,10 @@ void Bucket::StartReduce() {
   TRIREME_CHECK(open_) << "bucket " << layer_ << " is reduced without PrepareGradients";
   open_ = false;
   ClearStale();
-  if (data_.size() == 1) return;
+  if (data_.size() == 1) {
+    if (when_reduced_) when_reduced_();
+    return;
+  }
   if (splits_gradients()) {
     ReduceAndRelease();
   } else {

@@ -8,14 +8,16 @@
 //   zero 3: full values, too, exist only between AwaitValues and FreeValues
 //
 // In a data group of one the share is the whole buffer at any level: nothing is copied, nothing is sent.
-// Where the type of the computation is fp32, or no fp32 masters are wanted, the master is the value itself
-// (at zero 3 the kept share). The collectives are issued in the order of the calls, which is the same on
+// Where the type of the computation is fp32, or no masters are wanted, the master is the value itself (at zero 3
+// the kept share). The collectives are issued in the order of the calls, which is the same on
 // every rank of the group.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/comm/communicator.h"
@@ -27,12 +29,19 @@
 
 namespace trireme {
 
+// Where updates are added.
+enum class Masters {
+  kFp32,   // to fp32 copies, where values are narrower
+  kNone,   // to the values as they are
+  kSplit,  // to bf16 values with 16 further bits each: fp32 in half the memory (ops/flat/split_master.h)
+};
+
 struct BucketOptions {
   int zero = 1;
   at::ScalarType type = at::kFloat;  // compute dtype
   at::Device device = at::kCPU;
   bool trained = true;  // false: no gradients, no masters; zero 3 splits the values all the same
-  bool fp32_masters = true;  // false: the values are updated as they are
+  Masters masters = Masters::kFp32;
 };
 
 // What a bucket currently holds.
@@ -77,19 +86,26 @@ class Bucket {
   void SettleReduction(bool latest = true);
   void AwaitGradients();   // waits for all reductions; share_gradient() then holds the sum
   void ZeroGradients();
+  // Called at the end of each StartReduce in a data group of one, where gradients are then complete; empty:
+  // nothing is.
+  void WhenReduced(std::function<void()> work) { when_reduced_ = std::move(work); }
+  void DropGradients();  // in a data group of one: they count as zero, and their memory is freed
 
   // For the optimizer. Elements of the rank's share, flat.
   FlatRange share() const { return share_; }
   const std::vector<FlatPart>& parts() const { return parts_; }  // of entries(), in the share
   const std::vector<Weights::Entry*>& entries() const { return entries_; }
-  at::Tensor share_master();          // [share], fp32 or the values; waits for a gather under way
+  at::Tensor share_master();          // [share], fp32 or the values, or low halves; waits for a gather under way
+  bool has_split_master() const { return master_.defined() && master_.scalar_type() == at::kShort; }
+  at::Tensor JoinedMaster();  // of a split one: [share] fp32, a copy
+  void TakeJoinedMaster(const at::Tensor& master);
   at::Tensor share_gradient() const;  // fp32 [share]; after AwaitGradients
   // The share's values, [share] in the compute dtype, also of a bucket that is not trained; waits for a
   // gather in flight. Read-only.
   at::Tensor share_values();
   void KeepMasterOnHost();  // from now on, on any device
   // Around a change of the master. BeginValues returns the buffer for the share's new values, [share] in the
-  // compute dtype; undefined if the master itself is that buffer. Below zero 3, EndValues starts the gather;
+  // compute dtype; undefined if the master itself is that buffer. Of a split master it has the old values. Below zero 3, EndValues starts the gather;
   // in between nothing may use the values.
   at::Tensor BeginValues();
   void EndValues();
@@ -102,6 +118,7 @@ class Bucket {
   bool splits_values() const { return options_.zero >= 3 && split(); }
   at::Tensor ShareOf(const at::Tensor& whole) const;
   void ClearStale();
+  void HoldGradients();
   void ReduceOnce();
   void ReduceAndRelease();
   void FinishReduction();
@@ -126,6 +143,7 @@ class Bucket {
   FlatMemory gradients_;
   at::Tensor share_gradient_;  // a separate buffer if sharded
   at::Tensor arriving_;        // zero 2, 3: output of a reduction in flight, if the share already has a sum
+  std::function<void()> when_reduced_;
   bool summed_ = false;        // the share has been reduced since ZeroGradients
   bool open_ = false;          // there may be unreduced contributions
   Pending reduction_;

@@ -1,6 +1,7 @@
 #include "parallel/sharding/flat_layout.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/error.h"
 
@@ -20,6 +21,7 @@ FlatLayout::FlatLayout(const std::vector<int64_t>& sizes, int shares) : shares_(
     ranges_.push_back({begin, end});
   }
   total_ = RoundUp(end, kAlignment * shares);
+  gaps_ = std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) < total_;
 }
 
 FlatRange FlatLayout::ShareOf(int index) const {

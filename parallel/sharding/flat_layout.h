@@ -35,6 +35,7 @@ class FlatLayout {
   FlatLayout(const std::vector<int64_t>& sizes, int shares);
 
   int64_t total() const { return total_; }
+  bool has_gaps() const { return gaps_; }  // elements of no parameter
   FlatRange Whole() const { return {0, total_}; }
   FlatRange RangeOf(size_t parameter) const { return ranges_.at(parameter); }
   FlatRange ShareOf(int index) const;
@@ -45,6 +46,7 @@ class FlatLayout {
  private:
   std::vector<FlatRange> ranges_;
   int64_t total_ = 0;
+  bool gaps_ = false;
   int shares_ = 1;
 };
 

@@ -24,27 +24,34 @@ std::string NameOfNotFinite(const Bucket& bucket, const FlatPart& part) {
 
 }  // namespace
 
-void GradientNorm::Plan() {
-  for (Bucket* bucket : buckets_) {
-    auto* data = bucket->share_gradient().data_ptr<float>();
-    std::vector<Piece> pieces;
-    for (const FlatPart& part : bucket->parts()) {
-      for (Piece& piece :
-           JoinIfDense(OwnedPieces(bucket->ShardOf(part, "gradient", DType::kFp32, data), part.offset))) {
-        pieces.push_back(std::move(piece));
-      }
+const std::vector<Piece>& GradientNorm::PiecesOf(const Bucket& bucket) {
+  const auto [place, fresh] = pieces_.try_emplace(&bucket);
+  if (!fresh) return place->second;
+  auto* data = bucket.share_gradient().data_ptr<float>();
+  std::vector<Piece> pieces;
+  for (const FlatPart& part : bucket.parts()) {
+    for (Piece& piece :
+         JoinIfDense(OwnedPieces(bucket.ShardOf(part, "gradient", DType::kFp32, data), part.offset))) {
+      pieces.push_back(std::move(piece));
     }
-    for (Piece& piece : MergeRuns(pieces)) counted_.push_back({bucket, std::move(piece)});
   }
-  planned_ = true;
+  return place->second = MergeRuns(pieces);
+}
+
+void GradientNorm::AddValues(const Bucket& bucket, std::vector<at::Tensor>& values) {
+  for (const Piece& piece : PiecesOf(bucket))
+    values.push_back(View(bucket.share_gradient(), piece).contiguous());
 }
 
 at::Tensor GradientNorm::SumOfSquares(at::Device device) {
-  if (!planned_) Plan();
   std::vector<at::Tensor> values;
-  for (const Counted& counted : counted_) {
-    values.push_back(View(counted.bucket->share_gradient(), counted.piece).contiguous());
-  }
+  for (const Bucket* bucket : buckets_) AddValues(*bucket, values);
+  return SumOfSquaresTensor(values, device);
+}
+
+at::Tensor GradientNorm::SumOfSquares(const Bucket& bucket, at::Device device) {
+  std::vector<at::Tensor> values;
+  AddValues(bucket, values);
   return SumOfSquaresTensor(values, device);
 }
 

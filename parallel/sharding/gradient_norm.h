@@ -2,6 +2,7 @@
 // only, the one that would also write it into a checkpoint. Also finds gradients that are not finite.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,21 +17,18 @@ class GradientNorm {
   // Over the part of share_gradient() that this rank owns: one element, on `device`. Sums of many elements
   // are accumulated in fp64; on npu in fp32, block by block.
   at::Tensor SumOfSquares(at::Device device);
+  at::Tensor SumOfSquares(const Bucket& bucket, at::Device device);  // of this one alone
 
   // "layers.2.mlp.down.weight (nan)": the first parameter in order with a non-finite value in this rank's
   // share; empty if all are finite.
   std::string FirstNotFinite() const;
 
  private:
-  struct Counted {
-    Bucket* bucket;
-    Piece piece;
-  };
-  void Plan();
+  const std::vector<Piece>& PiecesOf(const Bucket& bucket);
+  void AddValues(const Bucket& bucket, std::vector<at::Tensor>& values);
 
   std::vector<Bucket*> buckets_;
-  std::vector<Counted> counted_;
-  bool planned_ = false;
+  std::map<const Bucket*, std::vector<Piece>> pieces_;  // made when first asked for
 };
 
 }  // namespace trireme

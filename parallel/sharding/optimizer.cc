@@ -1,6 +1,7 @@
 #include "parallel/sharding/optimizer.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace trireme {
 namespace {
 
-constexpr char kTiedLayer[] = "embedding";
+constexpr char kTiedLayer[] = "embedding", kMaster[] = "master";
 
 }  // namespace
 
@@ -76,16 +77,43 @@ bool ShardedOptimizer::IsTiedCopy(const Bucket& bucket) const {
   return IsTied(bucket) && groups_.embedding->rank() > 0;
 }
 
-GradientReport ShardedOptimizer::FinishGradients() {
-  TRIREME_CHECK(!finished_) << "FinishGradients is called twice in step " << step_ + 1;
+void ShardedOptimizer::BeginStep(double learning_rate) {
+  if (!options_.in_backward) return;
+  TRIREME_CHECK(groups_.world.size() == 1 && options_.clip == 0) << "updates in the backward pass";
+  MakeStates();
+  for (Trained& trained : trained_) {
+    trained.bucket->WhenReduced([this, &trained, learning_rate] { UpdateInPass(trained, learning_rate); });
+  }
+}
+
+void ShardedOptimizer::UpdateInPass(Trained& trained, double learning_rate) {
+  trained.bucket->AwaitGradients();
+  squares_.push_back(norm_.SumOfSquares(*trained.bucket, options_.device));
+  updated_.push_back(trained.bucket);
+  Step(trained, NumbersOf(learning_rate, 1));
+  trained.bucket->DropGradients();
+}
+
+at::Tensor ShardedOptimizer::SquaresOfPass() {
+  TRIREME_CHECK(updated_.size() == trained_.size())
+      << updated_.size() << " of " << trained_.size() << " buckets were updated in the pass";
+  return at::stack(squares_).sum(0);
+}
+
+void ShardedOptimizer::CompleteGradients() {
   for (Trained& trained : trained_) trained.bucket->AwaitGradients();
   tensor_sums_.Run();
   expert_sums_.Run();
   for (Trained& trained : trained_) {
     if (IsTied(*trained.bucket)) AllReduce(trained.bucket->share_gradient(), *groups_.embedding);
   }
+}
+
+GradientReport ShardedOptimizer::FinishGradients() {
+  TRIREME_CHECK(!finished_) << "FinishGradients is called twice in step " << step_ + 1;
+  if (updated_.empty()) CompleteGradients();
   // Gathered and summed here, since HCCL does not reduce fp64. The only point of a step where the host waits.
-  const at::Tensor mine = norm_.SumOfSquares(options_.device);
+  const at::Tensor mine = updated_.empty() ? norm_.SumOfSquares(options_.device) : SquaresOfPass();
   const at::Tensor all = at::empty({groups_.world.size()}, mine.options());
   StartAllGather(mine, all, groups_.world).WaitOnHost();
   const double squares = DownloadComputed(all).to(at::kDouble).sum().item<double>();
@@ -97,6 +125,9 @@ GradientReport ShardedOptimizer::FinishGradients() {
 }
 
 std::string ShardedOptimizer::FindSource() {
+  for (size_t i = 0; i < updated_.size(); ++i) {
+    if (!std::isfinite(squares_[i].item<double>())) return updated_[i]->layer();
+  }
   const std::vector<std::string> found = job_.GatherStrings(norm_.FirstNotFinite());
   for (size_t rank = 0; rank < found.size(); ++rank) {
     if (!found[rank].empty()) return Concat("rank ", rank, ": ", found[rank]);
@@ -113,20 +144,24 @@ void ShardedOptimizer::MakeStates() {
   }
 }
 
+UpdateNumbers ShardedOptimizer::NumbersOf(double learning_rate, double gradient_scale) const {
+  return {.lr = learning_rate,
+          .beta1 = options_.beta1,
+          .beta2 = options_.beta2,
+          .eps = options_.eps,
+          .weight_decay = options_.weight_decay,
+          .step = step_ + 1,
+          .gradient_scale = gradient_scale};
+}
+
 void ShardedOptimizer::Update(double learning_rate) {
   TRIREME_CHECK(finished_ && report_.finite) << "an update without finished, finite gradients";
   MakeStates();
-  ++step_;
   const double scale = options_.clip > 0 ? std::min(1.0, options_.clip / (report_.norm + 1e-6)) : 1.0;
-  for (Trained& trained : trained_) {
-    Step(trained, {.lr = learning_rate,
-                   .beta1 = options_.beta1,
-                   .beta2 = options_.beta2,
-                   .eps = options_.eps,
-                   .weight_decay = options_.weight_decay,
-                   .step = step_,
-                   .gradient_scale = scale});
+  if (updated_.empty()) {
+    for (Trained& trained : trained_) Step(trained, NumbersOf(learning_rate, scale));
   }
+  ++step_;
   ClearGradients();
 }
 
@@ -158,13 +193,18 @@ void ShardedOptimizer::SkipUpdate() {
 }
 
 void ShardedOptimizer::ClearGradients() {
-  for (Trained& trained : trained_) trained.bucket->ZeroGradients();
+  for (Trained& trained : trained_) {
+    trained.bucket->ZeroGradients();
+    trained.bucket->WhenReduced(nullptr);
+  }
+  squares_.clear();
+  updated_.clear();
   finished_ = false;
 }
 
-void ShardedOptimizer::AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
+void ShardedOptimizer::AppendShards(Bucket& bucket, const std::string& state, const at::Tensor& share,
                                     std::vector<Shard>& shards) {
-  void* data = OnHost(share);
+  void* data = OnHost(share, state == kMaster && bucket.has_split_master() ? &bucket : nullptr);
   for (const FlatPart& part : bucket.parts()) {
     shards.push_back(bucket.ShardOf(part, state, FromTorch(share.scalar_type()), data));
     if (!IsTiedCopy(bucket)) continue;
@@ -172,37 +212,43 @@ void ShardedOptimizer::AppendShards(const Bucket& bucket, const std::string& sta
   }
 }
 
-void* ShardedOptimizer::OnHost(const at::Tensor& share) {
-  if (share.is_cpu()) return share.data_ptr();
-  host_copies_.push_back({share, share.cpu()});
+void* ShardedOptimizer::OnHost(const at::Tensor& share, Bucket* split) {
+  if (share.is_cpu() && split == nullptr) return share.data_ptr();
+  host_copies_.push_back({split == nullptr ? share : at::Tensor(), share.cpu(), split});
   return host_copies_.back().copy.data_ptr();
 }
 
-std::vector<ShareState> ShardedOptimizer::ShareStates() {
+void ShardedOptimizer::ForEachShare(const std::function<void(const ShareState&)>& visit, bool changes) {
   MakeStates();
-  std::vector<ShareState> states;
   for (const Trained& trained : trained_) {
-    const bool is_copy = IsTiedCopy(*trained.bucket);
-    states.push_back({trained.bucket, "master", trained.bucket->share_master(), is_copy});
-    for (size_t i = 0; i < state_names_.size(); ++i) {
-      states.push_back({trained.bucket, state_names_[i], trained.states[i], is_copy});
-    }
+    Bucket& bucket = *trained.bucket;
+    const bool is_copy = IsTiedCopy(bucket);
+    const at::Tensor master = bucket.has_split_master() ? bucket.JoinedMaster() : bucket.share_master();
+    visit({&bucket, kMaster, master, is_copy});
+    if (changes && bucket.has_split_master()) bucket.TakeJoinedMaster(master);
+    for (size_t i = 0; i < state_names_.size(); ++i) visit({&bucket, state_names_[i], trained.states[i], is_copy});
   }
-  return states;
 }
 
 std::vector<Shard> ShardedOptimizer::States() {
   ForgetCopies();
   std::vector<Shard> shards;
-  for (const ShareState& state : ShareStates()) AppendShards(*state.bucket, state.state, state.share, shards);
+  ForEachShare([&](const ShareState& state) { AppendShards(*state.bucket, state.state, state.share, shards); });
   return shards;
 }
 
 void ShardedOptimizer::StatesLoaded(int64_t step) {
   step_ = step;
-  for (const HostCopy& host : host_copies_) host.of.copy_(host.copy);
+  for (const HostCopy& host : host_copies_) {
+    if (host.split != nullptr) {
+      host.split->TakeJoinedMaster(host.copy.to(options_.device));
+    } else {
+      host.of.copy_(host.copy);
+    }
+  }
   ForgetCopies();
   for (Trained& trained : trained_) {
+    if (trained.bucket->has_split_master()) continue;  // its values are a part of it
     const at::Tensor values = trained.bucket->BeginValues();
     if (values.defined()) values.copy_(trained.bucket->share_master());
     trained.bucket->EndValues();

@@ -3,6 +3,7 @@
 // and what happens to a step that is not finite, is the training loop's business.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ struct OptimizerOptions {
   double weight_decay = 0.1;     // not for one-dimensional parameters: norms and biases
   double clip = 1;               // 0: never
   bool offload = false;          // masters and moments on the host, whatever the device
+  bool in_backward = false;      // a bucket is updated when its gradient is complete: one process, one micro batch
   at::ScalarType moments = at::kFloat;
   at::Device device = at::kCPU;  // of the buckets
 };
@@ -59,18 +61,23 @@ class ShardedOptimizer {
   // "embedding" is the tied one. All arguments outlive the optimizer.
   ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups groups, Job& job, OptimizerOptions options);
 
+  // With options.in_backward, before a pass: its buckets are updated in it, at this rate, and their gradients freed.
+  // Otherwise nothing.
+  void BeginStep(double learning_rate);
   // Collective over the world, once per step: waits for all reductions, sums partial gradients, computes the
   // norm.
   GradientReport FinishGradients();
   // Clips and steps; writes the values, starts to gather them in order; zeroes the gradients. Only after a
-  // finite report.
+  // finite report. What was updated in the pass stays so.
   void Update(double learning_rate);
   // Only zeroes the gradients.
   void SkipUpdate();
   int64_t step() const { return step_; }  // updates so far
 
-  // Every state of every trained bucket; a caller that writes into them must call StatesLoaded afterwards.
-  std::vector<ShareState> ShareStates();
+  void MakeStates();  // if there are none yet
+  // Every state of every trained bucket, one after another: a split master exists in fp32 only in the call. With
+  // `changes` what is written there counts, and StatesLoaded must be called afterwards.
+  void ForEachShare(const std::function<void(const ShareState&)>& visit, bool changes = false);
   bool IsTiedCopy(const Bucket& bucket) const;  // the last stage's
   // Of every trained parameter what this rank's share holds: "master/NAME" and "STATE/NAME" of each
   // optimizer state, in host memory: where the states are a device's, in copies that live until
@@ -96,13 +103,16 @@ class ShardedOptimizer {
   static std::vector<DecayRun> DecayRuns(const Bucket& bucket);
   std::vector<Bucket*> Counted(const std::vector<Bucket*>& buckets) const;
   bool IsTied(const Bucket& bucket) const;
-  void MakeStates();
+  UpdateNumbers NumbersOf(double learning_rate, double gradient_scale) const;  // of the next update
   void Step(Trained& trained, const UpdateNumbers& numbers);
+  void UpdateInPass(Trained& trained, double learning_rate);
+  at::Tensor SquaresOfPass();
+  void CompleteGradients();
   void ClearGradients();
   std::string FindSource();
-  void AppendShards(const Bucket& bucket, const std::string& state, const at::Tensor& share,
+  void AppendShards(Bucket& bucket, const std::string& state, const at::Tensor& share,
                     std::vector<Shard>& shards);
-  void* OnHost(const at::Tensor& share);
+  void* OnHost(const at::Tensor& share, Bucket* split);
 
   OptimizerGroups groups_;
   Job& job_;
@@ -115,8 +125,11 @@ class ShardedOptimizer {
   GradientReport report_;
   struct HostCopy {
     at::Tensor of, copy;
+    Bucket* split = nullptr;  // whose master it is
   };
   std::vector<HostCopy> host_copies_;
+  std::vector<at::Tensor> squares_;  // of the buckets that this pass has updated, in order
+  std::vector<const Bucket*> updated_;
   bool finished_ = false;  // FinishGradients ran since the last step
   int64_t step_ = 0;
 };

@@ -9,6 +9,7 @@
 #include "ops/cpu/simd.h"
 #include "ops/flat/accumulate.h"
 #include "ops/flat/adamw.h"
+#include "ops/flat/split_master.h"
 #include "ops/flat/gradient_norm.h"
 #include "tests/ops/compare.h"
 
@@ -79,6 +80,32 @@ TEST(AdamW, RoundsWhatIsKeptInBf16) {
     if (!masters) {
       EXPECT_LT(RelativeError(t.master, wide.master), 1e-6);
     }
+  }
+}
+
+// Ties, both signs, zero, the smallest and large numbers among them.
+TEST(SplitMaster, JoinsToTheSameBits) {
+  at::Tensor master = at::cat({Random({1000}), Random({1000}) * 1e-20, Random({1000}) * 1e30,
+                               at::tensor({0.0f, -0.0f, 1.00390625f, -1.00390625f, 1.01171875f, 1e-45f, -3e38f})});
+  const at::Tensor values = at::empty({master.numel()}, at::kBFloat16), low = at::empty({master.numel()}, at::kShort);
+  SplitMaster(master, values, low);
+  EXPECT_TRUE(JoinMaster(values, low).view(at::kInt).equal(master.view(at::kInt)));
+  const at::Tensor nearest = master.to(at::kBFloat16), tie = low.eq(-32768);
+  EXPECT_TRUE(values.eq(nearest).logical_or(tie).all().item<bool>());
+  EXPECT_EQ(values[3002].item<float>(), 1.0078125f) << "half a bit above 1: away from zero";
+}
+
+TEST(AdamW, StepsASplitMasterAsAWholeOne) {
+  const AdamWTensors whole = RandomState(1000, at::kBFloat16);
+  const at::Tensor values = whole.master.to(at::kBFloat16), low = at::zeros({1000}, at::kShort);
+  SplitMaster(whole.master, values, low);
+  const AdamWTensors split{low, whole.exp_avg.clone(), whole.exp_avg_sq.clone(), whole.gradient, values};
+  const ReferenceOnly reference;  // the loops round otherwise in the last bit
+  for (int64_t step = 1; step <= 5; ++step) {
+    const UpdateNumbers numbers{.lr = 1e-3, .weight_decay = 0.1, .step = step};
+    AdamW(whole, numbers);
+    AdamW(split, numbers);
+    EXPECT_TRUE(JoinMaster(values, low).equal(whole.master)) << step;
   }
 }
 

@@ -230,6 +230,20 @@ TEST(MemoryPlan, NarrowStatesTakeLess) {
   EXPECT_EQ(memory.moments, 4 * kModel);
 }
 
+TEST(MemoryPlan, SplitMastersTakeHalf) {
+  EXPECT_EQ(Plan({.yaml = "optimizer: {masters: split}\nmodel: {dtype: bf16}"})[0].masters, 2 * kModel);
+  EXPECT_EQ(Plan({.yaml = "optimizer: {masters: split}\nmodel: {dtype: fp32}"})[0].masters, 0);
+}
+
+TEST(MemoryPlan, UpdatesInTheBackwardPassLeaveTwoLayersGradients) {
+  const std::string yaml = "model: {dtype: bf16}\noptimizer: {clip: 0";
+  const int64_t after = Plan({.yaml = yaml + "}"})[0].gradients;
+  const int64_t within = Plan({.yaml = yaml + ", update: in_backward}"})[0].gradients;
+  EXPECT_EQ(after, 4 * kModel);
+  EXPECT_LT(within, after / 2);
+  EXPECT_GT(within, 0);
+}
+
 // A token, a layer: residual 2 · 768, norms 2 · 768, heads 2 · (12 + 8) · 64, attention 768, gate and up
 // 2 · 2304, their product 2304. The head: its input and that one's gradient.
 TEST(MemoryPlan, AReferenceIsASecondModelUnlessAnAdapterComesOff) {

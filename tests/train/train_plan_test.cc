@@ -188,6 +188,12 @@ TEST_F(TrainPlanTest, RefusesSchedules) {
 }
 
 TEST_F(TrainPlanTest, RefusesValues) {
+  const std::string in_backward = "optimizer.update=in_backward",
+                    freed = "optimizer.update in_backward frees a gradient before the next one is complete: ";
+  ExpectRefused(freed + "wanted one process, there are 2", 2, {in_backward, "optimizer.clip=0", "run.micro_batch=2"});
+  ExpectRefused(freed + "the norm to clip by is not known then", 1, {in_backward});
+  ExpectRefused(freed + "wanted one micro batch", 1, {in_backward, "optimizer.clip=0", "run.global_batch=8"});
+  ExpectRefused("optimizer.masters split keeps a master's halves together on the device", 1, {"optimizer.masters=split", "memory.offload_optimizer=true"});
   ExpectRefused("optimizer.min_lr = 1 is above optimizer.lr = 0.5", 1,
                 {"optimizer.lr=0.5", "optimizer.min_lr=1"});
   ExpectRefused("run.global_batch = 2000000000 makes 2000000000 micro batches per step; wanted at most 1048576",

@@ -118,7 +118,7 @@ ModelRank::ModelRank(const Grids& grids, CommunicatorSet& groups, const CaseOpti
       of_layer.push_back(&entries_.back());
     }
     buckets_.push_back(std::make_unique<Bucket>(layer.name, of_layer, groups.Get("dp-cp"),
-                                                BucketOptions{.zero = options.zero, .type = options.type}));
+                                                BucketOptions{.zero = options.zero, .type = options.type, .masters = options.masters}));
   }
   for (Weights::Entry& entry : entries_) {
     CopyToLocal(entry.placement, rank, InitialValue(entry.placement, options.type), entry.weight.value);

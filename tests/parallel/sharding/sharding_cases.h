@@ -26,6 +26,7 @@ struct CaseOptions {
   int zero = 0;
   at::ScalarType type = at::kFloat;
   int micro_batches = 1;
+  Masters masters = Masters::kFp32;
   OptimizerOptions adamw = {.beta1 = 0.8, .beta2 = 0.9, .weight_decay = 0.3, .clip = 0};
 };
 std::string TextOf(const ParallelSizes& sizes, const CaseOptions& options);

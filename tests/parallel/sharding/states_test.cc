@@ -30,8 +30,10 @@ TEST(ShardedOptimizer, GradientsEqualTheSumsOfTheWholeModel) {
 TEST(ShardedOptimizer, ResumesFromLoadedStates) {
   ForEachLayout([](const ParallelSizes& sizes, const Grids& grids, CommunicatorSet& groups) {
     for (int zero = 0; zero <= 3; ++zero) {
-      for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-        const CaseOptions options = {.zero = zero, .type = type};
+      for (const CaseOptions& kind : {CaseOptions{}, CaseOptions{.type = at::kBFloat16},
+                                      CaseOptions{.type = at::kBFloat16, .masters = Masters::kSplit}}) {
+        CaseOptions options = kind;
+        options.zero = zero;
         SCOPED_TRACE(TextOf(sizes, options));
         ModelRank first(grids, groups, options), second(grids, groups, options);
         const auto step = [](ModelRank& rank, int number) {

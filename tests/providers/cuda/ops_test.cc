@@ -11,12 +11,14 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/cached_attention.h"
 #include "ops/attention/packed_attention.h"
+#include "ops/attention/paged_attention.h"
 #include "ops/choose.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/dropout_add/dropout_add.h"
 #include "ops/flat/accumulate.h"
 #include "ops/flat/adamw.h"
 #include "ops/flat/gradient_norm.h"
+#include "ops/flat/split_master.h"
 #include "ops/grouped_linear/grouped_linear.h"
 #include "ops/linear/linear.h"
 #include "ops/low_rank/low_rank.h"
@@ -298,6 +300,41 @@ TEST_P(CudaOps, CachedAttention) {
   }
 }
 
+// Rows of different length in mixed-up blocks, in three steps; one token each, so that the kernel reads the blocks.
+TEST_P(CudaOps, PagedAttention) {
+  constexpr int64_t kBlock = 16;
+  struct Shape {
+    int64_t rows, kv_heads, group, dim, longest, window;
+  };
+  for (const Shape& s : {Shape{3, 2, 7, 128, 700, 0}, Shape{1, 4, 1, 64, 5, 0}, Shape{2, 1, 16, 256, 3000, 0},
+                         Shape{300, 1, 2, 64, 40, 0}, Shape{3, 2, 4, 128, 700, 100}}) {
+    Compare("paged_attention", "cuda", Tolerance(), [&] {
+      const int64_t columns = (s.longest + 3) / kBlock + 1;
+      PagedRows rows{.block_size = kBlock, .blocks = s.rows * columns};
+      PagedKeyValues cache{Random({rows.blocks, s.kv_heads, kBlock, s.dim}),
+                           Random({rows.blocks, s.kv_heads, kBlock, s.dim})};
+      for (int64_t row = 0; row < s.rows; ++row) {
+        PagedRow one{.past = s.longest - row % 7 * (s.longest / 8), .fresh = 1, .blocks = {}};
+        for (int64_t i = 0; i < columns; ++i) one.blocks.push_back(static_cast<int32_t>(i * s.rows + row));
+        rows.rows.push_back(one);
+      }
+      PagedScratch scratch;
+      Tensors all;
+      for (int step = 0; step < 3; ++step) {
+        const Heads heads{Random({1, s.kv_heads, s.rows, s.group, s.dim}),
+                          Random({1, s.rows, s.kv_heads, s.dim}).transpose(1, 2),
+                          Random({1, s.rows, s.kv_heads, s.dim}).transpose(1, 2)};
+        scratch.Begin();
+        all.push_back(PagedAttention(heads, s.dim, 0.1, rows, cache, scratch, s.window));
+        for (PagedRow& row : rows.rows) ++row.past;
+      }
+      all.push_back(cache.key);
+      all.push_back(cache.value);
+      return all;
+    });
+  }
+}
+
 TEST_P(CudaOps, WeightGradient) {
   const bool bf16 = GetParam() == at::kBFloat16;
   Compare("weight_gradient", bf16 ? "cublas" : "aten", Tolerance(), [&] {
@@ -338,6 +375,21 @@ TEST_P(CudaOps, AdamW) {
           return Tensors{t.master, t.exp_avg, t.exp_avg_sq, values};
         });
       }
+    }
+  }
+}
+
+TEST_P(CudaOps, AdamWWithSplitMasters) {
+  if (GetParam() != at::kBFloat16) return;
+  for (const at::ScalarType moments : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t size : {5, 4096, 100003}) {
+      Compare("adamw", "cuda", moments == at::kFloat ? 1e-6 : 4e-3, [&] {
+        const at::Tensor values = Random({size}), low = at::zeros({size}, options_.dtype(at::kShort));
+        const at::Tensor zeros = at::zeros({size}, options_.dtype(moments));
+        const AdamWTensors t{low, zeros, zeros.clone(), at::randn({size}, options_), values};
+        for (int64_t step = 1; step <= 3; ++step) AdamW(t, {.step = step, .gradient_scale = 0.5});
+        return Tensors{JoinMaster(values, low), t.exp_avg, t.exp_avg_sq};
+      });
     }
   }
 }
