@@ -4,11 +4,13 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "core/base/json.h"
 #include "core/base/random.h"
 #include "core/cli/command.h"
+#include "core/tensor/kernel_times.h"
 #include "core/tensor/matrix_rate.h"
 #include "core/tensor/torch_errors.h"
 #include "generation/engine.h"
@@ -86,6 +88,21 @@ double WeightBytesPerStep(Session& session, int64_t rows) {
   return bytes;
 }
 
+// One more run under the profiler: a JSON line for each kernel, most time first.
+void SayKernelsOf(Session& session, const GenerateShape& shape, int64_t rows, Job& job) {
+  GenerateTimes times;
+  const std::vector<KernelTime> kernels = TimeKernels([&] { times = RunRows(session, shape, rows); });
+  const double steps = std::accumulate(times.steps.begin(), times.steps.end(), 0.0);
+  if (job.rank() != 0) return;
+  for (const KernelTime& kernel : kernels) {
+    std::cout << JsonLine({{"kernel", kernel.name},
+                           {"calls", kernel.calls},
+                           {"kernel_seconds", kernel.seconds},
+                           {"share", kernel.seconds / (times.prefill + steps)}})
+              << "\n";
+  }
+}
+
 void BenchGenerate(const Arguments& arguments, Job& job) {
   const Config config = ModelConfigOf(arguments);
   const GenerateShape shape{.rows = arguments.integer("rows", 1, 1),
@@ -112,6 +129,7 @@ void BenchGenerate(const Arguments& arguments, Job& job) {
   const double bytes = WeightBytesPerStep(*session, shape.rows) +
                        static_cast<double>(CacheBytesPerToken(*session) * shape.rows * shape.prompt_tokens);
   const double share = job.Max(bytes / best / read_rate), median_share = job.Max(bytes / median / read_rate);
+  if (arguments.has("kernels")) SayKernelsOf(*session, shape, rows, job);
   if (job.rank() != 0) return;
   std::cout << JsonLine({{"prefill_tokens_per_second", static_cast<double>(rows * shape.prompt_tokens) / prefill},
                          {"decode_tokens_per_second", static_cast<double>(rows) / best},
@@ -145,7 +163,10 @@ Command BenchGenerateCommand() {
                       {.name = "rows", .value_name = "N", .help = "rows at once; by default 1"},
                       {.name = "prompt-tokens", .value_name = "N", .help = "tokens of each prompt; by default 64"},
                       {.name = "new-tokens", .value_name = "N", .help = "timed steps; by default 32"},
-                      {.name = "repeats", .value_name = "N", .help = "how often; the best counts; by default 3"}},
+                      {.name = "repeats", .value_name = "N", .help = "how often; the best counts; by default 3"},
+                      {.name = "kernels",
+                       .value_name = "",
+                       .help = "also the device's kernels of one more run on rank 0, a line each"}},
           .positionals = {{.name = kRunFile,
                            .help = "the run whose layout is used; by default all keys have their defaults",
                            .required = false}},
