@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "generation/adapter_set.h"
+#include "generation/cache_bytes.h"
 #include "generation/step_pipeline.h"
 #include "parallel/layers/key_value_cache.h"
 #include "parallel/tensor/collectives.h"
@@ -39,19 +40,7 @@ void RefuseUngeneratable(const Config& config) {
 }
 
 int64_t CacheBytesPerToken(const Session& session) {
-  const int64_t tensor = session.plan().grids.dense.Size("tp"),
-                stages = session.plan().grids.dense.Size("pp");
-  const int64_t element = session.config().model().dtype() == DTYPE_FP32 ? 4 : 2;
-  int64_t numbers = 0, layers = 0;
-  for (const Layer& layer : session.graph().layers) {
-    const DecoderSpec* decoder = DecoderOf(layer.spec);
-    if (decoder == nullptr) continue;
-    ++layers;
-    const AttentionSpec& attention = decoder->attention;
-    numbers += attention.latent ? attention.latent->kv_rank + attention.latent->qk_rope_head_dim
-                                : 2 * std::max<int64_t>(attention.kv_heads / tensor, 1) * attention.head_dim;
-  }
-  return layers == 0 ? 0 : (numbers * element + stages - 1) / stages;
+  return CacheBytesPerToken(session.graph(), session.config(), session.plan().grids);
 }
 
 class Engine::Parts {
@@ -76,7 +65,11 @@ class Engine::Parts {
     RowRequest request{.prompt = std::move(row.prompt), .salt = adapters_.Salt(row.adapter, row.salt), .after = {}};
     if (row.after) request.after = *row.after / replicas_;
     const int64_t id = SchedulerOf(replica).Add(std::move(request)) * replicas_ + replica;
-    rows_[id] = {.sampling = std::move(row.sampling), .stream = row.stream, .top = row.top, .adapter = row.adapter};
+    rows_[id] = {.sampling = std::move(row.sampling),
+                 .stream = row.stream,
+                 .top = row.top,
+                 .log_prob_temperature = row.log_prob_temperature,
+                 .adapter = row.adapter};
     adapters_.Use(row.adapter);
     return id;
   }
@@ -129,6 +122,7 @@ class Engine::Parts {
     Sampling sampling;
     int64_t stream = 0;
     std::optional<int64_t> top;
+    double log_prob_temperature = 1;
     int64_t adapter = -1;
   };
 
@@ -248,6 +242,9 @@ class Engine::Parts {
     const auto prompt = static_cast<size_t>(scheduler.prompt_size(id / replicas_));
     std::vector<float> own;  // the model's, before anything is adjusted
     if (row.top) own.assign(logits.begin(), logits.end());
+    if (row.log_prob_temperature != 1) {
+      for (float& logit : own) logit /= static_cast<float>(row.log_prob_temperature);
+    }
     if (row.sampling.adjusts())
       AdjustLogits(logits, row.sampling, known.first(prompt), known.subspan(prompt));
     const int64_t token = ChooseToken(logits, row.sampling, row.stream, std::ssize(known));

@@ -36,6 +36,7 @@ struct EngineRow {
   Sampling sampling = {};
   int64_t stream = 0;               // its random numbers: a row of the same seed and stream samples the same
   std::optional<int64_t> top = {};  // log-probabilities: of the token, and of this many most likely ones
+  double log_prob_temperature = 1;  // that log-probabilities are at
   std::string salt = {};            // rows of different salts share no part of the cache
   std::optional<int64_t> after = {};  // a row with the same prompt, which this one's start may reuse
   int64_t adapter = -1;               // of AddAdapter; -1: the model as it is

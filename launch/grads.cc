@@ -18,10 +18,13 @@
 #include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
 #include "models/families.h"
+#include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "session/session.h"
 #include "train/data/answer_rows.h"
+#include "train/policy.h"
 #include "train/preference.h"
+#include "train/rollouts/given_advantages.h"
 #include "train/row_log_probs.h"
 #include "train/trainer.h"
 #include "train/whole_gradients.h"
@@ -54,12 +57,19 @@ void Grads(const Arguments& arguments, Job& job) {
   if (wants_log_probs) RefuseToOverwrite("--log-probs", arguments.value("log-probs"));
   PlannedModel model = PlanModel(config, job.world());
   CheckPreference(config);
-  const bool preference = IsPreference(config.stage());
+  CheckPolicy(config);
+  const bool preference = IsPreference(config.stage()), policy = IsPolicy(config.stage());
   const std::string& path = arguments.value("rows");
-  const std::vector<Row> rows = preference ? ReadAnswerRows(path, VocabularyOf(model.graph), config)
-                                           : ReadRows(path, VocabularyOf(model.graph));
-  if (preference && wants_log_probs) throw InputError("--log-probs is for rows with labels; leave stage out");
-  const bool weighted = !preference && !rows.front().weights.empty();
+  const int64_t vocabulary = VocabularyOf(model.graph);
+  std::vector<Row> rows;
+  std::vector<Rollout> rollouts;
+  if (policy) {
+    rollouts = ReadGivenAdvantages(path, vocabulary, config);
+  } else {
+    rows = preference ? ReadAnswerRows(path, vocabulary, config) : ReadRows(path, vocabulary);
+  }
+  if ((preference || policy) && wants_log_probs) throw InputError("--log-probs is for rows with labels; leave stage out");
+  const bool weighted = !preference && !policy && !rows.front().weights.empty();
   if ((weighted || wants_log_probs) && config.multi_token_prediction().depths() > 0) {
     throw InputError("multi_token_prediction.depths = ", config.multi_token_prediction().depths(),
                      ": weights and log-probabilities are those of the next token alone; set it to 0");
@@ -69,10 +79,18 @@ void Grads(const Arguments& arguments, Job& job) {
   session.TakeWeights();
   Trainer trainer(session, weighted || wants_log_probs ? "log_probs" : "");
   double loss = 0;
-  Metrics metrics;
-  if (preference) {
+  MetricValues metrics;
+  int64_t tokens = CountTrained(rows);
+  if (policy) {
+    PolicyPass pass(trainer);
+    if (pass.reference() != nullptr) pass.reference()->TakeStart();
+    pass.BeginGiven(rollouts);
+    loss = pass.Pass(0);
+    metrics = pass.metrics();
+    for (int64_t row = 0; row < pass.rows().size(); ++row) tokens += pass.rows().Trained(row);
+  } else if (preference) {
     PreferencePass pass(trainer);
-    pass.TakeStart();
+    if (pass.reference() != nullptr) pass.reference()->TakeStart();
     std::vector<int64_t> all(rows.size());
     std::iota(all.begin(), all.end(), int64_t{0});
     const RowList list(rows);
@@ -92,7 +110,7 @@ void Grads(const Arguments& arguments, Job& job) {
                                          trainer.tensors().torch());
   if (job.rank() != 0) return;
   WriteGradients(arguments.value("out"), gradients);
-  Json line = {{"loss", loss}, {"tokens", CountTrained(rows)}, {"grad_norm", report.norm}};
+  Json line = {{"loss", loss}, {"tokens", tokens}, {"grad_norm", report.norm}};
   for (const auto& [name, value] : metrics) line[name] = value;
   if (!trainer.mtp_losses().empty()) line["mtp_loss"] = trainer.mtp_losses();
   if (!balance.empty()) line["experts"] = balance.ToJson();
@@ -116,7 +134,9 @@ Command GradsCommand() {
                 "\"weights\": […], one per label, the loss is minus the weighted sum of the labels' log-probabilities. "
                 "With --set stage=…: {\"prompt_ids\": […], \"chosen_ids\": […], \"rejected_ids\": […]} (dpo, orpo, simpo, "
                 "cpo), {\"prompt_ids\": […], \"completion_ids\": […], \"label\": true} (kto), "
-                "{\"chosen_ids\": […], \"rejected_ids\": […], \"margin\": 0.0} (rm)",
+                "{\"chosen_ids\": […], \"rejected_ids\": […], \"margin\": 0.0} (rm), "
+                "{\"prompt_ids\": […], \"completion_ids\": […], \"advantage\": 0.5, \"old_logprobs\": […]} (grpo, rloo, "
+                "reinforce_plus_plus; the last is optional)",
             .required = true},
            {.name = "adapters",
             .value_name = "DIR",

@@ -9,6 +9,7 @@
 #include "core/comm/job.h"
 #include "core/config/load.h"
 #include "launch/inspect_data.h"
+#include "launch/inspect_rollouts.h"
 #include "launch/inspect_tensors.h"
 #include "train/data/records.h"
 
@@ -44,6 +45,7 @@ void Inspect(const Arguments& arguments, Job& job) {
   if (arguments.has("OTHER") && !by_run) return InspectDifferences(path, arguments.value("OTHER"));
   if (HoldsTensors(path)) return InspectTensors(path, arguments.has("digests"));
   if (IsRunFile(path)) return InspectRunData(LookOf(arguments), std::cout);
+  if (HoldsRollouts(path)) return InspectRollouts(path, arguments.integer("sample", 1, 1), std::cout);
   if (IsData(path)) return InspectData(path, LookOf(arguments), std::cout);
   throw InputError(
       path.string(),

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/hf_directory.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
@@ -16,9 +15,7 @@
 #include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
 #include "launch/model_source.h"
-#include "models/reward_model.h"
 #include "session/session.h"
-#include "session/tuning.h"
 #include "session/value_head.h"
 #include "train/data/answer_samples.h"
 #include "train/data/answer_tokens.h"
@@ -54,16 +51,6 @@ std::vector<std::vector<Row>> ReadConversations(const std::string& path, const C
   return conversations;
 }
 
-// What the head adds to each score. Refuses a model without a value head, which could only draw one.
-double BiasOf(const Config& config, const LayerGraph& graph) {
-  if (graph.drawn.empty()) return 0;
-  if (config.model().init() == MODEL_INIT_WEIGHTS && HfDirectory(config.model().path()).Has(kScoreWeight)) return 0;
-  if (const auto adapter = OpenAdapter(config.tuning(), graph); adapter && adapter->Has(kScoreWeight)) return 0;
-  if (const auto head = FindValueHead(config)) return head->bias();
-  throw InputError(config.model().path(), ": is no reward model: neither its config.json nor a value_head.safetensors ",
-                   "says so; train one with stage: rm");
-}
-
 std::string ScoreLines(const std::vector<std::vector<Row>>& conversations, const std::vector<double>& scores, double bias) {
   std::string text;
   size_t next = 0;
@@ -89,7 +76,7 @@ void Score(const Arguments& arguments, Job& job) {
   config.set_stage(STAGE_RM);
   config.set_reference("base");
   PlannedModel model = PlanModel(config, job.world());
-  const double bias = BiasOf(config, model.graph);
+  const double bias = ScoreBiasOf(config, model.graph);
   const auto conversations = ReadConversations(arguments.value("data"), config, VocabularyOf(model.graph));
   std::vector<Row> rows;
   for (const std::vector<Row>& sides : conversations) rows.insert(rows.end(), sides.begin(), sides.end());

@@ -6,10 +6,12 @@
 #include "core/comm/job.h"
 #include "core/io/atomic_file.h"
 #include "launch/layout.h"
+#include "parallel/objectives/policy_check.h"
 #include "parallel/schedule/draw.h"
 #include "train/check_inputs.h"
 #include "train/data_extent.h"
 #include "train/loop.h"
+#include "train/policy_prompts.h"
 #include "train/train_plan.h"
 
 namespace trireme {
@@ -37,8 +39,11 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   CheckData(config, VocabularyOf(plan.graph));
   std::string data;
-  if (!config.data().train().empty()) {
-    data = ToText(ExtentOf(config, OpenDataSets(config, {.vocabulary = VocabularyOf(plan.graph)})), config);
+  const int64_t vocabulary = VocabularyOf(plan.graph);
+  if (IsPolicy(config.stage())) {
+    if (HasPrompts(config)) data = ToText(ExtentOf(config, OpenPrompts(config, vocabulary).data), config);
+  } else if (!config.data().train().empty()) {
+    data = ToText(ExtentOf(config, OpenDataSets(config, {.vocabulary = vocabulary})), config);
   }
   std::cout << ToText(plan) << data;
   if (!arguments.has("svg")) return;

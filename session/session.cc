@@ -46,9 +46,10 @@ Session::Session(const Config& config, PlannedModel model, Job& job, std::shared
       graph_, ModelLayout{plan_.grids, job_.rank(), plan_.placement, plan_.stages}, groups(), how);
 }
 
-std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory, bool shard) const {
+std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory, const FrozenOptions& options) const {
   Config config = config_;
-  if (shard) config.mutable_parallel()->set_zero(3);
+  if (options.scores) config.set_stage(STAGE_RM);
+  if (options.shard) config.mutable_parallel()->set_zero(3);
   config.mutable_model()->set_path(directory);
   config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
   config.mutable_tuning()->Clear();
@@ -56,8 +57,8 @@ std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory, bool 
   config.mutable_multi_token_prediction()->Clear();
   PlannedModel model = PlanModel(config, job_.world());
   if (HasExperts(model.graph) != HasExperts(graph_)) {
-    throw InputError(directory, ": a ", model.graph.family, " reference for a ", graph_.family,
-                     " model: only one of them has experts; use a reference of the same architecture");
+    throw InputError(directory, ": a frozen ", model.graph.family, " model beside a ", graph_.family,
+                     " model: only one of them has experts, and both share a layout; use one of the same architecture");
   }
   return std::unique_ptr<Session>(
       new Session(config, std::move(model), job_, site_, {.trained = false, .dtype = dtype_, .trace = trace_}));

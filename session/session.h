@@ -28,6 +28,12 @@ struct SessionOptions {
   Trace* trace = nullptr;
 };
 
+// Of a second model.
+struct FrozenOptions {
+  bool shard = false;   // its values are split over the data-parallel ranks, as zero 3 does
+  bool scores = false;  // it is a reward model
+};
+
 // What a caller has already planned.
 struct PlannedModel {
   LayerGraph graph;
@@ -41,8 +47,8 @@ class Session {
   static std::unique_ptr<Session> Open(const Config& config, Job& job, const SessionOptions& options = {});
   Session(const Config& config, PlannedModel model, Job& job, const SessionOptions& options);
   // A second model on the devices and groups of another session, as a frozen reference is: its graph, without
-  // tuning, under the same layout; `shard`: its values split over the data-parallel ranks, as zero 3 does. Collective.
-  std::unique_ptr<Session> OpenFrozen(const std::string& directory, bool shard = false) const;
+  // tuning, under the same layout. Collective.
+  std::unique_ptr<Session> OpenFrozen(const std::string& directory, const FrozenOptions& options = {}) const;
 
   // Initial weights, once, before the first pass: those of config.model.path with the adapter named in
   // config.tuning, or with model.init random drawn from run.seed. Collective.

@@ -3,9 +3,11 @@
 #include <string>
 
 #include "checkpoint/elements.h"
+#include "checkpoint/hf_directory.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "models/reward_model.h"
+#include "session/tuning.h"
 
 namespace trireme {
 namespace {
@@ -47,6 +49,15 @@ std::unique_ptr<ValueHead> FindValueHead(const Config& config) {
     }
   }
   return nullptr;
+}
+
+double ScoreBiasOf(const Config& config, const LayerGraph& graph) {
+  if (graph.drawn.empty()) return 0;
+  if (config.model().init() == MODEL_INIT_WEIGHTS && HfDirectory(config.model().path()).Has(kScoreWeight)) return 0;
+  if (const auto adapter = OpenAdapter(config.tuning(), graph); adapter && adapter->Has(kScoreWeight)) return 0;
+  if (const auto head = FindValueHead(config)) return head->bias();
+  throw InputError(config.model().path(), ": is no reward model: neither its config.json nor a value_head.safetensors ",
+                   "says so; train one with stage: rm");
 }
 
 }  // namespace trireme

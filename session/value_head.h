@@ -8,6 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/tensor_source.h"
 #include "core/config.pb.h"
+#include "parallel/graph/graph.h"
 
 namespace trireme {
 
@@ -25,6 +26,9 @@ class ValueHead : public TensorSource {
   const SafetensorsFile file_;
   double bias_ = 0;
 };
+
+// What the head of a reward model adds to each score. Refuses a model without a value head, whose scores would be drawn.
+double ScoreBiasOf(const Config& config, const LayerGraph& graph);
 
 // Beside the adapter that training or scoring starts from, or beside the model; nullptr: neither has one.
 std::unique_ptr<ValueHead> FindValueHead(const Config& config);

@@ -24,7 +24,7 @@ constexpr int64_t kMostPositions = int64_t{1} << 32;
 struct WholeRows {
   int64_t rows, length;
   at::Tensor tokens, labels, positions, real, sequence;  // [rows · length]
-  at::Tensor weights;                                    // undefined: none
+  at::Tensor weights, sampled;                           // undefined: none
   std::vector<Document> documents;
   std::vector<int64_t> samples;  // of each document
   AnswerFacts answers;
@@ -45,19 +45,22 @@ struct WholeRows {
     std::copy(row.labels.begin() + 1, row.labels.end(), labels.data_ptr<int64_t>() + begin);
     real.narrow(0, begin, end - begin).fill_(true);
     if (row.starts.empty()) AddDocument(begin, end);
+    int64_t origin = begin;  // of the last document that shares nothing
     for (size_t i = 0; i < row.starts.size(); ++i) {
       const int64_t first = begin + row.starts[i];
       const int64_t last = i + 1 < row.starts.size() ? begin + row.starts[i + 1] : end;
       AddDocument(first, last);
       const int64_t shared = row.shared.empty() ? 0 : row.shared[i];
       if (shared > 0) {
-        const int64_t before = begin + row.starts[i - 1];
-        documents.back().prefix = {before, before + shared};
+        documents.back().prefix = {origin, origin + shared};
+      } else {
+        origin = first;
       }
       positions.narrow(0, first, last - first).copy_(at::arange(shared, shared + last - first, at::kLong));
       labels[last - 1].fill_(kNotTrained);  // the next document's first token
     }
-    FillWeights(begin, row);
+    FillByLabel(weights, row.weights, begin, 1);
+    FillByLabel(sampled, row.sampled, begin, 0);
     FillAnswers(row);
     const size_t count = std::max<size_t>(row.starts.size(), 1);
     for (size_t i = 0; i < count; ++i) {
@@ -77,10 +80,11 @@ struct WholeRows {
     }
   }
 
-  void FillWeights(int64_t begin, const Row& row) {
-    if (row.weights.empty()) return;
-    if (!weights.defined()) weights = at::ones({rows * length}, at::kFloat);
-    std::copy(row.weights.begin() + 1, row.weights.end(), weights.data_ptr<float>() + begin);
+  // A label stands one position before the token that it names.
+  void FillByLabel(at::Tensor& to, const std::vector<float>& values, int64_t begin, double otherwise) const {
+    if (values.empty()) return;
+    if (!to.defined()) to = at::full({rows * length}, otherwise, at::kFloat);
+    std::copy(values.begin() + 1, values.end(), to.data_ptr<float>() + begin);
   }
 
   void AddDocument(int64_t begin, int64_t end) {
@@ -131,6 +135,7 @@ struct WholeRows {
     batch.sequences = static_cast<int64_t>(documents.size());
     batch.order = mine;
     if (weights.defined()) batch.weights = weights.index_select(0, mine);
+    if (sampled.defined()) batch.policy.sampled = sampled.index_select(0, mine);
     batch.last_tokens = LastTokens(plan->LocalTokens());
     return batch;
   }
@@ -177,7 +182,7 @@ PassInput MakePassInput(std::span<const Row> rows, int64_t first_row, const Batc
 void MoveTo(at::Device device, PassInput& input) {
   input.trained = input.labels.ne(kNotTrained).nonzero().squeeze(1);
   for (at::Tensor* tensor : {&input.tokens, &input.labels, &input.positions, &input.trained, &input.real,
-                             &input.sequence, &input.order, &input.weights}) {
+                             &input.sequence, &input.order, &input.weights, &input.policy.sampled}) {
     if (tensor->defined()) *tensor = Upload(*tensor, device);
   }
   for (PassInput& shifted : input.mtp) MoveTo(device, shifted);

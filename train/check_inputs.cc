@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "parallel/objectives/policy_check.h"
 #include "train/data/dataset.h"
 #include "train/data/prepare.h"
 #include "train/data/source_name.h"
@@ -70,6 +71,7 @@ void NameBroken(const Preparer& preparer, const std::filesystem::path& path, con
 
 void CheckDataTools(const Config& config, Problems& problems) {
   problems.Try([&] { CheckTemplateFile(config.data()); });
+  if (IsPolicy(config.stage())) return;  // prompts are read as they are, by OpenPrompts
   const std::vector<std::filesystem::path> files = RecordFiles(config, problems);
   if (files.empty()) return;
   RecordWants wants;
@@ -90,7 +92,7 @@ void CheckDataTools(const Config& config, Problems& problems) {
 }
 
 void CheckData(const Config& config, int64_t vocabulary) {
-  if (config.data().train().empty()) return;
+  if (config.data().train().empty() || IsPolicy(config.stage())) return;
   Problems problems;
   const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
   for (const std::filesystem::path& path : RecordFiles(config, problems)) {

@@ -4,26 +4,30 @@
 #include <sstream>
 
 #include "core/base/text.h"
+#include "parallel/objectives/policy_check.h"
 
 namespace trireme {
 namespace {
 
-int64_t StepsPerEpoch(const RunConfig& run, int64_t rows) {
-  return (rows + run.global_batch() - 1) / run.global_batch();
+int64_t StepsPerEpoch(const Config& config, int64_t rows) {
+  const int64_t batch = config.run().global_batch();
+  if (!IsPolicy(config.stage())) return (rows + batch - 1) / batch;
+  return rows / PromptsPerSampling(config) * StepsPerSampling(config.rl());
 }
 
 }  // namespace
 
-int64_t TotalSteps(const RunConfig& run, int64_t rows) {
-  return run.steps() > 0 ? run.steps() : run.epochs() * StepsPerEpoch(run, rows);
+int64_t TotalSteps(const Config& config, int64_t rows) {
+  const RunConfig& run = config.run();
+  return run.steps() > 0 ? run.steps() : run.epochs() * StepsPerEpoch(config, rows);
 }
 
 DataExtent ExtentOf(const Config& config, const DataSets& data) {
   DataExtent extent{.samples = data.samples,
                     .rows = data.train->size(),
                     .valid_rows = data.valid ? data.valid->size() : 0,
-                    .steps_per_epoch = StepsPerEpoch(config.run(), data.train->size()),
-                    .total_steps = TotalSteps(config.run(), data.train->size())};
+                    .steps_per_epoch = StepsPerEpoch(config, data.train->size()),
+                    .total_steps = TotalSteps(config, data.train->size())};
   for (int64_t row = 0; row < extent.rows; ++row) {
     extent.tokens += data.train->Length(row);
     extent.trained_tokens += data.train->Trained(row);
@@ -33,14 +37,19 @@ DataExtent ExtentOf(const Config& config, const DataSets& data) {
 
 std::string ToText(const DataExtent& extent, const Config& config) {
   std::ostringstream text;
-  text << std::fixed << std::setprecision(2) << "data: " << Counted(extent.samples, "sample") << " in "
-       << Counted(extent.rows, "sequence") << ", " << Counted(extent.tokens, "token") << ", "
-       << extent.trained_tokens << " of them trained";
+  const bool policy = IsPolicy(config.stage());
+  text << std::fixed << std::setprecision(2) << "data: ";
+  if (policy) {
+    text << Counted(extent.rows, "prompt") << ", " << Counted(extent.tokens, "token");
+  } else {
+    text << Counted(extent.samples, "sample") << " in " << Counted(extent.rows, "sequence") << ", "
+         << Counted(extent.tokens, "token") << ", " << extent.trained_tokens << " of them trained";
+  }
   if (extent.valid_rows > 0) text << "; " << Counted(extent.valid_rows, "sequence") << " to evaluate on";
   text << "\nsteps: " << extent.total_steps << ", "
        << static_cast<double>(extent.total_steps) / static_cast<double>(extent.steps_per_epoch)
        << " epochs of " << Counted(extent.steps_per_epoch, "step") << ", "
-       << Counted(config.run().global_batch(), "sequence") << " per step\n";
+       << Counted(config.run().global_batch(), policy ? "completion" : "sequence") << " per step\n";
   return text.str();
 }
 

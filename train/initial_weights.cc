@@ -41,19 +41,19 @@ void CheckInitialWeights(const Config& config, const LayerGraph& graph, const Ru
 }
 
 void LoadInitialWeights(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job,
-                        PreferencePass* preference) {
+                        Reference* reference) {
   if (!start.checkpoint) {
     if (job.rank() == 0) SayWhereHeadComesFrom(trainer.session().config(), graph);
     trainer.session().TakeWeights();
-    if (preference != nullptr) preference->TakeStart();
+    if (reference != nullptr) reference->TakeStart();
     return;
   }
   StoreReader reader(*start.checkpoint);
   if (!graph.adapter) {
     PrepareStates(reader, trainer, job);
-  } else if (preference != nullptr && preference->wants_start()) {
+  } else if (reference != nullptr && reference->wants_start()) {
     trainer.session().TakeWeights();
-    preference->TakeStart();
+    reference->TakeStart();
   } else {
     trainer.session().TakeWeights(nullptr);  // of the base model alone: what its adapter trains is read next
   }

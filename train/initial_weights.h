@@ -6,7 +6,7 @@
 #include "core/comm/job.h"
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
-#include "train/preference.h"
+#include "train/reference.h"
 #include "train/run_start.h"
 #include "train/trainer.h"
 
@@ -17,9 +17,9 @@ namespace trireme {
 void CheckInitialWeights(const Config& config, const LayerGraph& graph, const RunStart& start,
                          const checkpoint::DataPosition& data);
 
-// After the check. `preference` keeps what it wants of the weights that training started from; may be null. Collective.
+// After the check. `reference` keeps what it wants of the weights that training started from; may be null. Collective.
 void LoadInitialWeights(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job,
-                        PreferencePass* preference = nullptr);
+                        Reference* reference = nullptr);
 
 // Logs a warning about MTP layers in the model's files that the run does not use. An adapter
 // leaves its base complete.

@@ -21,6 +21,7 @@
 #include "core/trace/chrome_trace.h"
 #include "core/trace/trace.h"
 #include "parallel/graph/costs.h"
+#include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "train/batch_sampler.h"
 #include "train/data/dataset.h"
@@ -29,6 +30,7 @@
 #include "train/initial_weights.h"
 #include "train/learning_rate.h"
 #include "train/output_lock.h"
+#include "train/policy_steps.h"
 #include "train/preference.h"
 #include "train/report/run_report.h"
 #include "train/run_header.h"
@@ -68,7 +70,8 @@ class Run {
         session_(config_, {graph_, inputs.plan}, job, {.trace = trace_.get()}),
         trainer_(session_) {
     if (IsPreference(config_.stage())) preference_ = std::make_unique<PreferencePass>(trainer_);
-    LoadInitialWeights(graph_, start_at_, trainer_, job, preference_.get());
+    if (IsPolicy(config_.stage())) policy_ = std::make_unique<PolicySteps>(trainer_, inputs);
+    LoadInitialWeights(graph_, start_at_, trainer_, job, ReferenceOrNull());
     if (preference_) preference_->Precompute(*data_.train, data_.valid.get());
     if (job.rank() == 0) WarnUnused(config_, graph_);
     saver_.emplace(trainer_, job,
@@ -81,6 +84,7 @@ class Run {
     if (job.rank() == 0) {
       WriteRecord(directory_, config_);
       CutLog(directory_ / "log.jsonl", start_at_.step);
+      CutLog(directory_ / "rollouts.jsonl", start_at_.step);
       report_.emplace(ReportOptions{.output = directory_,
                                     .go_on = start_at_.same_run,
                                     .first_step = start_at_.step + 1,
@@ -93,12 +97,13 @@ class Run {
   void AllSteps() {
     const StopSignals signals(/*speaks=*/job_.rank() == 0);
     start_ = Clock::now();
-    if (done_ < total_steps_) ReadRowsOf(done_ + 1);
-    bool stops = false;
+    if (done_ < total_steps_ && !policy_) ReadRowsOf(done_ + 1);
+    bool asked = false, stops = false;
     while (done_ < total_steps_ && !stops) {
       saver_->ThrowIfFailed();
       const LoggedStep logged = OneStep(++done_);
-      stops = trainer_.stop_agreed();
+      asked |= trainer_.stop_agreed();
+      stops = asked && CanStop();
       const bool last = stops || done_ == total_steps_;
       const int64_t steps_here = done_ - start_at_.step;
       if (steps_here == config_.run().trace() || (last && steps_here < config_.run().trace())) WriteTrace();
@@ -142,7 +147,7 @@ class Run {
   LoggedStep OneStep(int64_t step) {
     const Clock::time_point start = Clock::now();
     const double waited_before = rows_.waited_seconds();
-    const std::vector<int64_t> batch = TakeRowsOf(step);
+    const std::vector<int64_t> batch = policy_ ? std::vector<int64_t>() : TakeRowsOf(step);
     LoggedStep logged{.step = step,
                       .total_steps = total_steps_,
                       .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
@@ -151,6 +156,9 @@ class Run {
     if (preference_) {
       preference_->Pass(rows_, batch);
       logged.metrics = preference_->metrics();
+    } else if (policy_) {
+      policy_->Pass(step);
+      logged.epoch = policy_->EpochAt(step);
     } else {
       trainer_.StartPass(rows_, batch);
     }
@@ -166,15 +174,24 @@ class Run {
       trainer_.optimizer().SkipUpdate();
     }
     logged.experts = Balance(logged.skipped.empty());
+    if (policy_) logged.metrics = policy_->metrics();
     logged.step_seconds = SecondsSince(start);
     logged.data_seconds = rows_.waited_seconds() - waited_before;
-    AddSpeed(batch, logged);
+    policy_ ? AddSpeed(policy_->rows(), policy_->all_rows(), logged) : AddSpeed(rows_, batch, logged);
     if (IsDue(config_.run().eval_every(), step)) logged.evaluation = Evaluate();
     logged.elapsed_seconds = SecondsSince(start_);
     logged.steps_here = step - start_at_.step;
     if (report_) report_->Step(logged, IsDue(config_.run().log_every(), step));
     return logged;
   }
+
+  Reference* ReferenceOrNull() {
+    if (preference_) return preference_->reference();
+    return policy_ ? policy_->reference() : nullptr;
+  }
+
+  // Updates that share completions are not parted: log-probabilities before the first of them would be lost.
+  bool CanStop() const { return !policy_ || policy_->EndsSampling(done_); }
 
   // Starts to prefetch the rows of a coming step.
   void ReadRowsOf(int64_t step) {
@@ -209,12 +226,12 @@ class Run {
     return {.loss = sums.mean_loss(), .accuracy = sums.accuracy(), .seconds = SecondsSince(start)};
   }
 
-  void AddSpeed(const std::vector<int64_t>& batch, LoggedStep& logged) const {
+  void AddSpeed(const RowSource& rows, const std::vector<int64_t>& batch, LoggedStep& logged) const {
     double flops = 0;
     int64_t all_tokens = 0;
     for (const int64_t row : batch) {
-      const int64_t length = rows_.Length(row);
-      logged.tokens += rows_.Trained(row);
+      const int64_t length = rows.Length(row);
+      logged.tokens += rows.Trained(row);
       all_tokens += length;
       flops += ModelFlops(graph_, 1, length);
     }
@@ -275,6 +292,7 @@ class Run {
   Session session_;
   Trainer trainer_;
   std::unique_ptr<PreferencePass> preference_;  // in stages that compare answers
+  std::unique_ptr<PolicySteps> policy_;         // in stages that train on completions
   std::optional<RunSaver> saver_;
   std::optional<RunReport> report_;  // on rank 0
   ExpertBalance balance_;            // of all steps so far

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-void MetricMeans::Add(const Metrics& metrics, const AnswerCounts& counts) {
+void MetricMeans::Add(const MetricValues& metrics, const AnswerCounts& counts) {
   for (const auto& [name, value] : metrics) {
     if (name == "min_reward" || name == "max_reward") {
       const auto [found, is_new] = extremes_.emplace(name, value);
@@ -21,8 +21,8 @@ void MetricMeans::Add(const Metrics& metrics, const AnswerCounts& counts) {
   }
 }
 
-Metrics MetricMeans::Take() const {
-  Metrics means = extremes_;
+MetricValues MetricMeans::Take() const {
+  MetricValues means = extremes_;
   for (const auto& [name, sum] : sums_) means[name] = sum / weights_.at(name);
   // The difference of the two means; batches that lack a kind of answer have no margin of their own.
   const auto chosen = means.find("rewards/chosen"), rejected = means.find("rewards/rejected");

@@ -19,12 +19,12 @@ struct AnswerCounts {
 
 class MetricMeans {
  public:
-  void Add(const Metrics& metrics, const AnswerCounts& counts);
-  Metrics Take() const;
+  void Add(const MetricValues& metrics, const AnswerCounts& counts);
+  MetricValues Take() const;
 
  private:
   std::map<std::string, double> sums_, weights_;
-  Metrics extremes_;  // the lowest and the highest score, which are no means
+  MetricValues extremes_;  // the lowest and the highest score, which are no means
 };
 
 }  // namespace trireme

@@ -44,10 +44,6 @@ void PreferencePass::Precompute(const RowSource& train, const RowSource* valid) 
   reference_.reset();
 }
 
-void PreferencePass::TakeStart() {
-  if (reference_) reference_->TakeStart();
-}
-
 // Samples, trained labels of chosen answers and of the others, and good answers, over all ranks.
 void PreferencePass::Count(Prepared& batch) {
   const bool pairs = HasPairs(session_.config().stage());
@@ -150,7 +146,7 @@ PassOptions PreferencePass::OptionsOf(const BatchTotals& totals) const {
   return options;
 }
 
-void PreferencePass::AddExtremes(const PassResult& result, Metrics& metrics) const {
+void PreferencePass::AddExtremes(const PassResult& result, MetricValues& metrics) const {
   if (session_.config().stage() != STAGE_RM) return;
   constexpr float kLowest = std::numeric_limits<float>::lowest();
   float highest = kLowest, minus_lowest = kLowest;
@@ -168,8 +164,8 @@ void PreferencePass::AddExtremes(const PassResult& result, Metrics& metrics) con
   metrics["min_reward"] = -host.data_ptr<float>()[1];
 }
 
-Metrics PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals& totals) const {
-  Metrics metrics;
+MetricValues PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals& totals) const {
+  MetricValues metrics;
   if (session_.config().stage() == STAGE_RM) {
     for (const char* name : {"mean_reward", "accuracy", "margin"}) metrics[name] = sums.at(name);
     return metrics;
@@ -221,7 +217,7 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
     evaluation.loss += count * sums.at("loss");
     const bool pairs = HasPairs(session_.config().stage());
     const double good = pairs ? count : static_cast<double>(prepared.totals.desirable);
-    Metrics metrics = MetricsOf(sums, prepared.totals);
+    MetricValues metrics = MetricsOf(sums, prepared.totals);
     AddExtremes(batch.result(), metrics);
     means.Add(metrics, {.all = count,
                         .chosen = good,

@@ -20,16 +20,15 @@ class PreferencePass {
   // `trainer` outlives it; its objective is the stage's. Opens the reference. Collective.
   explicit PreferencePass(Trainer& trainer);
 
-  // Whether TakeStart is to be called, when the session has the weights that training starts from.
-  bool wants_start() const { return reference_ && reference_->wants_start(); }
-  void TakeStart();
+  // What answers are compared with; null: nothing is, or not yet (Precompute).
+  Reference* reference() { return reference_.get(); }
   // With preference.precompute_ref_log_probs: what the reference says of all these rows, which Pass and Evaluate are then
   // given rows of; after that there is no reference. Once, after the initial weights. Collective.
   void Precompute(const RowSource& train, const RowSource* valid);
   // Forward and backward over units of a global batch (train/data/answer_rows.h); the loss. Collective.
   double Pass(const RowSource& rows, std::span<const int64_t> chosen);
   // Of the last pass, by TRL's names.
-  const Metrics& metrics() const { return metrics_; }
+  const MetricValues& metrics() const { return metrics_; }
   // Forward over all rows, as many at a time as a global batch has; means over the samples. Collective.
   Evaluation Evaluate(const RowSource& rows);
 
@@ -43,17 +42,17 @@ class PreferencePass {
   void Count(Prepared& batch);
   void SetRivals(std::vector<PassInput>& inputs, int64_t pairs);
   double EstimateKl(const RowSource& rows, std::span<const int64_t> chosen, int64_t samples);
-  Metrics MetricsOf(const NamedSums& sums, const BatchTotals& totals) const;
+  MetricValues MetricsOf(const NamedSums& sums, const BatchTotals& totals) const;
   // The trainer's, with what the stage's metrics want of the pass.
   PassOptions OptionsOf(const BatchTotals& totals) const;
   // Of a reward model: the lowest and the highest score of the batch. Collective; nothing for other stages.
-  void AddExtremes(const PassResult& result, Metrics& metrics) const;
+  void AddExtremes(const PassResult& result, MetricValues& metrics) const;
 
   Trainer& trainer_;
   Session& session_;
   std::unique_ptr<Reference> reference_;
   std::unique_ptr<ReferenceTable> train_table_, valid_table_;
-  Metrics metrics_;
+  MetricValues metrics_;
 };
 
 }  // namespace trireme

@@ -64,7 +64,7 @@ Reference::Reference(Session& session) : session_(session) {
     if (name == "start" && !starts_) adapters_ = false;  // a fresh adapter adds nothing
     return;
   }
-  frozen_ = session.OpenFrozen(own ? config.model().path() : name, config.memory().shard_reference());
+  frozen_ = session.OpenFrozen(own ? config.model().path() : name, {.shard = config.memory().shard_reference()});
   if (own && config.model().init() == MODEL_INIT_RANDOM) {
     frozen_->DrawWeights(static_cast<uint64_t>(config.run().seed()));
   } else {
@@ -91,19 +91,22 @@ void Reference::Exchange() {
   }
 }
 
-std::vector<std::vector<double>> Reference::FrozenLogProbsOf(const std::vector<PassInput>& inputs) {
-  const std::vector<Bucket*> buckets = frozen_->model().buckets();
-  if (offload_) std::ranges::for_each(buckets, [](Bucket* bucket) { bucket->ReloadValues(); });
-  std::vector<std::vector<double>> found = AnswerLogProbsOf(*frozen_, inputs);
-  if (offload_) std::ranges::for_each(buckets, [](Bucket* bucket) { bucket->OffloadValues(); });
-  return found;
+void Reference::Use(const std::function<void(Session& model, bool adapters)>& use) {
+  if (frozen_) {
+    const std::vector<Bucket*> buckets = frozen_->model().buckets();
+    if (offload_) std::ranges::for_each(buckets, [](Bucket* bucket) { bucket->ReloadValues(); });
+    use(*frozen_, /*adapters=*/true);
+    if (offload_) std::ranges::for_each(buckets, [](Bucket* bucket) { bucket->OffloadValues(); });
+    return;
+  }
+  if (starts_) Exchange();
+  use(session_, adapters_);
+  if (starts_) Exchange();
 }
 
 std::vector<std::vector<double>> Reference::LogProbsOf(const std::vector<PassInput>& inputs) {
-  if (frozen_) return FrozenLogProbsOf(inputs);
-  if (starts_) Exchange();
-  std::vector<std::vector<double>> found = AnswerLogProbsOf(session_, inputs, adapters_);
-  if (starts_) Exchange();
+  std::vector<std::vector<double>> found;
+  Use([&](Session& model, bool adapters) { found = AnswerLogProbsOf(model, inputs, adapters); });
   return found;
 }
 

@@ -3,6 +3,7 @@
 // answers in forward-only passes over the very micro batches that the policy runs, so that what both round alike cancels.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -28,11 +29,11 @@ class Reference {
   void TakeStart();
   // As AnswerLogProbsOf. Collective.
   std::vector<std::vector<double>> LogProbsOf(const std::vector<PassInput>& inputs);
+  // Calls `use` with the model as the reference has it, and whether its adapters count. Collective.
+  void Use(const std::function<void(Session& model, bool adapters)>& use);
 
  private:
   void Exchange();  // the trained values for those of the start, and back
-
-  std::vector<std::vector<double>> FrozenLogProbsOf(const std::vector<PassInput>& inputs);
 
   Session& session_;
   std::unique_ptr<Session> frozen_;

@@ -4,7 +4,9 @@
 
 #include "core/base/log.h"
 #include "core/base/process.h"
+#include "parallel/objectives/policy_check.h"
 #include "train/data_extent.h"
+#include "train/policy_prompts.h"
 #include "train/preamble.h"
 #include "train/report/summary.h"
 #include "train/run_record.h"
@@ -15,11 +17,22 @@ RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPla
   RunInputs inputs{.config = config,
                    .graph = graph,
                    .plan = plan,
-                   .data = OpenDataSets(config, {.vocabulary = VocabularyOf(graph),
-                                                 .works = job.local_rank() == 0,
-                                                 .reports = job.rank() == 0}),
-                   .start = PrepareRun(config, job)};
-  inputs.total_steps = TotalSteps(config.run(), inputs.data.train->size());
+                   .data = {},
+                   .replay = {},
+                   .sampled = {},
+                   .start = {}};
+  if (IsPolicy(config.stage())) {
+    Prompts prompts = OpenPrompts(config, VocabularyOf(graph));
+    inputs.data = std::move(prompts.data);
+    inputs.replay = std::move(prompts.replay);
+    inputs.sampled = std::move(prompts.sampled);
+  } else {
+    inputs.data = OpenDataSets(config, {.vocabulary = VocabularyOf(graph),
+                                        .works = job.local_rank() == 0,
+                                        .reports = job.rank() == 0});
+  }
+  inputs.start = PrepareRun(config, job);
+  inputs.total_steps = TotalSteps(config, inputs.data.train->size());
   return inputs;
 }
 

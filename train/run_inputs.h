@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "core/comm/job.h"
@@ -9,6 +10,8 @@
 #include "parallel/graph/graph.h"
 #include "session/run_plan.h"
 #include "train/data/dataset.h"
+#include "train/rollouts/prompt_set.h"
+#include "train/rollouts/rollout_source.h"
 #include "train/run_start.h"
 
 namespace trireme {
@@ -18,6 +21,8 @@ struct RunInputs {
   const LayerGraph& graph;
   const RunPlan& plan;
   DataSets data;
+  std::shared_ptr<RolloutSource> replay;     // of stages that train on completions, where a file has them
+  std::shared_ptr<const PromptSet> sampled;  // otherwise what they are sampled for
   RunStart start;
   int64_t total_steps = 0;
 };

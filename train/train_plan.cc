@@ -10,6 +10,7 @@
 #include "checkpoint/hf_directory.h"
 #include "core/base/error.h"
 #include "core/base/problems.h"
+#include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "session/model_graph.h"
 #include "session/tuning.h"
@@ -109,6 +110,7 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   problems.Try([&] { CheckTokens(config); });
   problems.Try([&] { CheckResume(config); });
   problems.Try([&] { CheckPreference(config); });
+  problems.Try([&] { CheckPolicy(config); });
   CheckDataTools(config, problems);
   LayerGraph graph;
   Config resolved = config;

@@ -8,6 +8,7 @@
 #include "parallel/graph/parameters.h"
 #include "parallel/schedule/draw.h"
 #include "train/preamble.h"
+#include "train/sampling_plan.h"
 #include "train/train_plan.h"
 
 namespace trireme {
@@ -100,6 +101,7 @@ std::string ToText(const TrainPlan& plan) {
   PrintSchedule(plan, out);
   out << "memory per rank, in MiB, without the temporaries of single operators";
   out << ":\n" << ToText(plan.memory);
+  out << SamplingText(plan.config, PlanSampling(plan.config, plan.graph, plan.run.grids), plan.memory);
   PrintLength(plan, out);
   return out.str();
 }

@@ -11,6 +11,7 @@
 #include "core/tensor/device_copies.h"
 #include "parallel/objectives/cross_entropy.h"
 #include "parallel/objectives/objectives.h"
+#include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/tensor/collectives.h"
 
@@ -34,6 +35,7 @@ OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) 
 }
 
 std::string ObjectiveOf(const Config& config) {
+  if (IsPolicy(config.stage())) return "policy";
   return IsPreference(config.stage()) ? NameOf(config.stage()) : "cross_entropy";
 }
 
@@ -50,7 +52,7 @@ at::Tensor BalanceNumbers(const RouterSums& own) {
 Trainer::Trainer(Session& session, const std::string& objective)
     : session_(session),
       objective_(MakeObjective(objective.empty() ? ObjectiveOf(session.config()) : objective,
-                               session.config().preference())),
+                               session.config())),
       mtp_depths_(std::get<HeadSpec>(session.graph().layers.back().spec).mtp_depths) {
   CommunicatorSet& groups = session.groups();
   optimizer_ = std::make_unique<ShardedOptimizer>(
@@ -67,6 +69,7 @@ Trainer::Trainer(Session& session, const std::string& objective)
 std::optional<uint64_t> Trainer::DropoutSeed() const {
   const Config& config = session_.config();
   if (IsPreference(config.stage()) && config.preference().disable_dropout()) return std::nullopt;
+  if (IsPolicy(config.stage())) return std::nullopt;  // ratios of the policy to itself would not be 1
   const LayerGraph& graph = session_.graph();
   const bool adapter = graph.adapter && graph.adapter->dropout > 0;
   if (!adapter && session_.config().tuning().hidden_dropout() == 0) return std::nullopt;

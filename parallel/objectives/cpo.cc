@@ -18,7 +18,7 @@ std::unique_ptr<Objective> Make(const PreferenceConfig& config, const std::strin
 
 }  // namespace
 
-std::unique_ptr<Objective> MakeCpo(const PreferenceConfig& config) { return Make(config, "sigmoid"); }
-std::unique_ptr<Objective> MakeSimPo(const PreferenceConfig& config) { return Make(config, "simpo"); }
+std::unique_ptr<Objective> MakeCpo(const Config& config) { return Make(config.preference(), "sigmoid"); }
+std::unique_ptr<Objective> MakeSimPo(const Config& config) { return Make(config.preference(), "simpo"); }
 
 }  // namespace trireme

@@ -102,6 +102,6 @@ at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, cons
   return at::zeros_like(part.hidden).index_copy_(0, trained.positions, gradient);
 }
 
-std::unique_ptr<Objective> MakeCrossEntropy(const PreferenceConfig& /*preference*/) { return std::make_unique<CrossEntropy>(); }
+std::unique_ptr<Objective> MakeCrossEntropy(const Config& /*config*/) { return std::make_unique<CrossEntropy>(); }
 
 }  // namespace trireme

@@ -6,7 +6,8 @@
 
 namespace trireme {
 
-std::unique_ptr<Objective> MakeDpo(const PreferenceConfig& config) {
+std::unique_ptr<Objective> MakeDpo(const Config& all) {
+  const PreferenceConfig& config = all.preference();
   double nll = config.sft_weight();
   for (int i = 0; i < config.loss_size(); ++i) {
     if (config.loss(i) == "sft") nll += config.weights().empty() ? 1 : config.weights(i);

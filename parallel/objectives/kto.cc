@@ -50,6 +50,6 @@ class Kto : public AnswerObjective {
 
 }  // namespace
 
-std::unique_ptr<Objective> MakeKto(const PreferenceConfig& config) { return std::make_unique<Kto>(config); }
+std::unique_ptr<Objective> MakeKto(const Config& config) { return std::make_unique<Kto>(config.preference()); }
 
 }  // namespace trireme

@@ -18,7 +18,17 @@ void GiveWanted(const LabelLogProbs& found) {
   if (wants.log_probs) {
     output.log_probs = AtTheirPositions(found.values, found.tokens, found.head.hidden[0].size(0));
   }
+  if (wants.entropies) {
+    output.entropies = AtTheirPositions(found.entropies, found.tokens, found.head.hidden[0].size(0));
+  }
   if (wants.sequence_log_probs) output.sequence_log_probs = found.SumsBySequence();
+}
+
+// The chunk's logits at a temperature, in place.
+LogitChunk MakeChunk(const LogitChunks& chunks, int64_t i, double temperature) {
+  LogitChunk chunk = chunks.Make(i);
+  if (temperature != 1) chunk.logits.div_(temperature);
+  return chunk;
 }
 
 }  // namespace
@@ -63,20 +73,26 @@ std::vector<at::Tensor> LogProbObjective::Run(const HeadStates& head, PassContex
   const at::Tensor known = KnownWeights(trained, pass);
   const at::Tensor log_probs = at::empty({trained.size()}, hidden.options().dtype(at::kFloat));
   const at::Tensor log_sum_exp = at::empty_like(log_probs);
+  const bool measures = wants_entropies() || pass.options.wants.entropies;
+  const at::Tensor entropies = measures ? at::empty_like(log_probs) : at::Tensor();
   GradientChunks gradients(head, trained, differentiate);
   for (int64_t i = 0; i < chunks.count(); ++i) {
-    const LogitChunk chunk = chunks.Make(i);
+    const LogitChunk chunk = MakeChunk(chunks, i, temperature());
     const ChunkStatistics statistics = StatisticsOf(chunk, head);
     log_sum_exp.narrow(0, chunk.begin, chunk.size()).copy_(statistics.log_sum_exp);
     log_probs.narrow(0, chunk.begin, chunk.size()).copy_(statistics.picked - statistics.log_sum_exp);
-    if (differentiate && known.defined()) gradients.Add(chunk, known, statistics.log_sum_exp);
+    if (measures) {
+      entropies.narrow(0, chunk.begin, chunk.size()).copy_(EntropiesOf(chunk, statistics.log_sum_exp, head));
+    }
+    if (differentiate && known.defined()) gradients.Add(chunk, known / temperature(), statistics.log_sum_exp);
   }
-  const LabelLogProbs found{log_probs, trained, head, pass, known};
+  const LabelLogProbs found{log_probs, trained, head, pass, known, entropies};
   GiveWanted(found);
-  const at::Tensor weights = Weigh(found);
+  at::Tensor weights = Weigh(found);
   if (!differentiate) return {{}};
+  if (temperature() != 1) weights = weights / temperature();
   for (int64_t i = chunks.count() - 1; i >= 0 && !known.defined(); --i) {
-    const LogitChunk chunk = i == chunks.count() - 1 ? chunks.Again(i) : chunks.Make(i);
+    const LogitChunk chunk = i == chunks.count() - 1 ? chunks.Again(i) : MakeChunk(chunks, i, temperature());
     gradients.Add(chunk, weights, log_sum_exp.narrow(0, chunk.begin, chunk.size()));
   }
   return {at::zeros_like(hidden).index_copy_(0, trained.positions, gradients.hidden())};
@@ -95,6 +111,6 @@ at::Tensor WeightedLogProbs::Weigh(const LabelLogProbs& log_probs) const {
   return log_probs.known;
 }
 
-std::unique_ptr<Objective> MakeWeightedLogProbs(const PreferenceConfig& /*preference*/) { return std::make_unique<WeightedLogProbs>(); }
+std::unique_ptr<Objective> MakeWeightedLogProbs(const Config& /*config*/) { return std::make_unique<WeightedLogProbs>(); }
 
 }  // namespace trireme

@@ -16,6 +16,7 @@ struct LabelLogProbs {
   const HeadStates& head;
   PassContext& pass;
   const at::Tensor& known;      // what KnownWeights gave: [trained] fp32, or undefined
+  const at::Tensor& entropies;  // [trained] fp32 where they were asked for, or undefined
 
   // Their sums over each document, over all context ranks: [documents of the micro batch] fp32. Collective over
   // head.context.
@@ -37,6 +38,10 @@ class LogProbObjective : public Objective {
   std::vector<at::Tensor> Run(const HeadStates& head, PassContext& pass) const final;
 
  protected:
+  // Logits are divided by it before the softmax.
+  virtual double temperature() const { return 1; }
+  // Whether Weigh takes the entropy of each token's distribution.
+  virtual bool wants_entropies() const { return false; }
   // d value / d log p of each trained token ([trained] fp32), if it does not depend on log-probabilities;
   // undefined if only Weigh can compute it.
   virtual at::Tensor KnownWeights(const TrainedTokens& tokens, const PassContext& pass) const = 0;

@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-class PreferenceConfig;  // the keys that objectives may take, core/config.proto
+class Config;  // the keys that objectives may take, core/config.proto
 
 // The head as an objective sees it.
 struct HeadStates {

@@ -13,12 +13,13 @@
   OBJECTIVE("orpo", MakeOrpo)                   \
   OBJECTIVE("simpo", MakeSimPo)                 \
   OBJECTIVE("cpo", MakeCpo)                     \
-  OBJECTIVE("rm", MakeRewardModel)
+  OBJECTIVE("rm", MakeRewardModel)              \
+  OBJECTIVE("policy", MakePolicyLoss)
 // clang-format on
 
 namespace trireme {
 
-#define DECLARE(name, make) std::unique_ptr<Objective> make(const PreferenceConfig& preference);
+#define DECLARE(name, make) std::unique_ptr<Objective> make(const Config& config);
 TRIREME_OBJECTIVES(DECLARE)
 #undef DECLARE
 
@@ -28,9 +29,9 @@ std::vector<std::string> ObjectiveNames() {
 #undef NAME
 }
 
-std::unique_ptr<Objective> MakeObjective(const std::string& name, const PreferenceConfig& preference) {
+std::unique_ptr<Objective> MakeObjective(const std::string& name, const Config& config) {
 #define MAKE(listed, make) \
-  if (name == listed) return make(preference);
+  if (name == listed) return make(config);
   TRIREME_OBJECTIVES(MAKE)
 #undef MAKE
   throw InputError("there is no objective '", name, "'; wanted ", Join(ObjectiveNames()));

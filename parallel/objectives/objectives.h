@@ -12,6 +12,6 @@ namespace trireme {
 
 std::vector<std::string> ObjectiveNames();
 // Refuses a name that is not in the list.
-std::unique_ptr<Objective> MakeObjective(const std::string& name, const PreferenceConfig& preference = {});
+std::unique_ptr<Objective> MakeObjective(const std::string& name, const Config& config = {});
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/config/schema.h"
 #include "parallel/objectives/pair_losses.h"
+#include "parallel/objectives/policy_check.h"
 
 namespace trireme {
 namespace {
@@ -99,11 +100,12 @@ void CheckReferenceMemory(const Config& config) {
 
 }  // namespace
 
-bool IsPreference(Stage stage) { return stage != STAGE_PT && stage != STAGE_SFT; }
+bool IsPreference(Stage stage) { return stage >= STAGE_DPO && stage <= STAGE_RM; }
 bool HasPairs(Stage stage) { return IsPreference(stage) && stage != STAGE_KTO; }
 
 bool WantsReference(const Config& config) {
   if (config.stage() == STAGE_KTO) return true;
+  if (IsPolicy(config.stage())) return config.rl().beta() > 0 && config.reference() != "none";
   return config.stage() == STAGE_DPO && config.reference() != "none" && !config.preference().reference_free();
 }
 

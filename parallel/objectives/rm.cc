@@ -115,8 +115,8 @@ std::vector<at::Tensor> RewardObjective::Run(const HeadStates& head, PassContext
 
 }  // namespace
 
-std::unique_ptr<Objective> MakeRewardModel(const PreferenceConfig& preference) {
-  return std::make_unique<RewardObjective>(preference.center_rewards());
+std::unique_ptr<Objective> MakeRewardModel(const Config& config) {
+  return std::make_unique<RewardObjective>(config.preference().center_rewards());
 }
 
 }  // namespace trireme

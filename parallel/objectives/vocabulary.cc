@@ -62,6 +62,19 @@ ChunkStatistics StatisticsOf(const LogitChunk& chunk, const HeadStates& head) {
   return {largest, largest + sums[0].log(), sums[1]};
 }
 
+at::Tensor EntropiesOf(const LogitChunk& chunk, const at::Tensor& log_sum_exp, const HeadStates& head) {
+  const int64_t block = chunk.logits.is_cpu() ? 32 : 1024;  // tokens: their logits become fp32
+  const at::Tensor sums = at::zeros_like(log_sum_exp);
+  for (int64_t begin = 0; begin < chunk.size(); begin += block) {
+    const int64_t size = std::min(block, chunk.size() - begin);
+    const at::Tensor logits = chunk.logits.narrow(0, begin, size).narrow(1, 0, head.columns.count).to(at::kFloat);
+    const at::Tensor log_probs = logits - log_sum_exp.narrow(0, begin, size).unsqueeze(1);
+    sums.narrow(0, begin, size).sub_((log_probs.exp() * log_probs).sum(1));
+  }
+  AllReduce(sums, head.tensor);
+  return sums;
+}
+
 at::Tensor AtTheirPositions(const at::Tensor& values, const TrainedTokens& trained, int64_t tokens) {
   return at::zeros({tokens}, values.options()).index_copy_(0, trained.positions, values);
 }

@@ -63,6 +63,10 @@ class LogitChunks {
 // Collective over head.tensor.
 ChunkStatistics StatisticsOf(const LogitChunk& chunk, const HeadStates& head);
 
+// Of each token's distribution over the vocabulary, whose logits are in the chunk: [tokens] fp32. Collective over
+// head.tensor.
+at::Tensor EntropiesOf(const LogitChunk& chunk, const at::Tensor& log_sum_exp, const HeadStates& head);
+
 // [trained] values scattered to their tokens' positions, zeros elsewhere: [tokens].
 at::Tensor AtTheirPositions(const at::Tensor& values, const TrainedTokens& trained, int64_t tokens);
 

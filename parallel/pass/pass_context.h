@@ -23,10 +23,12 @@ struct PassOutput;
 struct BatchTotals {
   int64_t trained = 0;                // labels that are trained
   int64_t tokens = 0;                 // padding not counted
-  int64_t samples = 0;                // pairs, or single answers with a label
+  int64_t samples = 0;                // pairs, single answers with a label, or completions
   int64_t chosen = 0;                 // trained labels of chosen answers, or of those whose label is true
   int64_t rejected = 0;               // trained labels of the others
   int64_t desirable = 0;              // single answers whose label is true
+  double window_tokens = 0;           // trained labels per update, on average over updates that share completions
+  double entropy_bound = 0;           // below it a token's entropy keeps it out of the policy loss
   double kl = 0;                      // how far the policy is from the reference, where an objective wants it
   std::vector<BatchTotals> mtp = {};  // by depth of multi-token prediction
 
@@ -41,6 +43,7 @@ struct BatchTotals {
 
 struct PassWants {  // requested of the head per micro batch, in addition to the objective's sums
   bool log_probs = false;           // of each label
+  bool entropies = false;           // of the distribution over the label's position
   bool sequence_log_probs = false;  // their sum over each document
   bool hidden = false;              // after the final norm
   bool scores = false;              // of a value head, for each token

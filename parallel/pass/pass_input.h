@@ -17,10 +17,18 @@ namespace trireme {
 struct AnswerFacts {
   std::vector<int64_t> tokens = {};    // labels that count in its log-probability, over all context ranks
   std::vector<int64_t> trained = {};   // labels that are trained, the prompt's among them where it is learnt, too
-  std::vector<double> values = {};     // what the data says of it: its label, or its pair's margin
+  std::vector<double> values = {};     // what the data says of it: its label, its pair's margin, or its advantage
   std::vector<double> reference = {};  // its log-probability by the reference; empty: there is none
   // By loss that compares answers over the whole batch (aot): what each is compared with there.
   std::vector<std::vector<double>> rivals = {};
+};
+
+// What is known of each token of a completion, for policy losses: [rows · length] fp32, by label; undefined where it is not
+// known. Log-probabilities are at the temperature of sampling.
+struct PolicyFacts {
+  at::Tensor sampled = {};    // by the sampler
+  at::Tensor old = {};        // by the policy before the first update with it
+  at::Tensor reference = {};  // by the reference
 };
 
 struct PassInput {
@@ -48,6 +56,7 @@ struct PassInput {
   // group) are in one micro batch.
   std::vector<int64_t> samples = {};
   AnswerFacts answers = {};  // empty where documents are no answers
+  PolicyFacts policy = {};
   // By depth of multi-token prediction: the same positions, with tokens and labels that stand as many further on
   // in the same document; empty where nothing of the kind is trained.
   std::vector<PassInput> mtp = {};

@@ -15,6 +15,7 @@ namespace trireme {
 struct PassOutput {  // of one micro batch, on the head's ranks; undefined if not requested
   std::map<std::string, at::Tensor> sums;  // scalars, fp32
   at::Tensor log_probs;                    // [rows · length] fp32 of each label; 0 where none is trained
+  at::Tensor entropies;                    // [rows · length] fp32 likewise
   at::Tensor sequence_log_probs;           // [documents] fp32, over all context ranks; those of answers weighted
   at::Tensor hidden;                       // [rows · length, hidden] after the last norm
   at::Tensor logits;                       // [wanted tokens, vocabulary]

@@ -11,7 +11,7 @@ TEST(MetricMeans, ABatchWithoutAKindOfAnswerSaysNothingAboutIt) {
   means.Add({{"rewards/chosen", 1.0}, {"kl", 0.5}}, {.all = 4, .chosen = 4, .rejected = 0});
   means.Add({{"rewards/chosen", 6.0}, {"rewards/rejected", -2.0}, {"rewards/margins", 8.0}, {"kl", 1.5}},
             {.all = 4, .chosen = 1, .rejected = 3});
-  const Metrics all = means.Take();
+  const MetricValues all = means.Take();
   EXPECT_DOUBLE_EQ(all.at("rewards/chosen"), 2.0);  // (4 · 1 + 6) / 5
   EXPECT_DOUBLE_EQ(all.at("rewards/rejected"), -2.0);
   EXPECT_DOUBLE_EQ(all.at("rewards/margins"), 4.0);

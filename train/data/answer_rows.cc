@@ -43,12 +43,6 @@ std::vector<float> WeightsOf(const Row& side, int64_t shorter, double beyond) {
 // its answer: all of the prompt but its last token, which predicts the answers' first ones, different ones.
 int64_t SharedTokens(int64_t prompt) { return std::max<int64_t>(prompt - 1, 0); }
 
-// What routers and their losses count does not change by computing a prompt once instead of twice.
-bool CountsNoTokens(const ExpertsConfig& experts) {
-  return experts.balance_coefficient() == 0 && experts.z_coefficient() == 0 && experts.bias_speed() == 0 &&
-         experts.overflow() == OVERFLOW_KEEP;
-}
-
 class Units : public RowSource {
  public:
   Units(std::shared_ptr<const RowStore> store, const AnswerOptions& options)
@@ -113,6 +107,11 @@ std::vector<Row> GivenTokens(const AnswerSample& sample, int64_t vocabulary, Sta
 }
 
 }  // namespace
+
+bool CountsNoTokens(const ExpertsConfig& experts) {
+  return experts.balance_coefficient() == 0 && experts.z_coefficient() == 0 && experts.bias_speed() == 0 &&
+         experts.overflow() == OVERFLOW_KEEP;
+}
 
 AnswerOptions AnswerOptionsOf(const Config& config) {
   const bool orpo = config.stage() == STAGE_ORPO;

@@ -21,6 +21,8 @@ struct AnswerOptions {
   bool learn_prompt = false;   // the chosen side's prompt is learnt, too, and counts nothing in its comparison
 };
 AnswerOptions AnswerOptionsOf(const Config& config);
+// What routers and their losses count does not change by computing a shared prompt once instead of several times.
+bool CountsNoTokens(const ExpertsConfig& experts);
 
 // The row of one unit, from the rows of its sides.
 Row JoinAnswers(std::vector<Row> sides, const AnswerOptions& options);

@@ -66,6 +66,7 @@ class PackedRows : public RowSource {
       Row part = rows_->Read(index);
       part.labels[0] = kNotTrained;  // nothing before it belongs to its document
       AppendWeights(packed, part);
+      Append(packed.sampled, part.sampled);
       Append(packed.values, part.values);
       Append(packed.answer_tokens, part.answer_tokens);
       Append(packed.shared, part.shared);

@@ -16,8 +16,8 @@ struct Row {
   // Where each document of a packed row begins, the first at 0; empty: the row is one document. Documents do
   // not attend to each other, and no label is trained across a boundary.
   std::vector<int64_t> starts = {};
-  // Of each document: how many tokens at the beginning of the document before it are its own beginning, too, and are not
-  // repeated in the row: the prompt that two answers share; empty: none.
+  // Of each document: how many tokens at the beginning of the last document before it that shares nothing are its own
+  // beginning, too, and are not repeated in the row: the prompt that answers share; empty: none.
   std::vector<int64_t> shared = {};
   // By label, for objectives that weigh each token: what its log-probability counts, there or in its
   // answer's; empty: the data has none.
@@ -25,7 +25,10 @@ struct Row {
   // Per document: the sample of the row that it belongs to, from 0 (both sides of a pair, all of a group);
   // empty: each is a separate sample.
   std::vector<int64_t> samples = {};
-  // Of each document: what the data says of it as an answer (its label, its pair's margin); empty: it is none.
+  // By label: its log-probability when it was sampled; empty: it was not, or nothing is known of it.
+  std::vector<float> sampled = {};
+  // Of each document: what the data says of it as an answer (its label, its pair's margin, its advantage); empty: it is
+  // none.
   std::vector<float> values = {};
   // Of each document that is an answer: how many of its labels are the answer's own, not its prompt's.
   std::vector<int64_t> answer_tokens = {};

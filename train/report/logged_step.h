@@ -12,14 +12,14 @@
 namespace trireme {
 
 // What an objective reports beside its loss, under the names that TRL logs it by: "rewards/margins", "kl", …
-using Metrics = std::map<std::string, double>;
+using MetricValues = std::map<std::string, double>;
 
 // What the model makes of data that it is not trained on.
 struct Evaluation {
   double loss = 0;      // mean over all trained tokens
   double accuracy = 0;  // fraction of them predicted correctly
   double seconds = 0;
-  Metrics metrics = {};
+  MetricValues metrics = {};
 };
 
 struct LoggedStep {
@@ -38,7 +38,7 @@ struct LoggedStep {
   double elapsed_seconds = 0;
   int64_t steps_here = 0;                     // since the run started or went on
   std::vector<double> mtp_loss = {};          // of each depth of multi-token prediction, where there is any
-  Metrics metrics = {};                       // of the step; where it is written, the mean as of the loss
+  MetricValues metrics = {};                       // of the step; where it is written, the mean as of the loss
   Json experts = {};                          // how routers used them; null where there are none
   std::string skipped = {};                   // why the update was left out; empty: it was made
   std::optional<Evaluation> evaluation = {};  // behind this step, where one was due

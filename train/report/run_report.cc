@@ -26,9 +26,12 @@ void RunReport::Finish(const Config& config, const RunEnd& end) {
   for (const std::unique_ptr<Reporter>& reporter : reporters_) reporter->Finish();
   const LogCurves curves = ReadCurves(output_ / "log.jsonl");
   WriteAtomicFile(output_ / "loss.svg", DrawLossChart(curves));
-  // Of preference training, and of reward models.
+  // Of preference training, of reward models, and of policies.
   for (const auto& [name, key] : {std::pair{"margins", "rewards/margins"}, std::pair{"accuracies", "rewards/accuracies"},
-                                  std::pair{"margins", "margin"}, std::pair{"accuracies", "accuracy"}}) {
+                                  std::pair{"margins", "margin"}, std::pair{"accuracies", "accuracy"},
+                                  std::pair{"reward", "reward"}, std::pair{"lengths", "completions/mean_length"},
+                                  std::pair{"kl", "kl"}, std::pair{"entropy", "entropy"},
+                                  std::pair{"clip_ratio", "clip_ratio/region_mean"}}) {
     const LogCurves rewards = ReadCurves(output_ / "log.jsonl", key);
     if (!rewards.train.empty()) WriteAtomicFile(output_ / Concat(name, ".svg"), DrawLossChart(rewards, name));
   }

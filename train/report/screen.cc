@@ -36,11 +36,12 @@ std::string MfuText(double mfu) {
 }
 
 // Those that people watch.
-std::string MetricsText(const Metrics& metrics) {
+std::string MetricsText(const MetricValues& metrics) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(3);
   for (const auto& [name, word] : {std::pair{"rewards/accuracies", "accuracy"}, std::pair{"rewards/margins", "margin"},
                                    std::pair{"accuracy", "accuracy"}, std::pair{"margin", "margin"},
+                                   std::pair{"reward", "reward"}, std::pair{"completions/mean_length", "length"},
                                    std::pair{"kl", "kl"}}) {
     if (const auto found = metrics.find(name); found != metrics.end()) text << "  " << word << " " << found->second;
   }

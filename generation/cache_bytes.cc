@@ -1,0 +1,22 @@
+#include "generation/cache_bytes.h"
+
+#include <algorithm>
+
+namespace trireme {
+
+int64_t CacheBytesPerToken(const LayerGraph& graph, const Config& config, const Grids& grids) {
+  const int64_t tensor = grids.dense.Size("tp"), stages = grids.dense.Size("pp");
+  const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
+  int64_t numbers = 0, layers = 0;
+  for (const Layer& layer : graph.layers) {
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
+    if (decoder == nullptr) continue;
+    ++layers;
+    const AttentionSpec& attention = decoder->attention;
+    numbers += attention.latent ? attention.latent->kv_rank + attention.latent->qk_rope_head_dim
+                                : 2 * std::max<int64_t>(attention.kv_heads / tensor, 1) * attention.head_dim;
+  }
+  return layers == 0 ? 0 : (numbers * element + stages - 1) / stages;
+}
+
+}  // namespace trireme

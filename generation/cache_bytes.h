@@ -1,0 +1,15 @@
+// The size of the engine's cache, for plans and limits. No torch.
+#pragma once
+
+#include <cstdint>
+
+#include "core/config.pb.h"
+#include "core/plan/grids.h"
+#include "parallel/graph/graph.h"
+
+namespace trireme {
+
+// Bytes of keys and values that a rank caches per token.
+int64_t CacheBytesPerToken(const LayerGraph& graph, const Config& config, const Grids& grids);
+
+}  // namespace trireme

@@ -1,0 +1,58 @@
+#include "train/policy_prompts.h"
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "parallel/objectives/policy_check.h"
+#include "train/generation/prompts.h"
+#include "train/reward_graph.h"
+#include "train/rollouts/replay.h"
+#include "train/rollouts/rewards.h"
+
+namespace trireme {
+
+namespace {
+
+Prompts OpenReplay(const Config& config, int64_t vocabulary) {
+  const auto replay = std::make_shared<Replay>(
+      config, RolloutReading{.vocabulary = vocabulary, .ends = EndTokens(config.model().path(), nullptr)});
+  return {.data = {.train = replay->Prompts(), .valid = nullptr, .samples = replay->groups()}, .replay = replay, .sampled = {}};
+}
+
+Prompts OpenSampled(const Config& config, int64_t vocabulary) {
+  if (config.parallel().context() > 1) {
+    throw InputError("parallel.context = ", config.parallel().context(), ": no completions are sampled under context ",
+                     "parallelism; write 1, or give completions by rl.rollouts");
+  }
+  const auto sampled = std::make_shared<PromptSet>(config, vocabulary);
+  if (config.rl().rewards().empty()) {
+    throw InputError("rl.rewards is empty; wanted program:COMMAND, model:DIR or some of ", Join(BuiltInRewards()));
+  }
+  for (const std::string& name : config.rl().rewards()) {
+    if (const std::optional<std::string> directory = RewardModelIn(name)) {
+      RewardGraph(config, *directory);
+    } else {
+      OpenReward(name, config)->CheckPrompts(*sampled);
+    }
+  }
+  return {.data = {.train = sampled->AsRows(), .valid = nullptr, .samples = sampled->size()}, .replay = {}, .sampled = sampled};
+}
+
+}  // namespace
+
+bool HasPrompts(const Config& config) { return !config.rl().rollouts().empty() || !config.data().train().empty(); }
+
+Prompts OpenPrompts(const Config& config, int64_t vocabulary) {
+  if (!HasPrompts(config)) {
+    throw InputError("data.train is empty; name files with prompts, or in rl.rollouts one with completions");
+  }
+  Prompts prompts = config.rl().rollouts().empty() ? OpenSampled(config, vocabulary) : OpenReplay(config, vocabulary);
+  const int64_t found = prompts.data.train->size(), wanted = PromptsPerSampling(config);
+  if (found < wanted) {
+    throw InputError(config.rl().rollouts().empty() ? "data.train" : config.rl().rollouts(), ": has ", found,
+                     " prompts; a sampling takes ", wanted,
+                     " (run.global_batch x rl.steps_per_generation / rl.group). Lower run.global_batch");
+  }
+  return prompts;
+}
+
+}  // namespace trireme

@@ -1,0 +1,72 @@
+#include "train/policy_steps.h"
+
+#include <chrono>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "parallel/objectives/policy_check.h"
+#include "train/rollouts/rollout_file.h"
+#include "train/sampled_rollouts.h"
+
+namespace trireme {
+
+PolicySteps::PolicySteps(Trainer& trainer, const RunInputs& inputs)
+    : config_(inputs.config),
+      steps_(StepsPerSampling(config_.rl())),
+      samplings_(inputs.data.train->size() / PromptsPerSampling(config_)),
+      order_({.rows = inputs.data.train->size(),
+              .batch = PromptsPerSampling(config_),
+              .shuffle = config_.data().shuffle() && !inputs.replay,
+              .seed = static_cast<uint64_t>(config_.run().seed())}),
+      source_(inputs.replay ? inputs.replay : std::make_shared<SampledRollouts>(trainer.session(), inputs.sampled)),
+      device_(trainer.session().tensors()),
+      pass_(trainer),
+      path_(inputs.start.output / "rollouts.jsonl"),
+      records_(trainer.session().job().rank() == 0) {}
+
+// Counted from 0. An epoch's last prompts are left out where they do not fill a sampling.
+std::vector<int64_t> PolicySteps::PromptsOf(int64_t sampling) {
+  const int64_t epoch = sampling / samplings_;
+  return order_.RowsOf(epoch * order_.steps_per_epoch() + sampling % samplings_ + 1);
+}
+
+void PolicySteps::Begin(int64_t step) {
+  std::vector<Rollout> rollouts = source_->Take(step, PromptsOf((step - 1) / steps_));
+  for (size_t i = 0; i < rollouts.size(); ++i) {
+    rollouts[i].step = step;
+    rollouts[i].group = static_cast<int64_t>(i) / config_.rl().group();
+  }
+  const auto start = std::chrono::steady_clock::now();
+  pass_.Begin(std::move(rollouts), source_->names());
+  device_.Synchronize();
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  pass_.AddToNext(source_->metrics());
+  pass_.AddToNext({{"log_prob_seconds", passed.count()}});
+  if (records_) Record();
+}
+
+void PolicySteps::Record() {
+  if (!file_) file_.emplace(path_);
+  std::string lines;
+  for (const Rollout& rollout : pass_.rollouts()) lines += ToJsonLine(rollout) + "\n";
+  file_->Append(lines);
+}
+
+void PolicySteps::Pass(int64_t step) {
+  const int64_t past = (step - 1) % steps_;
+  if (past == 0) Begin(step);
+  pass_.Pass(static_cast<size_t>(past % config_.rl().steps_per_generation()));
+}
+
+double PolicySteps::EpochAt(int64_t step) const {
+  return static_cast<double>(step) / static_cast<double>(steps_ * samplings_);
+}
+
+std::vector<int64_t> PolicySteps::all_rows() const {
+  std::vector<int64_t> all(static_cast<size_t>(pass_.rows().size()));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
+}
+
+}  // namespace trireme

@@ -1,0 +1,132 @@
+#include "train/rollouts/prompt_set.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "train/data/messages.h"
+#include "train/data/record_fields.h"
+#include "train/data/records.h"
+#include "train/data/source_name.h"
+#include "train/generation/prompts.h"
+
+namespace trireme {
+namespace {
+
+// The messages of a conversation up to the last answer, or nothing.
+std::optional<Json> ConversationOf(const Json& record) {
+  for (const char* key : {"messages", "conversations", "conversation"}) {
+    if (!Has(record, key)) continue;
+    Json messages = NormalMessages(record.at(key));
+    while (!messages.empty() && messages.back().value("role", "") == "assistant") messages.erase(messages.size() - 1);
+    if (messages.empty()) throw InputError("'", key, "' has nothing before the answer");
+    return messages;
+  }
+  if (Has(record, "prompt") && record.at("prompt").is_array()) return NormalMessages(record.at("prompt"));
+  const std::optional<std::string> question = Has(record, "prompt") ? std::nullopt : Question(record);
+  return question ? std::optional<Json>(QuestionMessages(record, *question)) : std::nullopt;
+}
+
+// Reads prompts with the tools of a model's directory.
+class PromptReader {
+ public:
+  PromptReader(const Config& config, const Tokenizer* tokenizer, int64_t vocabulary)
+      : config_(config), tokenizer_(tokenizer), vocabulary_(vocabulary) {}
+
+  PolicyPrompt Read(const Json& record) {
+    if (!record.is_object()) throw InputError("is no object; wanted a prompt");
+    PolicyPrompt prompt{.ids = {}, .text = {}, .record = record};
+    prompt.ids = IdsOf(record, prompt.asked);
+    for (const int64_t id : prompt.ids) {
+      if (id >= 0 && id < vocabulary_) continue;
+      throw InputError("has the token ", id, "; the model's vocabulary has ", vocabulary_);
+    }
+    if (tokenizer_ != nullptr) prompt.text = tokenizer_->Decode(std::vector<int32_t>(prompt.ids.begin(), prompt.ids.end()));
+    CheckRoom(std::ssize(prompt.ids));
+    return prompt;
+  }
+
+ private:
+  std::vector<int64_t> IdsOf(const Json& record, Json& asked) {
+    if (Has(record, "prompt_ids")) {
+      const std::vector<int32_t> ids = IdsAt(record, "prompt_ids");
+      return {ids.begin(), ids.end()};
+    }
+    std::optional<Json> messages = ConversationOf(record);
+    if (!messages && !Has(record, "prompt")) {
+      throw InputError("has no prompt: its keys are ", KeysOf(record), "; wanted prompt, messages, a question such as ",
+                       "instruction or query, or prompt_ids; data.columns renames keys");
+    }
+    if (tokenizer_ == nullptr) {
+      throw InputError("is text, and ", config_.model().path(), " has no tokenizer.json; wanted prompt_ids");
+    }
+    if (!messages) {
+      asked = TextAt(record, "prompt");
+      return TextPrompt(*tokenizer_, TextAt(record, "prompt"));
+    }
+    AddSystem(*messages, record, config_.data().system());
+    asked = *messages;
+    if (!chat_) chat_.emplace(ChatTemplate::Of(*tokenizer_, config_.data().template_()));
+    return ChatPrompt(*tokenizer_, *chat_, *messages);
+  }
+
+  void CheckRoom(int64_t tokens) const {
+    if (tokens == 0) throw InputError("has an empty prompt");
+    const int64_t most = config_.data().max_length(), wanted = config_.rl().max_new_tokens();
+    if (tokens + wanted <= most) return;
+    throw InputError("its prompt of ", tokens, " tokens leaves no room for rl.max_new_tokens = ", wanted,
+                     " in data.max_length = ", most, "; raise data.max_length to ", tokens + wanted, " or lower the other");
+  }
+
+  const Config& config_;
+  const Tokenizer* tokenizer_;
+  const int64_t vocabulary_;
+  std::optional<ChatTemplate> chat_;
+};
+
+std::map<std::string, std::string> RenamedColumns(const DataConfig& data) {
+  std::map<std::string, std::string> columns;
+  for (const std::string& entry : data.columns()) {
+    const size_t equals = entry.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == entry.size()) {
+      throw InputError("data.columns has '", entry, "'; wanted theirs=ours, such as question=query");
+    }
+    columns[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  return columns;
+}
+
+}  // namespace
+
+PromptSet::PromptSet(const Config& config, int64_t vocabulary) {
+  const std::string& model = config.model().path();
+  if (PathExists(std::filesystem::path(model) / "tokenizer.json")) tokenizer_.emplace(model);
+  PromptReader reader(config, tokenizer(), vocabulary);
+  const std::map<std::string, std::string> columns = RenamedColumns(config.data());
+  for (const std::string& entry : config.data().train()) {
+    const SourceName name = ParseSourceName(entry, "data.train");
+    if (name.count || name.weight) {
+      throw InputError("data.train: ", entry, ": prompts are taken as they are; leave the number after # or @ out");
+    }
+    for (const std::filesystem::path& path : FilesOf(name.path, "data.train")) {
+      const std::unique_ptr<RecordFile> records = OpenRecords(path);
+      for (int64_t i = 0; i < records->size(); ++i) {
+        prompts_.push_back(UseRecord(*records, i, [&](Json record) {
+          if (record.is_object()) RenameColumns(record, columns);
+          return reader.Read(record);
+        }));
+      }
+    }
+  }
+}
+
+Rows PromptSet::AsRows() const {
+  std::vector<Row> rows;
+  for (const PolicyPrompt& prompt : prompts_) {
+    rows.push_back({.input_ids = prompt.ids, .labels = std::vector<int64_t>(prompt.ids.size(), kNotTrained)});
+  }
+  return std::make_shared<RowList>(std::move(rows));
+}
+
+}  // namespace trireme

@@ -1,0 +1,43 @@
+// PromptSet: the prompts of data.train that completions are sampled for, with the columns of their records, which rewards
+// may ask for. Records are {"prompt": text or messages}, {"messages": […]} whose last answer is left out, a question under
+// any of its names, or {"prompt_ids": […]}. Read whole by every rank. No torch.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/config.pb.h"
+#include "train/data/row_views.h"
+#include "train/tokenizer/tokenizer.h"
+
+namespace trireme {
+
+struct PolicyPrompt {
+  std::vector<int64_t> ids;
+  std::string text;  // as the model reads it; empty without a tokenizer
+  Json record;       // all its columns
+  Json asked = {};   // what the ids were made of: messages, or a text; null: ids were given
+};
+
+class PromptSet {
+ public:
+  // Refuses, with file and line, records that are no prompts, and prompts without room for rl.max_new_tokens in
+  // data.max_length.
+  PromptSet(const Config& config, int64_t vocabulary);
+
+  int64_t size() const { return std::ssize(prompts_); }
+  const PolicyPrompt& at(int64_t index) const { return prompts_.at(static_cast<size_t>(index)); }
+  // A row per prompt, of which nothing is trained.
+  Rows AsRows() const;
+  // Null if the model's directory has none.
+  const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+
+ private:
+  std::optional<Tokenizer> tokenizer_;
+  std::vector<PolicyPrompt> prompts_;
+};
+
+}  // namespace trireme

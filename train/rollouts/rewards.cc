@@ -1,0 +1,114 @@
+#include "train/rollouts/rewards.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "train/data/record_fields.h"
+#include "train/rollouts/reward_program.h"
+
+// clang-format off
+#define TRIREME_REWARDS(REWARD)                       \
+  REWARD("accuracy", AccuracyReward, "solution")      \
+  REWARD("format", FormatReward, nullptr)             \
+  REWARD("cosine", CosineReward, "solution")          \
+  REWARD("repetition", RepetitionReward, nullptr)     \
+  REWARD("soft_overlong", SoftOverlongReward, nullptr) \
+  REWARD("length", LengthReward, nullptr)
+// clang-format on
+
+namespace trireme {
+
+#define DECLARE(name, function, column) double function(const Judged& one, const Config& config);
+TRIREME_REWARDS(DECLARE)
+#undef DECLARE
+
+namespace {
+
+constexpr char kProgram[] = "program:", kModel[] = "model:";
+
+struct BuiltIn {
+  const char* name;
+  RewardFunction function;
+  const char* column;  // that prompts must have; null: none
+};
+
+const std::vector<BuiltIn>& List() {
+#define LINE(name, function, column) {name, function, column},
+  static const std::vector<BuiltIn> list = {TRIREME_REWARDS(LINE)};
+#undef LINE
+  return list;
+}
+
+class BuiltInReward : public Reward {
+ public:
+  BuiltInReward(const BuiltIn& which, const Config& config) : which_(which), config_(config) {}
+
+  std::vector<double> Of(std::span<const Judged> completions) override {
+    std::vector<double> rewards;
+    for (const Judged& one : completions) rewards.push_back(which_.function(one, config_));
+    return rewards;
+  }
+
+  void CheckPrompts(const PromptSet& prompts) const override {
+    for (int64_t i = 0; which_.column != nullptr && i < prompts.size(); ++i) {
+      if (Has(prompts.at(i).record, which_.column)) continue;
+      throw InputError("rl.rewards: ", which_.name, " needs the column '", which_.column, "', which prompt ", i + 1,
+                       " of data.train lacks; it has ", KeysOf(prompts.at(i).record), ". data.columns renames keys");
+    }
+  }
+
+ private:
+  const BuiltIn which_;
+  const Config config_;
+};
+
+}  // namespace
+
+std::vector<std::string> BuiltInRewards() {
+  std::vector<std::string> names;
+  for (const BuiltIn& one : List()) names.emplace_back(one.name);
+  return names;
+}
+
+std::unique_ptr<Reward> OpenReward(const std::string& name, const Config& config) {
+  if (name.starts_with(kProgram)) {
+    const std::string command = name.substr(std::string(kProgram).size());
+    if (command.empty()) throw InputError("rl.rewards has 'program:' without a command; write program:./reward.py");
+    return std::make_unique<RewardProgram>(RewardProgramOptions{
+        .command = command,
+        .name = LogNameOf(name),
+        .seconds = config.rl().reward_seconds(),
+        .skip_failures = config.rl().reward_failure() == FAILURE_SKIP});
+  }
+  const auto found = std::ranges::find_if(List(), [&](const BuiltIn& one) { return name == one.name; });
+  if (found != List().end()) return std::make_unique<BuiltInReward>(*found, config);
+  throw InputError("rl.rewards has '", name, "'; wanted program:COMMAND, model:DIR or one of ", Join(BuiltInRewards()));
+}
+
+std::optional<std::string> RewardModelIn(const std::string& name) {
+  if (!name.starts_with(kModel)) return std::nullopt;
+  return name.substr(std::string(kModel).size());
+}
+
+std::string LogNameOf(const std::string& name) {
+  if (const std::optional<std::string> directory = RewardModelIn(name)) {
+    const std::filesystem::path path = std::filesystem::path(*directory + "/.").lexically_normal().parent_path();
+    return path.filename().empty() ? name : path.filename().string();
+  }
+  if (!name.starts_with(kProgram)) return name;
+  std::istringstream words(name.substr(std::string(kProgram).size()));
+  std::string first;
+  for (std::string word; words >> word;) {
+    const std::filesystem::path path(word);
+    const std::string extension = path.extension().string();
+    if (first.empty()) first = path.filename().string();
+    if (extension.size() > 1 && std::isalpha(static_cast<unsigned char>(extension[1])) != 0) return path.stem().string();
+  }
+  return first;
+}
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+// Rollout: one completion of a prompt with what is known of it. Plain values; who sampled or rewarded it is no part of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct Rollout {
+  int64_t step = 0;   // the first optimizer step that trains on it; its weights are those before
+  int64_t group = 0;  // the prompt's number within its sampling: completions of one prompt have the same
+  std::string prompt = {}, completion = {};      // as text, where there is a tokenizer
+  std::vector<int64_t> prompt_ids = {};
+  std::vector<int64_t> completion_ids = {};      // with the end token
+  std::vector<float> log_probs = {};             // of the completion by its sampler; NaN: unknown; empty: all are
+  std::map<std::string, double> rewards = {};    // by name; NaN: none was given
+  bool truncated = false;                        // it ended at the limit, not by an end token
+  std::optional<double> advantage = {};          // given instead of rewards
+};
+
+// Whether two have the same prompt in the same sampling.
+inline bool IsSameGroup(const Rollout& a, const Rollout& b) { return a.step == b.step && a.group == b.group; }
+
+}  // namespace trireme

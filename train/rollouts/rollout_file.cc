@@ -1,0 +1,109 @@
+#include "train/rollouts/rollout_file.h"
+
+#include <cmath>
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "train/data/record_fields.h"
+#include "train/data/records.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+std::vector<int64_t> TokensAt(const Json& record, const char* key, int64_t vocabulary) {
+  if (!Has(record, key)) throw InputError("has no ", key, "; it has ", KeysOf(record), ". Wanted prompt_ids and completion_ids");
+  const std::vector<int32_t> ids = IdsAt(record, key);
+  if (ids.empty()) throw InputError(key, " is empty; wanted at least one token");
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= vocabulary) {
+      throw InputError(key, " has ", id, "; the model's vocabulary has ", vocabulary, " tokens");
+    }
+  }
+  return {ids.begin(), ids.end()};
+}
+
+double NumberOrNone(const Json& value, const std::string& what) {
+  if (value.is_null()) return kNone;
+  if (value.is_number()) return value.get<double>();
+  throw InputError(what, " is ", JsonLine(value), "; wanted a number, or null for none");
+}
+
+std::vector<float> LogProbsAt(const Json& record, const char* key, size_t tokens) {
+  const Json& values = record.at(key);
+  if (!values.is_array() || values.size() != tokens) {
+    throw InputError(key, " has ", values.is_array() ? values.size() : 0, " numbers for ", tokens, " tokens of completion_ids");
+  }
+  std::vector<float> log_probs;
+  for (const Json& value : values) {
+    const double number = NumberOrNone(value, key);
+    if (number > 0) throw InputError(key, " has ", number, "; wanted logarithms of probabilities, at most 0");
+    log_probs.push_back(static_cast<float>(number));
+  }
+  return log_probs;
+}
+
+int64_t CountAt(const Json& record, const char* key) {
+  const Json& value = record.at(key);
+  if (value.is_number_integer() && value.get<int64_t>() >= 0) return value.get<int64_t>();
+  throw InputError(key, " is ", JsonLine(value), "; wanted a number of 0 or more");
+}
+
+Rollout RolloutOf(const Json& record, const RolloutReading& reading) {
+  if (!record.is_object()) throw InputError("is no object; wanted prompt_ids, completion_ids and rewards");
+  Rollout rollout{.prompt_ids = TokensAt(record, "prompt_ids", reading.vocabulary),
+                  .completion_ids = TokensAt(record, "completion_ids", reading.vocabulary)};
+  if (Has(record, "step")) rollout.step = CountAt(record, "step");
+  rollout.group = Has(record, "group") ? CountAt(record, "group") : -1;
+  for (const char* key : {"logprobs", "old_logprobs"}) {
+    if (Has(record, key)) rollout.log_probs = LogProbsAt(record, key, rollout.completion_ids.size());
+  }
+  if (Has(record, "prompt") && record.at("prompt").is_string()) rollout.prompt = record.at("prompt");
+  if (Has(record, "completion") && record.at("completion").is_string()) rollout.completion = record.at("completion");
+  if (Has(record, "advantage")) rollout.advantage = NumberOrNone(record.at("advantage"), "advantage");
+  if (Has(record, "rewards")) {
+    const Json& rewards = record.at("rewards");
+    if (!rewards.is_object()) throw InputError("rewards is ", JsonLine(rewards), "; wanted an object of numbers by name");
+    for (const auto& [name, value] : rewards.items()) rollout.rewards[name] = NumberOrNone(value, "reward " + name);
+  }
+  rollout.truncated = Has(record, "truncated") ? record.at("truncated").get<bool>()
+                                               : !reading.ends.contains(rollout.completion_ids.back());
+  return rollout;
+}
+
+}  // namespace
+
+std::string ToJsonLine(const Rollout& rollout) {
+  Json rewards = Json::object();
+  for (const auto& [name, value] : rollout.rewards) rewards[name] = std::isnan(value) ? Json() : Json(value);
+  Json line = {{"step", rollout.step},
+               {"group", rollout.group},
+               {"prompt", rollout.prompt},
+               {"completion", rollout.completion},
+               {"prompt_ids", rollout.prompt_ids},
+               {"completion_ids", rollout.completion_ids},
+               {"logprobs", rollout.log_probs},
+               {"rewards", rewards}};
+  if (rollout.advantage) line["advantage"] = *rollout.advantage;
+  line["truncated"] = rollout.truncated;
+  return JsonLine(line);
+}
+
+std::vector<Rollout> ReadRollouts(const std::filesystem::path& path, const RolloutReading& reading) {
+  const std::unique_ptr<RecordFile> records = OpenRecords(path);
+  std::vector<Rollout> rollouts;
+  for (int64_t i = 0; i < records->size(); ++i) {
+    rollouts.push_back(UseRecord(*records, i, [&](const Json& record) { return RolloutOf(record, reading); }));
+    Rollout& last = rollouts.back();
+    if (last.group >= 0) continue;
+    const Rollout* before = i > 0 ? &rollouts[static_cast<size_t>(i) - 1] : nullptr;
+    const bool same = before != nullptr && before->step == last.step && before->prompt_ids == last.prompt_ids;
+    last.group = before == nullptr ? 0 : before->group + (same ? 0 : 1);
+  }
+  if (rollouts.empty()) throw InputError(path.string(), ": has no rollouts");
+  return rollouts;
+}
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+// Rollouts as JSON lines: what every run that samples writes as rollouts.jsonl, and what `rl.rollouts` reads again.
+#pragma once
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "train/rollouts/rollout.h"
+
+namespace trireme {
+
+// {"step":1,"group":0,"prompt":"…","completion":"…","prompt_ids":[…],"completion_ids":[…],"logprobs":[…],
+//  "rewards":{"accuracy":1.0},"advantage":0.5,"truncated":false}; a reward that was not given is null.
+std::string ToJsonLine(const Rollout& rollout);
+
+struct RolloutReading {
+  int64_t vocabulary = 0;      // ids are below it
+  std::set<int64_t> ends = {}; // tokens that end a completion, for lines that do not say `truncated`
+};
+
+// All lines. prompt_ids and completion_ids are needed; `logprobs` (or `old_logprobs`) has a number or null for each token
+// of the completion. Without step and group each prompt that differs from the one before begins a group. Refuses, with
+// file and line, what is no rollout.
+std::vector<Rollout> ReadRollouts(const std::filesystem::path& path, const RolloutReading& reading);
+
+}  // namespace trireme

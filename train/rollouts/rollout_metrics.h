@@ -1,0 +1,19 @@
+// What a sampling's completions and rewards say, by TRL's names: reward, reward_std, frac_reward_zero_std,
+// rewards/NAME/mean and /std, completions/mean_length and so on. Numbers only.
+#pragma once
+
+#include <span>
+
+#include "train/report/logged_step.h"
+#include "train/rollouts/advantages.h"
+#include "train/rollouts/rollout.h"
+
+namespace trireme {
+
+MetricValues RewardMetrics(const RewardTable& table, const Config& config);
+MetricValues LengthMetrics(std::span<const Rollout> rollouts);
+
+// Why the rewards of a sampling teach nothing, in words for the log; empty where they do.
+std::string WhyNothingIsLearnt(const RewardTable& table);
+
+}  // namespace trireme

@@ -1,0 +1,64 @@
+#include "train/sampling_plan.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <optional>
+#include <sstream>
+
+#include "core/base/text.h"
+#include "generation/cache_bytes.h"
+#include "parallel/objectives/policy_check.h"
+#include "train/preamble.h"
+#include "train/reward_graph.h"
+#include "train/rollouts/rewards.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kMostSampledRows = 256;
+
+int64_t RewardBytes(const Config& config, const Grids& grids) {
+  int64_t parameters = 0;
+  for (const std::string& name : config.rl().rewards()) {
+    const std::optional<std::string> directory = RewardModelIn(name);
+    if (directory) parameters += CountParameters(RewardGraph(config, *directory), /*trained_only=*/false);
+  }
+  const int64_t shards = config.memory().shard_reference() ? grids.dense.Size("dp") : 1;
+  const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
+  return parameters * element / (grids.dense.Size("tp") * grids.dense.Size("pp") * shards);
+}
+
+double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
+bool Samples(const Config& config) { return IsPolicy(config.stage()) && config.rl().rollouts().empty(); }
+
+SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const Grids& grids) {
+  const int64_t rows = int64_t{config.run().global_batch()} * config.rl().steps_per_generation();
+  const int64_t replicas = grids.dense.Size("dp");
+  SamplingPlan plan{.rows = std::min((rows + replicas - 1) / replicas, kMostSampledRows)};
+  if (Samples(config)) plan.reward_bytes = RewardBytes(config, grids);
+  plan.cache_bytes = plan.rows * config.data().max_length() * CacheBytesPerToken(graph, config, grids);
+  return plan;
+}
+
+std::string SamplingText(const Config& config, const SamplingPlan& plan, const std::vector<RankMemory>& ranks) {
+  if (!Samples(config)) return "";
+  int64_t idle = 0, device = 0;
+  for (const RankMemory& rank : ranks) {
+    device = std::max(device, rank.device());
+    idle = std::max(idle, rank.activations + rank.logits);
+  }
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1) << "sampling: " << Counted(plan.rows, "completion")
+       << " at once on each data-parallel rank, with at most " << MiB(plan.cache_bytes)
+       << " MiB of keys and values; the activations and logits of training, " << MiB(idle)
+       << " MiB, are free then\n  most device memory per rank: training " << MiB(device) << " MiB, sampling "
+       << MiB(device - idle + plan.cache_bytes) << " MiB";
+  if (plan.reward_bytes > 0) text << ", and reward models about " << MiB(plan.reward_bytes) << " MiB in both";
+  text << "\n";
+  return text.str();
+}
+
+}  // namespace trireme

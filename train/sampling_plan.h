@@ -1,0 +1,25 @@
+// SamplingPlan: what sampling in a run of policy training takes, without a device: how many completions are decoded at
+// once, and the memory of their keys and values, which the activations have between samplings. No torch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/config.pb.h"
+#include "train/memory_plan.h"
+
+namespace trireme {
+
+struct SamplingPlan {
+  int64_t rows = 0;         // decoded at once on each data-parallel rank
+  int64_t cache_bytes = 0;  // per rank, where each has data.max_length tokens
+  int64_t reward_bytes = 0;  // per rank, of the reward models in rl.rewards, all the time
+};
+
+bool Samples(const Config& config);  // rather than reading rl.rollouts
+SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const Grids& grids);
+
+// Both phases of a step, of the rank that needs most; empty where nothing is sampled.
+std::string SamplingText(const Config& config, const SamplingPlan& plan, const std::vector<RankMemory>& ranks);
+
+}  // namespace trireme
