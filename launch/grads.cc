@@ -94,8 +94,8 @@ void Grads(const Arguments& arguments, Job& job) {
     std::vector<int64_t> all(rows.size());
     std::iota(all.begin(), all.end(), int64_t{0});
     const RowList list(rows);
-    pass.Precompute(list, nullptr);
-    loss = pass.Pass(list, all);
+    pass.Precompute(list, {.rows = list.size(), .batch = list.size(), .shuffle = false}, /*steps=*/1, nullptr);
+    loss = pass.Pass(list, all, /*step=*/1);
     metrics = pass.metrics();
   } else if (wants_log_probs) {
     const RowLogProbs found = PassForLogProbs(trainer, rows);

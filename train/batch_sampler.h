@@ -18,6 +18,7 @@ class BatchSampler {
  public:
   explicit BatchSampler(const BatchSamplerOptions& options) : options_(options) {}
 
+  const BatchSamplerOptions& options() const { return options_; }
   int64_t steps_per_epoch() const { return (options_.rows + options_.batch - 1) / options_.batch; }
   // Rows of a step, counted from 1.
   std::vector<int64_t> RowsOf(int64_t step);

@@ -72,7 +72,7 @@ class Run {
     if (IsPreference(config_.stage())) preference_ = std::make_unique<PreferencePass>(trainer_);
     if (IsPolicy(config_.stage())) policy_ = std::make_unique<PolicySteps>(trainer_, inputs);
     LoadInitialWeights(graph_, start_at_, trainer_, job, ReferenceOrNull());
-    if (preference_) preference_->Precompute(*data_.train, data_.valid.get());
+    if (preference_) preference_->Precompute(*data_.train, order_.options(), total_steps_, data_.valid.get());
     if (job.rank() == 0) WarnUnused(config_, graph_);
     saver_.emplace(trainer_, job,
                    RunSaverOptions{.output = directory_,
@@ -154,7 +154,7 @@ class Run {
                       .epoch = order_.EpochAt(step)};
     trainer_.optimizer().BeginStep(logged.learning_rate);
     if (preference_) {
-      preference_->Pass(rows_, batch);
+      preference_->Pass(rows_, batch, step);
       logged.metrics = preference_->metrics();
     } else if (policy_) {
       policy_->Pass(step);

@@ -24,6 +24,10 @@ std::vector<double> AllReduced(std::vector<double> values, Session& session) {
   return {found, found + host.numel()};
 }
 
+void TakeReference(const std::vector<std::vector<double>>& found, std::vector<PassInput>& inputs) {
+  for (size_t i = 0; i < found.size(); ++i) inputs[i].answers.reference = found[i];
+}
+
 }  // namespace
 
 PreferencePass::PreferencePass(Trainer& trainer) : trainer_(trainer), session_(trainer.session()) {
@@ -33,14 +37,26 @@ PreferencePass::PreferencePass(Trainer& trainer) : trainer_(trainer), session_(t
   if (WantsReference(config) && !later) reference_ = std::make_unique<Reference>(session_);
 }
 
-void PreferencePass::Precompute(const RowSource& train, const RowSource* valid) {
-  if (!session_.config().preference().precompute_ref_log_probs()) return;
+PreferencePass::Tables PreferencePass::TablesOf(const RowSource& rows, const BatchSamplerOptions& order,
+                                                int64_t steps) {
   const auto open = [&]() -> Reference& {
     if (!reference_) reference_ = std::make_unique<Reference>(session_);
     return *reference_;
   };
-  train_table_ = std::make_unique<ReferenceTable>(session_, train, open);
-  if (valid != nullptr) valid_table_ = std::make_unique<ReferenceTable>(session_, *valid, open);
+  Tables tables{.answers = std::make_unique<ReferenceTable>(session_, rows, open), .kl = nullptr};
+  if (EstimatesKl(session_.config())) tables.kl = std::make_unique<KlTable>(session_, rows, order, steps, open);
+  return tables;
+}
+
+void PreferencePass::Precompute(const RowSource& train, const BatchSamplerOptions& order, int64_t steps,
+                                const RowSource* valid) {
+  if (!session_.config().preference().precompute_ref_log_probs()) return;
+  train_tables_ = TablesOf(train, order, steps);
+  if (valid != nullptr) {  // as Evaluate goes through them
+    const BatchSamplerOptions in_order{
+        .rows = valid->size(), .batch = session_.config().run().global_batch(), .shuffle = false};
+    valid_tables_ = TablesOf(*valid, in_order, BatchSampler(in_order).steps_per_epoch());
+  }
   reference_.reset();
 }
 
@@ -106,17 +122,22 @@ void PreferencePass::SetRivals(std::vector<PassInput>& inputs, int64_t pairs) {
 }
 
 // How much likelier than to the reference answers to other prompts are to the policy: at least 0.
-double PreferencePass::EstimateKl(const RowSource& rows, std::span<const int64_t> chosen, int64_t samples) {
+double PreferencePass::EstimateKl(const RowSource& rows, std::span<const int64_t> chosen, int64_t samples,
+                                  const KlTable* table, int64_t step) {
   const MismatchedRows mismatched(rows, {chosen.begin(), chosen.end()}, session_.config().data().max_length());
   std::vector<int64_t> all(chosen.size());
   std::iota(all.begin(), all.end(), int64_t{0});
-  const std::vector<PassInput> inputs = MakePassInputs(mismatched, all, ShapeOf(session_));
+  std::vector<PassInput> inputs = MakePassInputs(mismatched, all, ShapeOf(session_));
   const std::vector<std::vector<double>> policy = AnswerLogProbsOf(session_, inputs);
-  const std::vector<std::vector<double>> reference = reference_->LogProbsOf(inputs);
+  if (table != nullptr) {
+    table->Fill(step, inputs);
+  } else {
+    TakeReference(reference_->LogProbsOf(inputs), inputs);
+  }
   double sum = 0;
   for (size_t i = 0; i < inputs.size() && SpeaksForRows(session_); ++i) {
     for (size_t document = 0; document < policy[i].size(); ++document) {
-      sum += policy[i][document] - reference[i][document];
+      sum += policy[i][document] - inputs[i].answers.reference[document];
     }
   }
   const double mean = AllReduced({sum}, session_)[0] / static_cast<double>(std::max<int64_t>(samples, 1));
@@ -124,19 +145,19 @@ double PreferencePass::EstimateKl(const RowSource& rows, std::span<const int64_t
 }
 
 PreferencePass::Prepared PreferencePass::Prepare(const RowSource& rows, std::span<const int64_t> chosen,
-                                                 const ReferenceTable* table) {
+                                                 const Tables& tables, int64_t step) {
   const Config& config = session_.config();
   Prepared batch{MakePassInputs(rows, chosen, ShapeOf(session_)), TotalsOf(rows, chosen)};
   Count(batch);
-  if (table != nullptr) {
-    table->Fill(chosen, batch.inputs);
+  if (tables.answers) {
+    tables.answers->Fill(chosen, batch.inputs);
   } else if (reference_) {
-    const std::vector<std::vector<double>> found = reference_->LogProbsOf(batch.inputs);
-    for (size_t i = 0; i < found.size(); ++i) batch.inputs[i].answers.reference = found[i];
+    TakeReference(reference_->LogProbsOf(batch.inputs), batch.inputs);
   }
   if (SortsAnswers(config)) SetRivals(batch.inputs, batch.totals.samples);
-  const bool alone = config.preference().loss_size() == 1 && config.preference().loss(0) == "apo_zero_unpaired";
-  if (config.stage() == STAGE_KTO && !alone) batch.totals.kl = EstimateKl(rows, chosen, batch.totals.samples);
+  if (EstimatesKl(config)) {
+    batch.totals.kl = EstimateKl(rows, chosen, batch.totals.samples, tables.kl.get(), step);
+  }
   return batch;
 }
 
@@ -187,8 +208,8 @@ MetricValues PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals&
   return metrics;
 }
 
-double PreferencePass::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
-  Prepared prepared = Prepare(rows, chosen, train_table_.get());
+double PreferencePass::Pass(const RowSource& rows, std::span<const int64_t> chosen, int64_t step) {
+  Prepared prepared = Prepare(rows, chosen, train_tables_, step);
   const BatchTotals totals = prepared.totals;
   PassBatch batch(std::move(prepared.inputs), OptionsOf(totals));
   const double loss = trainer_.Pass(batch);
@@ -205,7 +226,7 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
   for (int64_t first = 0; first < rows.size(); first += global_batch) {
     std::vector<int64_t> chosen(static_cast<size_t>(std::min(global_batch, rows.size() - first)));
     std::iota(chosen.begin(), chosen.end(), first);
-    Prepared prepared = Prepare(rows, chosen, valid_table_.get());
+    Prepared prepared = Prepare(rows, chosen, valid_tables_, first / global_batch + 1);
     PassOptions options = OptionsOf(prepared.totals);
     options.differentiate = false;
     options.dropout = std::nullopt;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "train/data/rows.h"
+#include "train/kl_table.h"
 #include "train/reference.h"
 #include "train/reference_table.h"
 #include "train/report/logged_step.h"
@@ -23,10 +24,11 @@ class PreferencePass {
   // What answers are compared with; null: nothing is, or not yet (Precompute).
   Reference* reference() { return reference_.get(); }
   // With preference.precompute_ref_log_probs: what the reference says of all these rows, which Pass and Evaluate are then
-  // given rows of; after that there is no reference. Once, after the initial weights. Collective.
-  void Precompute(const RowSource& train, const RowSource* valid);
-  // Forward and backward over units of a global batch (train/data/answer_rows.h); the loss. Collective.
-  double Pass(const RowSource& rows, std::span<const int64_t> chosen);
+  // given rows of, steps 1 to `steps` in this order; after that there is no reference. Once, after the initial weights.
+  // Collective.
+  void Precompute(const RowSource& train, const BatchSamplerOptions& order, int64_t steps, const RowSource* valid);
+  // Forward and backward over units of a global batch (train/data/answer_rows.h), that of a step; the loss. Collective.
+  double Pass(const RowSource& rows, std::span<const int64_t> chosen, int64_t step);
   // Of the last pass, by TRL's names.
   const MetricValues& metrics() const { return metrics_; }
   // Forward over all rows, as many at a time as a global batch has; means over the samples. Collective.
@@ -37,11 +39,18 @@ class PreferencePass {
     std::vector<PassInput> inputs;
     BatchTotals totals;
   };
-  // `table`: what takes the reference's place; nullptr: none does.
-  Prepared Prepare(const RowSource& rows, std::span<const int64_t> chosen, const ReferenceTable* table);
+  // What takes the reference's place; nullptr: nothing does.
+  struct Tables {
+    std::unique_ptr<ReferenceTable> answers;
+    std::unique_ptr<KlTable> kl;  // where the loss estimates it
+  };
+  Tables TablesOf(const RowSource& rows, const BatchSamplerOptions& order, int64_t steps);
+  // `step`: of those that Precompute was told of, from 1.
+  Prepared Prepare(const RowSource& rows, std::span<const int64_t> chosen, const Tables& tables, int64_t step);
   void Count(Prepared& batch);
   void SetRivals(std::vector<PassInput>& inputs, int64_t pairs);
-  double EstimateKl(const RowSource& rows, std::span<const int64_t> chosen, int64_t samples);
+  double EstimateKl(const RowSource& rows, std::span<const int64_t> chosen, int64_t samples, const KlTable* table,
+                    int64_t step);
   MetricValues MetricsOf(const NamedSums& sums, const BatchTotals& totals) const;
   // The trainer's, with what the stage's metrics want of the pass.
   PassOptions OptionsOf(const BatchTotals& totals) const;
@@ -51,7 +60,7 @@ class PreferencePass {
   Trainer& trainer_;
   Session& session_;
   std::unique_ptr<Reference> reference_;
-  std::unique_ptr<ReferenceTable> train_table_, valid_table_;
+  Tables train_tables_, valid_tables_;
   MetricValues metrics_;
 };
 

@@ -90,12 +90,6 @@ void CheckReferenceMemory(const Config& config) {
   if (!WantsReference(config)) {
     throw InputError("preference.precompute_ref_log_probs: true: this run has no reference; leave it out");
   }
-  const bool estimates_kl = config.stage() == STAGE_KTO && (config.preference().loss_size() == 0 ||
-                                                            config.preference().loss(0) != "apo_zero_unpaired");
-  if (estimates_kl) {
-    throw InputError("preference.precompute_ref_log_probs: true: kto also asks the reference about answers to other ",
-                     "prompts of each batch; leave it out, or write preference.loss: [apo_zero_unpaired]");
-  }
 }
 
 }  // namespace
@@ -112,6 +106,11 @@ bool WantsReference(const Config& config) {
 bool NeedsSecondModel(const Config& config) {
   const bool own = config.reference() == "base" || config.reference() == "start";
   return WantsReference(config) && !(own && config.tuning().kind() == TUNING_LORA);
+}
+
+bool EstimatesKl(const Config& config) {
+  const PreferenceConfig& preference = config.preference();
+  return config.stage() == STAGE_KTO && (preference.loss_size() == 0 || preference.loss(0) != "apo_zero_unpaired");
 }
 
 bool SortsAnswers(const Config& config) {

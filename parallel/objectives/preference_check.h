@@ -15,6 +15,8 @@ bool HasPairs(Stage stage);
 bool WantsReference(const Config& config);
 // Whether that reference is a second model in memory, and not the trained one without its adapter.
 bool NeedsSecondModel(const Config& config);
+// Whether the loss compares with how far the policy is from the reference over the whole batch (KTO's KL).
+bool EstimatesKl(const Config& config);
 // Whether some loss compares answers over the whole batch.
 bool SortsAnswers(const Config& config);
 // The stage as it is spelt: its objective's name.

@@ -28,9 +28,7 @@ METRICS = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/
 
 
 def reference_settings(stage, number):
-    if stage == "dpo":
-        return REFERENCES[number % len(REFERENCES)]
-    return REFERENCES[number % (len(REFERENCES) - 1)] if stage == "kto" else []
+    return REFERENCES[number % len(REFERENCES)] if stage in ("dpo", "kto") else []
 
 
 def cases_of(config):

@@ -39,6 +39,7 @@ CASES |= {
     "kto": ("kto", [], {}),
     "kto weights": ("kto", ["preference.desirable_weight=0.7", "preference.undesirable_weight=1.5", "preference.beta=0.3"],
                     dict(desirable_weight=0.7, undesirable_weight=1.5, beta=0.3)),
+    "kto precomputed": ("kto", ["preference.precompute_ref_log_probs=true"], dict(precompute_ref_log_probs=True)),
     "kto apo_zero_unpaired": ("kto", ["preference.loss=[apo_zero_unpaired]"], dict(loss_type="apo_zero_unpaired")),
     "orpo": ("orpo", [], {}),
     "cpo": ("cpo", [], {}),

@@ -210,8 +210,40 @@ void CheckAnswers(const std::vector<Json>& answers) {
   }
 }
 
+// A message's own loss may say what happens anyway: answers are trained as a whole, nothing of a prompt is (but orpo's,
+// whose likelihood can be part of the loss).
+void RefuseOwnLoss(const Json& messages, bool trained, Stage stage) {
+  if (!messages.is_array()) return;
+  const auto happens_anyway = [&](const Json& loss) {
+    return trained ? loss == true || loss == 1 : stage != STAGE_ORPO && (loss == false || loss == 0);
+  };
+  for (const Json& message : messages) {
+    for (const char* key : {"loss", "loss_scale"}) {
+      if (!Has(message, key)) continue;
+      if (happens_anyway(message[key])) continue;
+      throw InputError("a message of the ", trained ? "answer" : "prompt", " has \"", key, "\": ",
+                       message[key].dump().substr(0, 60), "; stage ", NameOf(stage),
+                       " compares whole answers, so that messages have no weights of their own; remove the key");
+    }
+  }
+}
+
+void RefuseOwnLosses(const PromptAndAnswers& found, Stage stage) {
+  RefuseOwnLoss(found.prompt, /*trained=*/false, stage);
+  for (const Json& answer : found.answers) RefuseOwnLoss(answer, /*trained=*/true, stage);
+}
+
+// Weights of tokens, which records of stage sft may have.
+void RefuseWeights(const Json& record, Stage stage) {
+  for (const char* key : {"weights", "loss_scale"}) {
+    if (!Has(record, key)) continue;
+    throw InputError("has '", key, "'; stage ", NameOf(stage), " weighs all tokens of an answer alike; remove the key");
+  }
+}
+
 TokenAnswers ReadTokenAnswers(const Json& record, Stage stage) {
   const bool pair = Has(record, "chosen_ids");
+  RefuseWeights(record, stage);
   TokenAnswers tokens;
   if (Has(record, "prompt_ids")) tokens.prompt = IdsAt(record, "prompt_ids");
   if (pair) {
@@ -278,6 +310,7 @@ AnswerSample ReadAnswers(Json record, const SampleOptions& options, Stage stage)
   if (HasPairs(stage) && !pair) RefuseUnknown(record, stage);
   PromptAndAnswers found = pair ? ReadPair(record, stage) : ReadSingle(record, stage);
   CheckAnswers(found.answers);
+  RefuseOwnLosses(found, stage);
   return TextSample(std::move(found), record, options, ValuesOf(record, stage, pair));
 }
 

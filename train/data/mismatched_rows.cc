@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 namespace trireme {
 namespace {
@@ -48,6 +49,27 @@ Row MismatchedRows::Read(int64_t row) const {
     moved.labels.insert(moved.labels.end(), labels.begin(), labels.end());
   }
   return moved;
+}
+
+MismatchedBatches::MismatchedBatches(const RowSource& rows, const std::vector<std::vector<int64_t>>& batches,
+                                     int64_t longest) {
+  for (const std::vector<int64_t>& batch : batches) {
+    batches_.emplace_back(rows, batch, longest);
+    first_.push_back(first_.back() + std::ssize(batch));
+  }
+}
+
+Row MismatchedBatches::Read(int64_t row) const {
+  const auto after = std::upper_bound(first_.begin(), first_.end(), row);
+  const auto batch = static_cast<size_t>(after - first_.begin() - 1);
+  return batches_.at(batch).Read(row - first_[batch]);
+}
+
+std::vector<int64_t> MismatchedBatches::RowsOf(int64_t batch) const {
+  const auto index = static_cast<size_t>(batch);
+  std::vector<int64_t> rows(static_cast<size_t>(first_.at(index + 1) - first_.at(index)));
+  std::iota(rows.begin(), rows.end(), first_[index]);
+  return rows;
 }
 
 }  // namespace trireme

@@ -110,6 +110,24 @@ TEST_F(AnswerSamples, WhatIsRefused) {
             "messages and rejected_messages have different prompts; wanted the same up to the last question");
 }
 
+TEST_F(AnswerSamples, AMessagesOwnLossIsRefusedUnlessItHappensAnyway) {
+  const auto record = [](const std::string& prompt, const std::string& answer) {
+    return R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "x")" + prompt +
+           R"(}, {"role": "user", "content": "r"}, {"role": "assistant", "content": "good")" + answer +
+           R"(}], "rejected_response": "bad"})";
+  };
+  const std::string why = "; stage dpo compares whole answers, so that messages have no weights of their own; remove the key";
+  EXPECT_EQ(Refused(record("", R"(, "loss": 0.5)")), "a message of the answer has \"loss\": 0.5" + why);
+  EXPECT_EQ(Refused(record("", R"(, "loss": false)")), "a message of the answer has \"loss\": false" + why);
+  EXPECT_EQ(Refused(record("", R"(, "loss_scale": 2)")), "a message of the answer has \"loss_scale\": 2" + why);
+  EXPECT_EQ(Refused(record(R"(, "loss": true)", "")), "a message of the prompt has \"loss\": true" + why);
+  EXPECT_EQ(Plain(Read(record(R"(, "loss": false)", R"(, "loss": true, "loss_scale": 1)"))), "u:q a:x u:r | a:good | a:bad ");
+  EXPECT_NE(Refused(record(R"(, "loss": false)", ""), STAGE_ORPO).find("stage orpo"), std::string::npos)
+      << "its prompts may be trained";
+  EXPECT_EQ(Refused(R"({"prompt_ids": [1], "chosen_ids": [2], "rejected_ids": [3], "loss_scale": [1, 2]})"),
+            "has 'loss_scale'; stage dpo weighs all tokens of an answer alike; remove the key");
+}
+
 class AnswerRowsTest : public ScratchTest {
  protected:
   Config ConfigFor(const std::string& rows, Stage stage) {
@@ -211,6 +229,20 @@ TEST_F(AnswerRowsTest, AnswersMoveToTheNextPrompt) {
   EXPECT_EQ(moved.Read(0).labels, (std::vector<int64_t>{-100, -100, 10, 11}));
   EXPECT_EQ(moved.Read(1).input_ids, (std::vector<int64_t>{5, 3, 4}));
   EXPECT_EQ(moved.Read(2).input_ids, (std::vector<int64_t>{7, 8, 9, 6}));
+}
+
+TEST_F(AnswerRowsTest, AnswersMoveWithinTheirBatch) {
+  const DataSets data = OpenDataSets(ConfigFor(kLabelled, STAGE_KTO), {.vocabulary = 100});
+  const MismatchedBatches moved(*data.train, {{2, 0}, {1}, {0, 1, 2}}, 4);
+  ASSERT_EQ(moved.size(), 6);
+  EXPECT_EQ(moved.Read(0).input_ids, (std::vector<int64_t>{7, 8, 9, 3}));
+  EXPECT_EQ(moved.Read(1).input_ids, (std::vector<int64_t>{1, 2, 10, 11}));
+  EXPECT_EQ(moved.Read(2).input_ids, (std::vector<int64_t>{5, 6})) << "alone in its batch";
+  const MismatchedRows last(*data.train, {0, 1, 2}, 4);
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(moved.Read(3 + i).input_ids, last.Read(i).input_ids) << i;
+  EXPECT_EQ(moved.RowsOf(0), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(moved.RowsOf(1), (std::vector<int64_t>{2}));
+  EXPECT_EQ(moved.RowsOf(2), (std::vector<int64_t>{3, 4, 5}));
 }
 
 TEST_F(AnswerRowsTest, WhatIsRefusedSaysWhere) {
