@@ -12,7 +12,7 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
           "--mca", "mpi_yield_when_idle", "1"]
 # For the program alone: where torch_npu can be imported, transformers in this process would import it, too.
 TORCH_NPU = {"PYTHONPATH": os.environ["TRIREME_TORCH_NPU"]} if "TRIREME_TORCH_NPU" in os.environ else {}
-HANG_SECONDS = 300  # nothing here works for a tenth of that: longer is a hang
+HANG_SECONDS = 1200  # as ctest's: on a loaded host launches that take one minute alone were seen to take six
 
 
 def words_of(settings):
@@ -75,16 +75,22 @@ def run_grads(ranks, commands, variables=None):
 
 class Launches:
     """Cases by number of ranks, each number in one launch, made when the first of its cases is asked for.
-    launch(ranks, cases) gives a list with what each case left."""
+    launch(ranks, cases) gives a list with what each case left. One that fails is not repeated: it fails all its cases."""
 
     def __init__(self, cases, ranks_of, launch):
-        self.launch, self.ranks_of, self.groups, self.left = launch, ranks_of, {}, {}
+        self.launch, self.ranks_of, self.groups, self.left, self.failed = launch, ranks_of, {}, {}, {}
         for case in cases:
             self.groups.setdefault(ranks_of(case), []).append(case)
 
     def of(self, case):
         ranks = self.ranks_of(case)
+        if ranks in self.failed:
+            raise AssertionError(f"the launch of {ranks} ranks failed, see the first of its cases") from self.failed[ranks]
         if ranks not in self.left:
-            self.left[ranks] = self.launch(ranks, self.groups[ranks])
+            try:
+                self.left[ranks] = self.launch(ranks, self.groups[ranks])
+            except AssertionError as failure:
+                self.failed[ranks] = failure
+                raise
         index = next(number for number, other in enumerate(self.groups[ranks]) if other is case)
         return self.left[ranks][index]
