@@ -22,17 +22,34 @@ if(NOT TRIREME_CANN MATCHES "^(twin|ascend|cuda)$")
 endif()
 option(TRIREME_TORCH "Build what needs libtorch; off in sanitizer builds, which cover the torch-free parts" ON)
 set(TRIREME_SANITIZER "" CACHE STRING "address, thread, or empty")
+set(TRIREME_SANITIZED "" CACHE STRING "folders whose code the sanitizer checks; empty: all. With libtorch, whose threads it cannot see")
 
 # One object directory per sanitizer preset, so a flag here never leaks into a release.
 if(TRIREME_SANITIZER)
   # -O1 -g1: half the compile time of -O2 -g, and reports still name file and line.
-  add_compile_options(-fsanitize=${TRIREME_SANITIZER} -fno-omit-frame-pointer -O1 -g1)
+  set(sanitizer_options -fsanitize=${TRIREME_SANITIZER} -fno-omit-frame-pointer -O1 -g1)
   add_link_options(-fsanitize=${TRIREME_SANITIZER})
   if(TRIREME_SANITIZER STREQUAL "address")
-    add_compile_options(-fsanitize=undefined -fno-sanitize-recover=undefined)
+    list(APPEND sanitizer_options -fsanitize=undefined -fno-sanitize-recover=undefined)
     add_link_options(-fsanitize=undefined)
   endif()
+  if(NOT TRIREME_SANITIZED)
+    add_compile_options(${sanitizer_options})
+  endif()
 endif()
+
+# Where only some folders are checked: the libraries of those. The others are compiled as for a release.
+function(trireme_sanitize_folders)
+  foreach(folder IN LISTS TRIREME_SANITIZED)
+    get_property(targets DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}" PROPERTY BUILDSYSTEM_TARGETS)
+    foreach(target IN LISTS targets)
+      get_target_property(type ${target} TYPE)
+      if(type MATCHES "^(STATIC|OBJECT)_LIBRARY$")
+        target_compile_options(${target} PRIVATE ${sanitizer_options})
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
 
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Werror=return-type -Werror=unused-result)
 # gcc 12 reports these inside the standard library at -O3, wrongly.
