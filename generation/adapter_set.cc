@@ -52,19 +52,21 @@ std::string AdapterSet::Salt(int64_t adapter, const std::string& salt) {
   return Concat(adapter, "\n", salt);
 }
 
-std::optional<RowAdapters> AdapterSet::ForPass(const AdaptersOfRows& rows, int replica, int64_t tokens,
-                                               at::Device device) const {
+std::unique_ptr<const PassAdapters> AdapterSet::ForPass(const AdaptersOfRows& rows, int replica, int64_t tokens,
+                                                        at::Device device) const {
   std::map<int64_t, int64_t> index_of;  // by adapter: among those of this pass
   for (const auto& of_replica : rows) {
     for (const RowAdapter& row : of_replica) {
       if (row.adapter >= 0) index_of[row.adapter] = 0;
     }
   }
-  if (index_of.empty()) return std::nullopt;
+  if (index_of.empty()) return nullptr;
+  std::vector<std::shared_ptr<const AdapterWeights>> weights;
   std::vector<const AdapterWeights*> adapters;
   for (auto& [adapter, index] : index_of) {
     index = std::ssize(adapters);
-    adapters.push_back(entries_.at(adapter).weights.get());
+    weights.push_back(entries_.at(adapter).weights);
+    adapters.push_back(weights.back().get());
   }
   const at::Tensor adapter_of = at::full({tokens}, -1, at::kLong);  // padding uses none
   int64_t begin = 0;
@@ -72,7 +74,8 @@ std::optional<RowAdapters> AdapterSet::ForPass(const AdaptersOfRows& rows, int r
     if (row.adapter >= 0) adapter_of.narrow(0, begin, row.tokens).fill_(index_of.at(row.adapter));
     begin += row.tokens;
   }
-  return std::make_optional<RowAdapters>(std::move(adapters), adapter_of, device);
+  return std::unique_ptr<const PassAdapters>(
+      new PassAdapters{std::move(weights), RowAdapters(std::move(adapters), adapter_of, device)});
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// AdapterSet: the LoRA adapters of an engine: loaded and dropped while it runs, kept as long as a row uses them, and
-// given to a pass by row. The same on every rank.
+// AdapterSet: the LoRA adapters of an engine: loaded and dropped while it runs, kept as long as a row or a pass uses
+// them, and given to a pass by row. The same on every rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +21,13 @@ struct RowAdapter {
   int64_t tokens = 0;    // of the row, in this pass
 };
 using AdaptersOfRows = std::vector<std::vector<RowAdapter>>;  // by data-parallel rank, in the order of the pass
+
+// The adapters of a pass. A row may end while its pass is in a pipeline, and its adapter be dropped: the pass keeps the
+// weights until it has left the last stage.
+struct PassAdapters {
+  std::vector<std::shared_ptr<const AdapterWeights>> weights;
+  RowAdapters rows;  // points to them
+};
 
 class AdapterSet {
  public:
@@ -38,9 +44,10 @@ class AdapterSet {
   // Keys and values depend on the adapter: its id is part of the salt.
   static std::string Salt(int64_t adapter, const std::string& salt);
 
-  // Of data-parallel rank `replica`, whose pass has `tokens` with its padding. Nothing if no rank's rows use an
+  // Of data-parallel rank `replica`, whose pass has `tokens` with its padding. nullptr: no rank's rows use an
   // adapter.
-  std::optional<RowAdapters> ForPass(const AdaptersOfRows& rows, int replica, int64_t tokens, at::Device device) const;
+  std::unique_ptr<const PassAdapters> ForPass(const AdaptersOfRows& rows, int replica, int64_t tokens,
+                                              at::Device device) const;
 
  private:
   struct Entry {

@@ -78,11 +78,9 @@ class Engine::Parts {
     SchedulerOf(id % replicas_).Remove(id / replicas_);
     const auto row = rows_.find(id);
     if (row == rows_.end()) return;
-    ended_.push_back({.adapter = row->second.adapter, .steps = pipeline_.stages()});
+    adapters_.Release(row->second.adapter);
     rows_.erase(row);
-    if (!rows_.empty()) return;
-    pipeline_.Clear();
-    ReleaseEnded(pipeline_.stages());
+    if (rows_.empty()) pipeline_.Clear();
   }
 
   std::vector<NewToken> Step() {
@@ -92,7 +90,6 @@ class Engine::Parts {
     step.sampled = Sampled(step.plans);
     std::unique_ptr<StepPass> pass = PassOf(step);
     std::optional<StepPipeline::Done> done = pipeline_.Tick(std::move(step), std::move(pass));
-    ReleaseEnded(1);
     times_.stage_steps = pipeline_.stage_steps();
     times_.idle_stage_steps = pipeline_.idle_stage_steps();
     if (!done) return {};
@@ -126,20 +123,6 @@ class Engine::Parts {
     int64_t adapter = -1;
   };
 
-  // A row that has ended may still be on its way through the stages, with its adapter.
-  struct EndedRow {
-    int64_t adapter = -1;
-    int64_t steps = 0;  // until it has left the last one
-  };
-
-  void ReleaseEnded(int64_t steps) {
-    std::erase_if(ended_, [&](EndedRow& row) {
-      if ((row.steps -= steps) > 0) return false;
-      adapters_.Release(row.adapter);
-      return true;
-    });
-  }
-
   Scheduler& SchedulerOf(int64_t replica) { return schedulers_[static_cast<size_t>(replica)]; }
 
   // The rows that get a token, replica by replica.
@@ -160,9 +143,8 @@ class Engine::Parts {
     if (mine.empty() && !(together_ && busy)) return nullptr;
     auto pass = std::make_unique<StepPass>(mine, SchedulerOf(replica_), token_multiple_);
     pass->MoveTo(session_.tensors().torch());
-    const auto adapters =
+    pass->adapters =
         adapters_.ForPass(AdaptersOf(step.plans), replica_, pass->input.length, session_.tensors().torch());
-    if (adapters) pass->adapters = std::make_unique<const RowAdapters>(*adapters);
     return pass;
   }
 
@@ -301,7 +283,6 @@ class Engine::Parts {
   std::map<int64_t, RowRules> rows_;
   int64_t next_replica_ = 0;
   AdapterSet adapters_{session_};
-  std::vector<EndedRow> ended_;
   EngineTimes times_;
 };
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "generation/adapter_set.h"
 #include "generation/scheduler.h"
 #include "ops/attention/paged_attention.h"
-#include "parallel/layers/row_adapters.h"
 #include "parallel/pass/pass_input.h"
 
 namespace trireme {
@@ -22,7 +22,7 @@ struct StepPass {
   PassInput input;
   at::Tensor wanted;  // the last token of each row that samples; the first token if none does
   PagedRows rows;
-  std::unique_ptr<const RowAdapters> adapters;  // of the rows; nullptr: none uses any
+  std::unique_ptr<const PassAdapters> adapters;  // of the rows; nullptr: none uses any
 };
 
 }  // namespace trireme

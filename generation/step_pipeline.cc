@@ -52,7 +52,7 @@ void StepPipeline::Compute(Flight& flight, int stage) {
     ++idle_stage_steps_;
     return;
   }
-  cache_.Begin(flight.rows, flight.adapters.get());
+  cache_.Begin(flight.rows, flight.adapters == nullptr ? nullptr : &flight.adapters->rows);
   flight.value = StageOf(flight, stage).Forward(0, flight.value);
 }
 

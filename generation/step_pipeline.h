@@ -52,7 +52,7 @@ class StepPipeline {
   struct Flight {
     EngineStep step;
     PagedRows rows;
-    std::unique_ptr<const RowAdapters> adapters;
+    std::unique_ptr<const PassAdapters> adapters;
     std::unique_ptr<NextTokenLogits> objective;
     std::unique_ptr<PassBatch> batch;  // nullptr: nothing to compute
     at::Tensor value;                  // on the rank that computes it next

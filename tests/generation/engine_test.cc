@@ -6,35 +6,21 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <exception>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <numeric>
 
 #include "core/base/error.h"
-#include "core/config/load.h"
 #include "parallel/objectives/log_probs.h"
 #include "parallel/tensor/collectives.h"
-#include "session/session.h"
-#include "tests/core/comm/spmd.h"
+#include "tests/generation/small_model.h"
 #include "train/batches.h"
 
 namespace trireme {
 namespace {
 
 using Tokens = std::vector<int64_t>;
-constexpr int64_t kVocabulary = 96;
-
-const char* const kHeads = R"({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "vocab_size": 96,
-  "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4,
-  "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 512, "rms_norm_eps": 1e-6,
-  "rope_theta": 10000.0, "tie_word_embeddings": false, "hidden_act": "silu", "attention_bias": false,
-  "initializer_range": 0.3, "eos_token_id": 0})";
-
 const char* const kLatents = R"({"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"],
   "vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "moe_intermediate_size": 16, "num_hidden_layers": 4,
   "first_k_dense_replace": 1, "num_attention_heads": 4, "num_key_value_heads": 4, "n_routed_experts": 4,
@@ -43,37 +29,6 @@ const char* const kLatents = R"({"model_type": "deepseek_v3", "architectures": [
   "qk_rope_head_dim": 8, "v_head_dim": 10, "max_position_embeddings": 512, "rms_norm_eps": 1e-6,
   "rope_theta": 10000.0, "tie_word_embeddings": false, "hidden_act": "silu", "attention_bias": false,
   "initializer_range": 0.3, "eos_token_id": 0, "scoring_func": "sigmoid", "topk_method": "noaux_tc"})";
-
-// A model directory of this test run; removed at the end by the rank that created it.
-class ModelFolder {
- public:
-  explicit ModelFolder(const char* config)
-      : folder_(testing::TempDir() + "trireme_engine_" +
-                TestJob().GatherStrings(std::to_string(getpid()))[0]) {
-    if (TestJob().rank() == 0) {
-      std::filesystem::create_directories(folder_);
-      std::ofstream(folder_ / "config.json") << config;
-    }
-    TestJob().Barrier();
-  }
-  ~ModelFolder() {
-    if (std::uncaught_exceptions() > 0) return;  // the other ranks may not be here
-    TestJob().Barrier();
-    if (TestJob().rank() == 0) std::filesystem::remove_all(folder_);
-  }
-  std::string path() const { return folder_.string(); }
-
- private:
-  const std::filesystem::path folder_;
-};
-
-std::unique_ptr<Session> Open(const ModelFolder& model, std::vector<std::string> layout) {
-  layout.insert(layout.end(), {"model.path=" + model.path(), "model.init=random", "model.dtype=fp32",
-                               "device=cpu", "tuning.kind=full", "run.micro_batch=1", "run.seed=7"});
-  auto session = Session::Open(ParseConfig("", "test", layout), TestJob());
-  session->TakeWeights();
-  return session;
-}
 
 struct Wish {
   Tokens prompt = {};
