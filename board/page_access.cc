@@ -26,8 +26,10 @@ std::string SessionCookie(const HttpRequest& request) {
   return cookies.substr(begin, cookies.find(';', begin) - begin);
 }
 
-std::string CookieText(const std::string& value, const std::string& more) {
-  return std::string(kCookieName) + "=" + value + "; Path=/; HttpOnly; SameSite=Strict" + more;
+// Secure: a browser that got it over TLS never sends it in the clear.
+std::string CookieText(const HttpRequest& request, const std::string& value, const std::string& more = "") {
+  return std::string(kCookieName) + "=" + value + "; Path=/; HttpOnly; SameSite=Strict" +
+         (request.secure ? "; Secure" : "") + more;
 }
 
 }  // namespace
@@ -67,7 +69,7 @@ HttpAnswer PageAccess::Login(const HttpRequest& request) {
   entries_.push_back({net::Proof(secret_, cookie), with_key.headers["authorization"]});
   if (entries_.size() > kMostLogins) entries_.pop_front();
   HttpAnswer answer{.status = 204};
-  answer.headers["Set-Cookie"] = CookieText(cookie, "");
+  answer.headers["Set-Cookie"] = CookieText(request, cookie);
   return answer;
 }
 
@@ -76,7 +78,7 @@ HttpAnswer PageAccess::Logout(const HttpRequest& request) {
     std::erase_if(entries_, [proof = found->proof](const Entry& entry) { return entry.proof == proof; });
   }
   HttpAnswer answer{.status = 204};
-  answer.headers["Set-Cookie"] = CookieText("", "; Max-Age=0");
+  answer.headers["Set-Cookie"] = CookieText(request, "", "; Max-Age=0");
   return answer;
 }
 

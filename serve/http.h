@@ -16,6 +16,7 @@ struct HttpRequest {
   std::string target;                          // as sent: "/v1/models/a%2Fb?x=1"
   std::map<std::string, std::string> headers;  // by lower-case name
   std::string body = {};
+  bool secure = false;  // it came over TLS
 
   std::string path() const { return target.substr(0, target.find('?')); }
   std::string header(const std::string& name) const;  // empty: it is not there

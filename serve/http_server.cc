@@ -222,7 +222,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The request without its body.
   HttpRequest Head() const {
     const auto& head = parser_->get();
-    HttpRequest request{.method = std::string(head.method_string()), .target = std::string(head.target()), .headers = {}};
+    HttpRequest request{.method = std::string(head.method_string()), .target = std::string(head.target()), .headers = {}, .secure = stream_.tls()};
     for (const auto& field : head) {
       request.headers[LowerCase(std::string(field.name_string()))] = std::string(field.value());
     }

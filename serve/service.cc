@@ -13,6 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr milliseconds kIdle(20);  // ranks look for work this often; none spins meanwhile
+constexpr int64_t kMostAdds = 8;   // requests that start before one step
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -88,7 +89,7 @@ Service::~Service() = default;
 
 // The lock is held.
 void Service::RefuseIfClosed() const {
-  if (!closed_) return;
+  if (!closed_ && !StopRequested()) return;
   throw ApiError{
       .status = 503, .message = "the server is about to stop", .code = "overloaded", .type = "server_error"};
 }
@@ -161,8 +162,16 @@ Service::Events Service::Collect() {
     arrived_.wait_for(lock, kIdle, [&] { return !queue_.empty() || !changes_.empty(); });
   }
   CollectChanges(events);
-  // A queue in front of the engine's own: only what it can start soon, so that those who wait can be counted.
-  while (!queue_.empty() && engine_.counts().waiting == 0) {
+  CollectAdds(events);
+  metrics_.Set(Gauge::kQueued, static_cast<double>(queue_.size()));
+  events.waits = active_.empty() && events.adds.empty() && events.changes.empty() && events.ends.empty();
+  return events;
+}
+
+// The lock is held. A queue in front of the engine's own: only what it can start soon, so that those who wait can be
+// counted.
+void Service::CollectAdds(Events& events) {
+  while (!queue_.empty() && engine_.counts().waiting == 0 && std::ssize(events.adds) < kMostAdds) {
     auto active = std::make_unique<Active>();
     active->generation = std::move(queue_.front());
     queue_.pop_front();
@@ -179,11 +188,7 @@ Service::Events Service::Collect() {
                            {"salt", active->generation.salt},
                            {"adapter", request.adapter}});
     events.actives.push_back(std::move(active));
-    if (std::ssize(events.adds) >= 8) break;
   }
-  metrics_.Set(Gauge::kQueued, static_cast<double>(queue_.size()));
-  events.waits = active_.empty() && events.adds.empty() && events.changes.empty() && events.ends.empty();
-  return events;
 }
 
 // The lock is held. One at a time, so that each sees what the one before it did.
@@ -257,39 +262,45 @@ void Service::ApplyChanges(Events& events) {
 
 void Service::Start(Events& events) {
   for (size_t i = 0; i < events.adds.size(); ++i) {
-    const Json& add = events.adds[i];
     Active* active = job_.rank() == 0 ? events.actives[i].get() : nullptr;
-    size_t choice = 0;
     if (active != nullptr) {
       active->started = Now();
       metrics_.Observe(Histogram::kQueueTime, active->started - active->generation.arrived);
       active->generation.listener->Start();
     }
-    for (const Json& prompt : add["prompts"]) {
-      std::optional<int64_t> first;
-      for (int64_t n = 0; n < add["n"].get<int64_t>(); ++n, ++choice) {
-        const std::vector<int64_t> tokens = prompt;
-        const int64_t size = std::ssize(tokens);
-        const int64_t row =
-            engine_.Add({.prompt = tokens,
-                         .sampling = SamplingOfJson(add["sampling"]),
-                         .stream = n,
-                         .top = add["top"].is_null() ? std::nullopt : std::optional<int64_t>(add["top"]),
-                         .salt = add["salt"],
-                         .after = first,
-                         .adapter = add["adapter"]});
-        if (!first) first = row;
-        if (active == nullptr) continue;
-        const CompletionRequest& request = active->generation.request;
-        const int64_t most = std::min(request.max_tokens, model_.context - size);
-        active->choices.push_back({.answer = Answer(request.rules, most, &model_.tokenizer), .row = row});
-        choice_of_[row] = {active, choice};
-        if (n == 0) active->usage.prompt_tokens += size;
-        ++active->left;
-      }
-    }
+    StartRows(events.adds[i], active);
     if (active != nullptr) active_.push_back(std::move(events.actives[i]));
   }
+}
+
+// The choices of each prompt reuse what the first one computes of it. active: on rank 0 only.
+void Service::StartRows(const Json& add, Active* active) {
+  const int64_t choices = add["n"];
+  for (const Json& prompt : add["prompts"]) {
+    const std::vector<int64_t> tokens = prompt;
+    std::optional<int64_t> first;
+    for (int64_t choice = 0; choice < choices; ++choice) {
+      const int64_t row =
+          engine_.Add({.prompt = tokens,
+                       .sampling = SamplingOfJson(add["sampling"]),
+                       .stream = choice,
+                       .top = add["top"].is_null() ? std::nullopt : std::optional<int64_t>(add["top"]),
+                       .salt = add["salt"],
+                       .after = first,
+                       .adapter = add["adapter"]});
+      if (!first) first = row;
+      if (active != nullptr) AddChoice(*active, row, std::ssize(tokens));
+    }
+    if (active != nullptr) active->usage.prompt_tokens += std::ssize(tokens);
+  }
+}
+
+void Service::AddChoice(Active& active, int64_t row, int64_t prompt_tokens) {
+  const CompletionRequest& request = active.generation.request;
+  const int64_t most = std::min(request.max_tokens, model_.context - prompt_tokens);
+  choice_of_[row] = {&active, active.choices.size()};
+  active.choices.push_back({.answer = Answer(request.rules, most, &model_.tokenizer), .row = row});
+  ++active.left;
 }
 
 void Service::NoteEngine() {
@@ -310,7 +321,7 @@ void Service::Deliver(const std::vector<NewToken>& tokens) {
     Choice& choice = active->choices[index];
     Listener& listener = *active->generation.listener;
     if (choice.answer.ids().empty())
-      active->usage.cached_tokens += index == 0 ? engine_.cached(fresh.row) : 0;
+      active->usage.cached_tokens += index % active->generation.request.n == 0 ? engine_.cached(fresh.row) : 0;
     ++active->usage.completion_tokens;
     CountToken(*active, choice, now);
     const bool continues = choice.answer.Take(fresh.token);

@@ -88,8 +88,11 @@ class Service {
   Events Exchange(Events mine);
   void Apply(Events& events);
   void Start(Events& events);
+  void StartRows(const Json& add, Active* active);
+  void AddChoice(Active& active, int64_t row, int64_t prompt_tokens);
   void ApplyChanges(Events& events);
   void CollectChanges(Events& events);
+  void CollectAdds(Events& events);
   void Deliver(const std::vector<NewToken>& tokens);
   void CountToken(Active& active, Choice& choice, double now);
   void CountEnd(const Active& active, double now);
