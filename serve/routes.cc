@@ -45,7 +45,7 @@ Json BodyOf(const HttpRequest& request) {
   Json body = TryParseJson(request.body);
   if (body.is_discarded())
     throw ApiError{.message =
-                       "the body is not JSON, is nested too deeply, or has a number that is too large"};
+                       "the body is not JSON, is nested too deeply, or has a number or an object that is too large"};
   return body;
 }
 

@@ -2,6 +2,7 @@
 #include "core/base/json.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -34,25 +35,45 @@ Parsed ParseAs(const std::string& text, const std::string& name) {
   }
 }
 
-}  // namespace
-
-bool IsNestedTooDeeply(std::string_view text) {
-  int depth = 0;
+// Whether `is_bad` says so of any letter outside strings.
+template <typename IsBad>
+bool AnyOutsideStrings(std::string_view text, IsBad is_bad) {
   for (size_t i = 0; i < text.size(); ++i) {
-    const char letter = text[i];
-    if (letter == '"') {
+    if (text[i] == '"') {
       for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\';
-    } else if (letter == '[' || letter == '{') {
-      if (++depth > kDeepestJson) return true;
-    } else if (letter == ']' || letter == '}') {
-      --depth;
+    } else if (is_bad(text[i])) {
+      return true;
     }
   }
   return false;
 }
 
+// Every key is searched among those before it: an object of very many, from someone who means harm, takes minutes.
+constexpr int64_t kMostKeys = 10'000;
+
+// Of a text that is not nested too deeply.
+bool HasTooManyKeys(std::string_view text) {
+  std::array<int64_t, kDeepestJson + 1> keys = {};  // of the open containers
+  size_t depth = 0;
+  return AnyOutsideStrings(text, [&](char letter) {
+    if (letter == '[' || letter == '{') keys[++depth] = 0;
+    if ((letter == ']' || letter == '}') && depth > 0) --depth;
+    return letter == ':' && ++keys[depth] > kMostKeys;
+  });
+}
+
+}  // namespace
+
+bool IsNestedTooDeeply(std::string_view text) {
+  int depth = 0;
+  return AnyOutsideStrings(text, [&](char letter) {
+    if (letter == ']' || letter == '}') --depth;
+    return (letter == '[' || letter == '{') && ++depth > kDeepestJson;
+  });
+}
+
 Json TryParseJson(std::string_view text) {
-  if (IsNestedTooDeeply(text)) return Json(Json::value_t::discarded);
+  if (IsNestedTooDeeply(text) || HasTooManyKeys(text)) return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 

@@ -31,6 +31,13 @@ TEST(JsonTest, RefusesDeepNestingAndHugeNumbers) {
   EXPECT_EQ(ErrorOf("{\"a\": 1e999}"), "config.json: cannot be read as JSON: number overflow parsing '1e999'");
   EXPECT_TRUE(TryParseJson(nested(100000)).is_discarded());
   EXPECT_TRUE(TryParseJson("1e999").is_discarded());
+  const auto keys = [](int count) {  // in each of two objects, and a string that looks like more of them
+    std::string one = "{\"a\": \":{:[:\\\":\"";
+    for (int i = 1; i < count; ++i) one += ",\"" + std::to_string(i) + "\":{}";
+    return "[" + one + "}," + one + "}]";
+  };
+  EXPECT_EQ(TryParseJson(keys(6000))[1].size(), 6000u);
+  EXPECT_TRUE(TryParseJson(keys(10001)).is_discarded()) << "each is searched among all before it";
   EXPECT_EQ(TryParseJson("{\"a\": [1]}")["a"][0], 1);
 }
 
