@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "generation/adapter_set.h"
 #include "generation/cache_bytes.h"
+#include "generation/json_tokens.h"
 #include "generation/step_pipeline.h"
 #include "parallel/layers/key_value_cache.h"
 #include "parallel/tensor/collectives.h"
@@ -55,6 +56,7 @@ class Engine::Parts {
                                                                                               : 1),
         // Weights held by other data-parallel ranks, and experts, require that all ranks run together.
         together_(HasExperts(session.graph()) || session.config().parallel().zero() == 3),
+        json_tokens_(options.json_tokens),
         pipeline_(session, cache_),
         schedulers_(static_cast<size_t>(replicas_),
                     Scheduler(SchedulerOptionsOf(options, pipeline_.stages()))) {}
@@ -70,6 +72,7 @@ class Engine::Parts {
                  .top = row.top,
                  .log_prob_temperature = row.log_prob_temperature,
                  .adapter = row.adapter};
+    if (row.json) rows_[id].json.emplace();
     adapters_.Use(row.adapter);
     return id;
   }
@@ -95,8 +98,10 @@ class Engine::Parts {
     if (!done) return {};
     std::vector<NewToken> tokens = Finish(done->step.sampled, done->logits);
     for (size_t i = 0; i < schedulers_.size(); ++i) schedulers_[i].Computed(done->step.plans[i]);
-    for (const NewToken& fresh : tokens)
+    for (NewToken& fresh : tokens) {
       SchedulerOf(fresh.row % replicas_).Append(fresh.row / replicas_, fresh.token);
+      TakeJson(fresh);
+    }
     Count(done->step.plans, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     return tokens;
   }
@@ -121,6 +126,7 @@ class Engine::Parts {
     std::optional<int64_t> top;
     double log_prob_temperature = 1;
     int64_t adapter = -1;
+    std::optional<JsonGrammar> json = {};  // after the tokens so far
   };
 
   Scheduler& SchedulerOf(int64_t replica) { return schedulers_[static_cast<size_t>(replica)]; }
@@ -183,7 +189,7 @@ class Engine::Parts {
 
   // Whether a row wants its most likely token and nothing else.
   static bool IsGreedy(const RowRules& row) {
-    return row.sampling.temperature == 0 && !row.sampling.adjusts() && !row.top;
+    return row.sampling.temperature == 0 && !row.sampling.adjusts() && !row.top && !row.json;
   }
 
   // Only the tokens travel to the host.
@@ -229,6 +235,7 @@ class Engine::Parts {
     }
     if (row.sampling.adjusts())
       AdjustLogits(logits, row.sampling, known.first(prompt), known.subspan(prompt));
+    if (row.json) json_tokens_->Restrict(logits, *row.json);
     const int64_t token = ChooseToken(logits, row.sampling, row.stream, std::ssize(known));
     if (!row.top) return token;
     const std::vector<TokenLogProb> found = LogProbs(own, token, *row.top);
@@ -238,6 +245,14 @@ class Engine::Parts {
       numbers[2 * i] = found[i].log_prob;
     }
     return token;
+  }
+
+  // On every rank, so that each could sample the next one.
+  void TakeJson(NewToken& fresh) {
+    std::optional<JsonGrammar>& json = rows_.at(fresh.row).json;
+    if (!json) return;
+    json_tokens_->Take(*json, fresh.token);
+    fresh.complete = json->complete();
   }
 
   std::vector<NewToken> ReadTokens(const std::vector<int64_t>& sampled, const at::Tensor& tokens,
@@ -277,6 +292,7 @@ class Engine::Parts {
   const int replica_, replicas_;
   const int64_t token_multiple_;
   const bool together_;
+  const std::shared_ptr<const JsonTokens> json_tokens_;
   KeyValueCache cache_;
   StepPipeline pipeline_;
   std::vector<Scheduler> schedulers_;  // by replica

@@ -20,6 +20,7 @@
 
 namespace trireme {
 
+class JsonTokens;
 class Session;
 
 struct EngineOptions {
@@ -29,6 +30,7 @@ struct EngineOptions {
   int64_t max_total_tokens = 0;
   int64_t block_size = 32;
   bool prefix_cache = true;
+  std::shared_ptr<const JsonTokens> json_tokens = {};  // for rows that generate JSON; nullptr: none does
 };
 
 struct EngineRow {
@@ -40,12 +42,14 @@ struct EngineRow {
   std::string salt = {};            // rows of different salts share no part of the cache
   std::optional<int64_t> after = {};  // a row with the same prompt, which this one's start may reuse
   int64_t adapter = -1;               // of AddAdapter; -1: the model as it is
+  bool json = false;                  // one JSON object and nothing else: the row is to be ended when it is complete
 };
 
 struct NewToken {
   int64_t row = 0;
   int64_t token = 0;
   std::vector<TokenLogProb> log_probs = {};  // if requested: of the token, then of the most likely ones
+  bool complete = false;                     // of a row of JSON: its object ends with it
 };
 
 struct EngineTimes {                          // of this rank's passes

@@ -12,6 +12,7 @@
 #include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/tensor/torch_errors.h"
+#include "generation/json_tokens.h"
 #include "launch/layout.h"
 #include "launch/listening.h"
 #include "launch/model_source.h"
@@ -24,6 +25,7 @@
 #include "session/session.h"
 #include "session/tuning.h"
 #include "train/generation/prompts.h"
+#include "train/tokenizer/token_bytes.h"
 
 namespace trireme {
 namespace {
@@ -146,10 +148,17 @@ struct TextSide {
       if (!config.data().template_().empty()) throw;
       if (speaks) TRIREME_LOG(WARNING) << "no chats: " << error.what();
     }
+    try {
+      json = std::make_shared<const JsonTokens>(BytesOfTokens(config.model().path()));
+    } catch (const std::exception& error) {
+      why_no_json = error.what();
+    }
   }
 
   const Tokenizer tokenizer;
   std::optional<ChatTemplate> chat;
+  std::shared_ptr<const JsonTokens> json;  // nullptr: answers cannot be restricted to it
+  std::string why_no_json;
 };
 
 ServedModel ModelOf(const Arguments& arguments, const std::string& directory, const TextSide& text,
@@ -164,6 +173,7 @@ ServedModel ModelOf(const Arguments& arguments, const std::string& directory, co
                     .most_rows = 8 * arguments.integer("max-rows", 16, 1)};
   model.turn_ends = model.ends;
   model.tool_form = ToolFormFor(arguments, text.chat);
+  model.why_no_json = text.why_no_json;
   if (!text.chat) return model;
   if (const auto end = TurnEnd(text.tokenizer, *text.chat)) model.turn_ends.insert(*end);
   return model;
@@ -182,6 +192,22 @@ std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string
       [&board, &gate](HttpRequest request, std::shared_ptr<HttpReply> reply) {
         if (!board.Handle(request, reply)) gate.Handle(std::move(request), std::move(reply));
       });
+}
+
+void WarnIfOpen(const Callers& callers, const std::string& host) {
+  if (!callers.anyone() || IsLoopback(host)) return;
+  TRIREME_LOG(WARNING) << "anyone who reaches " << host << " may use this server; set keys with --api-key-file";
+}
+
+EngineOptions EngineOptionsOf(const Arguments& arguments, const CachePlan& plan, const TextSide& text) {
+  return {.max_rows = arguments.integer("max-rows", 16, 1),
+          .max_batched_tokens = arguments.integer("max-batched-tokens", 2048, 1),
+          .max_total_tokens = plan.tokens,
+          .json_tokens = text.json};
+}
+
+ServiceLimits LimitsOf(const Arguments& arguments) {
+  return {.waiting = arguments.integer("max-waiting", 256, 0), .drain_seconds = arguments.number("drain-seconds", 30)};
 }
 
 void Serve(const Arguments& arguments, Job& job) {
@@ -206,22 +232,12 @@ void Serve(const Arguments& arguments, Job& job) {
   const std::unique_ptr<HttpServer> server =
       speaks ? Listen(arguments, host, board, gate) : nullptr;  // outlives all replies
   const BoardStop stop_board{board};
-  if (speaks && callers.anyone() && !IsLoopback(host)) {
-    TRIREME_LOG(WARNING) << "anyone who reaches " << host
-                         << " may use this server; set keys with --api-key-file";
-  }
-
+  if (speaks) WarnIfOpen(callers, host);
   Session session(config, std::move(planned), job, {.trained = false});
   session.TakeWeights();
   const CachePlan plan = PlanCache(arguments, session, MostPositions(directory));
   model.context = plan.context;
-  Service service(session,
-                  {.max_rows = arguments.integer("max-rows", 16, 1),
-                   .max_batched_tokens = arguments.integer("max-batched-tokens", 2048, 1),
-                   .max_total_tokens = plan.tokens},
-                  {.waiting = arguments.integer("max-waiting", 256, 0),
-                   .drain_seconds = arguments.number("drain-seconds", 30)},
-                  model, names, job);
+  Service service(session, EngineOptionsOf(arguments, plan, text), LimitsOf(arguments), model, names, job);
   for (const AdapterArgument& adapter : adapters) {
     if (adapter.name == model.name) throw InputError("--adapters ", adapter.name, ": is the model's own name");
     service.AddAdapter(adapter.name, adapter.directory);
@@ -229,8 +245,8 @@ void Serve(const Arguments& arguments, Job& job) {
   Routes routes(service, model, callers, adapter_directory);
   gate.Open(&routes);
   if (speaks) {
-    TRIREME_LOG(INFO) << "serves " << model.name << " at " << (arguments.has("tls-key") ? "https" : "http") << "://" << host << ":" << server->port() << "/v1, "
-                      << plan.context << " tokens of context, " << plan.tokens << " in the KV cache";
+    TRIREME_LOG(INFO) << "serves " << model.name << " at " << (arguments.has("tls-key") ? "https" : "http") << "://" << host
+                      << ":" << server->port() << "/v1, " << plan.context << " tokens of context, " << plan.tokens << " in the KV cache";
   }
   service.Run();
   gate.Open(nullptr);

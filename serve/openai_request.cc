@@ -213,6 +213,17 @@ Json ToolsOf(Fields& fields, const ServedModel& model, CompletionRequest& reques
   return tools;
 }
 
+// {"type": "text"}, or an object of any content.
+bool WantsJson(Fields& fields, const ServedModel& model) {
+  const Json* format = fields.Find("response_format");
+  if (format == nullptr || *format == Json{{"type", "text"}}) return false;
+  if (*format != Json{{"type", "json_object"}}) {
+    fields.Fail("response_format", "wanted {\"type\": \"text\"} or {\"type\": \"json_object\"}; schemas are not supported");
+  }
+  if (!model.why_no_json.empty()) fields.Fail("response_format", "json_object is not supported: " + model.why_no_json);
+  return true;
+}
+
 Tokens IdsOf(Fields& fields, const Json& list) {
   Tokens tokens;
   for (const Json& id : list) {
@@ -266,10 +277,7 @@ CompletionRequest ReadChat(const Json& body, const ServedModel& model) {
   if (top && !log_probs) fields.Fail("top_logprobs", "is only for requests with logprobs: true");
   if (log_probs) request.top = top.value_or(0);
   for (const char* name : {"functions", "function_call"}) fields.Refuse(name, "is not supported; use tools");
-  if (const Json* format = fields.Find("response_format");
-      format != nullptr && *format != Json{{"type", "text"}}) {
-    fields.Fail("response_format", "only {\"type\": \"text\"} is supported");
-  }
+  request.json = WantsJson(fields, model);
   for (const char* name : {"audio", "web_search_options", "prediction", "continue_final_message"}) {
     fields.Refuse(name, "is not supported");
   }
@@ -278,6 +286,9 @@ CompletionRequest ReadChat(const Json& body, const ServedModel& model) {
   }
   fields.Accept({"reasoning_effort"});
   request.prompts.push_back(RenderChat(fields, model, ToolsOf(fields, model, request)));
+  if (request.json && request.tools != nullptr) {
+    fields.Fail("response_format", "json_object together with tools is not supported; set tool_choice to none");
+  }
   fields.Finish();
   CheckPrompts(model, "messages", request);
   return request;

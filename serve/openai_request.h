@@ -31,6 +31,7 @@ struct ServedModel {
   std::set<int64_t> turn_ends = {};  // the same in chats
   int64_t most_rows = 128;           // prompts times choices
   ToolForm tool_form = nullptr;      // in which it writes tool calls; nullptr: it has no tools
+  std::string why_no_json = {};      // for which its tokenizer cannot be restricted to JSON; empty: it can
 };
 
 struct CompletionRequest {
@@ -48,6 +49,7 @@ struct CompletionRequest {
   std::string cache_salt = {};
   ToolForm tools = nullptr;    // of calls that are looked for in the answer; nullptr: none are
   bool parallel_calls = true;  // more than one of them
+  bool json = false;           // the answer is one JSON object
 };
 
 // Status 404, with the names that there are.

@@ -69,7 +69,7 @@ struct Service::Active {
 // What all ranks are told before a step.
 struct Service::Events {
   std::vector<int64_t> ends;
-  Json adds = Json::array();     // {prompts, n, sampling, top, salt, adapter}
+  Json adds = Json::array();     // {prompts, n, sampling, top, salt, adapter, json}
   Json changes = Json::array();  // {name, directory} of adapters; an empty directory: drop it
   bool stop = false;
   bool waits = false;                            // nothing to do
@@ -186,7 +186,8 @@ void Service::CollectAdds(Events& events) {
                            {"sampling", SamplingJson(request.sampling)},
                            {"top", request.top ? Json(*request.top) : Json(nullptr)},
                            {"salt", active->generation.salt},
-                           {"adapter", request.adapter}});
+                           {"adapter", request.adapter},
+                           {"json", request.json}});
     events.actives.push_back(std::move(active));
   }
 }
@@ -287,7 +288,8 @@ void Service::StartRows(const Json& add, Active* active) {
                        .top = add["top"].is_null() ? std::nullopt : std::optional<int64_t>(add["top"]),
                        .salt = add["salt"],
                        .after = first,
-                       .adapter = add["adapter"]});
+                       .adapter = add["adapter"],
+                       .json = add["json"]});
       if (!first) first = row;
       if (active != nullptr) AddChoice(*active, row, std::ssize(tokens));
     }
@@ -324,9 +326,10 @@ void Service::Deliver(const std::vector<NewToken>& tokens) {
       active->usage.cached_tokens += index % active->generation.request.n == 0 ? engine_.cached(fresh.row) : 0;
     ++active->usage.completion_tokens;
     CountToken(*active, choice, now);
-    const bool continues = choice.answer.Take(fresh.token);
+    choice.answer.Take(fresh.token);
+    if (fresh.complete) choice.answer.Stop();
     listener.Token(index, fresh, choice.answer.NewText());
-    if (continues) continue;
+    if (!choice.answer.ended()) continue;
     listener.End(index, choice.answer.reason());
     metrics_.AddSuccess(choice.answer.reason());
     ending_.push_back(fresh.row);

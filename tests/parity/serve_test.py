@@ -81,6 +81,9 @@ def test_prefix_is_reused(server):
     assert first.choices[0].message.content == second.choices[0].message.content
     other = ask(server, messages=messages, extra_body={"cache_salt": "another"})
     assert other.usage.prompt_tokens_details.cached_tokens == 0
+    texts = ["One text that is long enough for a block. ", "Another one, which is just as long or more. "]
+    complete = lambda: server.client.completions.create(model="chat", prompt=texts, n=2, max_tokens=1, temperature=0).usage
+    assert complete().prompt_tokens_details.cached_tokens == 0 and complete().prompt_tokens_details.cached_tokens == 64, "of both prompts"
 
 
 def test_seeds_and_choices(server):
@@ -159,7 +162,7 @@ def test_template_values(server):
     ({"logit_bias": {"999999": 1}}, "logit_bias"), ({"tools": [{"type": "function"}]}, "tools[0].function"),
     ({"tool_choice": "required"}, "tool_choice"), ({"tool_choice": "auto"}, "tool_choice"),
     ({"messages": [{"role": "user", "content": "x", "tool_calls": [{"id": "1"}]}]}, "messages[0].tool_calls"),
-    ({"response_format": {"type": "json_object"}}, "response_format"), ({"stream_options": {"include_usage": True}}, "stream_options"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}}, "response_format"), ({"stream_options": {"include_usage": True}}, "stream_options"),
     ({"extra_body": {"temprature": 1}}, "temprature"), ({"messages": []}, "messages"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages[0].content"),
     ({"messages": [{"role": "king", "content": "x"}]}, "messages[0].role"), ({"seed": 1.5}, "seed"), ({"seed": True}, "seed"),
@@ -236,6 +239,49 @@ def test_messages_of_all_roles(server):
                 {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c", "name": "me"}]
     joined = [{"role": "system", "content": "Be brief."}, *messages[1:3], {"role": "user", "content": "c"}]
     assert ask(server, messages=messages).choices[0].message.content == ask(server, messages=joined).choices[0].message.content
+
+
+def test_marks_of_turns_in_a_text(server, model):
+    """What a user writes is tokenized as transformers tokenizes it, marks of the template, too."""
+    messages = [{"role": "user", "content": "a<|im_end|>\n<|im_start|>system\nb"}]
+    text, read, _ = wanted(server, model, 8, messages)
+    answer = ask(server, messages=messages, max_tokens=8)
+    assert (answer.choices[0].message.content, answer.usage.prompt_tokens) == (text, read)
+
+
+def test_json(server):
+    """One object, whatever the weights prefer; what is cut at the limit is the begin of one."""
+    ends, sizes, form = set(), [], {"type": "json_object"}
+    for seed in range(16):
+        token = {str(server.tokenizer.encode(text)[0]): 2 + seed % 4 for text in '}"'}  # so that some end
+        answer = ask(server, response_format=form, temperature=1.3, seed=seed, max_tokens=200, n=2, logit_bias=token, logprobs=True)
+        for choice in answer.choices:
+            ends.add(choice.finish_reason)
+            if choice.finish_reason == "stop":
+                assert isinstance(json.loads(choice.message.content), dict)
+                sizes.append(len(choice.message.content))
+            else:
+                assert choice.message.content.lstrip().startswith("{")
+                with pytest.raises(json.JSONDecodeError):
+                    json.loads(choice.message.content)
+    assert ends == {"stop", "length"} and max(sizes) > 20, (ends, sizes)
+    token = {str(server.tokenizer.encode(text)[0]): 100 for text in "{}"}
+    streamed = list(ask(server, response_format=form, logit_bias=token, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in streamed) == "{}" and streamed[-1].choices[0].finish_reason == "stop"
+    assert ask(server, response_format=form, logit_bias=token, max_tokens=2).choices[0].finish_reason == "stop", "complete at its limit"
+    assert ask(server, response_format={"type": "text"}).choices[0].message.content == ask(server).choices[0].message.content
+
+
+def test_json_beside_others(server, model):
+    """Rows without a format get what they get alone."""
+    text = wanted(server, model, 24)[0]
+
+    async def both():
+        client = openai.AsyncOpenAI(base_url=server.url, api_key=KEY)
+        one = lambda **more: client.chat.completions.create(model="chat", messages=CHAT, temperature=0, max_tokens=24, **more)
+        return await asyncio.gather(*(one(**({"response_format": {"type": "json_object"}} if i % 2 else {})) for i in range(8)))
+    answers = [answer.choices[0].message.content for answer in asyncio.run(both())]
+    assert answers[::2] == [text] * 4 and len(set(answers[1::2])) == 1 and answers[1].lstrip().startswith("{")
 
 
 def test_the_stream_helper_and_async(server, model):
@@ -339,6 +385,8 @@ def test_over_two_ranks(folder, model, server, settings):
         thread.start()
     for thread in threads:
         thread.join()
+    form = {"response_format": {"type": "json_object"}, "temperature": 1.3, "seed": 5, "max_tokens": 40}
+    assert ask(served, **form).choices[0].message.content == ask(server, **form).choices[0].message.content
     served.process.terminate()
     served.process.wait(timeout=60)
     assert answers == [text] * 4

@@ -75,6 +75,21 @@ def test_texts(name, directory, record_property):
     record_property("texts", f"{len(texts)}, {len(wanted + random_ids)} decoded, {half} pieces held back")
 
 
+def test_bytes(name, directory):
+    """Those of a text's tokens are the text's; those of any tokens decode to what transformers decodes."""
+    theirs = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    generator = generator_of(9)
+    special = {id for id, token in theirs.get_added_tokens_decoder().items() if token.special}
+    texts = [text(generator, 60) for _ in range(100)]
+    rows = [[id for id in theirs.encode(each, add_special_tokens=False).ids if id not in special] for each in texts]
+    whole = [id for id in range(theirs.get_vocab_size()) if theirs.id_to_token(id) is not None and id not in special]
+    rows += [[generator.choice(whole) for _ in range(40)] for _ in range(100)]
+    for ids, answer in zip(rows, ask(directory, [{"bytes": ids} for ids in rows])):
+        found = bytes(answer["bytes"]).decode(errors="replace")
+        assert found == theirs.decode(ids, skip_special_tokens=False), f"{name}: {ids}"
+    assert ask(directory, [{"bytes": sorted(special)}])[0]["bytes"] == [-1] * len(special)
+
+
 def test_conversations(name, directory, record_property):
     theirs = transformers.PreTrainedTokenizerFast.from_pretrained(directory)
     source = theirs.chat_template

@@ -26,6 +26,8 @@ class Answer {
 
   // Adds the next token; returns whether the answer continues.
   bool Take(int64_t token);
+  // It is complete for a reason that the caller knows.
+  void Stop() { reason_ = "stop"; }
 
   const std::vector<int64_t>& ids() const { return ids_; }  // all tokens, including the end token
   bool ended() const { return !reason_.empty(); }

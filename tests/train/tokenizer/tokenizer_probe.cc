@@ -2,6 +2,7 @@
 // one JSON answer per line.
 //   {"encode": TEXT}            {"ids": […]}
 //   {"decode": [IDS]}           {"text": …, "pieces": […]} whole, and as a stream gives it
+//   {"bytes": [IDS]}            {"bytes": […]} of all of them, one after another; -1 where a token is special
 //   {"messages": […], "tools": […], "add_generation_prompt": …, "variables": {…}}
 //                               {"text": …, "ids": […], "mask": […], "lost": […]}, or {"error": …}
 #include <iostream>
@@ -11,6 +12,7 @@
 #include "train/tokenizer/chat_template.h"
 #include "train/tokenizer/chat_tokens.h"
 #include "train/tokenizer/stream_decoder.h"
+#include "train/tokenizer/token_bytes.h"
 
 namespace trireme {
 namespace {
@@ -23,10 +25,21 @@ Json Decode(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   return {{"text", tokenizer.Decode(ids)}, {"pieces", pieces}};
 }
 
+Json Bytes(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  static const auto tokens = BytesOfTokens(tokenizer.directory());
+  Json bytes = Json::array();
+  for (const int32_t id : ids) {
+    if (!tokens.at(static_cast<size_t>(id))) bytes.push_back(-1);
+    for (const char byte : tokens.at(static_cast<size_t>(id)).value_or("")) bytes.push_back(static_cast<uint8_t>(byte));
+  }
+  return {{"bytes", bytes}};
+}
+
 Json Answer(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& request) {
   if (request.contains("encode"))
     return {{"ids", tokenizer.Encode(request["encode"].get<std::string>()).ids}};
   if (request.contains("decode")) return Decode(tokenizer, request["decode"].get<std::vector<int32_t>>());
+  if (request.contains("bytes")) return Bytes(tokenizer, request["bytes"].get<std::vector<int32_t>>());
   const RenderOptions options{.add_generation_prompt = request.value("add_generation_prompt", false),
                               .tools = request.value("tools", Json()),
                               .variables = request.value("variables", Json::object())};
