@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/plausible.h"
+#include "models/quantisation.h"
 #include "models/reward_model.h"
 
 // clang-format off
@@ -54,6 +55,7 @@ LayerGraph BuildGraph(const HfConfig& config) {
   const HfConfig read = config.Afresh();
   LayerGraph graph = FindFamily(read.Text("model_type"), read.source()).build(read);
   if (IsRewardModel(read)) ReplaceHead(graph);
+  CheckQuantisation(read);
   read.RefuseUnread();
   return graph;
 }

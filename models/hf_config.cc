@@ -33,6 +33,12 @@ void HfConfig::Refuse(const std::string& key, const std::string& why) const {
   throw InputError(source_, ": ", key, " ", why);
 }
 
+HfConfig HfConfig::Within(const char* key) const {
+  const Json* value = Find(key);
+  if (value == nullptr || !value->is_object()) Refuse(key, "is not an object");
+  return {*value, source_ + ": " + key};
+}
+
 void HfConfig::RefuseUnread() const {
   for (const auto& [key, value] : json_.items()) {
     if (value.is_null() || looked_up_.contains(key) || IsWithoutEffect(key)) continue;

@@ -37,6 +37,8 @@ class HfConfig {
   // How many classes a classifier tells apart: num_labels, or as many as id2label has; 2 if neither is set.
   int64_t Labels() const;
   bool Has(const char* key) const { return Find(key) != nullptr; }
+  // The object that is the key's value, as a config of its own.
+  HfConfig Within(const char* key) const;
   // Present, and null: switched off where a missing key means a default.
   bool IsNull(const char* key) const { return json_.contains(key) && json_.at(key).is_null(); }
   // The same file, none of whose keys has been looked up.

@@ -214,6 +214,17 @@ TEST(Models, RefusesKeysThatNothingReads) {
   EXPECT_NE(RefusalOf(Config("llama", {{"rope_parameters", scaling}})).find("rope_parameters: beta_fast is 3"), std::string::npos);
 }
 
+// The published DeepSeek-V3 says so; blocks of fp8 are read.
+TEST(Models, RefusesWeightsQuantisedInAnotherWay) {
+  const auto with = [](const Json& how) { return RefusalOf(Config("llama", {{"quantization_config", how}})); };
+  const Json fp8 = {{"quant_method", "fp8"}, {"fmt", "e4m3"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}};
+  EXPECT_EQ(with(fp8), "accepted");
+  EXPECT_NE(with({{"quant_method", "gptq"}, {"bits", 4}}).find("has the quant_method 'gptq'; wanted fp8"), std::string::npos);
+  Json other = fp8;
+  other["weight_block_size"] = {64, 64};
+  EXPECT_NE(with(other).find("weight_block_size is [64,64]"), std::string::npos);
+}
+
 TEST(Models, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(RefusalOf(Config("gpt2")),
             "config.json: model_type 'gpt2' is not supported; supported: " + Join(KnownFamilies()));

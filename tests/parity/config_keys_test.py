@@ -19,7 +19,7 @@ NOT_CHANGED = {"model_type", "architectures", "transformers_version", "dtype", "
                # With a head of its own in the file, which should not be there: transformers 5 keeps both, we tie them.
                "tie_word_embeddings"}
 ADDED = {"attention_dropout": 0.5, "hidden_dropout": 0.5, "logit_scale": 2.0, "final_logit_softcapping": 1.0,
-         "embedding_multiplier": 3.0, "quantization_config": {"quant_method": "fp8"}, "partial_rotary_factor": 0.5,
+         "embedding_multiplier": 3.0, "quantization_config": {"quant_method": "gptq", "bits": 4}, "partial_rotary_factor": 0.5,
          "sliding_window": 3, "use_sliding_window": True, "_comment": "of no effect"}
 
 

@@ -80,8 +80,12 @@ def deepseek(folder):
     tiny_models.write_model(config, folder / "deepseek")
     published, plain = as_fp8(load_file(folder / "deepseek/model.safetensors"))
     further = {"model.layers.2.eh_proj.weight": torch.zeros(2, 2)}
-    return (write(folder / "fp8", folder / "deepseek", published | further),
-            write(folder / "plain", folder / "deepseek", plain), published)
+    config = json.loads((folder / "deepseek/config.json").read_text())
+    config["quantization_config"] = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
+                                     "weight_block_size": [BLOCK, BLOCK]}
+    write(folder / "fp8", folder / "deepseek", published | further)
+    (folder / "fp8/config.json").write_text(json.dumps(config))
+    return (folder / "fp8", write(folder / "plain", folder / "deepseek", plain), published)
 
 
 def gradients(model, rows, out, ranks, settings=()):
@@ -112,6 +116,18 @@ def test_experts_in_one_tensor(swap, ranks, qwen, rows, folder, record_property)
 def test_fp8_with_scales(ranks, deepseek, rows, record_property):
     published, plain, _ = deepseek
     assert_same(plain, published, rows, ranks, ["parallel.expert_tensor=2"], record_property)
+
+
+def test_what_a_run_leaves_is_plain(deepseek, rows, folder):
+    """Its weights are not quantised, and its config.json does not say so."""
+    (folder / "run.yaml").write_text(
+        f"model: {{path: '{deepseek[0]}', dtype: fp32}}\ntuning: {{kind: full}}\noptimizer: {{lr: 0, schedule: constant}}\n"
+        f"data: {{train: ['{rows}'], max_length: 64, packing: false, cache: '{folder / 'cache'}'}}\n"
+        f"run: {{output: '{folder / 'run'}', steps: 1, global_batch: 2, micro_batch: 1}}\n")
+    run_well(None, ["train", folder / "run.yaml"])
+    assert "quantization_config" not in json.loads((folder / "run/final/config.json").read_text())
+    found, wanted = load_file(folder / "run/final/model.safetensors"), load_file(deepseek[1] / "model.safetensors")
+    assert found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
 
 
 def test_scales_that_do_not_fit_are_refused(deepseek, rows, folder):

@@ -1,0 +1,18 @@
+// How a model directory says that its weights are quantised: config.json's quantization_config. Which kinds can be read
+// is known here; reading them is session/load_weights.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "models/hf_config.h"
+
+namespace trireme {
+
+// Refuses other weights than plain ones and blocks of fp8.
+void CheckQuantisation(const HfConfig& config);
+
+// The text of a config.json for plain weights: without the key; unchanged where there is none.
+std::string PlainConfig(const std::string& text, const std::filesystem::path& model);
+
+}  // namespace trireme
