@@ -18,6 +18,8 @@ EXPERTS = dict(moe_intermediate_size=192, num_experts=16, num_experts_per_tok=4)
 LATENT = dict(num_key_value_heads=4, moe_intermediate_size=256, n_routed_experts=16,
               num_experts_per_tok=4, n_group=4, topk_group=2, first_k_dense_replace=1, q_lora_rank=128,
               kv_lora_rank=64, head_dim=None)
+# Policy training samples, too: its plan has two phases, which nothing compares yet.
+NOT_COMPARED = {"qwen3_8b_grpo_lora", "qwen3_30b_a3b_grpo"}
 # run, model whose config is scaled down, its sizes, ranks, the layout of so few ranks
 RUNS = [
     ("qwen3_8b_lora", "qwen3-8b", SIZES, 1, []),
@@ -38,7 +40,7 @@ PROMPT = 8  # tokens that both answers of a pair follow
 
 
 def test_every_run_is_here():
-    assert {path.stem for path in pathlib.Path("examples/ascend").glob("*.yaml")} == {case[0] for case in RUNS}
+    assert {path.stem for path in pathlib.Path("examples/ascend").glob("*.yaml")} == {case[0] for case in RUNS} | NOT_COMPARED
 
 
 def run_of(case):
