@@ -11,7 +11,7 @@ tokens per second, time to the first token, prompt tokens and those of them that
 then one with the ratios per workload. Asserts only that the tokens were computed. The defaults take about ten minutes where
 both cores are free; --rows 4 --longest 64 --chats 2 two or three.
 
-  uv pip install --target build/serving-peer fastapi==0.162.4 uvicorn==0.54.0   # what the peer's server needs beside it
+  python3 -m pip install --target build/serving-peer fastapi==0.162.4 uvicorn==0.54.0   # what the peer's server needs beside it
   PYTHONPATH=build/serving-peer tests/parity/run tests/parity/serving_speed.py [--rows 8] [--longest 256] [--batch 8] [--chats 4]
 """
 import argparse
