@@ -78,14 +78,6 @@ def write_rows(folder):
     tiny_models.write_rows(folder / "rows.jsonl", old)
 
 
-def model_folder(folder, model, layers):
-    path = folder / f"{model}-{layers}"
-    if not path.exists():
-        path.mkdir()
-        preference_peers.write_models(path, model, num_hidden_layers=layers)
-    return path
-
-
 def command(folder, models, loss, settings, out, rows="rows"):
     reference = [] if "rl.beta=0" in LOSSES[loss] else [f"reference={models / 'reference'}"]
     return ["grads", "--model", models / "model", "--rows", folder / f"{rows}.jsonl", "--out", folder / out,
@@ -97,7 +89,7 @@ def plain(selected, folder):
     """What one rank gives, by model, layers and loss."""
     write_rows(folder)
     kinds = dict.fromkeys((case["model"], layouts.layers(case), case["loss"]) for case in selected(test_layouts))
-    commands = [command(folder, model_folder(folder, model, layers), loss, ONE_RANK, f"one-{model}-{layers}-{loss}")
+    commands = [command(folder, preference_peers.model_folder(folder, model, layers), loss, ONE_RANK, f"one-{model}-{layers}-{loss}")
                 for model, layers, loss in kinds]
     return dict(zip(kinds, run_grads(1, commands)))
 
@@ -108,7 +100,7 @@ def launches(selected, plain, folder, device):
 
     def launch(ranks, mine):
         return run_grads(ranks, [command(
-            folder, model_folder(folder, case["model"], layouts.layers(case)), case["loss"],
+            folder, preference_peers.model_folder(folder, case["model"], layouts.layers(case)), case["loss"],
             [f"device={device}", *layouts.settings(case), *case["packs"], *case["memory"], COMMON[-1]], f"{ranks}-{number}")
             for number, case in enumerate(mine)])
 
@@ -143,7 +135,7 @@ def test_launches_exit_with_0(launches):
 def identities(folder, device):
     """Outcomes of one launch, by name: without old log-probabilities every ratio is 1."""
     write_rows(folder)
-    models = model_folder(folder, "llama", 5)
+    models = preference_peers.model_folder(folder, "llama", 5)
     on = [f"device={device}", "reference=base"]
     commands = {loss: command(folder, models, loss, [*on, "rl.beta=0"], f"id-{loss}", rows="once")
                 for loss in ("grpo", "gspo", "rloo")}

@@ -64,14 +64,6 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("case", cases_of(metafunc.config), ids=text)
 
 
-def model_folder(folder, model, layers):
-    path = folder / f"{model}-{layers}"
-    if not path.exists():
-        path.mkdir()
-        peers.write_models(path, model, num_hidden_layers=layers)
-    return path
-
-
 def command(folder, models, stage, settings, out):
     return ["grads", "--model", models / "model", "--rows", peers.rows_of(folder, stage), "--out", folder / out,
             *words_of([f"stage={stage}", f"data.cache={folder / 'cache'}", *peers.reference_of(models, stage),
@@ -83,7 +75,7 @@ def plain(selected, folder):
     """What one rank gives, by model, layers and stage."""
     peers.write_answers(folder)
     kinds = dict.fromkeys((case["model"], layouts.layers(case), case["stage"]) for case in selected(test_layouts))
-    commands = [command(folder, model_folder(folder, model, layers), stage, ONE_RANK, f"one-{model}-{layers}-{stage}")
+    commands = [command(folder, peers.model_folder(folder, model, layers), stage, ONE_RANK, f"one-{model}-{layers}-{stage}")
                 for model, layers, stage in kinds]
     return dict(zip(kinds, run_grads(1, commands)))
 
@@ -94,7 +86,7 @@ def launches(selected, plain, folder, device):
 
     def launch(ranks, mine):
         return run_grads(ranks, [command(
-            folder, model_folder(folder, case["model"], layouts.layers(case)), case["stage"],
+            folder, peers.model_folder(folder, case["model"], layouts.layers(case)), case["stage"],
             [f"device={device}", *layouts.settings(case), f"preference.share_prompt={case['share_prompt']}",
              *case["reference"]], f"{ranks}-{number}") for number, case in enumerate(mine)])
 
@@ -137,7 +129,7 @@ CONSTANTS = {"sigmoid": LN2, "robust": LN2, "hinge": 1, "ipo": 25, "nca_pair": 2
 def identities(folder, device):
     """Lines of one launch, by name."""
     peers.write_answers(folder)
-    models, pairs = model_folder(folder, "llama", 5), peers.answers()
+    models, pairs = peers.model_folder(folder, "llama", 5), peers.answers()
     tiny_models.write_rows(folder / "swapped.jsonl", [{**pair, "chosen_ids": pair["rejected_ids"],
                                                        "rejected_ids": pair["chosen_ids"]} for pair in pairs])
     tiny_models.write_rows(folder / "permuted.jsonl", pairs[::-1])

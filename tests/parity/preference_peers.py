@@ -47,6 +47,15 @@ def write_models(folder, family, **changes):
     other.save_pretrained(folder / "reference")
 
 
+def model_folder(folder, family, layers):
+    """The folder of both, written once."""
+    path = folder / f"{family}-{layers}"
+    if not path.exists():
+        path.mkdir()
+        write_models(path, family, num_hidden_layers=layers)
+    return path
+
+
 def write_answers(folder, pairs=None):
     """Pairs and labelled answers; of both also the first batch alone."""
     pairs = pairs or answers()

@@ -21,6 +21,7 @@
 #include "parallel/objectives/preference_check.h"
 #include "train/data/answer_tokens.h"
 #include "train/data/progress.h"
+#include "train/data/record_fields.h"
 #include "train/data/records.h"
 #include "train/tokenizer/all_cores.h"
 
@@ -37,18 +38,6 @@ constexpr int64_t kBlock = 1024;               // records that are read, tokenis
 // per GiB that is in memory. Larger ones are checked row by row as they are trained on.
 constexpr size_t kCheckedAtStart = size_t{1} << 30;
 constexpr int64_t kMostShown = 5;  // skipped records whose errors are shown
-
-std::map<std::string, std::string> ColumnsOf(const DataConfig& data) {
-  std::map<std::string, std::string> columns;
-  for (const std::string& entry : data.columns()) {
-    const size_t equals = entry.find('=');
-    if (equals == 0 || equals == std::string::npos || equals + 1 == entry.size()) {
-      throw InputError("data.columns has '", entry, "'; wanted theirs=ours, such as question=query");
-    }
-    columns[entry.substr(0, equals)] = entry.substr(equals + 1);
-  }
-  return columns;
-}
 
 // Held while a process works on a file of the cache, so that two jobs do not duplicate the work; released
 // with the process.
@@ -163,7 +152,7 @@ Preparer::Preparer(const DataConfig& data, Stage stage, const std::string& model
     : data_(data),
       works_(works),
       cache_(DataCacheOf(data)),
-      sample_options_{ColumnsOf(data), data.system()},
+      sample_options_{RenamedColumns(data), data.system()},
       tokenizer_({model, data.template_(), stage, LossOf(data), IsPreference(stage) ? data.max_length() : 0}) {}
 
 std::string Preparer::OptionsText() const {

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/config.pb.h"
 #include "parallel/graph/specs.h"
 #include "train/data/messages.h"
 
@@ -105,6 +106,18 @@ void AddSystem(Json& messages, const Json& record, const std::string& otherwise)
   const std::string system = name ? TextAt(record, *name) : otherwise;
   if (system.empty() || (!messages.empty() && messages[0].value("role", "") == "system")) return;
   messages.insert(messages.begin(), Json{{"role", "system"}, {"content", system}});
+}
+
+std::map<std::string, std::string> RenamedColumns(const DataConfig& data) {
+  std::map<std::string, std::string> columns;
+  for (const std::string& entry : data.columns()) {
+    const size_t equals = entry.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == entry.size()) {
+      throw InputError("data.columns has '", entry, "'; wanted theirs=ours, such as question=query");
+    }
+    columns[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  return columns;
 }
 
 void RenameColumns(Json& record, const std::map<std::string, std::string>& columns) {

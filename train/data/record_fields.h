@@ -13,6 +13,8 @@
 
 namespace trireme {
 
+class DataConfig;  // core/config.pb.h
+
 using FieldNames = std::initializer_list<const char*>;
 
 // "a, b, c", or "none".
@@ -34,6 +36,8 @@ std::optional<std::string> Question(const Json& record);
 Json QuestionMessages(const Json& record, const std::string& question);
 // The record's own system message, or the other one, in front of messages that have none.
 void AddSystem(Json& messages, const Json& record, const std::string& otherwise);
+// Our name of a column by theirs: data.columns.
+std::map<std::string, std::string> RenamedColumns(const DataConfig& data);
 // Their name of a column to ours.
 void RenameColumns(Json& record, const std::map<std::string, std::string>& columns);
 

@@ -85,18 +85,6 @@ class PromptReader {
   std::optional<ChatTemplate> chat_;
 };
 
-std::map<std::string, std::string> RenamedColumns(const DataConfig& data) {
-  std::map<std::string, std::string> columns;
-  for (const std::string& entry : data.columns()) {
-    const size_t equals = entry.find('=');
-    if (equals == 0 || equals == std::string::npos || equals + 1 == entry.size()) {
-      throw InputError("data.columns has '", entry, "'; wanted theirs=ours, such as question=query");
-    }
-    columns[entry.substr(0, equals)] = entry.substr(equals + 1);
-  }
-  return columns;
-}
-
 }  // namespace
 
 PromptSet::PromptSet(const Config& config, int64_t vocabulary) {
