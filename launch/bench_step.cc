@@ -67,7 +67,7 @@ StepCosts TimeStep(Trainer& trainer, const std::vector<Row>& rows, double learni
   trainer.tensors().ResetTensorPeak();
   const Clock::time_point start = Clock::now();
   trainer.optimizer().BeginStep(learning_rate);
-  trainer.Pass(rows);
+  trainer.StartPass(rows);
   trainer.tensors().Synchronize();
   const Clock::time_point passed = Clock::now();
   const int64_t most = trainer.tensors().tensor_peak_bytes();

@@ -4,6 +4,7 @@
 #include "core/config/schema.h"
 #include "ops/switches.h"
 #include "parallel/graph/parameters.h"
+#include "session/exchange_sizes.h"
 
 namespace trireme {
 namespace {
@@ -123,6 +124,7 @@ RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
   Grids grids = MakeGrids(world, SizesOf(parallel));
   CheckExperts(parallel, graph);
   CheckRouters(config);
+  CheckExchange(config);
   CheckSplits(graph, config, grids);
   const int ulysses = UlyssesOf(parallel);
   CheckHeads(graph, parallel.tensor(), ulysses);

@@ -47,7 +47,7 @@ int64_t LowRankBytes(const Layer& layer, const ActivationShape& shape) {
   for (const auto& [role, pair] : layer.low_rank) {
     if (!counted.insert(layer.hf_names.at(role + ".weight")).second) continue;
     const bool of_expert = decoder != nullptr && decoder->experts && role.starts_with("experts.");
-    const int64_t rows = of_expert ? decoder->experts->router.top_k * shape.TokensBetween() : shape.tokens;
+    const int64_t rows = of_expert ? shape.ExpertRows(decoder->experts->router.top_k) : shape.tokens;
     bytes += kFp32Bytes * pair.rank * rows;
   }
   return bytes;
@@ -62,7 +62,7 @@ int64_t ExpertTemporaryBytes(const Layer& layer, const ActivationShape& shape) {
   constexpr int64_t kMatrices = 10, kFp32Bytes = 4;
   const DecoderSpec* decoder = DecoderOf(layer.spec);
   if (decoder == nullptr || !decoder->experts) return 0;
-  const int64_t rows = decoder->experts->router.top_k * shape.TokensBetween();
+  const int64_t rows = shape.ExpertRows(decoder->experts->router.top_k);
   return kMatrices * kFp32Bytes * rows * decoder->experts->ffn;
 }
 

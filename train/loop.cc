@@ -252,7 +252,9 @@ class Run {
     const double speed = config_.experts().bias_speed();
     if (updated && speed > 0) trainer_.MoveBiases(step, speed);
     balance_.Join(step);
-    return step.ToJson();
+    Json json = step.ToJson();
+    if (trainer_.repeats() > 0) json["repeated_steps"] = trainer_.repeats();  // of the run so far
+    return json;
   }
 
   void WriteHeatMap() {

@@ -6,9 +6,11 @@
 #include <numeric>
 
 #include "core/device/cann_info.h"
+#include "parallel/experts/dispatch_plan.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/sharding/optimizers.h"
+#include "session/exchange_sizes.h"
 #include "session/run_plan.h"
 #include "train/activations.h"
 
@@ -47,6 +49,7 @@ class Planner {
               .element_bytes = config.model().dtype() == DTYPE_FP32 ? kFp32Bytes : 2,
               .qkv_once = inputs.cuda,
               .logit_bytes = inputs.cuda ? kGpuLogitBytes : kLogitBytes};
+    if (ExpectsExchange(config, inputs.npu)) shape_.expert_room = RoomOfExperts();
     for (const Layer& layer : in_.graph.layers) {
       for (const bool trained : {false, true}) {
         dense_[trained].push_back(ElementsOf(layer, GridKind::kDense, trained));
@@ -77,6 +80,17 @@ class Planner {
   }
 
  private:
+  // Of the exchange that brings their tokens, relative to an even load.
+  double RoomOfExperts() const {
+    for (const Layer& layer : in_.graph.layers) {
+      const DecoderSpec* decoder = DecoderOf(layer.spec);
+      if (decoder == nullptr || !decoder->experts) continue;
+      const int64_t even = shape_.ExpertRows(decoder->experts->router.top_k) / parallel_.expert();
+      return static_cast<double>(RoomFor(even)) / static_cast<double>(std::max<int64_t>(even, 1));
+    }
+    return 1;
+  }
+
   int64_t ElementsOf(const Layer& layer, GridKind grid, bool trained) const {
     int64_t sum = 0;
     for (const Parameter& parameter : ParametersOf(in_.graph, layer, SplitOf(parallel_))) {

@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/stop_signals.h"
 #include "core/tensor/device_copies.h"
@@ -14,6 +15,7 @@
 #include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/tensor/collectives.h"
+#include "session/exchange_sizes.h"
 
 namespace trireme {
 namespace {
@@ -47,6 +49,12 @@ at::Tensor BalanceNumbers(const RouterSums& own) {
   return at::cat({at::cat({own.rows, own.tokens, dropped}).to(at::kFloat), numbers});
 }
 
+std::vector<int64_t> AllOf(const std::vector<Row>& rows) {
+  std::vector<int64_t> all(rows.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
+}
+
 }  // namespace
 
 Trainer::Trainer(Session& session, const std::string& objective)
@@ -63,6 +71,10 @@ Trainer::Trainer(Session& session, const std::string& objective)
                       .experts = HasExperts(session.graph()) ? &groups.Get("etp-ep") : nullptr,
                       .expert_tensor = session.plan().grids.expert.Size("etp")},
       session.job(), OptimizerOf(session.config(), session.tensors()));
+  const at::Device device = session.tensors().torch();
+  if (ExpectsExchange(session.config(), /*npu=*/device.is_privateuseone())) {
+    forecast_.emplace(model().expected_rows(), device);
+  }
 }
 
 // One seed per update: masks change between updates, and repeat when a run is repeated.
@@ -77,30 +89,34 @@ std::optional<uint64_t> Trainer::DropoutSeed() const {
       .Bits(static_cast<uint64_t>(optimizer_->step()));
 }
 
-double Trainer::Pass(const std::vector<Row>& rows) {
-  std::vector<int64_t> all(rows.size());
-  std::iota(all.begin(), all.end(), int64_t{0});
-  return Pass(RowList(rows), all);
-}
+double Trainer::Pass(const std::vector<Row>& rows) { return Pass(RowList(rows), AllOf(rows)); }
 
 std::vector<int64_t> Trainer::OwnRows(std::span<const int64_t> chosen) const {
   return trireme::OwnRows(chosen, ShapeOf(session_));
 }
 
 double Trainer::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
-  StartPass(rows, chosen);
-  TakeSums();
-  return loss();
+  return Pass(*BatchOf(rows, chosen, /*expects_rows=*/false));
 }
 
+void Trainer::StartPass(const std::vector<Row>& rows) { StartPass(RowList(rows), AllOf(rows)); }
+
 void Trainer::StartPass(const RowSource& rows, std::span<const int64_t> chosen) {
+  auto batch = BatchOf(rows, chosen, forecast_.has_value());
+  StartPass(*batch);
+  if (forecast_) started_ = std::move(batch);
+}
+
+std::unique_ptr<PassBatch> Trainer::BatchOf(const RowSource& rows, std::span<const int64_t> chosen,
+                                            bool expects_rows) {
   BatchShape shape = ShapeOf(session_);
   shape.mtp_depths = mtp_depths_;
   std::vector<PassInput> inputs = MakePassInputs(rows, chosen, shape);
   BatchTotals totals = TotalsOf(rows, chosen);
   totals.mtp = ReduceMtp(inputs, shape);
-  PassBatch batch(std::move(inputs), OptionsOf(totals));
-  StartPass(batch);
+  PassOptions options = OptionsOf(totals);
+  options.expects_rows = expects_rows;
+  return std::make_unique<PassBatch>(std::move(inputs), std::move(options));
 }
 
 PassOptions Trainer::OptionsOf(const BatchTotals& totals) const {
@@ -117,17 +133,40 @@ void Trainer::StartPass(PassBatch& batch) {
   session_.RunForwardBackward(batch);
   pending_sums_.emplace(batch.result(), objective_->SumNames(mtp_depths_),
                         /*speaks=*/session_.Coordinate("tp") == 0,
-                        NamedSums{{kStop, StopRequested() ? 1.0 : 0.0}}, world(), tensors().torch());
+                        NamedSums{{kStop, StopRequested() ? 1.0 : 0.0}}, world(), tensors().torch(),
+                        batch.options().expects_rows ? forecast_->Numbers() : RankNumbers());
 }
 
 void Trainer::TakeSums() {
-  if (pending_sums_) sums_ = pending_sums_->Take();
+  if (!pending_sums_) return;
+  sums_ = pending_sums_->Take();
+  if (forecast_) forecast_->Learn(pending_sums_->own());
   pending_sums_.reset();
 }
 
 GradientReport Trainer::FinishGradients() {
   GradientReport report = optimizer_->FinishGradients();
   TakeSums();  // reduced before the norm, by the same communicator
+  const std::unique_ptr<PassBatch> started = std::move(started_);
+  if (!started || sums_.at(ExchangeForecast::kNoRoom) == 0) return report;
+  return Repeat(*started);
+}
+
+// Nothing was updated yet: what the pass has left behind are gradients, sums and the routers' statistics.
+GradientReport Trainer::Repeat(const PassBatch& batch) {
+  if (++repeats_ == 1 && session_.job().rank() == 0) {
+    TRIREME_LOG(INFO) << "update " << optimizer_->step() + 1
+                      << ": more tokens chose the experts of some rank than their exchange had room for; the step is "
+                         "repeated with exact sizes. log.jsonl counts such steps in experts.repeated_steps; "
+                         "experts.exchange: exact avoids them";
+  }
+  optimizer_->SkipUpdate();
+  for (auto& [layer, own] : model().router_sums()) own = {};
+  forecast_->Forget();
+  PassBatch again(batch.inputs(), batch.options());
+  StartPass(again);
+  GradientReport report = optimizer_->FinishGradients();
+  TakeSums();
   return report;
 }
 

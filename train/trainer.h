@@ -14,6 +14,7 @@
 #include "session/session.h"
 #include "train/batches.h"
 #include "train/data/rows.h"
+#include "train/exchange_forecast.h"
 #include "train/expert_balance.h"
 
 namespace trireme {
@@ -27,9 +28,10 @@ class Trainer {
   // Forward and backward over the rows of a global batch, of which each rank reads its own; the objective's
   // loss, by its own normaliser over the whole batch, the same on every rank.
   double Pass(const RowSource& rows, std::span<const int64_t> chosen);
-  // The same without waiting for the loss: sums(), loss() and stop_agreed() are known after FinishGradients,
-  // which waits anyway.
+  // The same without waiting for the loss, or for what routers choose (session/exchange_sizes.h): sums(), loss() and
+  // stop_agreed() are known after FinishGradients, which waits anyway.
   void StartPass(const RowSource& rows, std::span<const int64_t> chosen);
+  void StartPass(const std::vector<Row>& rows);
   double Pass(const std::vector<Row>& rows);
   // The same over micro batches that the caller builds and inspects afterwards.
   double Pass(PassBatch& batch);
@@ -44,8 +46,10 @@ class Trainer {
   std::vector<double> mtp_losses() const;
   // The chosen rows that Pass reads on this rank.
   std::vector<int64_t> OwnRows(std::span<const int64_t> chosen) const;
-  // Afterwards the gradients in each rank's shard are complete.
+  // Afterwards the gradients in each rank's shard are complete. If some tokens of a started pass had no room on their
+  // way to their experts, the pass is repeated here.
   GradientReport FinishGradients();
+  int64_t repeats() const { return repeats_; }  // of passes, so far
   ShardedOptimizer& optimizer() { return *optimizer_; }
 
   // What routers did since the last call, over all ranks; collective. Empty if the model has no experts.
@@ -66,8 +70,10 @@ class Trainer {
   // Collective, if the model has MTP layers: the totals of each depth, over all ranks.
   std::vector<BatchTotals> ReduceMtp(const std::vector<PassInput>& inputs, const BatchShape& shape);
   std::optional<uint64_t> DropoutSeed() const;
+  std::unique_ptr<PassBatch> BatchOf(const RowSource& rows, std::span<const int64_t> chosen, bool expects_rows);
   void StartPass(PassBatch& batch);
   void TakeSums();
+  GradientReport Repeat(const PassBatch& batch);
 
   Session& session_;
   const std::unique_ptr<Objective> objective_;
@@ -75,6 +81,9 @@ class Trainer {
   std::unique_ptr<ShardedOptimizer> optimizer_;
   std::optional<PendingSums> pending_sums_;  // of a pass that was started
   NamedSums sums_;
+  std::optional<ExchangeForecast> forecast_;  // if exchanges of experts have expected sizes
+  std::unique_ptr<PassBatch> started_;        // kept until it is known that all tokens had room
+  int64_t repeats_ = 0;
 };
 
 }  // namespace trireme

@@ -124,7 +124,10 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
 
 StageLayer Model::MakeStageLayer(const LayerGraph& graph, const Layer& layer, LayerOptions options) {
   const DecoderSpec* decoder = DecoderOf(layer.spec);
-  if (decoder != nullptr && decoder->experts) options.sums = &router_sums_[layer.name];
+  if (decoder != nullptr && decoder->experts) {
+    options.sums = &router_sums_[layer.name];
+    options.expected = &expected_rows_[layer.name];
+  }
   StageLayer running{.layer = MakeLayer(layer, *weights_, parallel_, options),
                      .uses = BucketsOf(layer.name),
                      .owns = BucketsOf(layer.name)};

@@ -56,6 +56,8 @@ class Model {
 
   // Router statistics since they were last cleared, by layer, for this rank's layers with experts.
   std::map<std::string, RouterSums>& router_sums() { return router_sums_; }
+  // What these layers' exchanges of tokens are expected to hold.
+  std::map<std::string, ExpectedRows>& expected_rows() { return expected_rows_; }
   Weights& weights() { return *weights_; }
 
   // The micro batches of the next run. They outlive it.
@@ -77,6 +79,7 @@ class Model {
   Communicator* tied_embedding_ = nullptr;
   std::unique_ptr<Weights> weights_;
   std::map<std::string, RouterSums> router_sums_;
+  std::map<std::string, ExpectedRows> expected_rows_;
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::unique_ptr<RunningStage>> stages_;
 };

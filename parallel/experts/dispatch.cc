@@ -10,7 +10,7 @@
 #include "core/tensor/dtype.h"
 #include "ops/moe_permute/moe_permute.h"
 #include "ops/weight_gradients.h"
-#include "parallel/experts/sort_by_expert.h"
+#include "parallel/experts/expected_exchange.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -113,17 +113,17 @@ at::Tensor Column(const std::vector<int64_t>& numbers) {
 }  // namespace
 
 Dispatch::Dispatch(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
-                   int64_t capacity, bool all_gather)
+                   const DispatchOptions& options)
     : group_(parallel.group),
-      gathers_(all_gather && parallel.group.size() > 1),
+      gathers_(options.all_gather && parallel.group.size() > 1),
       copies_(parallel.expert_tensor),
       tokens_(chosen.size(0)) {
   if (gathers_) {
-    PlanGather(chosen, experts, parallel, capacity);
-  } else if (group_.size() == 1 && capacity == 0 && chosen.is_privateuseone() && chosen.numel() > 0) {
+    PlanGather(chosen, experts, parallel, options.capacity);
+  } else if (group_.size() == 1 && options.capacity == 0 && chosen.is_privateuseone() && chosen.numel() > 0) {
     PlanOnDevice(chosen, experts);
   } else {
-    PlanExchangeOf(chosen, experts, parallel, capacity);
+    PlanExchangeOf(chosen, experts, parallel, options);
   }
 }
 
@@ -139,25 +139,40 @@ void Dispatch::PlanOnDevice(const at::Tensor& chosen, int64_t experts) {
 }
 
 void Dispatch::PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
-                              int64_t capacity) {
+                              const DispatchOptions& options) {
+  const ExpertLayout layout{experts, parallel.expert, parallel.expert_tensor, group_.rank()};
   const ByExpert sorted = SortByExpert(chosen, experts);
-  const at::Tensor capacities = at::full({1}, capacity, sorted.counts.options());
-  const at::Tensor mine = at::cat({sorted.counts, capacities}).unsqueeze(0);
-  // The host waits here, once per layer and micro batch: it posts the exchange, whose sizes these are.
-  const at::Tensor known = (group_.size() == 1 ? mine : AllGatherRows(mine, group_)).to(at::kCPU);  // [ranks, experts + 1]
-  const at::Tensor all = known.narrow(1, 0, experts).contiguous();
   counts_ = sorted.counts;
-  const int64_t least = capacity == 0 ? 0 : LeastRows(known.select(1, experts), all, parallel);
-  plan_ = PlanExchange(Span(all),
-                       {.experts = experts,
-                        .expert = parallel.expert,
-                        .expert_tensor = parallel.expert_tensor,
-                        .rank = group_.rank()},
-                       least);
+  const at::Tensor capacities = at::full({1}, options.capacity, sorted.counts.options());
+  const at::Tensor mine = at::cat({sorted.counts, capacities}).unsqueeze(0);
+  const at::Tensor gathered = group_.size() == 1 ? mine : AllGatherRows(mine, group_);  // [ranks, experts + 1]
+  if (options.expected != nullptr) {
+    const at::Tensor counts = gathered.narrow(1, 0, experts);
+    options.expected->Observe(RowsByPart(counts, layout));
+    if (!options.expected->rooms().empty()) {
+      return PlanExpectedOf(chosen, sorted, counts, layout, *options.expected);
+    }
+  }
+  // The host waits here, once per layer and micro batch: it posts the exchange, whose sizes these are.
+  const at::Tensor known = gathered.to(at::kCPU);
+  const at::Tensor all = known.narrow(1, 0, experts).contiguous();
+  const int64_t least = options.capacity == 0 ? 0 : LeastRows(known.select(1, experts), all, parallel);
+  plan_ = PlanExchange(Span(all), layout, least);
   positions_ = sorted.positions;
   if (!in_order()) regrouped_ = Upload(Column(plan_.regrouped), chosen.device());
   received_ = at::full({1}, plan_.received_rows, counts_.options());
   ends_ = std::make_shared<const RowEnds>(plan_.ends);
+}
+
+// The host posts what it expects, and learns after the step whether that was enough.
+void Dispatch::PlanExpectedOf(const at::Tensor& chosen, const ByExpert& sorted, const at::Tensor& all,
+                              const ExpertLayout& layout, const ExpectedRows& expected) {
+  ExpectedExchange exchange = PlanExpected(chosen, sorted, all, expected.rooms(), layout);
+  plan_ = std::move(exchange.plan);
+  positions_ = std::move(exchange.positions);
+  regrouped_ = std::move(exchange.regrouped);
+  received_ = exchange.ends.narrow(0, layout.held() - 1, 1);
+  ends_ = std::make_shared<const RowEnds>(std::move(exchange.ends));
 }
 
 // Each rank sees all tokens' choices and takes those of its own experts.
@@ -211,9 +226,8 @@ Flight Dispatch::StartSpread(const at::Tensor& x, const at::Tensor& positions) c
 
 at::Tensor Dispatch::FinishSpread(Flight& flight, const at::Tensor& positions) const {
   flight.Land();
-  const bool gaps = plan_.held_rows > plan_.received_rows;
-  if (gathers_) return SpreadRows(flight.arriving, positions, plan_.held_rows, gaps);
-  return in_order() ? flight.arriving : SpreadRows(flight.arriving, regrouped_, plan_.held_rows, gaps);
+  if (gathers_) return SpreadRows(flight.arriving, positions, plan_.held_rows, has_gaps());
+  return in_order() ? flight.arriving : SpreadRows(flight.arriving, regrouped_, plan_.held_rows, has_gaps());
 }
 
 // With all-gather: partial sums over etp and ep, added in fp32.

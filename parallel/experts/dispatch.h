@@ -11,7 +11,9 @@
 #include "core/comm/communicator.h"
 #include "ops/grouped_linear/grouped_linear.h"
 #include "parallel/experts/dispatch_plan.h"
+#include "parallel/experts/expected_rows.h"
 #include "parallel/experts/router_losses.h"
+#include "parallel/experts/sort_by_expert.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -21,6 +23,16 @@ struct ExpertParallel {
   int expert = 1;
   int expert_tensor = 1;
   RouterGroups routers = {};
+};
+
+struct DispatchOptions {
+  // The most rows per expert that each rank's micro batch sends; if > 0, experts are padded to what the group's micro
+  // batches may send.
+  int64_t capacity = 0;
+  bool all_gather = false;
+  // Of the layer: takes the numbers of rows and, once it expects some, has the sizes of the exchange; nullptr: they are
+  // exact. Not with all_gather or a capacity.
+  ExpectedRows* expected = nullptr;
 };
 
 // Rows in transit.
@@ -37,10 +49,8 @@ class Dispatch {
  public:
   // Collective over the group. chosen: [tokens, k] int64; -1 is not dispatched. Tokens travel to the ranks of
   // their experts or, with `all_gather`, to the whole group, where each rank takes those its experts need.
-  // capacity: the most rows per expert that each rank's micro batch sends; if > 0, experts are padded to what
-  // the group's micro batches may send.
-  Dispatch(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel, int64_t capacity = 0,
-           bool all_gather = false);
+  Dispatch(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
+           const DispatchOptions& options = {});
 
   // x: [tokens, size]; returns the rows of this rank's experts: [rows, size]. `meanwhile` is called during
   // the transfer; its backward pass runs during the transfer of the gradients.
@@ -69,11 +79,15 @@ class Dispatch {
  private:
   void PlanOnDevice(const at::Tensor& chosen, int64_t experts);
   void PlanExchangeOf(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
-                      int64_t capacity);
+                      const DispatchOptions& options);
+  void PlanExpectedOf(const at::Tensor& chosen, const ByExpert& sorted, const at::Tensor& all,
+                      const ExpertLayout& layout, const ExpectedRows& expected);
   void PlanGather(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
                   int64_t capacity);
   Flight StartExchange(const at::Tensor& rows, const Parts& sent, const Parts& received,
                        int64_t result_rows) const;
+  // Whether some rows of this rank's experts are padding: of experts, or room for more rows than there are.
+  bool has_gaps() const { return plan_.held_rows > plan_.received_rows || !ends_->on_host(); }
   // Whether rows are already in expert order when they arrive.
   bool in_order() const { return group_.size() == 1 && plan_.held_rows == plan_.received_rows; }
 

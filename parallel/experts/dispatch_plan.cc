@@ -79,20 +79,36 @@ void KeepLargest(std::span<int64_t> chosen, std::span<const float> weights, std:
 ExchangePlan PlanExchange(std::span<const int64_t> counts, const ExpertLayout& layout, int64_t least) {
   TRIREME_CHECK(static_cast<int64_t>(counts.size()) == layout.ranks() * layout.experts);
   const int64_t held = layout.held();
-  const auto of = [&](int64_t rank) { return counts.subspan(rank * layout.experts, layout.experts); };
+  std::vector<int64_t> rows;
+  for (int64_t first = 0; first < std::ssize(counts); first += held) {
+    rows.push_back(Sum(counts.subspan(static_cast<size_t>(first), static_cast<size_t>(held))));
+  }
+  ExchangePlan plan = PlanRooms(rows, layout);
+  Regroup(counts, layout, least, plan);
+  return plan;
+}
+
+ExchangePlan PlanRooms(std::span<const int64_t> rooms, const ExpertLayout& layout) {
+  TRIREME_CHECK(std::ssize(rooms) == int64_t{layout.ranks()} * layout.expert);
+  const auto of = [&](int64_t rank) { return rooms.subspan(rank * layout.expert, layout.expert); };
   const std::span<const int64_t> mine = of(layout.rank);
   ExchangePlan plan{.sent_rows = Sum(mine)};
   for (int rank = 0; rank < layout.ranks(); ++rank) {
-    const int64_t first = rank / layout.expert_tensor * held, copy = rank % layout.expert_tensor;
-    const int64_t offset = Sum(mine.first(first)), count = Sum(mine.subspan(first, held));
-    Append(plan.sent, count, offset);
-    Append(plan.returned, count, copy * plan.sent_rows + offset);
-    const int64_t arriving = Sum(of(rank).subspan(layout.first(), held));
+    const int64_t part = rank / layout.expert_tensor, copy = rank % layout.expert_tensor;
+    const int64_t offset = Sum(mine.first(part));
+    Append(plan.sent, mine[part], offset);
+    Append(plan.returned, mine[part], copy * plan.sent_rows + offset);
+    const int64_t arriving = of(rank)[layout.rank / layout.expert_tensor];
     Append(plan.received, arriving, plan.received_rows);
     plan.received_rows += arriving;
   }
-  Regroup(counts, layout, least, plan);
+  plan.held_rows = plan.received_rows;
   return plan;
+}
+
+int64_t RoomFor(int64_t rows) {
+  constexpr int64_t kFew = 32;
+  return rows + rows / 8 + kFew;
 }
 
 }  // namespace trireme

@@ -51,4 +51,11 @@ struct ExchangePlan {  // counts and offsets are in rows
 // rows than `least` are padded.
 ExchangePlan PlanExchange(std::span<const int64_t> counts, const ExpertLayout& layout, int64_t least = 0);
 
+// The same for sizes that are known before the choices. rooms: [ranks, ep], for the rows that each rank sends to the
+// ranks of each ep-th of the experts. How received rows are sorted is left open: `regrouped` and `ends` are empty.
+ExchangePlan PlanRooms(std::span<const int64_t> rooms, const ExpertLayout& layout);
+
+// The room for as many rows as the steps before had at most: an eighth more, and what small numbers vary by.
+int64_t RoomFor(int64_t rows);
+
 }  // namespace trireme

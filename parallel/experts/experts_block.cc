@@ -60,8 +60,11 @@ at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& token
   }
   const at::Tensor wanted = routing.experts.masked_fill(tokens.real.logical_not().unsqueeze(1), -1);
   const WithinCapacity within = Limited(wanted, routing.weights, tokens);
-  const auto way = std::make_shared<const Dispatch>(within.chosen, spec_.router.experts, parallel_,
-                                                    within.capacity, options_.router.all_gather);
+  const auto way = std::make_shared<const Dispatch>(
+      within.chosen, spec_.router.experts, parallel_,
+      DispatchOptions{.capacity = within.capacity,
+                      .all_gather = options_.router.all_gather,
+                      .expected = tokens.expects_rows ? options_.expected : nullptr});
   if (at::GradMode::is_enabled()) Count(*way, wanted.size(1), tokens);
   const at::Tensor weights = Dispatch::WeightsToExperts(way, routing.weights);
   const ExpertDropout at_experts{

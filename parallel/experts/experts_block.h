@@ -37,6 +37,7 @@ struct ExpertsOptions {
   bool recompute = false;  // the activation is recomputed in the backward pass
   RouterOptions router = {};
   RouterSums* sums = nullptr;  // counts choices; outlives the block
+  ExpectedRows* expected = nullptr;  // of the exchange, for passes that expect its sizes; outlives the block
 };
 
 // Several adapters, each for its own tokens; for generation.

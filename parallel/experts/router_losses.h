@@ -49,6 +49,7 @@ struct RouterTokens {
   double scale = 0;  // 1 / tokens of the whole batch
   RouterPool* pool = nullptr;
   bool generates = false;  // generation: neither losses nor capacities
+  bool expects_rows = false;  // as in PassOptions
 };
 
 // Statistics of one rank and layer since they were last read.

@@ -24,12 +24,17 @@ struct ActivationShape {
   int64_t tensor = 1;         // ranks that split each layer's matrices
   bool sequence = true;       // between blocks each of them holds its share of the tokens
   int64_t expert_tensor = 1;  // ranks that split each expert's matrices
+  double expert_room = 1;     // rows of experts that there is room for, as a multiple of the tokens' choices
   int64_t element_bytes = 2;
   bool qkv_once = false;               // kept after the rotary embedding only, where heads have no norms
   int64_t logit_bytes = kLogitBytes;  // of the logits' chunk
 
   // Tokens between tensor-parallel blocks.
   int64_t TokensBetween() const { return sequence ? (tokens + tensor - 1) / tensor : tokens; }
+  // Rows of a rank's experts for each of the ranks that split their matrices, if all experts get equally many tokens.
+  int64_t ExpertRows(int64_t top_k) const {
+    return static_cast<int64_t>(expert_room * static_cast<double>(top_k * TokensBetween()));
+  }
 };
 
 // Elements that one micro batch saves on a rank between the forward pass and the weight gradient, by

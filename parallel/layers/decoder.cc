@@ -59,7 +59,7 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
                     .down = expert_down_.weight(),
                     .bias = weights.FindOrNull(layer.name + ".router.bias")};
   const ExpertsOptions expert_options{
-      .recompute = recompute_, .router = options.router, .sums = options.sums};
+      .recompute = recompute_, .router = options.router, .sums = options.sums, .expected = options.expected};
   base_experts_.emplace(*spec_.experts, own, parallel.experts, expert_options);
   own.pairs = {.router = PairsOf(router_), .gate_up = PairsOf(expert_gate_up_), .down = PairsOf(expert_down_)};
   experts_.emplace(*spec_.experts, own, parallel.experts, expert_options);
@@ -152,7 +152,8 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) c
                             .sequences = pass.input.sequences,
                             .scale = pass.totals.per_token(),
                             .pool = &pass.router_pool(),
-                            .generates = pass.options.cache != nullptr};
+                            .generates = pass.options.cache != nullptr,
+                            .expects_rows = pass.options.expects_rows};
   const ExpertDropout dropout = DropoutOf(pass);
   const std::optional<ExpertRowPairs> by_row = RowPairsOf(pass);
   const ExpertRowPairs* adapters = by_row ? &*by_row : nullptr;

@@ -46,7 +46,8 @@ struct LayerOptions {
   double adapter_dropout = 0;  // of the inputs of low-rank pairs
   double hidden_dropout = 0;   // of the embedding and of the outputs of attention and mlp
   RouterOptions router = {};
-  RouterSums* sums = nullptr;  // of this layer; outlives it
+  RouterSums* sums = nullptr;        // of this layer; outlives it
+  ExpectedRows* expected = nullptr;  // likewise
 };
 
 // The dropout of the hidden values at `place` (a layer's name and a part of it), between tensor-parallel

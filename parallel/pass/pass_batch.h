@@ -20,6 +20,9 @@ class PassBatch {
   PassContext& at(int micro_batch) { return *contexts_.at(static_cast<size_t>(micro_batch)); }
   const PassInput& input(int micro_batch) const { return inputs_.at(static_cast<size_t>(micro_batch)); }
   const PassResult& result() const { return result_; }
+  // To run the same once more.
+  const std::vector<PassInput>& inputs() const { return inputs_; }
+  const PassOptions& options() const { return options_; }
 
  private:
   const std::vector<PassInput> inputs_;

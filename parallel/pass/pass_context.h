@@ -56,6 +56,9 @@ struct PassOptions {
   bool differentiate = true;             // a backward pass follows
   bool adapters = true;                  // false: low-rank pairs are ignored, as in the base model
   std::optional<uint64_t> dropout = {};  // the step's seed; nullopt: no dropout
+  // Experts exchange tokens in sizes that the steps before had (parallel/experts/expected_rows.h). Whoever asks for it
+  // checks afterwards whether all tokens had room, and otherwise repeats the pass.
+  bool expects_rows = false;
   KeyValueCache* cache = nullptr;        // generation: tokens attend to their rows' cached keys
   BatchTotals totals = {};
   PassWants wants = {};

@@ -23,17 +23,28 @@ void AddOwnSums(const PassResult& result, const std::vector<std::string>& names,
 }  // namespace
 
 PendingSums::PendingSums(const PassResult& result, std::vector<std::string> names, bool speaks,
-                         const NamedSums& extra, Communicator& world, at::Device device)
-    : names_(std::move(names)),
-      all_(at::zeros({static_cast<int64_t>(names_.size() + extra.size())},
-                     at::TensorOptions(at::kFloat).device(device))) {
+                         const NamedSums& extra, Communicator& world, at::Device device,
+                         const RankNumbers& numbers)
+    : names_(std::move(names)) {
+  const auto summed = static_cast<int64_t>(names_.size() + extra.size() + numbers.summed.size());
+  const int64_t own = numbers.own.defined() ? numbers.own.numel() : 0;
+  all_ = at::zeros({summed + own}, at::TensorOptions(at::kFloat).device(device));
   if (speaks) AddOwnSums(result, names_, all_);
-  for (const auto& [name, value] : extra) {
+  const auto add_name = [&](const std::string& name) {
     TRIREME_CHECK(std::ranges::count(names_, name) == 0) << "two sums are named " << name;
-    if (value != 0) all_[static_cast<int64_t>(names_.size())].fill_(value);
     names_.push_back(name);
+    return all_[static_cast<int64_t>(names_.size()) - 1];
+  };
+  for (const auto& [name, value] : extra) {
+    const at::Tensor sum = add_name(name);
+    if (value != 0) sum.fill_(value);
   }
-  reduction_ = StartAllReduce(all_, world);
+  for (const auto& [name, value] : numbers.summed) {
+    const at::Tensor sum = add_name(name);
+    if (value.defined()) sum.copy_(value);
+  }
+  if (own > 0) all_.narrow(0, summed, own).copy_(numbers.own);
+  reduction_ = StartAllReduce(all_.narrow(0, 0, summed), world);
 }
 
 NamedSums PendingSums::Take() {
@@ -41,6 +52,7 @@ NamedSums PendingSums::Take() {
   const at::Tensor host = DownloadComputed(all_);
   NamedSums sums;
   for (size_t i = 0; i < names_.size(); ++i) sums[names_[i]] = host.data_ptr<float>()[i];
+  own_.assign(host.data_ptr<float>() + names_.size(), host.data_ptr<float>() + host.numel());
   return sums;
 }
 

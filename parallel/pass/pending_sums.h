@@ -3,6 +3,7 @@
 // them after that, for free.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,17 +12,25 @@
 
 namespace trireme {
 
+// What every rank adds from its device, whether it speaks or not.
+struct RankNumbers {
+  std::map<std::string, at::Tensor> summed = {};  // scalars, by name; undefined: 0
+  at::Tensor own = {};                            // [any] fp32: not summed, only copied to the host together with the sums
+};
+
 class PendingSums {
  public:
-  // As PassResult::ReduceSums, which starts and takes them at once. Collective.
+  // As PassResult::ReduceSums, which starts and takes them at once; with the numbers of this rank. Collective.
   PendingSums(const PassResult& result, std::vector<std::string> names, bool speaks, const NamedSums& extra,
-              Communicator& world, at::Device device);
+              Communicator& world, at::Device device, const RankNumbers& numbers = {});
 
   NamedSums Take();  // once
+  const std::vector<float>& own() const { return own_; }  // after it
 
  private:
   std::vector<std::string> names_;
-  at::Tensor all_;  // [names] fp32
+  at::Tensor all_;  // [names + own] fp32
+  std::vector<float> own_;
   Pending reduction_;
 };
 

@@ -172,6 +172,10 @@ TEST(MemoryPlan, ActivationsOfExperts) {
   EXPECT_EQ(activations(""), 12 * whole * kTokens * 2 + head);
   EXPECT_EQ(activations("parallel: {expert: 2}"), activations(""));  // other ranks' tokens instead of its own
   EXPECT_EQ(activations("parallel: {expert_tensor: 2}"), activations("") + 12 * 4 * 768 * kTokens * 2);
+  // Room for an eighth and 32 rows more than each of two ranks sends to each: 2 · (256 + 32) rows.
+  EXPECT_EQ(activations("parallel: {expert: 2}\nexperts: {exchange: expected}"),
+            activations("") + 12 * 576 * (768 + 2 * 512 + 512) * 2);
+  EXPECT_EQ(activations("experts: {exchange: expected}"), activations(""));  // no rank exchanges anything
   // On npu the gradient of one layer's activation, in fp32, beside attention's mask.
   const RankMemory npu = Plan({.yaml = "device: npu", .world = 2, .graph = GraphWithExperts()})[0];
   EXPECT_EQ(npu.workspace, 2048 * 2048 + 10 * 4 * 4 * 512 * kTokens);

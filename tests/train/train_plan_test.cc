@@ -165,6 +165,13 @@ TEST_F(TrainPlanTest, RefusesLayouts) {
                 {"parallel.expert=2"});
   ExpectRefused("experts.capacity = 0 leaves no token for any expert; set it above 0", 1,
                 {"experts.capacity=0", "experts.overflow=drop"});
+  const std::string expected = "experts.exchange=expected";
+  ExpectRefused("experts.exchange expected: experts.dispatch all_gather sends every token to every rank; choose all_to_all",
+                1, {expected, "experts.dispatch=all_gather"});
+  ExpectRefused("experts.exchange expected: experts.overflow pad sizes every expert by the batch's tokens; choose keep", 1,
+                {expected, "experts.overflow=pad"});
+  ExpectRefused("experts.exchange expected: a step of this stage waits for its numbers anyway; leave it out", 1,
+                {expected, "stage=rm"});
   ExpectRefused("experts.balance pooled sums the counts of all layers, which parallel.pipeline = 2 splits",
                 2, {"parallel.pipeline=2", "experts.balance=pooled", "experts.balance_coefficient=0.1"});
 }

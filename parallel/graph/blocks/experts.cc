@@ -34,7 +34,7 @@ class Experts : public LayerBlock {
   // receive them; gate and up, and silu(gate) · up. A token's rows go to every rank that shares the expert's
   // matrices; each has its part of the hidden units. Assumes that all experts get equally many tokens.
   SavedElements Saved(const ActivationShape& shape) const override {
-    const int64_t between = shape.TokensBetween(), choices = spec_.router.top_k * between;
+    const int64_t between = shape.TokensBetween(), choices = shape.ExpertRows(spec_.router.top_k);
     const int64_t residual = spec_.hidden * between;
     const int64_t norm = spec_.hidden * (spec_.shared_ffn == 0 ? between : shape.tokens);
     const int64_t rows = spec_.hidden * choices * shape.expert_tensor;

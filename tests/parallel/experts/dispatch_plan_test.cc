@@ -130,6 +130,25 @@ TEST(DispatchPlan, EveryExpertIsPaddedFromWhereItBegins) {
   EXPECT_EQ(plan.regrouped, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
 }
 
+TEST(DispatchPlan, RoomsAreSizesLikeOthers) {
+  // Two ranks share the matrices of each half of the experts.
+  const std::vector<int64_t> rooms = {1, 2, 3, 4, 5, 6, 7, 8};
+  const ExchangePlan plan = PlanRooms(rooms, {.experts = 4, .expert = 2, .expert_tensor = 2, .rank = 2});
+  EXPECT_EQ(plan.sent_rows, 5 + 6);
+  EXPECT_EQ(plan.sent.counts, (std::vector<uint64_t>{5, 5, 6, 6}));
+  EXPECT_EQ(plan.sent.offsets, (std::vector<uint64_t>{0, 0, 5, 5}));
+  EXPECT_EQ(plan.returned.offsets, (std::vector<uint64_t>{0, 11, 5, 16}));
+  EXPECT_EQ(plan.received.counts, (std::vector<uint64_t>{2, 4, 6, 8}));
+  EXPECT_EQ(plan.received.offsets, (std::vector<uint64_t>{0, 2, 6, 12}));
+  EXPECT_EQ(plan.received_rows, 20);
+  EXPECT_EQ(plan.held_rows, 20);
+}
+
+TEST(DispatchPlan, ARoomIsLargerThanWhatWasSeen) {
+  EXPECT_EQ(RoomFor(0), 32);
+  EXPECT_EQ(RoomFor(800), 932);
+}
+
 TEST(DispatchPlan, BeyondTheCapacityTheSmallestWeightsAreDropped) {
   // Three tokens with two choices; all choose expert 0, two of them with the same weight.
   std::vector<int64_t> chosen = {0, 1, 0, 2, 1, 0};

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
+
 #include "parallel/experts/token_share.h"
 #include "parallel/tensor/collectives.h"
 #include "tests/core/comm/spmd.h"
@@ -96,6 +98,68 @@ TEST_F(DispatchTest, TokensReachTheirExpertsWithTheirWeights) {
     const at::Tensor factor = ((chosen + 1) * weights).sum(1).to(at::kFloat) * etp;  // -1 + 1 is nothing
     EXPECT_TRUE(Dispatch::FromExperts(way, rows).equal(x * factor.unsqueeze(1)));
   }
+}
+
+std::vector<float> OnHost(const at::Tensor& counts) {
+  const at::Tensor numbers = counts.to(at::kFloat).contiguous();
+  return {numbers.data_ptr<float>(), numbers.data_ptr<float>() + numbers.numel()};
+}
+
+// What a token's rows are at the experts, and what comes back to it, does not depend on who knew the sizes.
+TEST_F(DispatchTest, ExpectedSizesGiveEachExpertTheSameRows) {
+  Communicator& group = Group();
+  for (const int etp : {1, 2}) {
+    if (group.size() % etp != 0) continue;
+    SCOPED_TRACE(Concat("etp ", etp));
+    const ExpertParallel parallel{group, group.size() / etp, etp};
+    const at::Tensor chosen = Choices(group.rank());
+    ExpectedRows expected;
+    const auto exact = std::make_shared<const Dispatch>(chosen, kExperts, parallel, DispatchOptions{.expected = &expected});
+    EXPECT_TRUE(exact->ends()->on_host());
+    expected.Learn(OnHost(expected.largest()));
+    const auto way = std::make_shared<const Dispatch>(chosen, kExperts, parallel, DispatchOptions{.expected = &expected});
+    ASSERT_FALSE(way->ends()->on_host());
+    EXPECT_EQ(way->ends()->host(), exact->ends()->host());
+    EXPECT_TRUE(way->counts().equal(exact->counts()));
+    EXPECT_TRUE(way->received().equal(exact->received()));
+
+    const at::Tensor x = Numbers({chosen.size(0), kSize}, group.rank()).requires_grad_();
+    const at::Tensor wanted = Dispatch::ToExperts(exact, x), rows = Dispatch::ToExperts(way, x);
+    const int64_t used = wanted.size(0), left = rows.size(0) - used;
+    ASSERT_GT(left, 0);
+    EXPECT_TRUE(rows.narrow(0, 0, used).equal(wanted));
+    EXPECT_TRUE(rows.narrow(0, used, left).eq(0).all().item<bool>());
+    const at::Tensor y = Numbers(wanted.sizes(), 40 + group.rank());
+    // What an operator leaves in rows of no expert reaches nobody.
+    const at::Tensor padded = at::cat({y, at::full({left, kSize}, std::nan(""))});
+    EXPECT_TRUE(Dispatch::FromExperts(way, padded).equal(Dispatch::FromExperts(exact, y)));
+    EXPECT_TRUE(torch::autograd::grad({rows}, {x}, {padded})[0].equal(torch::autograd::grad({wanted}, {x}, {y})[0]));
+    const at::Tensor weights = Numbers(chosen.sizes(), 5);
+    EXPECT_TRUE(Dispatch::WeightsToExperts(way, weights).narrow(0, 0, used).equal(Dispatch::WeightsToExperts(exact, weights)));
+  }
+}
+
+// All tokens choose the first expert: its rank has room for as many as there would be of none.
+TEST_F(DispatchTest, RowsWithoutRoomAreLeftOutAndNoticed) {
+  Communicator& group = Group();
+  constexpr int64_t kTokens = 50;
+  const ExpertParallel parallel{group, group.size(), 1};
+  const at::Tensor chosen = at::tensor({0, 1}, at::kLong).expand({kTokens, 2}).contiguous();
+  ExpectedRows expected;
+  expected.Learn(std::vector<float>(group.size() * group.size(), 0));
+  const std::vector<int64_t> rooms = expected.rooms();
+  const int64_t room = rooms.front();
+  ASSERT_LT(room, 2 * kTokens);
+  const auto way = std::make_shared<const Dispatch>(chosen, kExperts, parallel, DispatchOptions{.expected = &expected});
+  const at::Tensor over = expected.largest().gt(at::tensor(rooms, at::kLong)).view({group.size(), group.size()});
+  EXPECT_EQ(over.sum().item<int64_t>(), group.size());
+  EXPECT_TRUE(over.select(1, 0).all().item<bool>());
+  // Rows of the first expert, then of the second, as long as there is room; their identity comes back.
+  const at::Tensor x = Numbers({kTokens, kSize}, group.rank());
+  const at::Tensor back = Dispatch::FromExperts(way, Dispatch::ToExperts(way, x));
+  const at::Tensor token = at::arange(kTokens, at::kLong);
+  const at::Tensor arrived = token.lt(room).to(at::kFloat) + token.lt(room - kTokens).to(at::kFloat);
+  EXPECT_TRUE(back.equal(x * arrived.unsqueeze(1)));
 }
 
 TEST_F(DispatchTest, TokenShardsAndTheirAdjoints) {
