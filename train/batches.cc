@@ -133,6 +133,7 @@ struct WholeRows {
     batch.real = real.index_select(0, mine);
     batch.sequence = sequence.index_select(0, mine);
     batch.sequences = static_cast<int64_t>(documents.size());
+    batch.real_tokens = real.sum().item<int64_t>();
     batch.order = mine;
     if (weights.defined()) batch.weights = weights.index_select(0, mine);
     if (sampled.defined()) batch.policy.sampled = sampled.index_select(0, mine);

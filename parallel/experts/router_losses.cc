@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "parallel/experts/capacity.h"
 #include "parallel/experts/dispatch_plan.h"
 #include "parallel/tensor/collectives.h"
 
@@ -118,6 +119,11 @@ void CountEntropy(const at::Tensor& shares, const RouterTokens& tokens, RouterSu
   Count(sums, kEntropy, (each * tokens.real).sum());
 }
 
+int64_t CapacityOf(const RouterOptions& options, int64_t choosing, int64_t experts) {
+  return static_cast<int64_t>(
+      std::ceil(options.capacity * static_cast<double>(choosing) / static_cast<double>(experts)));
+}
+
 }  // namespace
 
 at::Tensor WithRouterLosses(const Routing& routing, const at::Tensor& logits, const Weight& router,
@@ -136,21 +142,26 @@ at::Tensor WithRouterLosses(const Routing& routing, const at::Tensor& logits, co
 }
 
 // Weights, choices and positions travel in one fp32 message: a micro batch has fewer tokens than fp32 has
-// exact integers.
+// exact integers. On npu nobody waits for them.
 WithinCapacity DropOverflow(const at::Tensor& chosen, const at::Tensor& weights, const RouterTokens& tokens,
                             const RouterOptions& options, int64_t experts, Communicator& batch) {
   const int64_t k = chosen.size(1), mine = chosen.size(0);
   const at::Tensor packed =
       at::cat({weights.detach(), chosen.to(at::kFloat), tokens.order.to(at::kFloat).unsqueeze(1)}, 1);
-  const at::Tensor all = AllGatherRows(packed.contiguous(), batch).to(at::kCPU);
+  const bool on_device = chosen.is_privateuseone() && tokens.in_batch >= 0 && mine > 0;
+  const at::Tensor gathered = AllGatherRows(packed.contiguous(), batch);
+  const at::Tensor all = on_device ? gathered : gathered.to(at::kCPU);
   TRIREME_CHECK(all.size(0) < (int64_t{1} << 24))
       << all.size(0) << " tokens in a micro batch; their positions are not exact in fp32";
   const at::Tensor by_weight = all.narrow(1, 0, k).contiguous();
   at::Tensor choices = all.narrow(1, k, k).to(at::kLong).contiguous();
   const at::Tensor order = all.select(1, 2 * k).to(at::kLong).contiguous();
-  const int64_t choosing = choices.ge(0).sum().item<int64_t>();
-  const auto capacity = static_cast<int64_t>(
-      std::ceil(options.capacity * static_cast<double>(choosing) / static_cast<double>(experts)));
+  if (on_device) {
+    const int64_t capacity = CapacityOf(options, tokens.in_batch * k, experts);
+    const at::Tensor kept = KeptChoices(choices, by_weight, order, experts, capacity);
+    return {kept.narrow(0, batch.rank() * mine, mine).contiguous(), capacity};
+  }
+  const int64_t capacity = CapacityOf(options, choices.ge(0).sum().item<int64_t>(), experts);
   const auto count = static_cast<size_t>(choices.numel());
   KeepLargest({choices.data_ptr<int64_t>(), count}, {by_weight.data_ptr<float>(), count},
               {order.data_ptr<int64_t>(), static_cast<size_t>(order.numel())}, experts, capacity);

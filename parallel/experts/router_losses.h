@@ -47,6 +47,7 @@ struct RouterTokens {
   at::Tensor order;     // [tokens] int64
   int64_t sequences = 0;
   double scale = 0;  // 1 / tokens of the whole batch
+  int64_t in_batch = -1;  // real tokens of the micro batch, over all ranks that share it; -1: only the device knows
   RouterPool* pool = nullptr;
   bool generates = false;  // generation: neither losses nor capacities
   bool expects_rows = false;  // as in PassOptions

@@ -151,6 +151,7 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) c
                             .order = ShareOf(pass.input.order, parallel_),
                             .sequences = pass.input.sequences,
                             .scale = pass.totals.per_token(),
+                            .in_batch = pass.input.real_tokens,
                             .pool = &pass.router_pool(),
                             .generates = pass.options.cache != nullptr,
                             .expects_rows = pass.options.expects_rows};

@@ -43,6 +43,8 @@ struct PassInput {
   at::Tensor real = {};      // [rows · length] bool: false for padding
   at::Tensor sequence = {};  // [rows · length] int64: which of the micro batch's documents; -1 for padding
   int64_t sequences = 0;     // documents of the micro batch
+  // Tokens of the micro batch that are no padding, over all ranks that share it; -1: whoever made the input does not say.
+  int64_t real_tokens = -1;
   // [sequences]: the index of each document's last token among this rank's; -1: another context rank has it.
   std::vector<int64_t> last_tokens = {};
   at::Tensor order = {};     // [rows · length] int64: position among all tokens of the micro batch

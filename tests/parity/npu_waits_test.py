@@ -24,6 +24,7 @@ CASES = [
     ("lora, packed, recomputed", 1, DENSE, [*LORA, "data.packing=true", "memory.recompute=full"], 1, 2),
     ("tensor parallel", 2, DENSE, ["parallel.tensor=2"], 1, 2),
     ("experts", 1, EXPERTS, ["memory.recompute=selective"], 2, 3),
+    ("experts of limited capacity", 2, EXPERTS, ["parallel.expert=2", "experts.overflow=drop", "experts.capacity=0.75"], 2, 3),
     ("experts over ranks", 2, EXPERTS, ["parallel.expert=2"], 2, 3),
 ]
 

@@ -1,6 +1,6 @@
 // Experts of one rank on device npu, where only the device knows what was chosen, against the cpu: positions and
-// counts, the rows of a dispatch, grouped matmuls and their gradients. Started by tests/parity/npu_start, on
-// the twin. How often the host waits is counted by tests/parity/npu_waits_test.py.
+// counts, which choices a capacity leaves, the rows of a dispatch, grouped matmuls and their gradients. Started by
+// tests/parity/npu_start, on the twin. How often the host waits is counted by tests/parity/npu_waits_test.py.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -8,6 +8,7 @@
 #include "core/tensor/device_copies.h"
 #include "core/tensor/tensor_devices.h"
 #include "ops/grouped_linear/grouped_linear.h"
+#include "parallel/experts/capacity.h"
 #include "parallel/experts/dispatch.h"
 #include "parallel/experts/sort_by_expert.h"
 #include "tests/core/comm/spmd.h"
@@ -54,6 +55,23 @@ TEST_F(NpuExperts, AreSortedAsOnTheHost) {
   }
   const at::Tensor none = at::full({4, 2}, -1, at::kLong);
   EXPECT_TRUE(SortByExpert(Upload(none, device_), kExperts).counts.cpu().eq(0).all().item<bool>());
+}
+
+// Few different weights, so that many are equal; tokens in another order than they stand.
+TEST_F(NpuExperts, KeepTheLargestAsOnTheHost) {
+  for (const int64_t capacity : {0, 1, 9, 400}) {
+    constexpr int64_t kTokens = 90, kChoices = 3;
+    const at::Tensor chosen = RandomChoices(kTokens, kChoices), order = at::randperm(kTokens, at::kLong);
+    const at::Tensor weights = at::randint(1, 5, {kTokens, kChoices}, at::kFloat) / 4;
+    const at::Tensor wanted = chosen.clone();
+    KeepLargest({wanted.data_ptr<int64_t>(), static_cast<size_t>(wanted.numel())},
+                {weights.data_ptr<float>(), static_cast<size_t>(weights.numel())},
+                {order.data_ptr<int64_t>(), static_cast<size_t>(kTokens)}, kExperts, capacity);
+    const at::Tensor found = KeptChoices(Upload(chosen, device_), Upload(weights, device_), Upload(order, device_),
+                                         kExperts, capacity);
+    EXPECT_TRUE(found.cpu().equal(wanted)) << capacity;
+    EXPECT_TRUE(KeptChoices(chosen, weights, order, kExperts, capacity).equal(wanted)) << capacity;
+  }
 }
 
 struct Outcome {
