@@ -49,20 +49,36 @@ constexpr std::pair<const char*, const char*> kMtpNames[] = {
 HfNames NamesOfLayer(size_t index, const LayerNames& of_family) {
   HfNames names;
   for (const auto& [role, name] : kLayerNames) names[role] = Concat("model.layers.", index, ".", name);
-  for (const auto& [role, name] : of_family) names[role] = Concat("model.layers.", index, ".", name);
+  for (const auto& [role, name] : of_family) {
+    if (*name == 0) {
+      names.erase(role);
+    } else {
+      names[role] = Concat("model.layers.", index, ".", name);
+    }
+  }
   return names;
+}
+
+RopeSpec RopeOf(const HfConfig& config, int64_t head_dim, const CommonTraits& traits) {
+  const double factor = traits.rotary_factor ? config.RotaryFactor(*traits.rotary_factor) : 1;
+  const auto rotary_dim = static_cast<int64_t>(factor * static_cast<double>(head_dim));
+  if (rotary_dim < 2 || rotary_dim % 2 != 0) {
+    throw InputError(config.source(), ": partial_rotary_factor = ", factor, " rotates ", rotary_dim, " of the ", head_dim,
+                     " elements of a head; wanted an even number of them");
+  }
+  return config.Rope(rotary_dim, {.factor = factor, .theta = traits.theta, .ntk_alpha = traits.ntk_alpha});
 }
 
 }  // namespace
 
-DecoderSpec CommonDecoder(const HfConfig& config) {
-  config.Only("hidden_act", "silu");
+DecoderSpec CommonDecoder(const HfConfig& config, const CommonTraits& traits) {
+  config.Only("hidden_act", traits.activation);
   config.Only("attention_dropout", 0.0);
   config.Only("use_mrope", false);
   config.Only("output_router_logits", false);  // would add an auxiliary loss, which run.yaml's section moe decides about
   config.Only("router_jitter_noise", 0.0);
   DecoderSpec decoder;
-  decoder.norm_eps = config.Number("rms_norm_eps", 1e-6);
+  decoder.norm_eps = config.Number("rms_norm_eps", traits.norm_eps);
   AttentionSpec& attention = decoder.attention;
   attention.hidden = config.Size("hidden_size");
   attention.heads = config.Size("num_attention_heads");
@@ -71,9 +87,10 @@ DecoderSpec CommonDecoder(const HfConfig& config) {
     throw InputError(config.source(), ": num_attention_heads = ", attention.heads,
                      " is not a multiple of num_key_value_heads = ", attention.kv_heads);
   }
-  attention.head_dim = config.Size("head_dim", attention.hidden / attention.heads);
+  attention.head_dim =
+      config.Size("head_dim", traits.head_dim > 0 ? traits.head_dim : attention.hidden / attention.heads);
   attention.norm_eps = decoder.norm_eps;
-  attention.rope = config.Rope(attention.head_dim);
+  if (traits.reads_rope) attention.rope = RopeOf(config, attention.head_dim, traits);
   decoder.mlp.hidden = attention.hidden;
   decoder.mlp.ffn = config.Size("intermediate_size");
   return decoder;

@@ -2,6 +2,7 @@
 // most Hugging Face models use. A family overrides what differs.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,14 +11,25 @@
 
 namespace trireme {
 
+// How a family reads the keys that all of them share: transformers' defaults, and what else its rotary embedding knows.
+struct CommonTraits {
+  double norm_eps = 1e-6;
+  int64_t head_dim = 0;                      // 0: hidden_size / num_attention_heads
+  std::optional<double> rotary_factor = {};  // of partial rotary embeddings; nullopt: it has none
+  double theta = 1e4;                        // base of the rotary embedding
+  bool ntk_alpha = false;                    // its "dynamic" rotary scaling has a fixed alpha
+  bool reads_rope = true;                    // false: the family does
+  const char* activation = "silu";           // what hidden_act may say
+};
+
 // The specification of every layer, from the keys that all these families share.
-DecoderSpec CommonDecoder(const HfConfig& config);
+DecoderSpec CommonDecoder(const HfConfig& config, const CommonTraits& traits = {});
 
 // Embedding, num_hidden_layers times `decoder`, head.
 LayerGraph DecoderGraph(const HfConfig& config, const DecoderSpec& decoder);
 
 // Maps a weight's role to its name below "model.layers.N.", where a family differs from the common one. In
-// names of experts, "{expert}" stands for the number.
+// names of experts, "{expert}" stands for the number. An empty name: the family has no such weight.
 using LayerNames = std::vector<std::pair<const char*, const char*>>;
 
 // The same with one specification per layer.

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "models/decoder.h"
+#include "models/routed_experts.h"
 
 namespace trireme {
 namespace {
@@ -35,36 +35,16 @@ DecoderSpec LatentDecoder(const HfConfig& config) {
   return decoder;
 }
 
-void LimitToGroups(const HfConfig& config, RouterRule& rule) {
-  rule.groups = config.Size("n_group", 1);
-  rule.top_groups = config.Size("topk_group", 1);
-  const int64_t eligible = rule.experts / rule.groups * rule.top_groups;
-  if (rule.experts % rule.groups != 0 || rule.top_groups > rule.groups || rule.top_k > eligible) {
-    throw InputError(config.source(), ": ", rule.top_k, " of ", rule.experts,
-                     " experts cannot be chosen from topk_group = ", rule.top_groups,
-                     " of n_group = ", rule.groups,
-                     "; wanted a number of groups that divides the experts, and enough experts in them");
-  }
-}
-
 LayerNames Names() {
-  return {{"attention.q_a.weight", "self_attn.q_a_proj.weight"},
-          {"attention.q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
-          {"attention.q_b.weight", "self_attn.q_b_proj.weight"},
-          {"attention.kv_a.weight", "self_attn.kv_a_proj_with_mqa.weight"},
-          {"attention.kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"},
-          {"attention.kv_b.weight", "self_attn.kv_b_proj.weight"},
-          {"router.bias", "mlp.gate.e_score_correction_bias"},
-          {"shared.gate.weight", "mlp.shared_experts.gate_proj.weight"},
-          {"shared.up.weight", "mlp.shared_experts.up_proj.weight"},
-          {"shared.down.weight", "mlp.shared_experts.down_proj.weight"}};
-}
-
-ExpertsSpec Experts(const HfConfig& config, const RouterRule& rule, int64_t hidden) {
-  ExpertsSpec experts{.router = rule, .hidden = hidden};
-  experts.ffn = config.Size("moe_intermediate_size");
-  experts.shared_ffn = config.Has("n_shared_experts") ? config.Size("n_shared_experts") * experts.ffn : 0;
-  return experts;
+  LayerNames names = SharedExpertsNames();
+  names.insert(names.end(), {{"attention.q_a.weight", "self_attn.q_a_proj.weight"},
+                             {"attention.q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
+                             {"attention.q_b.weight", "self_attn.q_b_proj.weight"},
+                             {"attention.kv_a.weight", "self_attn.kv_a_proj_with_mqa.weight"},
+                             {"attention.kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"},
+                             {"attention.kv_b.weight", "self_attn.kv_b_proj.weight"},
+                             {"router.bias", "mlp.gate.e_score_correction_bias"}});
+  return names;
 }
 
 LayerGraph Graph(const HfConfig& config, const RouterRule& rule) {
@@ -75,7 +55,7 @@ LayerGraph Graph(const HfConfig& config, const RouterRule& rule) {
   config.Only("moe_layer_freq", 1);
   std::vector<DecoderSpec> decoders(layers + mtp_layers, LatentDecoder(config));
   for (size_t layer = dense; layer < decoders.size(); ++layer) {
-    decoders[layer].experts = Experts(config, rule, decoders[layer].attention.hidden);
+    decoders[layer].experts = RoutedExperts(config, rule, decoders[layer].attention.hidden);
   }
   LayerGraph graph =
       DecoderGraph(config, {decoders.begin(), decoders.begin() + static_cast<int64_t>(layers)}, Names());
@@ -87,18 +67,12 @@ LayerGraph Graph(const HfConfig& config, const RouterRule& rule) {
   return graph;
 }
 
-RouterRule CommonRule(const HfConfig& config) {
-  RouterRule rule{.experts = config.Size("n_routed_experts"), .top_k = config.Size("num_experts_per_tok")};
-  rule.scale = config.Number("routed_scaling_factor", 1.0);
-  return rule;
-}
-
 }  // namespace
 
 LayerGraph DeepseekV2(const HfConfig& config) {
   config.Only("scoring_func", "softmax");
   config.Only("norm_topk_prob", false);
-  RouterRule rule = CommonRule(config);
+  RouterRule rule = RoutedRule(config);
   const std::string method = config.Has("topk_method") ? config.Text("topk_method") : "greedy";
   if (method == "group_limited_greedy") {
     LimitToGroups(config, rule);
@@ -109,17 +83,6 @@ LayerGraph DeepseekV2(const HfConfig& config) {
   return Graph(config, rule);
 }
 
-LayerGraph DeepseekV3(const HfConfig& config) {
-  config.Only("scoring_func", "sigmoid");
-  config.Only("topk_method", "noaux_tc");
-  RouterRule rule = CommonRule(config);
-  rule.scores = RouterRule::Scores::kSigmoid;
-  rule.group_score = RouterRule::GroupScore::kSumOfTwo;
-  rule.correction_bias = true;
-  rule.normalise = config.Flag("norm_topk_prob", true);
-  rule.normalise_eps = 1e-20;
-  LimitToGroups(config, rule);
-  return Graph(config, rule);
-}
+LayerGraph DeepseekV3(const HfConfig& config) { return Graph(config, CorrectedRouter(config)); }
 
 }  // namespace trireme

@@ -159,12 +159,24 @@ double HfConfig::YarnScoreScale() const {
   return magnitude * magnitude;
 }
 
-RopeSpec HfConfig::Rope(int64_t rotary_dim) const {
-  RopeSpec rope{.theta = Number("rope_theta", 10000.0), .rotary_dim = rotary_dim};
+double HfConfig::RotaryFactor(double fallback) const {
+  constexpr char kFactor[] = "partial_rotary_factor";
+  double factor = Number(kFactor, fallback);
+  if (Has("rope_parameters")) factor = Within("rope_parameters").Number(kFactor, factor);
+  if (factor <= 0 || factor > 1) Refuse(kFactor, Concat("is ", factor, "; wanted above 0 and at most 1"));
+  return factor;
+}
+
+RopeSpec HfConfig::Rope(int64_t rotary_dim, const RopeTraits& traits) const {
+  RopeSpec rope{.theta = Number("rope_theta", traits.theta), .rotary_dim = rotary_dim};
   const char* key = Find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
   if (Find(key) == nullptr) return rope;
-  const HfConfig scaling(*Find(key), source_ + ": " + key);
-  scaling.Only("partial_rotary_factor", 1.0);
+  return Within(key).RopeHere(rope, traits);
+}
+
+RopeSpec HfConfig::RopeHere(RopeSpec rope, const RopeTraits& traits) const {
+  const HfConfig& scaling = *this;
+  scaling.Only("partial_rotary_factor", traits.factor);
   rope.theta = scaling.Number("rope_theta", rope.theta);
   const char* kind_key = scaling.Find("rope_type") != nullptr ? "rope_type" : "type";
   const std::string kind = scaling.Find(kind_key) == nullptr ? "default" : scaling.Text(kind_key);
@@ -182,8 +194,13 @@ RopeSpec HfConfig::Rope(int64_t rotary_dim) const {
     rope.original_positions = scaling.Size("original_max_position_embeddings");
   } else if (kind == "yarn") {
     scaling.ReadYarn(rope);
+  } else if (kind == "dynamic" && traits.ntk_alpha && scaling.Number("alpha", 0) > 0) {
+    const auto dim = static_cast<double>(rope.rotary_dim);
+    rope.theta *= std::pow(scaling.Number("alpha", 1), dim / (dim - 2));
+    rope.factor = 1;
+    scaling.Unused({"beta_fast", "beta_slow", "mscale", "mscale_all_dim"});
   } else {
-    Refuse(key, "has the type '" + kind + "'; wanted default, linear, llama3 or yarn");
+    throw InputError(source_, " has the type '", kind, "'; wanted default, linear, llama3 or yarn");
   }
   scaling.RefuseUnread();
   return rope;

@@ -52,8 +52,19 @@ class HfConfig {
   void Only(const char* key, const Json& wanted) const;
 
   DType WeightType() const;  // dtype (5) or torch_dtype (4); fp32 if neither is set
+  // What only some families know of rotary embeddings.
+  struct RopeTraits {
+    double factor = 1;       // RotaryFactor
+    double theta = 1e4;      // where the config has none
+    bool ntk_alpha = false;  // the type "dynamic" has an alpha, which stretches the base once and for all
+  };
   // rope_parameters (5), or rope_theta and rope_scaling (4).
-  RopeSpec Rope(int64_t rotary_dim) const;
+  RopeSpec Rope(int64_t rotary_dim, const RopeTraits& traits) const;
+  RopeSpec Rope(int64_t rotary_dim) const { return Rope(rotary_dim, RopeTraits{}); }
+  // The same of an object that has the keys of rope_parameters itself.
+  RopeSpec RopeHere(RopeSpec rope, const RopeTraits& traits) const;
+  // The fraction of a head that is rotated: partial_rotary_factor in rope_parameters (5) or beside them (4).
+  double RotaryFactor(double fallback) const;
   // Factor of DeepSeek's attention scores in addition to 1 / sqrt(head_dim): mscale_all_dim squared.
   double YarnScoreScale() const;
 

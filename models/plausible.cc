@@ -18,6 +18,7 @@ constexpr Limit kLimits[] = {
     {"num_nextn_predict_layers", 64},
     {"num_experts", 32768},
     {"num_local_experts", 32768},
+    {"moe_num_experts", 32768},
     {"n_routed_experts", 32768},
     {"n_shared_experts", 32768},
     {"num_attention_heads", 65536},
@@ -44,7 +45,7 @@ void CheckPlausible(const HfConfig& config) {
     if (value > limit.most) Refuse(config, limit.key, value, limit.most);
   }
   const int64_t layers = config.WholeNumber("num_hidden_layers").value_or(1);
-  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
+  for (const char* key : {"num_experts", "num_local_experts", "moe_num_experts", "n_routed_experts"}) {
     const int64_t experts = config.WholeNumber(key).value_or(0);
     if (layers > 0 && experts > kMostExperts / layers) Refuse(config, key, experts, kMostExperts / layers);
   }

@@ -15,7 +15,8 @@ namespace trireme {
 namespace {
 
 constexpr char kClassifier[] = "ForSequenceClassification";
-constexpr std::string_view kWithoutClassifier[] = {"granite"};  // families that transformers has none of
+// Families that transformers has none of.
+constexpr std::string_view kWithoutClassifier[] = {"granite"};
 
 std::vector<int64_t> EndTokens(const Json& config) {
   const Json found = config.value("eos_token_id", Json());
@@ -72,6 +73,7 @@ void ReplaceHead(LayerGraph& graph) {
   spec.scores = true;
   spec.tied = false;
   spec.logit_scale = 1;
+  spec.soft_cap = 0;
   head.hf_names.erase("logits.weight");
   head.hf_names["score.weight"] = kScoreWeight;
   graph.unused.emplace_back("lm_head.");

@@ -23,7 +23,7 @@ std::shared_ptr<const AdapterWeights> LoadRowAdapter(Session& session, const std
   const Weights& own = session.model().weights();
   std::vector<Layer> layers;
   for (const Layer& layer : graph.layers) {
-    if (own.FindEntry(layer.name + ".attention_norm.weight") != nullptr) layers.push_back(layer);
+    if (own.FindEntry(layer.name + ".attention.output.weight") != nullptr) layers.push_back(layer);
   }
   const Grids& grids = session.plan().grids;
   const bool experts = HasExperts(graph);

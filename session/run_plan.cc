@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/config/schema.h"
+#include "core/device/cann_info.h"
 #include "ops/switches.h"
 #include "parallel/graph/parameters.h"
 #include "session/exchange_sizes.h"
@@ -53,6 +54,17 @@ void CheckHeads(const LayerGraph& graph, int tensor, int ulysses) {
                      " attention heads over parallel.tensor = ", tensor, " do not divide over ", ulysses,
                      " ranks that exchange them for sequence; write context_method: ring, or hybrid with a "
                      "smaller parallel.ulysses");
+  }
+}
+
+// Fused attention of the NPU knows no soft cap, and without it all scores would be in memory.
+void CheckSoftCaps(const LayerGraph& graph, const Config& config) {
+  const bool npu = config.device() == DEVICE_NPU || (config.device() == DEVICE_AUTO && CannProvider() == "ascend");
+  for (const Layer& layer : graph.layers) {
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
+    if (!npu || decoder == nullptr || decoder->attention.soft_cap == 0) continue;
+    throw InputError("device npu: ", graph.family, " caps its attention scores (attn_logit_softcapping = ",
+                     decoder->attention.soft_cap, "), which the fused attention there does not; set device to cpu or cuda");
   }
 }
 
@@ -128,6 +140,7 @@ RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
   CheckSplits(graph, config, grids);
   const int ulysses = UlyssesOf(parallel);
   CheckHeads(graph, parallel.tensor(), ulysses);
+  CheckSoftCaps(graph, config);
   const std::string& schedule = parallel.schedule();
   const StagePlacement placement =
       MakeComputeOrder(schedule, {parallel.pipeline(), 1, parallel.virtual_stages()}).placement;

@@ -13,6 +13,7 @@
 #include "ops/attention/cpu.h"
 #include "ops/attention/npu_attention.h"
 #include "ops/attention/packed_attention.h"
+#include "ops/attention/windowed_tiles.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/matmul.h"
@@ -39,6 +40,9 @@ struct Sizes {
 // A tile cut into blocks of query rows, each with the keys that any of them attends to.
 struct Block {
   int64_t query, key, rows, keys, first, window;
+  float soft_cap;
+
+  int64_t scores() const { return rows * keys; }
 };
 
 constexpr int64_t kScores = int64_t{1} << 18;  // per block: what fits into a core's own cache
@@ -57,7 +61,8 @@ void ForEachBlock(const std::vector<AttentionTile>& tiles, int64_t group, const 
                  .rows = positions * group,
                  .keys = std::min(tile.keys, first + positions) - hidden,
                  .first = first - hidden,
-                 .window = tile.window});
+                 .window = tile.window,
+                 .soft_cap = tile.soft_cap});
     }
   }
 }
@@ -96,6 +101,7 @@ void FastAttend(const Heads& heads, const Sizes& s, const RowTiles& tiles, Parti
       ForEachBlock(tiles[item / s.kv_heads], s.group, [&](const Block& b) {
         MatMul(Operand<T>{query + b.query * s.dim, s.dim}, Operand<T>{key + b.key * s.dim, s.dim, true},
                {.m = b.rows, .n = b.keys, .k = s.dim, .stride = b.keys}, scores.get());
+        if (b.soft_cap > 0) cpu::SoftCap(scores.get(), b.scores(), b.soft_cap / s.scale);
         cpu::CausalSoftmax(
             scores.get(),
             {.rows = b.rows, .keys = b.keys, .first = b.first, .group = s.group, .window = b.window, .scale = s.scale},
@@ -137,6 +143,8 @@ void BlockBackward(const BackwardItem<T>& item, const Sizes& s, const BackwardSc
          scratch.scores.get());
   MatMul(gradient, {item.value + b.key * s.value_dim, s.value_dim, true},
          {.m = b.rows, .n = b.keys, .k = s.value_dim, .stride = b.keys}, scratch.probability_gradient.get());
+  const float cap = b.soft_cap / s.scale;  // of scores that are not scaled yet
+  if (b.soft_cap > 0) cpu::SoftCap(scratch.scores.get(), b.scores(), cap);
   cpu::CausalSoftmaxBackward(
       {.scores = scratch.scores.get(),
        .probability_gradient = scratch.probability_gradient.get(),
@@ -144,6 +152,7 @@ void BlockBackward(const BackwardItem<T>& item, const Sizes& s, const BackwardSc
        .dot = item.dot + b.query},
       {.rows = b.rows, .keys = b.keys, .first = b.first, .group = s.group, .window = b.window, .scale = s.scale},
       scratch.probabilities.get(), scratch.score_gradient.get());
+  if (b.soft_cap > 0) cpu::SoftCapBackward(scratch.scores.get(), b.scores(), cap, scratch.score_gradient.get());
   MatMul({scratch.probabilities.get(), b.keys, true}, gradient,
          {.m = b.keys, .n = s.value_dim, .k = b.rows, .stride = s.value_dim, .add = true},
          item.value_sum + b.key * s.value_dim);
@@ -216,6 +225,7 @@ void ReferenceMerge(const PartialAttention& partial, const PartialAttention& par
 struct PlainTile {
   at::Tensor query, key, value;  // [kv_heads, queries · group | keys, dim]
   at::Tensor scores;             // [kv_heads, queries · group, keys]
+  at::Tensor slope;              // of the soft cap, the same shape; undefined: none
 
   PlainTile(const Heads& heads, const Sizes& s, int64_t row, const AttentionTile& tile) {
     query = heads.query[row].narrow(1, tile.query, tile.queries).to(at::kFloat).flatten(1, 2);
@@ -226,8 +236,13 @@ struct PlainTile {
     const at::Tensor keys = at::arange(tile.keys, index_options).unsqueeze(0);
     at::Tensor unseen = keys > last.unsqueeze(1);
     if (tile.window > 0) unseen = unseen.logical_or(keys <= last.unsqueeze(1) - tile.window);
-    scores = (at::bmm(query, key.transpose(1, 2)) * s.scale)
-                 .masked_fill(unseen, -std::numeric_limits<float>::infinity());
+    scores = at::bmm(query, key.transpose(1, 2)) * s.scale;
+    if (tile.soft_cap > 0) {
+      const at::Tensor part = (scores / tile.soft_cap).tanh();
+      slope = 1 - part.square();
+      scores = part * tile.soft_cap;
+    }
+    scores = scores.masked_fill(unseen, -std::numeric_limits<float>::infinity());
   }
 };
 
@@ -250,7 +265,8 @@ void ReferenceBackward(const Heads& heads, const Sizes& s, int64_t row, const At
   const at::Tensor gradient = rows(queries.output_gradient);
   const at::Tensor p = (plain.scores - rows(queries.log_sum_exp).unsqueeze(-1)).exp();
   const at::Tensor dp = at::bmm(gradient, plain.value.transpose(1, 2));
-  const at::Tensor ds = p * (dp - rows(queries.dot()).unsqueeze(-1)) * s.scale;
+  at::Tensor ds = p * (dp - rows(queries.dot()).unsqueeze(-1)) * s.scale;
+  if (plain.slope.defined()) ds = ds * plain.slope;
   at::Tensor query = sums.query[row].narrow(1, tile.query, tile.queries);
   query += at::bmm(ds, plain.key).view(query.sizes());
   sums.key[row].narrow(1, tile.key, tile.keys) += at::bmm(ds.transpose(1, 2), plain.query);
@@ -290,6 +306,12 @@ const ImplementationList<Heads, decltype(&ReferenceTiles), decltype(&ReferenceTi
     "attention_tiles",
     {{"cpu", WhyNoLoopsOverTiles, AttendTilesByLoops, LoopTilesBackward},
      {"torch_npu", WhyNotVarLen, NpuTiles, NpuTilesBackward},
+     {"aten", nullptr, ReferenceTiles, ReferenceTilesBackward}}};
+
+// Those that take soft caps, under the same name and switch.
+const ImplementationList<Heads, decltype(&ReferenceTiles), decltype(&ReferenceTilesBackward)> kCappedTiles{
+    "attention_tiles",
+    {{"cpu", WhyNoLoopsOverTiles, AttendTilesByLoops, LoopTilesBackward},
      {"aten", nullptr, ReferenceTiles, ReferenceTilesBackward}}};
 
 const ImplementationList<at::Tensor, decltype(&ReferenceMerge)> kMerge{"attention_merge",
@@ -332,13 +354,13 @@ void AttendTilesByLoops(const Heads& heads, double scale, const RowTiles& tiles,
 
 void AttendTiles(const Heads& heads, double scale, const RowTiles& tiles, PartialAttention& partial) {
   TRIREME_CHECK(static_cast<int64_t>(tiles.size()) == heads.query.size(0));
-  kTiles.Choose(heads).forward(heads, scale, tiles, partial);
+  (AreCapped(tiles) ? kCappedTiles : kTiles).Choose(heads).forward(heads, scale, tiles, partial);
 }
 
 void AttendTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
                          const AttendedQueries& queries, Heads& sums) {
   TRIREME_CHECK(static_cast<int64_t>(tiles.size()) == heads.query.size(0));
-  kTiles.Choose(heads).backward(heads, scale, tiles, queries, sums);
+  (AreCapped(tiles) ? kCappedTiles : kTiles).Choose(heads).backward(heads, scale, tiles, queries, sums);
 }
 
 namespace {

@@ -64,7 +64,8 @@ at::Tensor Masked(const Heads& heads, double scale, const CachedRows& rows) {
     return t.to(at::kFloat).flatten(0, 1);
   };  // [rows · kv_heads, …]
   const at::Tensor key = every(heads.key.narrow(2, 0, keys)), value = every(heads.value.narrow(2, 0, keys));
-  const at::Tensor scores = at::bmm(every(heads.query.flatten(2, 3)), key.transpose(1, 2)) * scale;
+  at::Tensor scores = at::bmm(every(heads.query.flatten(2, 3)), key.transpose(1, 2)) * scale;
+  if (rows.soft_cap > 0) scores = (scores / rows.soft_cap).tanh() * rows.soft_cap;
   const at::Tensor seen = scores.unflatten(0, {size[0], size[1]})
                               .masked_fill(unseen.unsqueeze(1), -std::numeric_limits<float>::infinity());
   const at::Tensor mixed = at::bmm(at::softmax(seen, -1).flatten(0, 1), value);
@@ -94,6 +95,10 @@ const ImplementationList<Heads, decltype(&Masked)> kWindowed{
     "cached_attention",
     {{"cpu", WhyNoCachedLoops, Tiled}, {"npu_varlen", WhyNotVarLen, NpuCachedVarLen}, {"aten", nullptr, Masked}}};
 
+// Those that take soft caps.
+const ImplementationList<Heads, decltype(&Masked)> kCappedRows{
+    "cached_attention", {{"cpu", WhyNoCachedLoops, Tiled}, {"aten", nullptr, Masked}}};
+
 }  // namespace
 
 int64_t CachedRows::longest() const {
@@ -106,13 +111,18 @@ RowTiles TilesOf(const CachedRows& rows) {
   RowTiles tiles(rows.past.size());
   for (size_t row = 0; row < tiles.size(); ++row) {
     const int64_t past = rows.past[row], fresh = rows.fresh[row];
-    const AttentionTile all{.queries = fresh, .keys = past + fresh, .first = past, .window = rows.window};
+    const AttentionTile all{.queries = fresh,
+                            .keys = past + fresh,
+                            .first = past,
+                            .window = rows.window,
+                            .soft_cap = static_cast<float>(rows.soft_cap)};
     if (fresh > 0) tiles[row].push_back(Trimmed(all));
   }
   return tiles;
 }
 
 at::Tensor AttendCached(const Heads& all, double scale, const CachedRows& rows) {
+  if (rows.soft_cap > 0) return kCappedRows.Choose(all).forward(all, scale, rows);
   const bool hides = rows.window > 0 && rows.longest() > rows.window;
   return (hides ? kWindowed : kCachedAttention).Choose(all).forward(all, scale, rows);
 }

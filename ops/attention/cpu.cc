@@ -110,6 +110,15 @@ TRIREME_INLINE void MergeBody(const AttentionPart& part, int64_t rows, int64_t d
 }
 
 template <typename T>
+TRIREME_INLINE void SoftCapBackwardBody(const float* capped, int64_t count, float cap, T* gradient) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float part = capped[i] / cap;
+    gradient[i] = Narrow<T>(Widen(gradient[i]) * (1.0f - part * part));
+  }
+}
+
+template <typename T>
 TRIREME_INLINE void NarrowBody(const float* from, int64_t count, T* to) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) to[i] = Narrow<T>(from[i]);
@@ -132,6 +141,15 @@ TRIREME_CLONES void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock&
 TRIREME_CLONES void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, Bf16* probabilities,
                                           Bf16* gradient) {
   SoftmaxBackwardBody(in, block, probabilities, gradient);
+}
+void SoftCap(float* scores, int64_t count, float cap) {
+  for (int64_t i = 0; i < count; ++i) scores[i] = cap * std::tanh(scores[i] / cap);
+}
+TRIREME_CLONES void SoftCapBackward(const float* capped, int64_t count, float cap, float* gradient) {
+  SoftCapBackwardBody(capped, count, cap, gradient);
+}
+TRIREME_CLONES void SoftCapBackward(const float* capped, int64_t count, float cap, Bf16* gradient) {
+  SoftCapBackwardBody(capped, count, cap, gradient);
 }
 TRIREME_CLONES void MergePartial(const AttentionPart& part, int64_t rows, int64_t dim, float* output,
                                  float* log_sum_exp) {

@@ -38,6 +38,12 @@ void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, float* 
                            float* gradient);
 void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, Bf16* probabilities, Bf16* gradient);
 
+// Soft caps, for scores that are scaled afterwards: s = cap · tanh(s / cap), in place; and the factor of that in the
+// gradient, 1 - (s / cap)², from the capped scores.
+void SoftCap(float* scores, int64_t count, float cap);
+void SoftCapBackward(const float* capped, int64_t count, float cap, float* gradient);
+void SoftCapBackward(const float* capped, int64_t count, float cap, Bf16* gradient);
+
 // A partial result to merge: the mean of both, weighted by their log-sum-exps.
 struct AttentionPart {
   const float* rows;         // [rows, dim], to be scaled by

@@ -4,6 +4,7 @@
 
 #include "ops/attention/flash_attention.h"
 #include "ops/attention/npu_attention.h"
+#include "ops/attention/windowed_tiles.h"
 #include "ops/choose.h"
 
 namespace trireme {
@@ -47,11 +48,13 @@ const ImplementationList<Heads, decltype(&PackedByTiles), decltype(&PackedByTile
 }  // namespace
 
 PartialAttention AttendPacked(const Heads& heads, double scale, const RowTiles& tiles) {
+  if (AreCapped(tiles)) return PackedByTiles(heads, scale, tiles);  // fused operators know no soft cap
   return kPacked.Choose(heads).forward(heads, scale, tiles);
 }
 
 Heads AttendPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
                            const AttendedQueries& queries) {
+  if (AreCapped(tiles)) return PackedByTilesBackward(heads, scale, tiles, queries);
   return kPacked.Choose(heads).backward(heads, scale, tiles, queries);
 }
 

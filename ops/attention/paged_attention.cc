@@ -185,7 +185,7 @@ at::Tensor ValuesOf(const PagedGroup& c, int64_t capacity) {
 
 // The rows' keys and values side by side, for cached_attention.
 at::Tensor Gathered(const PagedGroup& c) {
-  CachedRows rows{.past = {}, .fresh = {}, .window = c.window};
+  CachedRows rows{.past = {}, .fresh = {}, .window = c.window, .soft_cap = c.soft_cap};
   for (const PagedRow& row : c.rows) {
     rows.past.push_back(row.past);
     rows.fresh.push_back(row.fresh);
@@ -216,15 +216,16 @@ size_t GroupFrom(const std::vector<PagedRow>& rows, size_t first) {
 }  // namespace
 
 at::Tensor PagedAttention(const Heads& heads, int64_t value_dim, double scale, const PagedRows& rows,
-                          PagedKeyValues& cache, PagedScratch& scratch, int64_t window) {
+                          PagedKeyValues& cache, PagedScratch& scratch, int64_t window, double soft_cap) {
   TRIREME_CHECK(heads.query.size(0) == 1);
   if (!rows.rows.empty()) Store(heads, cache, rows, scratch);
   std::vector<at::Tensor> parts;
   int64_t begin = 0;
   for (size_t row = 0; row < rows.rows.size();) {
     const at::ArrayRef<PagedRow> group(&rows.rows[row], GroupFrom(rows.rows, row));
-    const PagedGroup given{heads, begin, row, value_dim, scale, rows.block_size, group, cache, scratch, window};
-    parts.push_back(kPagedAttention.Choose(given).forward(given));
+    const PagedGroup given{heads, begin, row, value_dim, scale, rows.block_size, group, cache, scratch, window, soft_cap};
+    // Those that read blocks in place know no soft cap.
+    parts.push_back(soft_cap > 0 ? Gathered(given) : kPagedAttention.Choose(given).forward(given));
     begin += parts.back().size(0);
     row += group.size();
   }
@@ -276,7 +277,7 @@ CaseReport ReportPagedRows(const at::Tensor& like, int64_t fresh) {
   const PagedKeyValues cache;
   PagedScratch scratch;
   return kPagedAttention.Report(fresh == 1 ? "[one token per row]" : "[part of a prompt]",
-                                {heads, 0, 0, 128, 1, 32, row, cache, scratch, 0});
+                                {heads, 0, 0, 128, 1, 32, row, cache, scratch});
 }
 
 }  // namespace

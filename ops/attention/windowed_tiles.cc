@@ -36,4 +36,17 @@ RowTiles Windowed(const RowTiles& tiles, int64_t window) {
   return windowed;
 }
 
+RowTiles Capped(RowTiles tiles, double soft_cap) {
+  for (std::vector<AttentionTile>& row : tiles) {
+    for (AttentionTile& tile : row) tile.soft_cap = static_cast<float>(soft_cap);
+  }
+  return tiles;
+}
+
+bool AreCapped(const RowTiles& tiles) {
+  return std::ranges::any_of(tiles, [](const std::vector<AttentionTile>& row) {
+    return std::ranges::any_of(row, [](const AttentionTile& tile) { return tile.soft_cap > 0; });
+  });
+}
+
 }  // namespace trireme

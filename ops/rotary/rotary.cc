@@ -62,7 +62,10 @@ RotaryTable MakeRotaryTable(const at::Tensor& positions, const std::vector<doubl
 }
 
 at::Tensor Rotate(const at::Tensor& x, const RotaryTable& table) {
-  return RotateFunction::apply(x, table.cosine, table.sine);
+  const int64_t rotated = 2 * table.cosine.size(-1), rest = x.size(-1) - rotated;
+  if (rest == 0) return RotateFunction::apply(x, table.cosine, table.sine);
+  return at::cat({RotateFunction::apply(x.narrow(-1, 0, rotated), table.cosine, table.sine),
+                  x.narrow(-1, rotated, rest)}, -1);
 }
 
 namespace {

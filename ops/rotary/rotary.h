@@ -16,7 +16,7 @@ struct RotaryTable {
 // positions: [tokens] int64; frequencies: radians per position.
 RotaryTable MakeRotaryTable(const at::Tensor& positions, const std::vector<double>& frequencies);
 
-// x: [tokens, heads, head_dim]; all of head_dim is rotated.
+// x: [tokens, heads, head_dim]; the first rotary_dim elements of head_dim are rotated.
 at::Tensor Rotate(const at::Tensor& x, const RotaryTable& table);
 
 }  // namespace trireme

@@ -75,16 +75,20 @@ class Ring {
   const int rank_;
 };
 
+RowTiles TilesUnder(const AttentionRule& rule, const RowTiles& tiles) {
+  return Capped(Windowed(tiles, rule.window), rule.soft_cap);
+}
+
 }  // namespace
 
 PartialAttention RingAttention(const Heads& heads, const AttentionRule& rule, const ContextPlan& plan,
                                const ContextParallel& parallel) {
   const Ring ring(heads, parallel);
-  if (ring.size() == 1) return AttendPacked(heads, rule.scale, Windowed(plan.Tiles(0), rule.window));
+  if (ring.size() == 1) return AttendPacked(heads, rule.scale, TilesUnder(rule, plan.Tiles(0)));
   PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
   ring.ForEachPosition([&](int step, const KeysValues& here) {
     AttendTiles({heads.query, here.key, here.value}, rule.scale,
-                Windowed(plan.Tiles(ring.OwnerAt(step)), rule.window), partial);
+                TilesUnder(rule, plan.Tiles(ring.OwnerAt(step))), partial);
   });
   return partial;
 }
@@ -92,7 +96,7 @@ PartialAttention RingAttention(const Heads& heads, const AttentionRule& rule, co
 Heads RingAttentionBackward(const Heads& heads, const AttentionRule& rule, const ContextPlan& plan,
                             const AttendedQueries& given, const ContextParallel& parallel) {
   const Ring ring(heads, parallel);
-  if (ring.size() == 1) return AttendPackedBackward(heads, rule.scale, Windowed(plan.Tiles(0), rule.window), given);
+  if (ring.size() == 1) return AttendPackedBackward(heads, rule.scale, TilesUnder(rule, plan.Tiles(0)), given);
   const AttendedQueries queries = given.HeadByHead();
   const at::Tensor query_sum = at::zeros_like(heads.query, at::kFloat);
   // Gradients of the keys held here; those from earlier ranks arrive while this rank computes its own.
@@ -102,7 +106,7 @@ Heads RingAttentionBackward(const Heads& heads, const AttentionRule& rule, const
     mine.flat.zero_();
     Heads sums{query_sum, mine.key, mine.value};
     AttendTilesBackward({heads.query, here.key, here.value}, rule.scale,
-                        Windowed(plan.Tiles(ring.OwnerAt(step)), rule.window), queries, sums);
+                        TilesUnder(rule, plan.Tiles(ring.OwnerAt(step))), queries, sums);
     if (arriving) {
       arriving->second.Wait();
       mine.flat.add_(arriving->first.flat);

@@ -11,6 +11,7 @@ namespace trireme {
 struct AttentionRule {
   double scale = 1;    // of the scores
   int64_t window = 0;  // keys that a query attends to at most, its own among them; 0: any number
+  double soft_cap = 0;  // a score s is cap · tanh(s / cap); 0: none
 };
 
 // heads: contiguous, this ring position's tokens. Collective over the ring. In a ring of one this is

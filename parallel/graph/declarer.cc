@@ -25,6 +25,10 @@ std::vector<std::string> RolesOf(const std::vector<std::string>& parts, const ch
 
 }  // namespace
 
+void Declarer::SplitNorm(const std::string& role, Block block) {
+  Add(PlainParameter(Declare(role, {SplitDim(kTensorAxis, {block})}), Hf(role), kOnes), {role});
+}
+
 void Declarer::Columns(const std::string& role, const std::vector<std::string>& parts,
                        std::vector<Block> blocks, int64_t inputs, bool bias) {
   Add(StackedParameter(Declare(role + ".weight", {SplitDim(kTensorAxis, blocks), WholeDim(inputs)}),
@@ -82,10 +86,11 @@ void Declarer::ExpertRows(const std::string& role, int64_t experts, int64_t outp
   Add({std::move(declaration), std::move(tensors), Normal()}, {role});
 }
 
-void Declarer::Untrained(const std::string& role, int64_t size) {
+void Declarer::Untrained(const std::string& role, int64_t size, bool in_row) {
   auto declaration = Declare(role, {WholeDim(size)});
   declaration.dtype = DType::kFp32;
   list_.push_back(PlainParameter(std::move(declaration), Hf(role), kZeros));
+  if (in_row) list_.back().hf.front().shape = {1, size};
   list_.back().trained = false;
   list_.back().is_buffer = true;
 }
@@ -122,10 +127,10 @@ std::vector<Parameter> Declarer::Take() {
   return std::move(list_);
 }
 
-void Declarer::AddNorm(const std::string& role, int64_t size, bool partial) {
+void Declarer::AddNorm(const std::string& role, int64_t size, bool partial, double offset) {
   auto declaration = Declare(role, {WholeDim(size)});
   if (partial) declaration.partial_gradient = {kTensorAxis};
-  Add(PlainParameter(std::move(declaration), Hf(role), kOnes), {role});
+  Add(PlainParameter(std::move(declaration), Hf(role), offset == 0 ? kOnes : kZeros), {role});
 }
 
 void Declarer::Add(Parameter parameter, const std::vector<std::string>& roles) {

@@ -18,10 +18,13 @@ class Declarer {
 
   // Replicated on every rank, used between the blocks: if each rank sees only its share of the tokens, it
   // computes only a part of the gradient.
-  void Norm(const std::string& role, int64_t size) { AddNorm(role, size, sequence_); }
+  void Norm(const std::string& role, int64_t size, double offset = 0) { AddNorm(role, size, sequence_, offset); }
 
   // Replicated on every rank, used inside a block on this rank's heads: always a partial gradient.
-  void HeadNorm(const std::string& role, int64_t size) { AddNorm(role, size, true); }
+  void HeadNorm(const std::string& role, int64_t size, double offset = 0) { AddNorm(role, size, true, offset); }
+
+  // Split over tp like the outputs that it normalises.
+  void SplitNorm(const std::string& role, Block block);
 
   // Output rows split over tp, blocks in order: each rank computes some of the outputs.
   void Columns(const std::string& role, const std::vector<std::string>& parts, std::vector<Block> blocks,
@@ -42,8 +45,8 @@ class Declarer {
                      int64_t rows, int64_t inputs);
   void ExpertRows(const std::string& role, int64_t experts, int64_t outputs, int64_t inputs);
 
-  // Replicated on every rank, fp32, without a gradient.
-  void Untrained(const std::string& role, int64_t size);
+  // Replicated on every rank, fp32, without a gradient. in_row: files hold it as [1, size].
+  void Untrained(const std::string& role, int64_t size, bool in_row = false);
 
   // Rows of the vocabulary split over tp, padded to equal parts.
   void Vocabulary(const std::string& role, int64_t vocabulary, int64_t hidden);
@@ -58,7 +61,8 @@ class Declarer {
   std::vector<Parameter> Take();
 
  private:
-  void AddNorm(const std::string& role, int64_t size, bool partial);
+  // Starts as the identity: with 1, or with 0 where the layer adds 1.
+  void AddNorm(const std::string& role, int64_t size, bool partial, double offset);
   // A weight whose blocks are `roles`, and its low-rank pairs.
   void Add(Parameter parameter, const std::vector<std::string>& roles);
   // Roles fused into one parameter are trained together or not at all.

@@ -50,6 +50,13 @@ struct LatentSpec {
   int64_t head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
 };
 
+// Where a block normalises: what it reads, and what it adds to the residual stream.
+struct BlockNorms {
+  bool input = true;
+  bool output = false;
+  double offset = 0;  // added to the weights of all norms of the block
+};
+
 struct AttentionSpec {
   int64_t hidden = 0;
   int64_t heads = 0;
@@ -58,17 +65,25 @@ struct AttentionSpec {
   bool qkv_bias = false;
   bool output_bias = false;
   bool qk_norm = false;  // RMSNorm of each query and key head before the rotary embedding
+  bool wide_qk_norm = false;  // the same of all query heads together, and of all key heads
+  bool late_qk_norm = false;  // of each head, after the rotary embedding
+  bool interleaved = false;   // adjacent elements are rotated together; otherwise first half with second half
   double scale = 0;      // of the scores; 0: 1 / sqrt(head_dim)
   int64_t window = 0;    // keys that a query attends to at most, its own among them; 0: any number
+  double soft_cap = 0;   // a score s is cap · tanh(s / cap); 0: none
   double norm_eps = 1e-6;
   RopeSpec rope;
   std::optional<LatentSpec> latent = {};  // in place of q, k and v
+  BlockNorms norms = {};
 };
 
-struct MlpSpec {  // down(silu(gate(x)) * up(x))
+struct MlpSpec {  // down(activation(gate(x)) * up(x))
+  enum class Activation { kSilu, kGeluTanh };
   int64_t hidden = 0;
   int64_t ffn = 0;
   bool bias = false;
+  BlockNorms norms = {};
+  Activation activation = Activation::kSilu;
 };
 
 struct ExpertsSpec {  // a router sends each token through top_k of many mlps
@@ -77,12 +92,14 @@ struct ExpertsSpec {  // a router sends each token through top_k of many mlps
   int64_t ffn = 0;           // of each expert
   int64_t shared_ffn = 0;    // of a shared mlp that processes every token; 0: none
   bool shared_gate = false;  // its output is scaled by sigmoid(gate · token)
+  bool bias_in_row = false;  // files hold the router's correction bias as [1, experts]
 };
 
 struct EmbeddingSpec {
   int64_t vocabulary = 0;
   int64_t hidden = 0;
-  double scale = 1;  // of its output
+  double scale = 1;              // of its output
+  bool scale_in_dtype = false;  // the scale is rounded to the dtype of the weight
 };
 
 struct DecoderSpec {  // norm, attention, add; norm, mlp or experts, add
@@ -110,6 +127,8 @@ struct HeadSpec {  // norm; logits, or a score per token; loss
   double mtp_weight = 0;    // weight of each depth's loss; the next token's has 1
   bool scores = false;      // a value head in place of the logits: one number per token
   double logit_scale = 1;   // the logits are multiplied by it
+  double soft_cap = 0;      // a logit x is cap · tanh(x / cap); 0: none
+  double norm_offset = 0;   // added to the norm's weights
 };
 
 using LayerSpec = std::variant<EmbeddingSpec, DecoderSpec, HeadSpec, MtpSpec>;

@@ -1,5 +1,7 @@
 #include "parallel/layers/decoder.h"
 
+#include <ATen/ops/cat.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,6 +9,7 @@
 #include "parallel/context/context_attention.h"
 #include "parallel/experts/token_share.h"
 #include "parallel/layers/bias.h"
+#include "parallel/layers/wide_norm.h"
 
 namespace trireme {
 namespace {
@@ -33,8 +36,10 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
       context_(parallel.context),
       dropout_(options.hidden_dropout),
       recompute_(options.recompute_selected),
+      offset_(spec_.attention.norms.offset),
       frequencies_(InverseFrequencies(spec_.attention.rope)),
-      attention_norm_(weights.Find(layer.name + ".attention_norm.weight")),
+      attention_norm_(weights.FindOrNull(layer.name + ".attention_norm.weight")),
+      attention_output_norm_(weights.FindOrNull(layer.name + ".attention_output_norm.weight")),
       qkv_(PlaceOf(layer, weights, options, parallel_.rank()), "attention.qkv",
            {"attention.q", "attention.k", "attention.v"}),
       qkv_bias_(weights.FindOrNull(layer.name + ".attention.qkv.bias")),
@@ -42,7 +47,8 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
       key_norm_(weights.FindOrNull(layer.name + ".attention.k_norm.weight")),
       output_(PlaceOf(layer, weights, options, parallel_.rank()), "attention.output"),
       output_bias_(weights.FindOrNull(layer.name + ".attention.output.bias")),
-      mlp_norm_(weights.Find(layer.name + ".mlp_norm.weight")),
+      mlp_norm_(weights.FindOrNull(layer.name + ".mlp_norm.weight")),
+      mlp_output_norm_(weights.FindOrNull(layer.name + ".mlp_output_norm.weight")),
       router_(PlaceOf(layer, weights, options, 0), "router"),
       expert_gate_up_(PlaceOf(layer, weights, options, 0), "experts.gate_up", {"experts.gate", "experts.up"}),
       expert_down_(PlaceOf(layer, weights, options, ExpertTensorRank(parallel.experts)), "experts.down"),
@@ -50,7 +56,7 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
   const Projection::Place place = PlaceOf(layer, weights, options, parallel_.rank());
   if (spec_.attention.latent) latent_.emplace(spec_.attention, place, parallel);
   if (!spec_.experts) {
-    mlp_.emplace("mlp", place, parallel_, recompute_);
+    mlp_.emplace("mlp", place, parallel_, recompute_, spec_.mlp.activation);
     return;
   }
   if (spec_.experts->shared_ffn > 0) mlp_.emplace("shared", place, parallel_, recompute_);
@@ -66,16 +72,24 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
 }
 
 at::Tensor DecoderLayer::Forward(const at::Tensor& x, PassContext& pass) const {
-  const AddedNorm entered_norm = CarriedRmsNorm(x, attention_norm_, spec_.norm_eps);
-  const at::Tensor branch = Scaled(Attention(GatherNormalised(entered_norm.normalised, x, attention_norm_), pass));
+  const AddedNorm entered_norm =
+      attention_norm_ != nullptr && offset_ == 0 ? CarriedRmsNorm(x, *attention_norm_, spec_.norm_eps)
+                                                 : AddedNorm{x, Normalised(x, attention_norm_)};
+  const at::Tensor branch =
+      Added(Attention(GatherNormalised(entered_norm.normalised, x, attention_norm_), pass), attention_output_norm_);
   const AddedNorm attended = AddAttention(entered_norm.sum, branch, pass);
-  if (experts_) return Add(attended.sum, Scaled(Experts(attended, pass)), ".mlp", pass);
+  if (experts_) return Add(attended.sum, Added(Experts(attended, pass), mlp_output_norm_), ".mlp", pass);
   const LinearInput entered = GatherNormalised(attended.normalised, attended.sum, mlp_norm_);
-  return Add(attended.sum, Scaled(mlp_->Forward(entered, pass)), ".mlp", pass);
+  return Add(attended.sum, Added(mlp_->Forward(entered, pass), mlp_output_norm_), ".mlp", pass);
 }
 
-at::Tensor DecoderLayer::Scaled(const at::Tensor& branch) const {
-  return spec_.branch_scale == 1 ? branch : branch * spec_.branch_scale;
+at::Tensor DecoderLayer::Normalised(const at::Tensor& x, const Weight* norm) const {
+  return norm != nullptr ? OffsetRmsNorm(x, *norm, spec_.norm_eps, offset_) : x;
+}
+
+at::Tensor DecoderLayer::Added(const at::Tensor& branch, const Weight* norm) const {
+  const at::Tensor normalised = Normalised(branch, norm);
+  return spec_.branch_scale == 1 ? normalised : normalised * spec_.branch_scale;
 }
 
 at::Tensor DecoderLayer::Add(const at::Tensor& x, const at::Tensor& branch, const char* part,
@@ -86,18 +100,19 @@ at::Tensor DecoderLayer::Add(const at::Tensor& x, const at::Tensor& branch, cons
 
 AddedNorm DecoderLayer::AddAttention(const at::Tensor& x, const at::Tensor& branch,
                                      PassContext& pass) const {
-  if (dropout_ == 0 || !pass.options.dropout) return AddRmsNorm(x, branch, mlp_norm_, spec_.norm_eps);
+  const bool drops = dropout_ != 0 && pass.options.dropout;
+  if (!drops && mlp_norm_ != nullptr && offset_ == 0) return AddRmsNorm(x, branch, *mlp_norm_, spec_.norm_eps);
   const at::Tensor sum = Add(x, branch, ".attention", pass);
-  return {.sum = sum, .normalised = RmsNorm(sum, mlp_norm_, spec_.norm_eps)};
+  return {.sum = sum, .normalised = Normalised(sum, mlp_norm_)};
 }
 
 LinearInput DecoderLayer::GatherNormalised(const at::Tensor& normalised, const at::Tensor& x,
-                                           const Weight& norm) const {
+                                           const Weight* norm) const {
   LinearInput input(GatherToTensorRegion(normalised, parallel_));
   if (recompute_) {
-    input.again = [this, x = x.detach(), &norm] {
+    input.again = [this, x = x.detach(), norm] {
       const at::NoGradGuard no_graph;
-      return GatherToTensorRegion(RmsNorm(x, norm, spec_.norm_eps), parallel_);
+      return GatherToTensorRegion(Normalised(x, norm), parallel_);
     };
   }
   return input;
@@ -114,21 +129,48 @@ at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) cons
                         .kv_heads = std::max<int64_t>(spec_.attention.kv_heads / parallel_.size(), 1),
                         .head_dim = spec_.attention.head_dim,
                         .norm_eps = spec_.attention.norm_eps};
-  const at::Tensor qkv = qkv_.Forward(x, pass, qkv_bias_);
-  const Heads heads = SplitHeads(qkv, shape, query_norm_, key_norm_,
-                                 pass.TableFor(frequencies_, spec_.attention.rope.magnitude));
+  const at::Tensor qkv = Rearranged(qkv_.Forward(x, pass, qkv_bias_), shape);
+  const bool now = spec_.attention.qk_norm && offset_ == 0, late = spec_.attention.late_qk_norm;
+  Heads heads = SplitHeads(qkv, shape, now ? query_norm_ : nullptr, now ? key_norm_ : nullptr,
+                           pass.TableFor(frequencies_, spec_.attention.rope.magnitude));
+  if (late) heads.query = RmsNorm(heads.query, *query_norm_, spec_.attention.norm_eps);
+  if (late) heads.key = RmsNorm(heads.key, *key_norm_, spec_.attention.norm_eps);
   return AddBias(ReduceFromTensorRegion(AttentionCore(heads, pass), parallel_), output_bias_);
+}
+
+// Adjacent elements that rotate together are moved half of the rotated part apart, in queries and keys alike: no score
+// changes.
+at::Tensor DecoderLayer::Rearranged(const at::Tensor& qkv, const HeadShape& shape) const {
+  const AttentionSpec& spec = spec_.attention;
+  const bool by_head = spec.qk_norm && offset_ != 0;
+  if (!spec.wide_qk_norm && !by_head && !spec.interleaved) return qkv;
+  const int64_t dim = shape.head_dim, rotated = spec.rope.rotary_dim;
+  const auto parts = qkv.split_with_sizes({shape.heads * dim, shape.kv_heads * dim, shape.kv_heads * dim}, -1);
+  const auto rearranged = [&](at::Tensor part, const Weight* norm, int64_t heads, int64_t here) {
+    if (spec.wide_qk_norm) {
+      const WideNorm wide{.width = heads * dim, .copies = here * parallel_.size() / heads, .eps = spec.norm_eps};
+      part = WideRmsNorm(part, *norm, wide, &parallel_.group);
+    }
+    if (by_head) part = OffsetRmsNorm(part.view({-1, here, dim}), *norm, spec.norm_eps, offset_).flatten(1);
+    if (!spec.interleaved) return part;
+    const auto elements = part.view({-1, here, dim}).split_with_sizes({rotated, dim - rotated}, -1);
+    const at::Tensor halves = elements[0].unflatten(-1, {rotated / 2, 2}).transpose(-2, -1).flatten(-2);
+    return at::cat({halves, elements[1]}, -1).flatten(1);
+  };
+  return at::cat({rearranged(parts[0], query_norm_, spec.heads, shape.heads),
+                  rearranged(parts[1], key_norm_, spec.kv_heads, shape.kv_heads), parts[2]}, -1);
 }
 
 at::Tensor DecoderLayer::AttentionCore(const Heads& heads, PassContext& pass) const {
   const double plain_scale = 1.0 / std::sqrt(static_cast<double>(spec_.attention.head_dim));
   const AttentionRule rule{.scale = spec_.attention.scale > 0 ? spec_.attention.scale : plain_scale,
-                           .window = spec_.attention.window};
+                           .window = spec_.attention.window,
+                           .soft_cap = spec_.attention.soft_cap};
   if (pass.options.cache != nullptr) {
-    return output_.Forward(pass.options.cache->Attend(name_, heads, rule.scale, rule.window), pass);
+    return output_.Forward(pass.options.cache->Attend(name_, heads, rule.scale, rule.window, rule.soft_cap), pass);
   }
   const bool hides = rule.window > 0 && rule.window < pass.input.length;
-  if (hides || rule.scale != plain_scale || !pass.input.context->plain()) {
+  if (hides || rule.scale != plain_scale || rule.soft_cap > 0 || !pass.input.context->plain()) {
     if (!recompute_) return output_.Forward(ContextAttention(heads, rule, pass.input.context, context_), pass);
     const Attended attended = ContextAttentionAgain(heads, rule, pass.input.context, context_);
     return output_.Forward({attended.output, attended.again}, pass);
@@ -143,7 +185,7 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) c
   if (recompute_) {
     share.again = [this, x = attended.sum.detach()] {
       const at::NoGradGuard no_graph;
-      return TakeShare(RmsNorm(x, mlp_norm_, spec_.norm_eps), parallel_);
+      return TakeShare(Normalised(x, mlp_norm_), parallel_);
     };
   }
   const RouterTokens tokens{.real = ShareOf(pass.input.real, parallel_),

@@ -27,19 +27,24 @@ class DecoderLayer : public RunningLayer {
  private:
   // x: normalised, inside the block; `again` recomputes it where it is not saved.
   at::Tensor Attention(const LinearInput& x, PassContext& pass) const;
+  // q|k|v as SplitHeads wants it, where the family's norms or rotated pairs are others.
+  at::Tensor Rearranged(const at::Tensor& qkv, const HeadShape& shape) const;
   at::Tensor Experts(const AddedNorm& attended, PassContext& pass) const;
   // The shared expert's output for this rank's share of the tokens.
   at::Tensor Shared(const LinearInput& activated, const LinearInput& share, PassContext& pass) const;
   ExpertDropout DropoutOf(PassContext& pass) const;
   // Of the share's tokens; nothing if the pass has no adapters by row.
   std::optional<ExpertRowPairs> RowPairsOf(PassContext& pass) const;
+  // By a norm of the layer; nullptr: x itself.
+  at::Tensor Normalised(const at::Tensor& x, const Weight* norm) const;
+  // What is added to the residual stream of a branch: normalised (`norm`: by it) and scaled, where the family says so.
+  at::Tensor Added(const at::Tensor& branch, const Weight* norm) const;
   // x + branch, with dropout on the branch in training.
-  at::Tensor Scaled(const at::Tensor& branch) const;
   at::Tensor Add(const at::Tensor& x, const at::Tensor& branch, const char* part,
                  PassContext& pass) const;
   AddedNorm AddAttention(const at::Tensor& x, const at::Tensor& branch, PassContext& pass) const;
-  // `normalised` inside a block; with recomputation it is recomputed from `x` and `norm`.
-  LinearInput GatherNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight& norm) const;
+  // `normalised` inside a block; with recomputation it is recomputed from `x` and `norm`. No norm: x itself.
+  LinearInput GatherNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight* norm) const;
   at::Tensor AttentionCore(const Heads& heads, PassContext& pass) const;
 
   const std::string name_;
@@ -48,15 +53,18 @@ class DecoderLayer : public RunningLayer {
   const ContextParallel& context_;
   const double dropout_;  // of the outputs of attention and mlp
   const bool recompute_;  // attention core, norms and activation are recomputed in the backward pass
+  const double offset_;   // added to the norms' weights
   std::vector<double> frequencies_;
-  const Weight& attention_norm_;
+  const Weight* attention_norm_;         // nullptr, as the following: the family has none
+  const Weight* attention_output_norm_;
   const Projection qkv_;  // [(heads + 2 kv_heads) · head_dim of this rank, hidden]
   const Weight* qkv_bias_;
   const Weight* query_norm_;  // [head_dim]
   const Weight* key_norm_;
   const Projection output_;  // [hidden, heads · head_dim of this rank]
   const Weight* output_bias_;
-  const Weight& mlp_norm_;
+  const Weight* mlp_norm_;
+  const Weight* mlp_output_norm_;
   std::optional<MlpBlock> mlp_;  // of a dense layer, or the shared expert
   std::optional<LatentAttention> latent_;
   const Projection router_, expert_gate_up_, expert_down_;

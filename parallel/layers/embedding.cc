@@ -1,6 +1,7 @@
 #include "parallel/layers/embedding.h"
 
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 namespace trireme {
@@ -41,11 +42,18 @@ at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weig
 
 EmbeddingLayer::EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
                                double dropout)
-    : scale_(std::get<EmbeddingSpec>(layer.spec).scale), weight_(weights.Find(layer.name + ".embedding.weight")), parallel_(parallel), dropout_(dropout) {}
+    : spec_(std::get<EmbeddingSpec>(layer.spec)),
+      weight_(weights.Find(layer.name + ".embedding.weight")),
+      parallel_(parallel),
+      dropout_(dropout) {}
+
+double EmbeddingLayer::ScaleFor(at::ScalarType type) const {
+  return spec_.scale_in_dtype ? at::scalar_tensor(spec_.scale, at::TensorOptions(type)).item<double>() : spec_.scale;
+}
 
 at::Tensor EmbeddingLayer::Forward(const at::Tensor& anchor, PassContext& pass) const {
   const at::Tensor found = LookUp(anchor, pass.input.tokens, weight_, parallel_);
-  const at::Tensor x = scale_ == 1 ? found : found * scale_;
+  const at::Tensor x = spec_.scale == 1 ? found : found * ScaleFor(found.scalar_type());
   const auto dropout = HiddenDropout("embedding", dropout_, pass, parallel_);
   return dropout ? WithDropout(x, dropout) : x;
 }

@@ -20,7 +20,9 @@ class EmbeddingLayer : public RunningLayer {
   at::Tensor Forward(const at::Tensor& anchor, PassContext& pass) const override;
 
  private:
-  const double scale_;
+  double ScaleFor(at::ScalarType type) const;
+
+  const EmbeddingSpec spec_;
   const Weight& weight_;  // [vocabulary / tp, hidden]
   const TensorParallel& parallel_;
   const double dropout_;

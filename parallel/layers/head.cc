@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "ops/rms_norm/rms_norm.h"
 #include "parallel/layers/embedding.h"
+#include "parallel/layers/wide_norm.h"
 
 namespace trireme {
 namespace {
@@ -80,7 +80,7 @@ std::vector<at::Tensor> HeadLayer::HiddenStates(const at::Tensor& x, const PassC
 }
 
 at::Tensor HeadLayer::Normalised(const at::Tensor& x) const {
-  const at::Tensor normalised = norm_ == nullptr ? x : RmsNorm(x, *norm_, spec_.norm_eps);
+  const at::Tensor normalised = norm_ == nullptr ? x : OffsetRmsNorm(x, *norm_, spec_.norm_eps, spec_.norm_offset);
   return spec_.logit_scale == 1 ? normalised : normalised * spec_.logit_scale;
 }
 
@@ -91,6 +91,7 @@ HeadStates HeadLayer::StatesOf(const std::vector<at::Tensor>& hidden) const {
           .columns = {first, std::clamp<int64_t>(spec_.vocabulary - first, 0, rows)},
           .vocabulary = spec_.vocabulary,
           .mtp_weight = spec_.mtp_weight,
+          .soft_cap = spec_.soft_cap,
           .tensor = parallel_.group,
           .context = context_.group};
 }

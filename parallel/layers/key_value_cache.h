@@ -24,9 +24,9 @@ class KeyValueCache {
   }
   const RowAdapters* adapters() const { return adapters_; }
 
-  // Attention of the layer's new tokens over their rows; window: ops/attention/paged_attention.h.
-  at::Tensor Attend(const std::string& layer, const Heads& heads, double scale, int64_t window) {
-    return PagedAttention(heads, heads.value.size(3), scale, rows_, layers_[layer], scratch_, window);
+  // Attention of the layer's new tokens over their rows; window, soft_cap: ops/attention/paged_attention.h.
+  at::Tensor Attend(const std::string& layer, const Heads& heads, double scale, int64_t window, double soft_cap) {
+    return PagedAttention(heads, heads.value.size(3), scale, rows_, layers_[layer], scratch_, window, soft_cap);
   }
 
   // The same over latents, whose first `rank` elements are also the values of all heads. query: [tokens,

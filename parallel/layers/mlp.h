@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ops/linear/linear.h"
+#include "parallel/graph/specs.h"
 #include "parallel/layers/projection.h"
 #include "parallel/tensor/regions.h"
 
@@ -14,7 +15,7 @@ class MlpBlock {
   // `role`: of its weights in the layer, "mlp" or "shared". recompute: the activation is recomputed in the
   // backward pass.
   MlpBlock(const std::string& role, const Projection::Place& place, const TensorParallel& parallel,
-           bool recompute);
+           bool recompute, MlpSpec::Activation activation = MlpSpec::Activation::kSilu);
 
   // x: all tokens, inside the block; the result is outside it.
   at::Tensor Forward(const LinearInput& x, PassContext& pass) const {
@@ -27,6 +28,7 @@ class MlpBlock {
  private:
   const TensorParallel& parallel_;
   const bool recompute_;
+  const MlpSpec::Activation activation_;
   const Projection gate_up_;  // [2 · ffn of this rank, hidden]
   const Weight* gate_up_bias_;
   const Projection down_;  // [hidden, ffn of this rank]

@@ -75,7 +75,7 @@ at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, cons
   const bool differentiate = pass.options.differentiate;
   const double scale = pass.totals.per_trained();
   const TrainedTokens trained(part.hidden, pass.input);
-  const LogitChunks chunks(trained, head.weight.value, options_.chunk_bytes);
+  const LogitChunks chunks(trained, head, options_.chunk_bytes);
   const at::Tensor weights = WeightsOf(trained, pass.input);
   GradientChunks weighted(head, trained, differentiate && weights.defined());
   const at::Tensor gradient = weights.defined() ? weighted.hidden() : RoomFor(trained, differentiate);
@@ -92,6 +92,7 @@ at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, cons
       continue;
     }
     LogitsToGradient(chunk.logits, chunk.labels, head.columns, statistics.log_sum_exp, scale * part.weight);
+    if (chunk.slope.defined()) chunk.logits.mul_(chunk.slope);
     at::Tensor own = gradient.narrow(0, chunk.begin, chunk.size());
     at::mm_out(own, chunk.logits, head.weight.value);
     AddWeightGradient(head.weight, chunk.logits, chunk.inputs);

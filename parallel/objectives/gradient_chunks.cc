@@ -27,6 +27,7 @@ GradientChunks::GradientChunks(const HeadStates& head, const TrainedTokens& trai
 void GradientChunks::Add(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp) {
   // softmax - [column is the label]: minus the gradient of log p.
   LogitsToGradient(chunk.logits, chunk.labels, head_.columns, log_sum_exp, 1);
+  if (chunk.slope.defined()) chunk.logits.mul_(chunk.slope);
   const at::Tensor minus = weights.narrow(0, chunk.begin, chunk.size()).neg();
   at::Tensor own = hidden_.narrow(0, chunk.begin, chunk.size());
   at::mm_out(own, chunk.logits, head_.weight.value);

@@ -31,6 +31,20 @@ LogitChunk MakeChunk(const LogitChunks& chunks, int64_t i, double temperature) {
   return chunk;
 }
 
+// Of soft-capped logits, which must be computed for it.
+at::Tensor MeanCappedLogits(const LabelLogProbs& found) {
+  const LogitChunks chunks(found.tokens, found.head);
+  at::Tensor means = at::empty_like(found.values);
+  for (int64_t i = 0; i < chunks.count(); ++i) {
+    const LogitChunk chunk = chunks.Make(i);
+    const at::Tensor own = chunk.logits.narrow(1, 0, found.head.columns.count);
+    means.narrow(0, chunk.begin, chunk.size()).copy_(own.sum(1, /*keepdim=*/false, at::kFloat));
+  }
+  means.div_(static_cast<double>(found.head.vocabulary));
+  AllReduce(means, found.head.tensor);
+  return means;
+}
+
 }  // namespace
 
 at::Tensor LabelLogProbs::TokenWeights() const {
@@ -47,6 +61,7 @@ at::Tensor LabelLogProbs::SumsBySequence(const at::Tensor& numbers) const {
 }
 
 at::Tensor LabelLogProbs::MeanLogits() const {
+  if (head.soft_cap > 0) return MeanCappedLogits(*this);
   constexpr int64_t kBlock = 1024;  // tokens: their hidden states become fp32
   const at::Tensor& weight = head.weight.value;
   const at::Tensor mean =
@@ -69,7 +84,7 @@ std::vector<at::Tensor> LogProbObjective::Run(const HeadStates& head, PassContex
   const bool differentiate = pass.options.differentiate;
   const at::Tensor& hidden = head.hidden.at(0);
   const TrainedTokens trained(hidden, pass.input);
-  const LogitChunks chunks(trained, head.weight.value, chunk_bytes_);
+  const LogitChunks chunks(trained, head, chunk_bytes_);
   const at::Tensor known = KnownWeights(trained, pass);
   const at::Tensor log_probs = at::empty({trained.size()}, hidden.options().dtype(at::kFloat));
   const at::Tensor log_sum_exp = at::empty_like(log_probs);

@@ -25,6 +25,7 @@ struct HeadStates {
   LogitColumns columns;            // token ids of this rank's rows of the weight
   int64_t vocabulary = 0;
   double mtp_weight = 0;   // of each mtp depth's loss
+  double soft_cap = 0;     // a logit x is cap · tanh(x / cap); 0: none
   Communicator& tensor;    // the ranks that split the vocabulary
   Communicator& context;   // the ranks that split each row's tokens
 };

@@ -32,10 +32,14 @@ TrainedTokens::TrainedTokens(const at::Tensor& hidden, const PassInput& input)
       inputs(hidden.index_select(0, positions)),
       labels(input.labels.index_select(0, positions)) {}
 
-LogitChunks::LogitChunks(const TrainedTokens& trained, const at::Tensor& weight, int64_t chunk_bytes)
-    : trained_(trained), weight_(weight), chunk_(TokensPerChunk(trained.size(), weight, chunk_bytes)) {
+LogitChunks::LogitChunks(const TrainedTokens& trained, const HeadStates& head, int64_t chunk_bytes)
+    : trained_(trained),
+      weight_(head.weight.value),
+      soft_cap_(head.soft_cap),
+      chunk_(TokensPerChunk(trained.size(), weight_, chunk_bytes)) {
   count_ = (trained.size() + chunk_ - 1) / chunk_;
-  room_ = at::empty({std::min(chunk_, trained.size()), weight.size(0)}, weight.options());
+  room_ = at::empty({std::min(chunk_, trained.size()), weight_.size(0)}, weight_.options());
+  if (soft_cap_ > 0) slope_ = at::empty_like(room_);
 }
 
 LogitChunk LogitChunks::At(int64_t chunk) const {
@@ -43,13 +47,24 @@ LogitChunk LogitChunks::At(int64_t chunk) const {
   return {.begin = begin,
           .inputs = trained_.inputs.narrow(0, begin, size),
           .labels = trained_.labels.narrow(0, begin, size),
-          .logits = room_.narrow(0, 0, size)};
+          .logits = room_.narrow(0, 0, size),
+          .slope = slope_.defined() ? slope_.narrow(0, 0, size) : at::Tensor()};
 }
 
 LogitChunk LogitChunks::Make(int64_t chunk) const {
   LogitChunk made = At(chunk);
   at::mm_out(made.logits, made.inputs, weight_.t());
+  if (soft_cap_ > 0) {
+    SoftCapLogits(made.logits, soft_cap_);
+    at::square_out(made.slope, made.logits);
+    made.slope.mul_(-1 / (soft_cap_ * soft_cap_)).add_(1);
+  }
   return made;
+}
+
+void SoftCapLogits(const at::Tensor& logits, double cap) {
+  at::Tensor in_place = logits;
+  in_place.div_(cap).tanh_().mul_(cap);
 }
 
 ChunkStatistics StatisticsOf(const LogitChunk& chunk, const HeadStates& head) {

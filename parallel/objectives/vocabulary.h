@@ -28,6 +28,7 @@ struct LogitChunk {
   at::Tensor inputs;  // [tokens, hidden]
   at::Tensor labels;  // [tokens]
   at::Tensor logits;  // [tokens, vocabulary / tp], may be overwritten
+  at::Tensor slope;   // of the soft cap, the same shape: what gradients of logits are multiplied by; undefined: none
 
   int64_t size() const { return inputs.size(0); }
 };
@@ -43,7 +44,7 @@ struct ChunkStatistics {   // each [tokens] fp32, over all ranks of the vocabula
 class LogitChunks {
  public:
   // chunk_bytes: 0 for what the device wants.
-  LogitChunks(const TrainedTokens& trained, const at::Tensor& weight, int64_t chunk_bytes = 0);
+  LogitChunks(const TrainedTokens& trained, const HeadStates& head, int64_t chunk_bytes = 0);
 
   int64_t count() const { return count_; }
   // Computes the chunk's logits; those of other chunks are lost.
@@ -56,9 +57,13 @@ class LogitChunks {
 
   const TrainedTokens& trained_;
   const at::Tensor weight_;
+  const double soft_cap_;
   int64_t chunk_ = 1, count_ = 0;  // tokens per chunk, chunks
-  at::Tensor room_;
+  at::Tensor room_, slope_;
 };
+
+// cap · tanh(x / cap) of logits, in place.
+void SoftCapLogits(const at::Tensor& logits, double cap);
 
 // Collective over head.tensor.
 ChunkStatistics StatisticsOf(const LogitChunk& chunk, const HeadStates& head);

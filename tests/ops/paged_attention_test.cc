@@ -21,6 +21,7 @@ struct PagedCase {
   int64_t value_dim;
   bool shared;  // values are the first elements of the keys
   int64_t window = 0;
+  double soft_cap = 0;
 };
 
 // Blocks are taken in random order.
@@ -73,11 +74,11 @@ void ExpectWholeRows(const PagedCase& c) {
       rows.rows.push_back({past[row], fresh[row], tables.Of(row, past[row] + fresh[row])});
       const auto own = [&](const at::Tensor& all) { return all.narrow(2, begin, fresh[row]).contiguous(); };
       wanted.push_back(CachedAttention({own(heads.query), own(heads.key), own(value)}, 0.3,
-                                       {{past[row]}, {fresh[row]}, c.window}, whole[row]));
+                                       {{past[row]}, {fresh[row]}, c.window, c.soft_cap}, whole[row]));
       begin += fresh[row];
       past[row] += fresh[row];
     }
-    const at::Tensor found = PagedAttention(heads, c.value_dim, 0.3, rows, blocks, scratch, c.window);
+    const at::Tensor found = PagedAttention(heads, c.value_dim, 0.3, rows, blocks, scratch, c.window, c.soft_cap);
     ASSERT_EQ(found.sizes(), (std::vector<int64_t>{tokens, kv_heads * kGroup * c.value_dim}));
     EXPECT_LT(RelativeErrorOf(found.narrow(0, 0, begin), at::cat(wanted)),
               c.type == at::kFloat ? 1e-6 : 1e-2);
@@ -109,6 +110,13 @@ TEST(PagedAttention, UnderAWindowEqualsThatOfWholeRows) {
     const ReferenceOnly reference;
     ExpectWholeRows({at::kFloat, kDim, false, window});
   }
+}
+
+TEST(PagedAttention, WithASoftCapEqualsThatOfWholeRows) {
+  ExpectWholeRows({at::kFloat, kDim, false, 0, 0.5});
+  ExpectWholeRows({at::kBFloat16, kDim, false, 4, 0.5});
+  const ReferenceOnly reference;
+  ExpectWholeRows({at::kFloat, kDim, false, 4, 0.5});
 }
 
 // A token under a window is one whose row begins with that window.

@@ -23,5 +23,19 @@ TEST(Rotary, RotatesPairsByPosition) {
           "fp32");
 }
 
+TEST(Rotary, LeavesTheRestOfAHeadAsItIs) {
+  const RotaryTable table = MakeRotaryTable(at::tensor({0, 1, 5}, at::kLong), {1.0, 0.1});
+  Compare({.inputs = {Random({3, 2, 7})},
+           .weights = {},
+           .op = [&](const Tensors& x) { return Tensors{Rotate(x[0], table)}; },
+           .plain =
+               [&](const Tensors& x, const Tensors&) {
+                 const at::Tensor c = table.cosine.to(at::kDouble).unsqueeze(1), s = table.sine.to(at::kDouble).unsqueeze(1);
+                 const at::Tensor a = x[0].narrow(2, 0, 2), b = x[0].narrow(2, 2, 2);
+                 return Tensors{at::cat({a * c - b * s, b * c + a * s, x[0].narrow(2, 4, 3)}, 2)};
+               }},
+          "fp32");
+}
+
 }  // namespace
 }  // namespace trireme

@@ -27,9 +27,13 @@ WIDE = {**DENSE, "model": ["llama", "qwen3", *EXPERTS], "tensor": [1, 2], "pipel
         "schedule": ["1f1b", "zero_bubble"], "expert": [1, 2, 4], "expert_tensor": [1, 2],
         "context": [1, 2, 4], "method": ["none", "ring", "ulysses", "hybrid"],
         "rows": ["mixed", "one", "silent", "packed"]}
-# Families that differ from those of DENSE in one trait each: windows, matrices that files fuse, factors.
-LIKE = {**WIDE, "model": ["mistral", "qwen2_window", "phi3", "granite"], "expert": [1], "expert_tensor": [1]}
-KINDS = (DENSE, WIDE, LIKE)
+# Families that differ from those of DENSE in one trait each: windows, matrices that files fuse, factors, norms.
+LIKE = {**WIDE, "model": ["mistral", "qwen2_window", "phi3", "granite"],
+        "expert": [1], "expert_tensor": [1]}
+# And from those of EXPERTS.
+LIKE_EXPERTS = {**WIDE, "model": []}
+WITH_EXPERTS = [*EXPERTS, *LIKE_EXPERTS["model"]]
+KINDS = (DENSE, WIDE, LIKE, LIKE_EXPERTS)
 FREE = ("zero", "recompute", "sequence", "micro_batch")  # valid with everything
 FACTORS = {key: list(dict.fromkeys(value for kind in KINDS for value in kind[key])) for key in DENSE}
 MOST_RANKS = 8
@@ -57,7 +61,7 @@ def is_valid(case):
             and (case["pipeline"] > 1 or case["schedule"] == "1f1b")
             and (case["data"] > 1 or case["rows"] != "silent")
             and ranks(case) // case["pipeline"] % (case["expert"] * case["expert_tensor"]) == 0
-            and (case["model"] in EXPERTS or case["expert"] * case["expert_tensor"] == 1)
+            and (case["model"] in WITH_EXPERTS or case["expert"] * case["expert_tensor"] == 1)
             and (case["context"] == 1) == (case["method"] == "none")
             and (case["context"] > 2 or case["method"] != "hybrid")
             # as many heads as ranks that exchange them
@@ -124,6 +128,11 @@ def packed_attention(cases):
 
 LIKE_METHODS = [*(("mistral", method) for method in LIKE["method"]), ("qwen2_window", "none"), ("qwen2_window", "ring"),
                 ("phi3", "none"), ("phi3", "ulysses"), ("granite", "none"), ("granite", "ring")]
+# Traits that change what a layer computes, each under the layouts that could get it wrong: norms and experts under tensor
+# ranks that share the tokens or do not, windows and rotations under context ranks, recomputation.
+SPLIT, RING, ULYSSES = dict(tensor=2), dict(context=2, method="ring"), dict(context=2, method="ulysses")
+OWN_TRAITS = []
+NOT_ON_NPU = []
 
 
 def like_cases(cases, device):
@@ -139,6 +148,16 @@ def like_cases(cases, device):
     return chosen if device == "cpu" else chosen[::2]
 
 
+def own_trait_cases(cases, device):
+    """Those of OWN_TRAITS, the other settings plain; on devices other than the cpu on one rank."""
+    plain = dict(tensor=1, pipeline=1, data=1, schedule="1f1b", zero=1, recompute="none", sequence="true", micro_batch=2,
+                 rows="mixed", expert=1, expert_tensor=1, context=1, method="none")
+    if device != "cpu":
+        models = [model for model in dict(OWN_TRAITS) if device != "npu" or model not in NOT_ON_NPU]
+        return [case for case in (plain | dict(model=model) for model in models) if case in cases]
+    return [case for model, changes in OWN_TRAITS for case in [plain | dict(model=model) | changes] if case in cases]
+
+
 def chosen_cases(cases, strength=2, device="cpu"):
     """What a test run covers: all pairs on the mixed rows, since the other rows hide much; every value once on those.
     Dense models by themselves, families like them, then experts and long sequences, where
@@ -148,8 +167,9 @@ def chosen_cases(cases, strength=2, device="cpu"):
     for rows, least in zip(DENSE["rows"], (strength, 1, 1)):
         chosen += covering([case for case in cases if case["rows"] == rows and is_dense(case)], least)
     wide = [case for case in cases
-            if case["model"] not in LIKE["model"] and not is_dense(case) and case["rows"] != "one"]
-    chosen += like_cases(cases, device)
+            if case["model"] not in (*LIKE["model"], *LIKE_EXPERTS["model"]) and not is_dense(case)
+            and case["rows"] != "one"]
+    chosen += like_cases(cases, device) + own_trait_cases(cases, device)
     if device != "cpu":
         chosen += covering(wide, 1)
         return chosen + [case for case in packed_attention(wide) if device == "npu" and case not in chosen]

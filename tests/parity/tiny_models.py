@@ -43,13 +43,20 @@ FAMILIES |= {
     "deepseek_v3": (transformers.DeepseekV3Config, dict(LATENT, q_lora_rank=24, rope_parameters=dict(
         YARN_ROPE, mscale=1.0, mscale_all_dim=1.0))),
 }
+# Heads rotated in part; a norm of each head or of all; experts of every layer, or of all but the first.
+FAMILIES |= {
+}
 # How files name an expert's matrices where they differ from gate_proj, up_proj and down_proj below mlp.
-EXPERT_NAMES = {"mixtral": ("block_sparse_moe", dict(gate="w1", up="w3", down="w2"))}
+EXPERT_NAMES = dict.fromkeys(["mixtral", "minimax_m2"], ("block_sparse_moe", dict(gate="w1", up="w3", down="w2")))
 
 
 def config_of(family, **changes):
     make, traits = FAMILIES[family]
-    return make(**{**COMMON, "num_hidden_layers": 5, **traits, **changes})
+    settings = {**COMMON, "num_hidden_layers": 5, **traits, **changes}
+    if family == "ministral":  # windows in every other layer
+        kinds = ["sliding_attention", "full_attention"] * settings["num_hidden_layers"]
+        settings["layer_types"] = kinds[:settings["num_hidden_layers"]]
+    return make(**settings)
 
 
 def write_model(config, folder):
@@ -57,8 +64,8 @@ def write_model(config, folder):
     torch.manual_seed(11)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1 or name.endswith("e_score_correction_bias"):
                 parameter.add_(torch.randn_like(parameter) * 0.2)
         for name, buffer in model.named_buffers():
             if name.endswith("e_score_correction_bias"):

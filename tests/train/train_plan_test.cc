@@ -226,8 +226,8 @@ TEST_F(TrainPlanTest, RefusesMissingFiles) {
 TEST_F(TrainPlanTest, RefusesAnUnknownModel) {
   WriteModel("gpt2");
   ExpectRefused(folder_ +
-                    "/model/config.json: model_type 'gpt2' is not supported; supported: deepseek_v2, "
-                    "deepseek_v3, granite, llama, mistral, mixtral, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe",
+                    "/model/config.json: model_type 'gpt2' is not supported; supported: deepseek_v2, deepseek_v3, "
+                    "granite, llama, mistral, mixtral, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe",
                 1, {});
 }
 

@@ -16,14 +16,19 @@ class Attention : public LayerBlock {
   void Declare(Declarer& declare) const override {
     const Block query = declare.Heads("attention heads", spec_.heads, spec_.head_dim);
     const Block key = declare.Heads("key-value heads", spec_.kv_heads, spec_.head_dim);
-    declare.Norm("attention_norm.weight", spec_.hidden);
+    if (spec_.norms.input) declare.Norm("attention_norm.weight", spec_.hidden, spec_.norms.offset);
     declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {query, key, key},
                     spec_.hidden, spec_.qkv_bias);
-    if (spec_.qk_norm) {
-      declare.HeadNorm("attention.q_norm.weight", spec_.head_dim);
-      declare.HeadNorm("attention.k_norm.weight", spec_.head_dim);
+    if (spec_.qk_norm || spec_.late_qk_norm) {
+      declare.HeadNorm("attention.q_norm.weight", spec_.head_dim, spec_.norms.offset);
+      declare.HeadNorm("attention.k_norm.weight", spec_.head_dim, spec_.norms.offset);
+    }
+    if (spec_.wide_qk_norm) {
+      declare.SplitNorm("attention.q_norm.weight", query);
+      declare.SplitNorm("attention.k_norm.weight", key);
     }
     declare.Rows("attention.output", spec_.hidden, query, spec_.output_bias);
+    if (spec_.norms.output) declare.Norm("attention_output_norm.weight", spec_.hidden, spec_.norms.offset);
   }
 
   int64_t MatMulParameters() const override {
@@ -40,19 +45,23 @@ class Attention : public LayerBlock {
   }
 
   // The input, its norm as the projections read it, queries, keys and values before and after the rotary
-  // embedding (the former for the norms' gradients, or if the device keeps both), and the attention output.
+  // embedding (the former for the norms' gradients, or if the device keeps both), once more where they are rearranged in
+  // between, and the attention output; what its own norm reads.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t input = spec_.hidden * shape.TokensBetween(), norm = spec_.hidden * shape.tokens;
     const int64_t queries = HeadsHere(spec_.heads, shape) * spec_.head_dim;
     const int64_t keys = HeadsHere(spec_.kv_heads, shape) * spec_.head_dim;
-    const int64_t copies = shape.qkv_once && !spec_.qk_norm ? 1 : 2;
+    const int64_t copies = (shape.qkv_once && !spec_.qk_norm ? 1 : 2) +
+                           (spec_.wide_qk_norm || spec_.late_qk_norm || spec_.norms.offset != 0 ? 1 : 0);
+    const int64_t output = spec_.norms.output ? input : 0;
     const int64_t heads = copies * (queries + 2 * keys) * shape.tokens, attended = queries * shape.tokens;
-    return SavedElements::Of(input + norm + heads + attended, norm + attended, input);
+    return SavedElements::Of(input + norm + heads + attended + output, norm + attended, input);
   }
 
   std::string ToText() const override {
     return Concat("attention ", spec_.heads, " heads of ", spec_.head_dim, " (", spec_.kv_heads, " key-value",
-                  spec_.window > 0 ? Concat(", window ", spec_.window) : "", ")");
+                  spec_.window > 0 ? Concat(", window ", spec_.window) : "",
+                  spec_.soft_cap > 0 ? Concat(", soft cap ", spec_.soft_cap) : "", ")");
   }
 
  private:

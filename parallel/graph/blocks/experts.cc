@@ -18,7 +18,7 @@ class Experts : public LayerBlock {
     declare.ExpertColumns("experts.gate_up.weight", {"experts.gate.weight", "experts.up.weight"}, experts,
                           spec_.ffn, spec_.hidden);
     declare.ExpertRows("experts.down.weight", experts, spec_.hidden, spec_.ffn);
-    if (spec_.router.correction_bias) declare.Untrained("router.bias", experts);
+    if (spec_.router.correction_bias) declare.Untrained("router.bias", experts, spec_.bias_in_row);
     if (spec_.shared_ffn > 0)
       DeclareMlp("shared", {.hidden = spec_.hidden, .ffn = spec_.shared_ffn}, declare);
     if (spec_.shared_gate) declare.OnSharedTokens("shared_gate.weight", 1, spec_.hidden);

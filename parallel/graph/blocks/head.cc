@@ -14,7 +14,7 @@ class Head : public LayerBlock {
   explicit Head(const HeadSpec& spec) : spec_(spec) {}
 
   void Declare(Declarer& declare) const override {
-    if (spec_.mtp_depths == 0) declare.Norm("norm.weight", spec_.hidden);
+    if (spec_.mtp_depths == 0) declare.Norm("norm.weight", spec_.hidden, spec_.norm_offset);
     if (spec_.scores) return declare.OnAllTokens("score.weight", 1, spec_.hidden);
     if (!spec_.tied) declare.Vocabulary("logits.weight", spec_.vocabulary, spec_.hidden);
   }

@@ -1,4 +1,4 @@
-// An mlp with its input norm: down(silu(gate(x)) · up(x)).
+// An mlp with its input norm: down(activation(gate(x)) · up(x)).
 #include "core/base/error.h"
 #include "parallel/graph/blocks/blocks.h"
 #include "parallel/graph/declarer.h"
@@ -11,18 +11,20 @@ class Mlp : public LayerBlock {
   explicit Mlp(const MlpSpec& spec) : spec_(spec) {}
 
   void Declare(Declarer& declare) const override {
-    declare.Norm("mlp_norm.weight", spec_.hidden);
+    if (spec_.norms.input) declare.Norm("mlp_norm.weight", spec_.hidden, spec_.norms.offset);
     DeclareMlp("mlp", spec_, declare);
+    if (spec_.norms.output) declare.Norm("mlp_output_norm.weight", spec_.hidden, spec_.norms.offset);
   }
 
   int64_t MatMulParameters() const override { return 3 * spec_.hidden * spec_.ffn; }
 
-  // The residual stream and its norm; gate and up, and silu(gate) · up. With recomputation the input is not
-  // saved: the layer's first block saves it.
+  // The residual stream and its norm; gate and up, and activation(gate) · up. With recomputation the input is not
+  // saved: the layer's first block saves it. What the output's norm reads.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t residual = spec_.hidden * shape.TokensBetween(), norm = spec_.hidden * shape.tokens;
     const int64_t activated = spec_.ffn / shape.tensor * shape.tokens;
-    return SavedElements::Of(residual + norm + 3 * activated, norm + activated, 0);
+    const int64_t output = spec_.norms.output ? residual : 0;
+    return SavedElements::Of(residual + norm + 3 * activated + output, norm + activated, 0);
   }
 
   std::string ToText() const override { return Concat("mlp ", spec_.hidden, " > ", spec_.ffn); }

@@ -1,0 +1,23 @@
+// Routed and shared experts under DeepSeek's keys, which other families have taken over: n_routed_experts, n_group,
+// topk_group, routed_scaling_factor, moe_intermediate_size, n_shared_experts.
+#pragma once
+
+#include "models/decoder.h"
+
+namespace trireme {
+
+// Sizes and scale; a softmax without groups.
+RouterRule RoutedRule(const HfConfig& config);
+
+// Experts are chosen from topk_group of n_group groups.
+void LimitToGroups(const HfConfig& config, RouterRule& rule);
+
+// DeepSeek-V3's: sigmoids with a correction bias, groups by their best two experts.
+RouterRule CorrectedRouter(const HfConfig& config);
+
+ExpertsSpec RoutedExperts(const HfConfig& config, const RouterRule& rule, int64_t hidden);
+
+// How these families' files name the shared experts' matrices.
+LayerNames SharedExpertsNames();
+
+}  // namespace trireme
