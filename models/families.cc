@@ -16,6 +16,8 @@
   FAMILY("llama", Llama)            \
   FAMILY("mistral", Mistral)        \
   FAMILY("mixtral", Mixtral)        \
+  FAMILY("olmo2", Olmo2)            \
+  FAMILY("olmo3", Olmo3)            \
   FAMILY("phi3", Phi3)              \
   FAMILY("qwen2", Qwen2)            \
   FAMILY("qwen2_moe", Qwen2Moe)     \

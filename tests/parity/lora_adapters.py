@@ -29,6 +29,8 @@ ADAPTERS = {
     "phi3": ("phi3", {}, dict(r=3, lora_alpha=5, target_modules=["qkv_proj", "o_proj", "gate_up_proj", "down_proj"])),
     "mistral": ("mistral", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "granite": ("granite", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
+    "olmo2": ("olmo2", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR, modules_to_save=["post_attention_layernorm"])),
+    "olmo3": ("olmo3", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "qwen3_moe": ("qwen3_moe", dict(mlp_only_layers=[]), dict(
         r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=[*EXPERTS, "gate.weight"], **TWICE)),
     "deepseek_v3": ("deepseek_v3", {}, dict(

@@ -23,6 +23,11 @@ FAMILIES = {
     "phi3": (transformers.Phi3Config, dict(sliding_window=11, pad_token_id=0)),
     "granite": (transformers.GraniteConfig, dict(embedding_multiplier=3.0, attention_multiplier=0.3,
                                                  residual_multiplier=0.6, logits_scaling=2.5, tie_word_embeddings=True)),
+    # Norms at the end of branches, or at both ends; one norm over all heads, one key head of which two ranks have a copy.
+    "olmo2": (transformers.Olmo2Config, dict(num_key_value_heads=1, attention_bias=True, pad_token_id=0)),
+    "olmo3": (transformers.Olmo3Config, dict(sliding_window=7, pad_token_id=0, rope_parameters=dict(
+        full_attention=dict(rope_type="linear", rope_theta=5e5, factor=4.0),
+        sliding_attention=dict(rope_type="default", rope_theta=5e5)))),
     "qwen3": (transformers.Qwen3Config, dict(head_dim=24, num_key_value_heads=1)),
     # One layer is dense; more experts than any token of some rows meets.
     "qwen3_moe": (transformers.Qwen3MoeConfig, dict(head_dim=24, num_experts=8, num_experts_per_tok=3,
