@@ -12,6 +12,7 @@
 #define TRIREME_FAMILIES(FAMILY)    \
   FAMILY("deepseek_v2", DeepseekV2) \
   FAMILY("deepseek_v3", DeepseekV3) \
+  FAMILY("glm4", Glm4)              \
   FAMILY("granite", Granite)        \
   FAMILY("llama", Llama)            \
   FAMILY("mistral", Mistral)        \

@@ -30,6 +30,12 @@ const Released kReleased[] = {
       "rope_scaling": {"attention_factor": 1.2079441541679836, "beta_fast": 32.0, "beta_slow": 1.0, "factor": 8.0,
       "original_max_position_embeddings": 8192, "rope_type": "yarn"}, "rope_theta": 500000, "sliding_window": 4096,
       "tie_word_embeddings": false, "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 100278})", 7298011136},
+    {"GLM-4-9B-0414", R"({"architectures": ["Glm4ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+      "eos_token_id": [151329, 151336, 151338], "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096,
+      "initializer_range": 0.02, "intermediate_size": 13696, "max_position_embeddings": 32768, "model_type": "glm4",
+      "num_attention_heads": 32, "num_hidden_layers": 40, "num_key_value_heads": 2, "pad_token_id": 151329,
+      "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": false,
+      "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 151552})", 9400094720},
 };
 
 int64_t CountParameters(const LayerGraph& graph) {

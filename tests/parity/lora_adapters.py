@@ -30,6 +30,7 @@ ADAPTERS = {
     "mistral": ("mistral", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "granite": ("granite", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "olmo2": ("olmo2", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR, modules_to_save=["post_attention_layernorm"])),
+    "glm4": ("glm4", {}, dict(r=3, lora_alpha=5, target_modules=[*ATTENTION, "gate_up_proj", "down_proj"])),
     "olmo3": ("olmo3", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "qwen3_moe": ("qwen3_moe", dict(mlp_only_layers=[]), dict(
         r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=[*EXPERTS, "gate.weight"], **TWICE)),

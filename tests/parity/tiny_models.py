@@ -28,6 +28,8 @@ FAMILIES = {
     "olmo3": (transformers.Olmo3Config, dict(sliding_window=7, pad_token_id=0, rope_parameters=dict(
         full_attention=dict(rope_type="linear", rope_theta=5e5, factor=4.0),
         sliding_attention=dict(rope_type="default", rope_theta=5e5)))),
+    # Adjacent elements rotated, of half a head; gate and up in one matrix.
+    "glm4": (transformers.Glm4Config, dict(head_dim=24, pad_token_id=0, eos_token_id=1)),
     "qwen3": (transformers.Qwen3Config, dict(head_dim=24, num_key_value_heads=1)),
     # One layer is dense; more experts than any token of some rows meets.
     "qwen3_moe": (transformers.Qwen3MoeConfig, dict(head_dim=24, num_experts=8, num_experts_per_tok=3,
