@@ -36,6 +36,12 @@ const Released kReleased[] = {
       "num_attention_heads": 32, "num_hidden_layers": 40, "num_key_value_heads": 2, "pad_token_id": 151329,
       "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": false,
       "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 151552})", 9400094720},
+    {"ERNIE-4.5-0.3B", R"({"architectures": ["Ernie4_5ForCausalLM"], "bos_token_id": 1, "eos_token_id": 2,
+      "head_dim": 128, "hidden_act": "silu", "hidden_size": 1024, "intermediate_size": 3072,
+      "max_position_embeddings": 131072, "model_type": "ernie4_5", "num_attention_heads": 16, "num_hidden_layers": 18,
+      "num_key_value_heads": 2, "pad_token_id": 0, "rms_norm_eps": 1e-05, "rope_theta": 500000,
+      "tie_word_embeddings": true, "torch_dtype": "bfloat16", "use_bias": false, "use_cache": false,
+      "vocab_size": 103424})", 360748032},
 };
 
 int64_t CountParameters(const LayerGraph& graph) {

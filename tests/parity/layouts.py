@@ -28,10 +28,10 @@ WIDE = {**DENSE, "model": ["llama", "qwen3", *EXPERTS], "tensor": [1, 2], "pipel
         "context": [1, 2, 4], "method": ["none", "ring", "ulysses", "hybrid"],
         "rows": ["mixed", "one", "silent", "packed"]}
 # Families that differ from those of DENSE in one trait each: windows, matrices that files fuse, factors, norms.
-LIKE = {**WIDE, "model": ["mistral", "qwen2_window", "phi3", "granite", "olmo2", "olmo3", "glm4"],
+LIKE = {**WIDE, "model": ["mistral", "qwen2_window", "phi3", "granite", "olmo2", "olmo3", "glm4", "ernie4_5"],
         "expert": [1], "expert_tensor": [1]}
 # And from those of EXPERTS.
-LIKE_EXPERTS = {**WIDE, "model": []}
+LIKE_EXPERTS = {**WIDE, "model": ["ernie4_5_moe"]}
 WITH_EXPERTS = [*EXPERTS, *LIKE_EXPERTS["model"]]
 KINDS = (DENSE, WIDE, LIKE, LIKE_EXPERTS)
 FREE = ("zero", "recompute", "sequence", "micro_batch")  # valid with everything
@@ -134,7 +134,8 @@ SPLIT, RING, ULYSSES = dict(tensor=2), dict(context=2, method="ring"), dict(cont
 OWN_TRAITS = [("olmo2", SPLIT | dict(recompute="selective")),
               ("olmo2", SPLIT | RING | dict(sequence="false", rows="packed")),
               ("olmo3", RING | dict(recompute="full")), ("glm4", SPLIT | dict(pipeline=2, recompute="selective")),
-              ("glm4", ULYSSES | dict(rows="packed"))]
+              ("glm4", ULYSSES | dict(rows="packed")), ("ernie4_5", SPLIT | dict(zero=3)),
+              ("ernie4_5_moe", SPLIT | dict(expert=2, recompute="selective"))]
 NOT_ON_NPU = []
 
 
