@@ -9,22 +9,24 @@
 #include "models/reward_model.h"
 
 // clang-format off
-#define TRIREME_FAMILIES(FAMILY)       \
-  FAMILY("deepseek_v2", DeepseekV2)    \
-  FAMILY("deepseek_v3", DeepseekV3)    \
-  FAMILY("ernie4_5", Ernie4_5)         \
-  FAMILY("ernie4_5_moe", Ernie4_5_Moe) \
-  FAMILY("glm4", Glm4)                 \
-  FAMILY("granite", Granite)           \
-  FAMILY("llama", Llama)               \
-  FAMILY("mistral", Mistral)           \
-  FAMILY("mixtral", Mixtral)           \
-  FAMILY("olmo2", Olmo2)               \
-  FAMILY("olmo3", Olmo3)               \
-  FAMILY("phi3", Phi3)                 \
-  FAMILY("qwen2", Qwen2)               \
-  FAMILY("qwen2_moe", Qwen2Moe)        \
-  FAMILY("qwen3", Qwen3)               \
+#define TRIREME_FAMILIES(FAMILY)             \
+  FAMILY("deepseek_v2", DeepseekV2)          \
+  FAMILY("deepseek_v3", DeepseekV3)          \
+  FAMILY("ernie4_5", Ernie4_5)               \
+  FAMILY("ernie4_5_moe", Ernie4_5_Moe)       \
+  FAMILY("glm4", Glm4)                       \
+  FAMILY("granite", Granite)                 \
+  FAMILY("hunyuan_v1_dense", HunYuanDenseV1) \
+  FAMILY("hunyuan_v1_moe", HunYuanMoEV1)     \
+  FAMILY("llama", Llama)                     \
+  FAMILY("mistral", Mistral)                 \
+  FAMILY("mixtral", Mixtral)                 \
+  FAMILY("olmo2", Olmo2)                     \
+  FAMILY("olmo3", Olmo3)                     \
+  FAMILY("phi3", Phi3)                       \
+  FAMILY("qwen2", Qwen2)                     \
+  FAMILY("qwen2_moe", Qwen2Moe)              \
+  FAMILY("qwen3", Qwen3)                     \
   FAMILY("qwen3_moe", Qwen3Moe)
 // clang-format on
 

@@ -28,10 +28,11 @@ WIDE = {**DENSE, "model": ["llama", "qwen3", *EXPERTS], "tensor": [1, 2], "pipel
         "context": [1, 2, 4], "method": ["none", "ring", "ulysses", "hybrid"],
         "rows": ["mixed", "one", "silent", "packed"]}
 # Families that differ from those of DENSE in one trait each: windows, matrices that files fuse, factors, norms.
-LIKE = {**WIDE, "model": ["mistral", "qwen2_window", "phi3", "granite", "olmo2", "olmo3", "glm4", "ernie4_5"],
+LIKE = {**WIDE, "model": ["mistral", "qwen2_window", "phi3", "granite", "olmo2", "olmo3", "glm4", "ernie4_5",
+                          "hunyuan"],
         "expert": [1], "expert_tensor": [1]}
 # And from those of EXPERTS.
-LIKE_EXPERTS = {**WIDE, "model": ["ernie4_5_moe"]}
+LIKE_EXPERTS = {**WIDE, "model": ["hunyuan_moe", "ernie4_5_moe"]}
 WITH_EXPERTS = [*EXPERTS, *LIKE_EXPERTS["model"]]
 KINDS = (DENSE, WIDE, LIKE, LIKE_EXPERTS)
 FREE = ("zero", "recompute", "sequence", "micro_batch")  # valid with everything
@@ -135,7 +136,8 @@ OWN_TRAITS = [("olmo2", SPLIT | dict(recompute="selective")),
               ("olmo2", SPLIT | RING | dict(sequence="false", rows="packed")),
               ("olmo3", RING | dict(recompute="full")), ("glm4", SPLIT | dict(pipeline=2, recompute="selective")),
               ("glm4", ULYSSES | dict(rows="packed")), ("ernie4_5", SPLIT | dict(zero=3)),
-              ("ernie4_5_moe", SPLIT | dict(expert=2, recompute="selective"))]
+              ("hunyuan", SPLIT | dict(sequence="false", recompute="full")), ("hunyuan", RING | dict(rows="packed")),
+              ("hunyuan_moe", SPLIT | dict(expert=2)), ("ernie4_5_moe", SPLIT | dict(expert=2, recompute="selective"))]
 NOT_ON_NPU = []
 
 

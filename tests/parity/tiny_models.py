@@ -31,6 +31,9 @@ FAMILIES = {
     # Adjacent elements rotated, of half a head; gate and up in one matrix.
     "glm4": (transformers.Glm4Config, dict(head_dim=24, pad_token_id=0, eos_token_id=1)),
     "ernie4_5": (transformers.Ernie4_5Config, dict(head_dim=20, use_bias=True, tie_word_embeddings=True)),
+    # Norms of heads after the rotary embedding.
+    "hunyuan": (transformers.HunYuanDenseV1Config, dict(head_dim=24, rope_parameters=dict(
+        rope_type="dynamic", rope_theta=1e4, alpha=50.0, factor=1.0))),
     "qwen3": (transformers.Qwen3Config, dict(head_dim=24, num_key_value_heads=1)),
     # One layer is dense; more experts than any token of some rows meets.
     "qwen3_moe": (transformers.Qwen3MoeConfig, dict(head_dim=24, num_experts=8, num_experts_per_tok=3,
@@ -55,6 +58,7 @@ FAMILIES |= {
 FAMILIES |= {
     "ernie4_5_moe": (transformers.Ernie4_5_MoeConfig, dict(
         moe_num_experts=8, moe_k=3, moe_intermediate_size=40, moe_num_shared_experts=1, tie_word_embeddings=True)),
+    "hunyuan_moe": (transformers.HunYuanMoEV1Config, dict(head_dim=24, intermediate_size=40, num_experts=8, moe_topk=2)),
 }
 # How files name an expert's matrices where they differ from gate_proj, up_proj and down_proj below mlp.
 EXPERT_NAMES = dict.fromkeys(["mixtral", "minimax_m2"], ("block_sparse_moe", dict(gate="w1", up="w3", down="w2")))
