@@ -14,6 +14,8 @@
   FAMILY("deepseek_v3", DeepseekV3)          \
   FAMILY("ernie4_5", Ernie4_5)               \
   FAMILY("ernie4_5_moe", Ernie4_5_Moe)       \
+  FAMILY("gemma2", Gemma2)                   \
+  FAMILY("gemma3_text", Gemma3)              \
   FAMILY("glm4", Glm4)                       \
   FAMILY("granite", Granite)                 \
   FAMILY("hunyuan_v1_dense", HunYuanDenseV1) \

@@ -29,7 +29,7 @@ WIDE = {**DENSE, "model": ["llama", "qwen3", *EXPERTS], "tensor": [1, 2], "pipel
         "rows": ["mixed", "one", "silent", "packed"]}
 # Families that differ from those of DENSE in one trait each: windows, matrices that files fuse, factors, norms.
 LIKE = {**WIDE, "model": ["mistral", "qwen2_window", "phi3", "granite", "olmo2", "olmo3", "glm4", "ernie4_5",
-                          "hunyuan"],
+                          "hunyuan", "gemma2", "gemma3"],
         "expert": [1], "expert_tensor": [1]}
 # And from those of EXPERTS.
 LIKE_EXPERTS = {**WIDE, "model": ["hunyuan_moe", "ernie4_5_moe"]}
@@ -137,8 +137,11 @@ OWN_TRAITS = [("olmo2", SPLIT | dict(recompute="selective")),
               ("olmo3", RING | dict(recompute="full")), ("glm4", SPLIT | dict(pipeline=2, recompute="selective")),
               ("glm4", ULYSSES | dict(rows="packed")), ("ernie4_5", SPLIT | dict(zero=3)),
               ("hunyuan", SPLIT | dict(sequence="false", recompute="full")), ("hunyuan", RING | dict(rows="packed")),
-              ("hunyuan_moe", SPLIT | dict(expert=2)), ("ernie4_5_moe", SPLIT | dict(expert=2, recompute="selective"))]
-NOT_ON_NPU = []
+              ("gemma2", SPLIT | RING | dict(recompute="selective")),
+              ("gemma2", dict(rows="packed", recompute="full")), ("gemma3", SPLIT | dict(recompute="selective")),
+              ("gemma3", RING | dict(rows="packed", zero=2)), ("hunyuan_moe", SPLIT | dict(expert=2)),
+              ("ernie4_5_moe", SPLIT | dict(expert=2, recompute="selective"))]
+NOT_ON_NPU = ["gemma2"]  # soft caps of scores
 
 
 def like_cases(cases, device):

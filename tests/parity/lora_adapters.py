@@ -32,6 +32,8 @@ ADAPTERS = {
     "olmo2": ("olmo2", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR, modules_to_save=["post_attention_layernorm"])),
     "glm4": ("glm4", {}, dict(r=3, lora_alpha=5, target_modules=[*ATTENTION, "gate_up_proj", "down_proj"])),
     "ernie4_5": ("ernie4_5", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
+    "gemma2": ("gemma2", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
+    "gemma3": ("gemma3", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "hunyuan": ("hunyuan", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "olmo3": ("olmo3", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "ernie4_5_moe": ("ernie4_5_moe", {}, dict(

@@ -31,6 +31,16 @@ FAMILIES = {
     # Adjacent elements rotated, of half a head; gate and up in one matrix.
     "glm4": (transformers.Glm4Config, dict(head_dim=24, pad_token_id=0, eos_token_id=1)),
     "ernie4_5": (transformers.Ernie4_5Config, dict(head_dim=20, use_bias=True, tie_word_embeddings=True)),
+    # Windows with a rotary embedding of their own in two of three layers, GELU, norms whose weights are added to 1.
+    "gemma3": (transformers.Gemma3TextConfig, dict(
+        head_dim=24, sliding_window=7, query_pre_attn_scalar=20, tie_word_embeddings=True, layer_types=None,
+        sliding_window_pattern=3, rope_parameters=dict(
+            full_attention=dict(rope_type="linear", rope_theta=1e6, factor=8.0),
+            sliding_attention=dict(rope_type="default", rope_theta=1e4)))),
+    # Soft caps of scores and logits, small enough to matter.
+    "gemma2": (transformers.Gemma2Config, dict(
+        head_dim=24, sliding_window=7, query_pre_attn_scalar=20, tie_word_embeddings=True, attn_logit_softcapping=2.0,
+        final_logit_softcapping=5.0)),
     # Norms of heads after the rotary embedding.
     "hunyuan": (transformers.HunYuanDenseV1Config, dict(head_dim=24, rope_parameters=dict(
         rope_type="dynamic", rope_theta=1e4, alpha=50.0, factor=1.0))),
