@@ -17,6 +17,7 @@
   FAMILY("gemma2", Gemma2)                   \
   FAMILY("gemma3_text", Gemma3)              \
   FAMILY("glm4", Glm4)                       \
+  FAMILY("glm4_moe", Glm4Moe)                \
   FAMILY("granite", Granite)                 \
   FAMILY("hunyuan_v1_dense", HunYuanDenseV1) \
   FAMILY("hunyuan_v1_moe", HunYuanMoEV1)     \

@@ -36,6 +36,7 @@ ADAPTERS = {
     "gemma3": ("gemma3", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "hunyuan": ("hunyuan", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "olmo3": ("olmo3", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
+    "glm4_moe": ("glm4_moe", {}, dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
     "ernie4_5_moe": ("ernie4_5_moe", {}, dict(
         r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
     "hunyuan_moe": ("hunyuan_moe", {}, dict(
