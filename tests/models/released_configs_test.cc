@@ -67,6 +67,17 @@ const Released kReleased[] = {
       "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 1000000,
       "routed_scaling_factor": 1.0, "tie_word_embeddings": false, "topk_group": 1, "torch_dtype": "bfloat16",
       "use_cache": true, "use_qk_norm": false, "vocab_size": 151552})", 106852245504},
+    {"MiniMax-M2", R"({"architectures": ["MiniMaxM2ForCausalLM"], "attention_dropout": 0.0, "attn_type_list": [1, 1],
+      "head_dim": 128, "hidden_act": "silu", "hidden_size": 3072, "initializer_range": 0.02, "intermediate_size": 1536,
+      "layernorm_full_attention_beta": 1.0, "layernorm_linear_attention_beta": 1.0, "layernorm_mlp_beta": 1.0,
+      "max_position_embeddings": 196608, "mlp_intermediate_size": 8192, "model_type": "minimax_m2",
+      "mtp_transformer_layers": 1, "num_attention_heads": 48, "num_experts_per_tok": 8, "num_hidden_layers": 62,
+      "num_key_value_heads": 8, "num_local_experts": 256, "num_mtp_modules": 3, "output_router_logits": false,
+      "qk_norm_type": "per_layer", "rms_norm_eps": 1e-06, "rope_theta": 5000000, "rotary_dim": 64,
+      "router_aux_loss_coef": 0.001, "router_jitter_noise": 0.0, "scoring_func": "sigmoid",
+      "shared_intermediate_size": 0, "shared_moe_mode": "sigmoid", "sliding_window": null,
+      "tie_word_embeddings": false, "use_cache": true, "use_mtp": true, "use_qk_norm": true, "use_routing_bias": true,
+      "vocab_size": 200064})", 228689748992},
 };
 
 int64_t CountParameters(const LayerGraph& graph) {

@@ -32,7 +32,7 @@ LIKE = {**WIDE, "model": ["mistral", "qwen2_window", "phi3", "granite", "olmo2",
                           "hunyuan", "gemma2", "gemma3"],
         "expert": [1], "expert_tensor": [1]}
 # And from those of EXPERTS.
-LIKE_EXPERTS = {**WIDE, "model": ["glm4_moe", "hunyuan_moe", "ernie4_5_moe"]}
+LIKE_EXPERTS = {**WIDE, "model": ["glm4_moe", "minimax_m2", "hunyuan_moe", "ernie4_5_moe"]}
 WITH_EXPERTS = [*EXPERTS, *LIKE_EXPERTS["model"]]
 KINDS = (DENSE, WIDE, LIKE, LIKE_EXPERTS)
 FREE = ("zero", "recompute", "sequence", "micro_batch")  # valid with everything
@@ -140,8 +140,10 @@ OWN_TRAITS = [("olmo2", SPLIT | dict(recompute="selective")),
               ("gemma2", SPLIT | RING | dict(recompute="selective")),
               ("gemma2", dict(rows="packed", recompute="full")), ("gemma3", SPLIT | dict(recompute="selective")),
               ("gemma3", RING | dict(rows="packed", zero=2)), ("glm4_moe", SPLIT | dict(expert=2)),
-              ("glm4_moe", RING | dict(recompute="selective", rows="packed")), ("hunyuan_moe", SPLIT | dict(expert=2)),
-              ("ernie4_5_moe", SPLIT | dict(expert=2, recompute="selective"))]
+              ("glm4_moe", RING | dict(recompute="selective", rows="packed")),
+              ("minimax_m2", SPLIT | dict(expert_tensor=2, sequence="false")),
+              ("minimax_m2", dict(data=2, expert=2, zero=2, recompute="full")),
+              ("hunyuan_moe", SPLIT | dict(expert=2)), ("ernie4_5_moe", SPLIT | dict(expert=2, recompute="selective"))]
 NOT_ON_NPU = ["gemma2"]  # soft caps of scores
 
 

@@ -39,6 +39,8 @@ ADAPTERS = {
     "glm4_moe": ("glm4_moe", {}, dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
     "ernie4_5_moe": ("ernie4_5_moe", {}, dict(
         r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
+    "minimax_m2": ("minimax_m2", {}, dict(
+        r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
     "hunyuan_moe": ("hunyuan_moe", {}, dict(
         r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
     "qwen3_moe": ("qwen3_moe", dict(mlp_only_layers=[]), dict(

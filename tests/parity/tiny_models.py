@@ -69,6 +69,9 @@ FAMILIES |= {
     "glm4_moe": (transformers.Glm4MoeConfig, dict(
         head_dim=24, use_qk_norm=True, attention_bias=True, moe_intermediate_size=40, n_routed_experts=8,
         num_experts_per_tok=3, n_shared_experts=2, routed_scaling_factor=1.5)),
+    "minimax_m2": (transformers.MiniMaxM2Config, dict(
+        head_dim=24, partial_rotary_factor=0.5, intermediate_size=40, num_local_experts=8, num_experts_per_tok=3,
+        bos_token_id=1, eos_token_id=2)),
     "ernie4_5_moe": (transformers.Ernie4_5_MoeConfig, dict(
         moe_num_experts=8, moe_k=3, moe_intermediate_size=40, moe_num_shared_experts=1, tie_word_embeddings=True)),
     "hunyuan_moe": (transformers.HunYuanMoEV1Config, dict(head_dim=24, intermediate_size=40, num_experts=8, moe_topk=2)),
