@@ -23,6 +23,7 @@
   FAMILY("hunyuan_v1_moe", HunYuanMoEV1)     \
   FAMILY("llama", Llama)                     \
   FAMILY("minimax_m2", MiniMaxM2)            \
+  FAMILY("ministral", Ministral)             \
   FAMILY("mistral", Mistral)                 \
   FAMILY("mixtral", Mixtral)                 \
   FAMILY("olmo2", Olmo2)                     \

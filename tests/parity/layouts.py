@@ -28,8 +28,8 @@ WIDE = {**DENSE, "model": ["llama", "qwen3", *EXPERTS], "tensor": [1, 2], "pipel
         "context": [1, 2, 4], "method": ["none", "ring", "ulysses", "hybrid"],
         "rows": ["mixed", "one", "silent", "packed"]}
 # Families that differ from those of DENSE in one trait each: windows, matrices that files fuse, factors, norms.
-LIKE = {**WIDE, "model": ["mistral", "qwen2_window", "phi3", "granite", "olmo2", "olmo3", "glm4", "ernie4_5",
-                          "hunyuan", "gemma2", "gemma3"],
+LIKE = {**WIDE, "model": ["mistral", "ministral", "qwen2_window", "phi3", "granite", "olmo2", "olmo3", "glm4",
+                          "ernie4_5", "hunyuan", "gemma2", "gemma3"],
         "expert": [1], "expert_tensor": [1]}
 # And from those of EXPERTS.
 LIKE_EXPERTS = {**WIDE, "model": ["glm4_moe", "minimax_m2", "hunyuan_moe", "ernie4_5_moe"]}
@@ -132,7 +132,7 @@ LIKE_METHODS = [*(("mistral", method) for method in LIKE["method"]), ("qwen2_win
 # Traits that change what a layer computes, each under the layouts that could get it wrong: norms and experts under tensor
 # ranks that share the tokens or do not, windows and rotations under context ranks, recomputation.
 SPLIT, RING, ULYSSES = dict(tensor=2), dict(context=2, method="ring"), dict(context=2, method="ulysses")
-OWN_TRAITS = [("olmo2", SPLIT | dict(recompute="selective")),
+OWN_TRAITS = [("ministral", RING), ("olmo2", SPLIT | dict(recompute="selective")),
               ("olmo2", SPLIT | RING | dict(sequence="false", rows="packed")),
               ("olmo3", RING | dict(recompute="full")), ("glm4", SPLIT | dict(pipeline=2, recompute="selective")),
               ("glm4", ULYSSES | dict(rows="packed")), ("ernie4_5", SPLIT | dict(zero=3)),

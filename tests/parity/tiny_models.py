@@ -19,6 +19,7 @@ FAMILIES = {
     "qwen2": (transformers.Qwen2Config, dict(tie_word_embeddings=True)),
     # Windows shorter than most rows: in all layers, in the upper ones.
     "mistral": (transformers.MistralConfig, dict(head_dim=24, sliding_window=7)),
+    "ministral": (transformers.MinistralConfig, dict(head_dim=24, sliding_window=7)),
     "qwen2_window": (transformers.Qwen2Config, dict(use_sliding_window=True, sliding_window=5, max_window_layers=2)),
     "phi3": (transformers.Phi3Config, dict(sliding_window=11, pad_token_id=0)),
     "granite": (transformers.GraniteConfig, dict(embedding_multiplier=3.0, attention_multiplier=0.3,
