@@ -21,6 +21,7 @@
   FAMILY("granite", Granite)                 \
   FAMILY("hunyuan_v1_dense", HunYuanDenseV1) \
   FAMILY("hunyuan_v1_moe", HunYuanMoEV1)     \
+  FAMILY("kimi_k2", DeepseekV3)              \
   FAMILY("llama", Llama)                     \
   FAMILY("minimax_m2", MiniMaxM2)            \
   FAMILY("ministral", Ministral)             \

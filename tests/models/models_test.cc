@@ -241,6 +241,86 @@ TEST(Models, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(RefusalOf(Config("llama", {{"vocab_size", nullptr}})), "config.json: vocab_size is missing");
 }
 
+TEST(Models, NormsAndRotationsOfBranches) {
+  const DecoderSpec olmo = Decoder(Build(Config("olmo2")));
+  EXPECT_TRUE(olmo.attention.wide_qk_norm && !olmo.attention.norms.input && olmo.attention.norms.output);
+  EXPECT_TRUE(!olmo.mlp.norms.input && olmo.mlp.norms.output);
+  const LayerGraph glm = Build(Config("glm4", {{"head_dim", 16}, {"partial_rotary_factor", 0.25}}));
+  EXPECT_TRUE(Decoder(glm).attention.norms.input && Decoder(glm).attention.norms.output);
+  EXPECT_EQ(Decoder(glm).attention.rope.rotary_dim, 4);
+  EXPECT_EQ(glm.layers[2].hf_names.at("mlp_output_norm.weight"), "model.layers.1.post_mlp_layernorm.weight");
+  EXPECT_EQ(Decoder(Build(Config("glm4"))).attention.rope.rotary_dim, 64) << "heads of 128, half of each";
+  EXPECT_EQ(RefusalOf(Config("glm4", {{"partial_rotary_factor", 1.5}})),
+            "config.json: partial_rotary_factor is 1.5; wanted above 0 and at most 1");
+  EXPECT_NE(RefusalOf(Config("llama", {{"partial_rotary_factor", 0.5}})), "accepted") << "transformers' Llama has none";
+  EXPECT_TRUE(Decoder(Build(Config("ernie4_5"))).attention.interleaved);
+  EXPECT_TRUE(std::get<HeadSpec>(Build(Config("ernie4_5")).layers.back().spec).tied) << "unless the config says otherwise";
+  const Json alpha = {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}, {"beta_fast", 32}};
+  const DecoderSpec hunyuan = Decoder(Build(Config("hunyuan_v1_dense", {{"head_dim", 8}, {"rope_scaling", alpha}})));
+  EXPECT_TRUE(hunyuan.attention.late_qk_norm);
+  EXPECT_DOUBLE_EQ(hunyuan.attention.rope.theta, 1e4 * std::pow(1000.0, 8.0 / 6.0));
+  EXPECT_NE(RefusalOf(Config("llama", {{"rope_scaling", alpha}})).find("has the type 'dynamic'"), std::string::npos);
+}
+
+// Layers with and without a window have rotary embeddings of their own, in the keys of both generations.
+TEST(Models, RotateByKindOfLayer) {
+  const auto thetas = [](const Json& config) {
+    std::vector<double> found;
+    for (const Layer& layer : Build(config).layers) {
+      if (const DecoderSpec* decoder = DecoderOf(layer.spec)) found.push_back(decoder->attention.rope.theta);
+    }
+    return found;
+  };
+  const Json four = {{"hidden_act", nullptr}, {"num_hidden_layers", 3}, {"sliding_window_pattern", 3},
+                     {"rope_theta", 2e6},     {"rope_local_base_freq", 3e4}, {"sliding_window", 9}};
+  EXPECT_EQ(thetas(Config("gemma3_text", four)), (std::vector<double>{3e4, 3e4, 2e6}));
+  Json five = {{"hidden_act", nullptr}, {"num_hidden_layers", 3}, {"sliding_window", 9},
+               {"layer_types", {"sliding_attention", "sliding_attention", "full_attention"}},
+               {"rope_parameters", {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 2e6}}},
+                                    {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 3e4}}}}}};
+  EXPECT_EQ(ToText(Build(Config("gemma3_text", five))), ToText(Build(Config("gemma3_text", four))));
+  EXPECT_EQ(thetas(Config("gemma3_text", five)), (std::vector<double>{3e4, 3e4, 2e6}));
+  five["rope_parameters"]["rope_theta"] = 5e5;
+  EXPECT_NE(RefusalOf(Config("gemma3_text", five)).find("rope_parameters: rope_theta is"), std::string::npos);
+  EXPECT_EQ(thetas(Config("olmo3", {{"num_hidden_layers", 4}})), (std::vector<double>(4, 5e5)));
+  EXPECT_NE(RefusalOf(Config("olmo3", {{"rope_theta", 1e4}})).find("rope_theta is 10000.0; only"), std::string::npos);
+  EXPECT_EQ(RefusalOf(Config("olmo3", {{"sliding_window", nullptr}})),
+            "config.json: sliding_window is null, and layer_types has layers with one; set its size");
+}
+
+TEST(Models, ExpertsOfOtherKeys) {
+  const LayerGraph hunyuan = Build(Config("hunyuan_v1_moe", {{"num_experts", 8}, {"moe_topk", {1, 3}}}));
+  EXPECT_EQ(Decoder(hunyuan).experts->router.top_k, 1);
+  EXPECT_EQ(std::get<DecoderSpec>(hunyuan.layers[2].spec).experts->router.top_k, 3);
+  EXPECT_EQ(RefusalOf(Config("hunyuan_v1_moe", {{"num_experts", 8}, {"moe_topk", {1, 9}}})),
+            "config.json: moe_topk has 9; wanted 1 to num_experts = 8");
+  const Json minimax = {{"num_local_experts", 8}, {"num_experts_per_tok", 2}, {"head_dim", 16}, {"rotary_dim", 8}};
+  EXPECT_EQ(Decoder(Build(Config("minimax_m2", minimax))).attention.rope.rotary_dim, 8);
+  Json linear = minimax;
+  linear["attn_type_list"] = {1, 0};
+  EXPECT_EQ(RefusalOf(Config("minimax_m2", linear)),
+            "config.json: attn_type_list has 0; only 1, full attention, is supported");
+  const Json glm = {{"n_routed_experts", 8}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24},
+                    {"n_shared_experts", 1}, {"num_nextn_predict_layers", 1}};
+  const LayerGraph glm4_moe = Build(Config("glm4_moe", glm));
+  EXPECT_FALSE(Decoder(glm4_moe).experts.has_value()) << "the first layer is dense";
+  EXPECT_TRUE(std::get<DecoderSpec>(glm4_moe.layers[2].spec).experts->router.correction_bias);
+  EXPECT_EQ(glm4_moe.unused, (std::vector<std::string>{"model.layers.2."}));
+}
+
+// Kimi-K2's files are DeepSeek-V3's under another model_type.
+TEST(Models, KimiK2IsDeepseekV3) {
+  Json kimi = DeepseekConfig("kimi_k2");
+  kimi.update({{"n_group", 1}, {"topk_group", 1}, {"num_nextn_predict_layers", 0}, {"aux_loss_alpha", 0.001}});
+  Json deepseek = kimi;
+  deepseek["model_type"] = "deepseek_v3";
+  LayerGraph graph = Build(kimi);
+  graph.family = "deepseek_v3";
+  EXPECT_EQ(ToText(graph), ToText(Build(deepseek)));
+  EXPECT_EQ(std::get<DecoderSpec>(graph.layers[2].spec).experts->router.scores, RouterRule::Scores::kSigmoid);
+  EXPECT_EQ(ClassNameOf("kimi_k2"), "DeepseekV3");
+}
+
 std::vector<int64_t> WindowsOf(const Json& config) {
   std::vector<int64_t> windows;
   for (const Layer& layer : Build(config).layers) {

@@ -228,8 +228,8 @@ TEST_F(TrainPlanTest, RefusesAnUnknownModel) {
   ExpectRefused(folder_ +
                     "/model/config.json: model_type 'gpt2' is not supported; supported: deepseek_v2, deepseek_v3, "
                     "ernie4_5, ernie4_5_moe, gemma2, gemma3_text, glm4, glm4_moe, granite, hunyuan_v1_dense, "
-                    "hunyuan_v1_moe, llama, minimax_m2, ministral, mistral, mixtral, olmo2, olmo3, phi3, qwen2, "
-                    "qwen2_moe, qwen3, qwen3_moe",
+                    "hunyuan_v1_moe, kimi_k2, llama, minimax_m2, ministral, mistral, mixtral, olmo2, olmo3, phi3, "
+                    "qwen2, qwen2_moe, qwen3, qwen3_moe",
                 1, {});
 }
 
