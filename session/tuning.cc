@@ -46,6 +46,9 @@ void RefuseWrongKeys(const TuningConfig& tuning) {
   if (tuning.kind() != TUNING_LORA && !tuning.adapters().empty()) {
     throw InputError("tuning.adapters = ", tuning.adapters(), " is for tuning.kind lora; leave it out");
   }
+  if (tuning.kind() != TUNING_LORA && tuning.loraplus_lr_ratio() != 1) {
+    throw InputError("tuning.loraplus_lr_ratio = ", tuning.loraplus_lr_ratio(), " is for tuning.kind lora; leave it out");
+  }
   if (tuning.kind() != TUNING_FREEZE && tuning.last_layers() > 0) {
     throw InputError("tuning.last_layers = ", tuning.last_layers(),
                      " is for tuning.kind freeze; leave it out");

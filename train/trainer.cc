@@ -30,6 +30,7 @@ OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) 
           .eps = optimizer.eps(),
           .weight_decay = optimizer.weight_decay(),
           .clip = optimizer.clip(),
+          .loraplus_lr_ratio = config.tuning().loraplus_lr_ratio(),
           .offload = config.memory().offload_optimizer(),
           .in_backward = optimizer.update() == UPDATE_IN_BACKWARD,
           .moments = optimizer.moments() == MOMENTS_BF16 ? at::kBFloat16 : at::kFloat,

@@ -37,6 +37,8 @@ constexpr OtherName kNames[] = {
     {"lora_target_modules", "tuning.targets", "all-linear, or module names"},
     {"additional_target", "tuning.modules_to_save", ""},
     {"use_rslora", "tuning.rslora", ""},
+    {"loraplus_lr_ratio", "tuning.loraplus_lr_ratio", ""},
+    {"lorap_lr_ratio", "tuning.loraplus_lr_ratio", ""},
     {"adapter_name_or_path", "tuning.adapters", ""},
     {"freeze_trainable_layers", "tuning.last_layers", "with tuning.kind: freeze"},
     {"freeze_trainable_modules", "tuning.targets", "with tuning.kind: freeze"},

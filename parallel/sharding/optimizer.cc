@@ -17,6 +17,7 @@ namespace trireme {
 namespace {
 
 constexpr char kTiedLayer[] = "embedding", kMaster[] = "master";
+constexpr char kLowRankB[] = ".lora_b.";  // in the names of parallel/graph/low_rank.h
 
 }  // namespace
 
@@ -37,7 +38,7 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups
       norm_(Counted(TrainedOnly(buckets))) {
   for (Bucket* bucket : TrainedOnly(buckets)) {
     if (options_.offload) bucket->KeepMasterOnHost();
-    trained_.push_back({.bucket = bucket, .runs = DecayRuns(*bucket), .states = {}});
+    trained_.push_back({.bucket = bucket, .runs = UpdateRuns(*bucket), .states = {}});
   }
 }
 
@@ -50,13 +51,15 @@ std::vector<Bucket*> ShardedOptimizer::TrainedOnly(const std::vector<Bucket*>& b
 }
 
 // Runs cover the full share: the gaps between parameters belong to the preceding run, and stay zero.
-std::vector<ShardedOptimizer::DecayRun> ShardedOptimizer::DecayRuns(const Bucket& bucket) {
-  std::vector<DecayRun> runs = {{{0, bucket.share().size()}, false}};
+std::vector<ShardedOptimizer::UpdateRun> ShardedOptimizer::UpdateRuns(const Bucket& bucket) {
+  std::vector<UpdateRun> runs = {{{0, bucket.share().size()}, false, true}};
   for (const FlatPart& part : bucket.parts()) {
-    const bool decayed = bucket.entries()[part.parameter]->placement.declaration().dims.size() > 1;
-    if (runs.back().decayed == decayed) continue;
+    const ParameterDeclaration& declaration = bucket.entries()[part.parameter]->placement.declaration();
+    const bool decayed = declaration.dims.size() > 1;
+    const bool loraplus = !decayed || declaration.name.find(kLowRankB) != std::string::npos;
+    if (runs.back().decayed == decayed && runs.back().loraplus == loraplus) continue;
     runs.back().elements.end = part.offset;
-    runs.push_back({{part.offset, bucket.share().size()}, decayed});
+    runs.push_back({{part.offset, bucket.share().size()}, decayed, loraplus});
   }
   return runs;
 }
@@ -170,12 +173,13 @@ void ShardedOptimizer::Step(Trained& trained, const UpdateNumbers& numbers) {
   const at::Tensor master = bucket.share_master();
   const at::Tensor gradient = bucket.share_gradient().to(master.device());
   const at::Tensor values = bucket.BeginValues();
-  for (const DecayRun& run : trained.runs) {
+  for (const UpdateRun& run : trained.runs) {
     const auto elements = [&](const at::Tensor& share) {
       return share.defined() ? share.narrow(0, run.elements.begin, run.elements.size()) : at::Tensor();
     };
     UpdateNumbers of_run = numbers;
     if (!run.decayed) of_run.weight_decay = 0;
+    if (run.loraplus) of_run.lr *= options_.loraplus_lr_ratio;
     std::vector<at::Tensor> states;
     for (const at::Tensor& state : trained.states) states.push_back(elements(state));
     update_({.master = elements(master),

@@ -41,6 +41,7 @@ struct OptimizerOptions {
   double eps = 1e-8;
   double weight_decay = 0.1;     // not for one-dimensional parameters: norms and biases
   double clip = 1;               // 0: never
+  double loraplus_lr_ratio = 1;  // LoRA+: of B and of one-dimensional parameters
   bool offload = false;          // masters and moments on the host, whatever the device
   bool in_backward = false;      // a bucket is updated when its gradient is complete: one process, one micro batch
   at::ScalarType moments = at::kFloat;
@@ -89,18 +90,19 @@ class ShardedOptimizer {
   void ForgetCopies() { host_copies_.clear(); }
 
  private:
-  struct DecayRun {  // part of a share
+  struct UpdateRun {  // part of a share
     FlatRange elements;
     bool decayed;
+    bool loraplus;  // the learning rate is multiplied by loraplus_lr_ratio
   };
   struct Trained {
     Bucket* bucket;
-    std::vector<DecayRun> runs;
+    std::vector<UpdateRun> runs;
     std::vector<at::Tensor> states;  // by state_names_, [share] each; empty before the first update
   };
 
   static std::vector<Bucket*> TrainedOnly(const std::vector<Bucket*>& buckets);
-  static std::vector<DecayRun> DecayRuns(const Bucket& bucket);
+  static std::vector<UpdateRun> UpdateRuns(const Bucket& bucket);
   std::vector<Bucket*> Counted(const std::vector<Bucket*>& buckets) const;
   bool IsTied(const Bucket& bucket) const;
   UpdateNumbers NumbersOf(double learning_rate, double gradient_scale) const;  // of the next update

@@ -40,13 +40,17 @@ def parameter_groups(model):
             {"params": [p for p in model.parameters() if p.dim() == 1], "weight_decay": 0.0}]
 
 
-def reference(model, rows, optimizer):
-    """The log that transformers and torch would write."""
-    adamw = torch.optim.AdamW(parameter_groups(model), betas=(ADAMW["beta1"], ADAMW["beta2"]), eps=ADAMW["eps"])
+def reference(model, rows, optimizer, adamw=None):
+    """The log that transformers and torch would write. adamw: an optimizer of the model's parameters, whose groups'
+    rates keep their proportions."""
+    if adamw is None:
+        adamw = torch.optim.AdamW(parameter_groups(model), lr=optimizer["lr"], betas=(ADAMW["beta1"], ADAMW["beta2"]),
+                                  eps=ADAMW["eps"])
+    shares = [group["lr"] / optimizer["lr"] for group in adamw.param_groups]
     log = []
     for step in range(1, STEPS + 1):
-        for group in adamw.param_groups:
-            group["lr"] = learning_rate(optimizer, step)
+        for group, share in zip(adamw.param_groups, shares):
+            group["lr"] = share * learning_rate(optimizer, step)
         batch = [rows[((step - 1) * BATCH + index) % len(rows)] for index in range(BATCH)]
         loss, tokens = tiny_models.backward(model, batch)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), optimizer["clip"] or math.inf).item()
