@@ -26,6 +26,7 @@
 #include "train/preference.h"
 #include "train/rollouts/given_advantages.h"
 #include "train/row_log_probs.h"
+#include "train/teacher_graph.h"
 #include "train/trainer.h"
 #include "train/whole_gradients.h"
 
@@ -61,6 +62,7 @@ void Grads(const Arguments& arguments, Job& job) {
   const bool preference = IsPreference(config.stage()), policy = IsPolicy(config.stage());
   const std::string& path = arguments.value("rows");
   const int64_t vocabulary = VocabularyOf(model.graph);
+  if (config.stage() == STAGE_GKD) CheckTeacher(config, vocabulary);
   std::vector<Row> rows;
   std::vector<Rollout> rollouts;
   if (policy) {
@@ -136,7 +138,7 @@ Command GradsCommand() {
                 "cpo), {\"prompt_ids\": […], \"completion_ids\": […], \"label\": true} (kto), "
                 "{\"chosen_ids\": […], \"rejected_ids\": […], \"margin\": 0.0} (rm), "
                 "{\"prompt_ids\": […], \"completion_ids\": […], \"advantage\": 0.5, \"old_logprobs\": […]} (grpo, rloo, "
-                "reinforce_plus_plus; the last is optional)",
+                "reinforce_plus_plus; the last is optional), {\"prompt_ids\": […], \"completion_ids\": […]} (gkd)",
             .required = true},
            {.name = "adapters",
             .value_name = "DIR",

@@ -41,7 +41,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   std::string data;
   const int64_t vocabulary = VocabularyOf(plan.graph);
   if (IsPolicy(config.stage())) {
-    if (HasPrompts(config)) data = ToText(ExtentOf(config, OpenPrompts(config, vocabulary).data), config);
+    if (HasPrompts(config)) data = ToText(ExtentOf(config, OpenPrompts(config, {.vocabulary = vocabulary}).data), config);
   } else if (!config.data().train().empty()) {
     data = ToText(ExtentOf(config, OpenDataSets(config, {.vocabulary = vocabulary})), config);
   }

@@ -13,6 +13,8 @@
 #include "session/exchange_sizes.h"
 #include "session/run_plan.h"
 #include "train/activations.h"
+#include "train/preamble.h"
+#include "train/teacher_graph.h"
 
 namespace trireme {
 namespace {
@@ -153,10 +155,18 @@ class Planner {
       bytes += ReferenceBytes(dense_[trained], dense_ranks, LayersOn(pipeline_rank)) +
                ReferenceBytes(experts_[trained], grids.expert.Size("edp"), LayersOn(pipeline_rank));
     }
+    if (in_.config.stage() == STAGE_GKD) bytes = TeacherBytes(dense_ranks);
     const bool offload = in_.config.memory().offload_reference();
     const bool leaves = offload || in_.config.preference().precompute_ref_log_probs();
     memory.values += leaves ? std::max<int64_t>(bytes - memory.activations, 0) : bytes;
     memory.host += offload ? bytes : 0;
+  }
+
+  // A teacher's, whose layers are others than the student's, as if all ranks had the same of them.
+  int64_t TeacherBytes(int64_t data) const {
+    const int64_t parameters = CountParameters(TeacherGraph(in_.config), /*trained_only=*/false);
+    const bool shards = data > 1 && (parallel_.zero() == 3 || in_.config.memory().shard_reference());
+    return shape_.element_bytes * parameters / (int64_t{parallel_.tensor()} * parallel_.pipeline() * (shards ? data : 1));
   }
 
   int64_t ReferenceBytes(const std::vector<int64_t>& of_layer, int64_t data, const std::vector<size_t>& layers) const {

@@ -16,6 +16,7 @@
 #include "train/data/answer_rows.h"
 #include "train/rollouts/replay.h"
 #include "train/rollouts/rollout_metrics.h"
+#include "train/teacher.h"
 
 namespace trireme {
 namespace {
@@ -100,6 +101,12 @@ void PolicyPass::AskOld() {
 
 void PolicyPass::AskReference() {
   if (!reference_) return;
+  const Config& config = session_.config();
+  if (config.stage() == STAGE_GKD) {
+    const bool leaves = config.memory().offload_reference() || config.memory().shard_reference() || config.parallel().zero() == 3;
+    for (Update& update : updates_) AskTeacher(*reference_, leaves, update.inputs);
+    return;
+  }
   reference_->Use([&](Session& model, bool adapters) {
     for (Update& update : updates_) {
       const std::vector<PassOutput> outputs =
@@ -173,7 +180,7 @@ void PolicyPass::Begin(std::vector<Rollout> rollouts, const std::vector<std::str
   if (NeedsOldLogProbs(config)) AskOld();
   AskReference();
   sampling_metrics_ = LengthMetrics(rollouts_);
-  SetAdvantages(names);
+  if (config.stage() != STAGE_GKD) SetAdvantages(names);
   PutAdvantages();
 }
 

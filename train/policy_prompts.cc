@@ -2,9 +2,11 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "parallel/objectives/distillation_check.h"
 #include "parallel/objectives/policy_check.h"
 #include "train/generation/prompts.h"
 #include "train/reward_graph.h"
+#include "train/rollouts/environment.h"
 #include "train/rollouts/replay.h"
 #include "train/rollouts/rewards.h"
 
@@ -25,8 +27,9 @@ Prompts OpenSampled(const Config& config, int64_t vocabulary) {
   }
   const auto sampled = std::make_shared<PromptSet>(config, vocabulary);
   if (config.rl().rewards().empty()) {
-    throw InputError("rl.rewards is empty; wanted program:COMMAND, model:DIR or some of ", Join(BuiltInRewards()));
+    throw InputError("rl.rewards is empty; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or some of ", Join(BuiltInRewards()));
   }
+  if (!config.rl().environment().empty()) Environment(config, *sampled);
   for (const std::string& name : config.rl().rewards()) {
     if (const std::optional<std::string> directory = RewardModelIn(name)) {
       RewardGraph(config, *directory);
@@ -37,15 +40,28 @@ Prompts OpenSampled(const Config& config, int64_t vocabulary) {
   return {.data = {.train = sampled->AsRows(), .valid = nullptr, .samples = sampled->size()}, .replay = {}, .sampled = sampled};
 }
 
+// Prompts with their answers, as stage sft reads and limits them.
+Prompts OpenTaught(const Config& config, const DataPlace& place) {
+  Config data = config;
+  data.set_stage(STAGE_SFT);
+  data.mutable_data()->set_packing(false);
+  data.mutable_data()->set_loss(LOSS_LAST_ROUND);
+  const DataSets read = OpenDataSets(data, place);
+  const auto taught = std::make_shared<PromptSet>(config, *read.train, DistillationSamples(config));
+  return {.data = {.train = taught->AsRows(), .valid = nullptr, .samples = taught->size()}, .replay = {}, .sampled = taught};
+}
+
 }  // namespace
 
 bool HasPrompts(const Config& config) { return !config.rl().rollouts().empty() || !config.data().train().empty(); }
 
-Prompts OpenPrompts(const Config& config, int64_t vocabulary) {
+Prompts OpenPrompts(const Config& config, const DataPlace& place) {
   if (!HasPrompts(config)) {
     throw InputError("data.train is empty; name files with prompts, or in rl.rollouts one with completions");
   }
-  Prompts prompts = config.rl().rollouts().empty() ? OpenSampled(config, vocabulary) : OpenReplay(config, vocabulary);
+  Prompts prompts = config.stage() == STAGE_GKD           ? OpenTaught(config, place)
+                    : config.rl().rollouts().empty() ? OpenSampled(config, place.vocabulary)
+                                                     : OpenReplay(config, place.vocabulary);
   const int64_t found = prompts.data.train->size(), wanted = PromptsPerSampling(config);
   if (found < wanted) {
     throw InputError(config.rl().rollouts().empty() ? "data.train" : config.rl().rollouts(), ": has ", found,

@@ -19,6 +19,6 @@ struct Prompts {
 // Whether the configuration names any.
 bool HasPrompts(const Config& config);
 // Refuses fewer prompts than a sampling takes.
-Prompts OpenPrompts(const Config& config, int64_t vocabulary);
+Prompts OpenPrompts(const Config& config, const DataPlace& place);
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "parallel/objectives/policy_check.h"
+#include "train/distillation_rollouts.h"
 #include "train/rollouts/rollout_file.h"
 #include "train/sampled_rollouts.h"
 
@@ -19,11 +20,17 @@ PolicySteps::PolicySteps(Trainer& trainer, const RunInputs& inputs)
               .batch = PromptsPerSampling(config_),
               .shuffle = config_.data().shuffle() && !inputs.replay,
               .seed = static_cast<uint64_t>(config_.run().seed())}),
-      source_(inputs.replay ? inputs.replay : std::make_shared<SampledRollouts>(trainer.session(), inputs.sampled)),
       device_(trainer.session().tensors()),
       pass_(trainer),
+      source_(OpenSource(trainer, inputs)),
       path_(inputs.start.output / "rollouts.jsonl"),
       records_(trainer.session().job().rank() == 0) {}
+
+std::shared_ptr<RolloutSource> PolicySteps::OpenSource(Trainer& trainer, const RunInputs& inputs) {
+  if (inputs.replay) return inputs.replay;
+  if (config_.stage() != STAGE_GKD) return std::make_shared<SampledRollouts>(trainer.session(), inputs.sampled);
+  return std::make_shared<DistillationRollouts>(trainer.session(), *pass_.reference(), inputs.sampled);
+}
 
 // Counted from 0. An epoch's last prompts are left out where they do not fill a sampling.
 std::vector<int64_t> PolicySteps::PromptsOf(int64_t sampling) {
@@ -35,7 +42,7 @@ void PolicySteps::Begin(int64_t step) {
   std::vector<Rollout> rollouts = source_->Take(step, PromptsOf((step - 1) / steps_));
   for (size_t i = 0; i < rollouts.size(); ++i) {
     rollouts[i].step = step;
-    rollouts[i].group = static_cast<int64_t>(i) / config_.rl().group();
+    rollouts[i].group = static_cast<int64_t>(i) / GroupOf(config_);
   }
   const auto start = std::chrono::steady_clock::now();
   pass_.Begin(std::move(rollouts), source_->names());
@@ -43,7 +50,7 @@ void PolicySteps::Begin(int64_t step) {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
   pass_.AddToNext(source_->metrics());
   pass_.AddToNext({{"log_prob_seconds", passed.count()}});
-  if (records_) Record();
+  if (records_ && source_->sampled()) Record();
 }
 
 void PolicySteps::Record() {

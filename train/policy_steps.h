@@ -34,6 +34,7 @@ class PolicySteps {
  private:
   std::vector<int64_t> PromptsOf(int64_t sampling);
   void Begin(int64_t step);
+  std::shared_ptr<RolloutSource> OpenSource(Trainer& trainer, const RunInputs& inputs);
   // Appends the sampling's completions to rollouts.jsonl.
   void Record();
 
@@ -41,9 +42,9 @@ class PolicySteps {
   const int64_t steps_;              // per sampling
   const int64_t samplings_;          // per epoch
   BatchSampler order_;
-  std::shared_ptr<RolloutSource> source_;
   const TensorDevice& device_;
   PolicyPass pass_;
+  std::shared_ptr<RolloutSource> source_;
   const std::filesystem::path path_;
   std::optional<AppendedFile> file_;  // on rank 0, from the first sampling on
   const bool records_;

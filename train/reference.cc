@@ -51,8 +51,8 @@ std::vector<std::vector<double>> AnswerLogProbsOf(Session& session, const std::v
 
 Reference::Reference(Session& session) : session_(session) {
   const Config& config = session.config();
-  const std::string& name = config.reference();
-  const bool own = name == "base" || name == "start";
+  const std::string& name = ReferenceName(config);
+  const bool own = config.stage() != STAGE_GKD && (name == "base" || name == "start");
   if (!NeedsSecondModel(config)) {
     adapters_ = name == "start";
     const bool whole = config.tuning().modules_to_save_size() > 0;

@@ -21,15 +21,14 @@ RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPla
                    .replay = {},
                    .sampled = {},
                    .start = {}};
+  const DataPlace place{.vocabulary = VocabularyOf(graph), .works = job.local_rank() == 0, .reports = job.rank() == 0};
   if (IsPolicy(config.stage())) {
-    Prompts prompts = OpenPrompts(config, VocabularyOf(graph));
+    Prompts prompts = OpenPrompts(config, place);
     inputs.data = std::move(prompts.data);
     inputs.replay = std::move(prompts.replay);
     inputs.sampled = std::move(prompts.sampled);
   } else {
-    inputs.data = OpenDataSets(config, {.vocabulary = VocabularyOf(graph),
-                                        .works = job.local_rank() == 0,
-                                        .reports = job.rank() == 0});
+    inputs.data = OpenDataSets(config, place);
   }
   inputs.start = PrepareRun(config, job);
   inputs.total_steps = TotalSteps(config, inputs.data.train->size());

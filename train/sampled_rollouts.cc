@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
+#include <utility>
 
 #include "core/base/error.h"
-#include "train/generation/prompts.h"
-#include "train/sampling_plan.h"
+#include "core/base/random.h"
+#include "train/rollouts/replay.h"
+#include "train/rollouts/rollout_metrics.h"
 
 namespace trireme {
 namespace {
@@ -18,10 +19,7 @@ double SecondsAfter(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 SampledRollouts::SampledRollouts(Session& session, std::shared_ptr<const PromptSet> prompts)
-    : session_(session),
-      config_(session.config()),
-      prompts_(std::move(prompts)),
-      ends_(EndTokens(config_.model().path(), prompts_->tokenizer())) {
+    : session_(session), config_(session.config()), sampler_(config_, std::move(prompts), session.job()) {
   for (const std::string& name : config_.rl().rewards()) {
     names_.push_back(LogNameOf(name));
     const std::optional<std::string> directory = RewardModelIn(name);
@@ -31,56 +29,13 @@ SampledRollouts::SampledRollouts(Session& session, std::shared_ptr<const PromptS
   }
 }
 
-bool SampledRollouts::Continue(Rollout& rollout, const NewToken& token) const {
-  rollout.completion_ids.push_back(token.token);
-  rollout.log_probs.push_back(std::min(token.log_probs.at(0).log_prob, 0.0F));
-  if (ends_.contains(token.token)) return false;
-  rollout.truncated = std::ssize(rollout.completion_ids) == config_.rl().max_new_tokens();
-  return !rollout.truncated;
-}
-
-std::vector<Rollout> SampledRollouts::Draw(int64_t step, const std::vector<int64_t>& prompts) {
-  const RlConfig& rl = config_.rl();
-  const SamplingPlan plan = PlanSampling(config_, session_.graph(), session_.plan().grids);
-  Engine engine(session_, {.max_rows = plan.rows});  // its keys and values make room for activations when it goes
-  std::vector<Rollout> rollouts;
-  std::map<int64_t, size_t> places;  // by row of the engine
-  for (const int64_t index : prompts) {
-    const PolicyPrompt& prompt = prompts_->at(index);
-    std::optional<int64_t> first;
-    for (int i = 0; i < rl.group(); ++i) {
-      const auto number = static_cast<int64_t>(rollouts.size());
-      const int64_t row = engine.Add({.prompt = prompt.ids,
-                                        .sampling = {.temperature = rl.temperature(),
-                                                     .top_k = rl.top_k(),
-                                                     .top_p = rl.top_p(),
-                                                     .seed = static_cast<uint64_t>(config_.run().seed())},
-                                        .stream = step * (int64_t{1} << 24) + number,
-                                        .top = 0,
-                                        .log_prob_temperature = rl.temperature(),
-                                        .after = first});
-      if (!first) first = row;
-      places[row] = rollouts.size();
-      rollouts.push_back({.prompt = prompt.text, .prompt_ids = prompt.ids});
-    }
-  }
-  while (!engine.idle()) {
-    for (const NewToken& token : engine.Step()) {
-      if (!Continue(rollouts[places.at(token.row)], token)) engine.End(token.row);
-    }
-  }
-  const SchedulerCounts counts = engine.counts();
-  metrics_["sampling/prefix_hit_share"] =
-      static_cast<double>(counts.prefix_hits) / static_cast<double>(std::max<int64_t>(counts.prefix_queries, 1));
-  return rollouts;
-}
-
 // Models by all ranks, the rest by rank 0, which tells the others.
 void SampledRollouts::Judge(std::vector<Rollout>& rollouts, const std::vector<int64_t>& prompts) {
   std::vector<double> table(rollouts.size() * names_.size());
   std::vector<Judged> judged;
   for (size_t i = 0; i < rollouts.size(); ++i) {
-    judged.push_back({&prompts_->at(prompts[i / static_cast<size_t>(config_.rl().group())]), &rollouts[i]});
+    const int64_t prompt = prompts[i / static_cast<size_t>(config_.rl().group())];
+    judged.push_back({&sampler_.prompts().at(prompt), &rollouts[i]});
   }
   double failures = 0;
   for (size_t r = 0; r < names_.size(); ++r) {
@@ -96,19 +51,55 @@ void SampledRollouts::Judge(std::vector<Rollout>& rollouts, const std::vector<in
   }
 }
 
-std::vector<Rollout> SampledRollouts::Take(int64_t step, const std::vector<int64_t>& prompts) {
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<Rollout> rollouts = Draw(step, prompts);
-  metrics_["sampling_seconds"] = SecondsAfter(start);
-  const Tokenizer* tokenizer = prompts_->tokenizer();
-  for (Rollout& rollout : rollouts) {
-    if (tokenizer == nullptr) break;
-    const std::vector<int32_t> ids(rollout.completion_ids.begin(), rollout.completion_ids.end());
-    rollout.completion = tokenizer->Decode(ids, /*skip_special=*/true);
-  }
+std::vector<Rollout> SampledRollouts::Sample(int64_t step, const std::vector<int64_t>& prompts, int64_t first) {
+  std::vector<Rollout> rollouts = sampler_.Draw(session_, step, prompts, first);
   const auto drawn = std::chrono::steady_clock::now();
   Judge(rollouts, prompts);
-  metrics_["reward_seconds"] = SecondsAfter(drawn);
+  for (const auto& [name, value] : sampler_.metrics()) {
+    metrics_[name] = name == "sampling_seconds" ? metrics_[name] + value : value;
+  }
+  metrics_["reward_seconds"] += SecondsAfter(drawn);
+  return rollouts;
+}
+
+// The same on every rank: all know all rewards.
+void SampledRollouts::Resample(int64_t step, std::vector<Rollout>& rollouts) {
+  const int64_t group = config_.rl().group();
+  const std::vector<double> weights(config_.rl().reward_weights().begin(), config_.rl().reward_weights().end());
+  const auto flat_groups = [&](const std::vector<Rollout>& of) {
+    return GroupsWithoutSpread(TableOf(of, names_, weights, group));
+  };
+  const RandomStream choices =
+      RandomStream(static_cast<uint64_t>(config_.run().seed()), "resampled prompts").Branch(static_cast<uint64_t>(step));
+  std::vector<int64_t> flat = flat_groups(rollouts);
+  int64_t drawn = std::ssize(rollouts), exchanged = 0;
+  uint64_t chosen = 0;
+  for (int time = 0; time < config_.rl().max_resample_times() && !flat.empty(); ++time) {
+    std::vector<int64_t> prompts;
+    for (size_t i = 0; i < flat.size(); ++i) {
+      prompts.push_back(static_cast<int64_t>(choices.Below(static_cast<uint64_t>(sampler_.prompts().size()), chosen++)));
+    }
+    const std::vector<Rollout> others = Sample(step, prompts, drawn);
+    drawn += std::ssize(others);
+    const std::vector<int64_t> still = flat_groups(others);
+    std::vector<int64_t> left;
+    for (size_t i = 0; i < flat.size(); ++i) {
+      if (std::ranges::find(still, static_cast<int64_t>(i)) != still.end()) {
+        left.push_back(flat[i]);
+        continue;
+      }
+      std::copy_n(others.begin() + static_cast<int64_t>(i) * group, group, rollouts.begin() + flat[i] * group);
+      ++exchanged;
+    }
+    flat = std::move(left);
+  }
+  metrics_["sampling/resampled_groups"] = static_cast<double>(exchanged);
+}
+
+std::vector<Rollout> SampledRollouts::Take(int64_t step, const std::vector<int64_t>& prompts) {
+  metrics_.clear();
+  std::vector<Rollout> rollouts = Sample(step, prompts, /*first=*/0);
+  if (config_.rl().max_resample_times() > 0) Resample(step, rollouts);
   return rollouts;
 }
 

@@ -1,18 +1,14 @@
 // SampledRollouts: completions that the trained model itself writes, with its own weights as they are, and their rewards.
-// The completions of a group share their prompt's keys and values; a completion that ends makes room for another. What is
-// drawn depends on run.seed, the step, the prompt and the completion's number alone.
+// Prompts whose completions all have the same reward may be exchanged for others (rl.max_resample_times).
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "generation/engine.h"
 #include "session/session.h"
+#include "train/completion_sampler.h"
 #include "train/reward_model.h"
-#include "train/rollouts/prompt_set.h"
 #include "train/rollouts/rewards.h"
 #include "train/rollouts/rollout_source.h"
 
@@ -27,15 +23,15 @@ class SampledRollouts : public RolloutSource {
   MetricValues metrics() const override { return metrics_; }
 
  private:
-  std::vector<Rollout> Draw(int64_t step, const std::vector<int64_t>& prompts);
-  // Takes a row's next token; whether it continues.
-  bool Continue(Rollout& rollout, const NewToken& token) const;
+  // Draws and rewards. The metrics' seconds grow.
+  std::vector<Rollout> Sample(int64_t step, const std::vector<int64_t>& prompts, int64_t first);
   void Judge(std::vector<Rollout>& rollouts, const std::vector<int64_t>& prompts);
+  // Exchanges groups whose rewards are all equal for those of other prompts, as often as rl.max_resample_times says.
+  void Resample(int64_t step, std::vector<Rollout>& rollouts);
 
   Session& session_;
   const Config& config_;
-  const std::shared_ptr<const PromptSet> prompts_;
-  const std::set<int64_t> ends_;
+  CompletionSampler sampler_;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Reward>> rewards_;       // on rank 0; null where all ranks ask a model
   std::vector<std::unique_ptr<RewardModel>> models_;  // null where rank 0 asks

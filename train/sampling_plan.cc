@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "generation/cache_bytes.h"
+#include "parallel/objectives/distillation_check.h"
 #include "parallel/objectives/policy_check.h"
 #include "train/preamble.h"
 #include "train/reward_graph.h"
@@ -32,7 +33,10 @@ double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 
-bool Samples(const Config& config) { return IsPolicy(config.stage()) && config.rl().rollouts().empty(); }
+bool Samples(const Config& config) {
+  if (config.stage() == STAGE_GKD) return DistillationSamples(config);
+  return IsPolicy(config.stage()) && config.rl().rollouts().empty();
+}
 
 SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const Grids& grids) {
   const int64_t rows = int64_t{config.run().global_batch()} * config.rl().steps_per_generation();

@@ -17,6 +17,7 @@
 #include "train/check_inputs.h"
 #include "train/data/dataset.h"
 #include "train/learning_rate.h"
+#include "train/teacher_graph.h"
 
 namespace trireme {
 namespace {
@@ -44,6 +45,7 @@ LayerGraph ReadModel(const Config& config) {
 
 // A reference of its own directory speaks of the same tokens, in the same architecture.
 void CheckReferenceModel(const Config& config, const LayerGraph& graph) {
+  if (config.stage() == STAGE_GKD) return CheckTeacher(config, VocabularyOf(graph));
   const std::string& name = config.reference();
   if (!WantsReference(config) || name == "base" || name == "start") return;
   CheckThere("reference", name);

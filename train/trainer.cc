@@ -38,8 +38,9 @@ OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) 
 }
 
 std::string ObjectiveOf(const Config& config) {
-  if (IsPolicy(config.stage())) return "policy";
-  return IsPreference(config.stage()) ? NameOf(config.stage()) : "cross_entropy";
+  if (IsPolicy(config.stage()) && config.stage() != STAGE_GKD) return "policy";
+  const bool named = IsPreference(config.stage()) || config.stage() == STAGE_GKD;
+  return named ? NameOf(config.stage()) : "cross_entropy";
 }
 
 // A layer's numbers in the order of ExpertBalance, computed where they are: [experts + 5] fp32.

@@ -132,7 +132,7 @@ constexpr OtherName kNames[] = {
     {"clip_grad", "optimizer.clip", ""},
     {"optim", "", "AdamW is the only optimizer"},
     // preferences
-    {"rlhf_type", "stage", "dpo, kto, orpo, simpo, cpo or rm"},
+    {"rlhf_type", "stage", "dpo, kto, orpo, simpo, cpo, rm, grpo or gkd"},
     {"center_rewards_coefficient", "preference.center_rewards", ""},
     {"pref_beta", "preference.beta", ""},
     {"loss_type", "preference.loss", "a list, with preference.weights"},
@@ -146,6 +146,19 @@ constexpr OtherName kNames[] = {
     {"ref_model", "reference", "base, start, none or a directory"},
     {"kto_chosen_weight", "preference.desirable_weight", ""},
     {"kto_rejected_weight", "preference.undesirable_weight", ""},
+    // reinforcement learning and distillation
+    {"num_generations", "rl.group", ""},
+    {"num_iterations", "rl.iterations", ""},
+    {"max_completion_length", "rl.max_new_tokens", ""},
+    {"importance_sampling_level", "rl.level", "token or sequence"},
+    {"reward_funcs", "rl.rewards", "names, program:COMMAND, http://HOST:PORT/PATH or model:DIR"},
+    {"reward_model", "rl.rewards", "model:DIR"},
+    {"dynamic_sample", "rl.max_resample_times", "how often; 3 in ms-swift"},
+    {"overlong_filter", "rl.mask_truncated", ""},
+    {"mask_truncated_completions", "rl.mask_truncated", ""},
+    {"multi_turn_scheduler", "rl.environment", "program:COMMAND"},
+    {"teacher_model", "distillation.teacher", "a directory"},
+    {"lmbda", "distillation.lambda", ""},
     // the run
     {"output_dir", "run.output", ""},
     {"save", "run.output", ""},

@@ -17,6 +17,10 @@ class GradientChunks {
   // weights: [trained], of each token's log-probability; log_sum_exp: [tokens of the chunk]. Overwrites the chunk's logits.
   void Add(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp);
 
+  // The same with entropy_weight: what each token's entropy ([tokens of the chunk]) counts.
+  void AddWithEntropy(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp,
+                      const at::Tensor& entropies, double entropy_weight);
+
   const at::Tensor& hidden() const { return hidden_; }  // [trained, hidden]
 
  private:

@@ -106,9 +106,15 @@ std::vector<at::Tensor> LogProbObjective::Run(const HeadStates& head, PassContex
   at::Tensor weights = Weigh(found);
   if (!differentiate) return {{}};
   if (temperature() != 1) weights = weights / temperature();
+  const double bonus = EntropyWeight(pass) / temperature();
   for (int64_t i = chunks.count() - 1; i >= 0 && !known.defined(); --i) {
     const LogitChunk chunk = i == chunks.count() - 1 ? chunks.Again(i) : MakeChunk(chunks, i, temperature());
-    gradients.Add(chunk, weights, log_sum_exp.narrow(0, chunk.begin, chunk.size()));
+    const at::Tensor sums = log_sum_exp.narrow(0, chunk.begin, chunk.size());
+    if (bonus == 0) {
+      gradients.Add(chunk, weights, sums);
+    } else {
+      gradients.AddWithEntropy(chunk, weights, sums, entropies.narrow(0, chunk.begin, chunk.size()), bonus);
+    }
   }
   return {at::zeros_like(hidden).index_copy_(0, trained.positions, gradients.hidden())};
 }

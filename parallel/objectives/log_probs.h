@@ -42,6 +42,8 @@ class LogProbObjective : public Objective {
   virtual double temperature() const { return 1; }
   // Whether Weigh takes the entropy of each token's distribution.
   virtual bool wants_entropies() const { return false; }
+  // d value / d entropy of each trained token, where they count in the value.
+  virtual double EntropyWeight(const PassContext& /*pass*/) const { return 0; }
   // d value / d log p of each trained token ([trained] fp32), if it does not depend on log-probabilities;
   // undefined if only Weigh can compute it.
   virtual at::Tensor KnownWeights(const TrainedTokens& tokens, const PassContext& pass) const = 0;

@@ -14,7 +14,8 @@
   OBJECTIVE("simpo", MakeSimPo)                 \
   OBJECTIVE("cpo", MakeCpo)                     \
   OBJECTIVE("rm", MakeRewardModel)              \
-  OBJECTIVE("policy", MakePolicyLoss)
+  OBJECTIVE("policy", MakePolicyLoss)           \
+  OBJECTIVE("gkd", MakeDistillation)
 // clang-format on
 
 namespace trireme {

@@ -43,6 +43,7 @@ class PolicyObjective : public LogProbObjective {
  protected:
   double temperature() const override { return rl_.temperature(); }
   bool wants_entropies() const override { return true; }
+  double EntropyWeight(const PassContext& pass) const override { return -rl_.entropy_coef() * pass.totals.per_trained(); }
   at::Tensor KnownWeights(const TrainedTokens& /*tokens*/, const PassContext& /*pass*/) const override { return {}; }
   at::Tensor Weigh(const LabelLogProbs& found) const override;
 
@@ -214,7 +215,7 @@ at::Tensor PolicyObjective::Weigh(const LabelLogProbs& found) const {
     if (rl_.bias_correction_kl()) by_ratio = by_ratio + weights * k3;
     AddMean(found, "kl", k3 * ratios, /*of_completions=*/false);
   }
-  found.pass.output->Add("loss", loss.sum());
+  found.pass.output->Add("loss", loss.sum() + found.entropies.sum() * EntropyWeight(found.pass));
   AddMean(found, "entropy", found.entropies, /*of_completions=*/false);
   AddClips(found, facts);
   return found.pass.options.differentiate ? direct + Chained(found, facts, by_ratio) : at::Tensor();

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "parallel/objectives/distillation_check.h"
 #include "parallel/objectives/preference_check.h"
 
 namespace trireme {
@@ -46,6 +47,10 @@ void CheckPolicyLoss(const Config& config) {
   }
   if (rl.delta() > 0 && loss->term != PolicyTerm::kClipped) {
     throw InputError("rl.delta = ", rl.delta(), ": rl.loss: ", rl.loss(), " does not clip by it; leave it out");
+  }
+  if (rl.entropy_coef() > 0 && rl.top_entropy_quantile() < 1) {
+    throw InputError("rl.entropy_coef = ", rl.entropy_coef(), ": the bonus is over all tokens, and rl.top_entropy_quantile = ",
+                     rl.top_entropy_quantile(), " leaves some out; leave one of them out");
   }
   if (rl.temperature() <= 0) {
     throw InputError("rl.temperature = ", rl.temperature(), "; wanted above 0: completions are drawn, not the likeliest");
@@ -101,6 +106,23 @@ void CheckPolicySizes(const Config& config) {
   }
 }
 
+// What has no part in a run whose completions are given, or whose completions are one turn.
+void CheckGivenCompletions(const Config& config) {
+  if (!config.rl().environment().empty() && !config.rl().rollouts().empty()) {
+    throw InputError("rl.environment: the completions of rl.rollouts are given; leave one of them out");
+  }
+  if (config.rl().environment().empty() && config.rl().max_turns() != RlConfig().max_turns()) {
+    throw InputError("rl.max_turns = ", config.rl().max_turns(), " has no part in this run: rl.environment is empty; leave it out");
+  }
+  if (config.rl().max_resample_times() > 0 && !config.rl().rollouts().empty()) {
+    throw InputError("rl.max_resample_times = ", config.rl().max_resample_times(),
+                     ": the completions of rl.rollouts are given; leave one of them out");
+  }
+  if (!config.data().train().empty() && !config.rl().rollouts().empty()) {
+    throw InputError("data.train: rl.rollouts has the prompts; leave one of them out");
+  }
+}
+
 void CheckPolicyReference(const Config& config) {
   if (config.reference() == "none" && config.rl().beta() > 0) {
     throw InputError("rl.beta = ", config.rl().beta(), " needs a reference, and reference: none; write one of them");
@@ -123,6 +145,8 @@ void CheckPolicyReference(const Config& config) {
 
 bool IsPolicy(Stage stage) { return stage >= STAGE_GRPO; }
 
+int64_t GroupOf(const Config& config) { return config.stage() == STAGE_GKD ? 1 : config.rl().group(); }
+
 PolicyLossKind PolicyLossOf(const Config& config) { return *FindPolicyLoss(config.rl().loss()); }
 
 RatioOf RatioOfLoss(const Config& config) {
@@ -136,27 +160,30 @@ bool HasKlLoss(const Config& config) { return config.stage() == STAGE_GRPO && co
 int64_t StepsPerSampling(const RlConfig& rl) { return int64_t{rl.steps_per_generation()} * rl.iterations(); }
 
 int64_t PromptsPerSampling(const Config& config) {
-  return int64_t{config.run().global_batch()} * config.rl().steps_per_generation() / config.rl().group();
+  return int64_t{config.run().global_batch()} * config.rl().steps_per_generation() / GroupOf(config);
 }
 
 bool NeedsOldLogProbs(const Config& config) {
+  if (config.stage() == STAGE_GKD) return false;
   const bool in_reward = config.rl().beta() > 0 && !HasKlLoss(config);
   return StepsPerSampling(config.rl()) > 1 || config.rl().sampler_correction() != CORRECTION_NONE || in_reward;
 }
 
 void CheckPolicy(const Config& config) {
   if (!IsPolicy(config.stage())) return;
-  CheckPolicyLoss(config);
-  RefuseUnusedPolicyKeys(config);
-  CheckPolicySizes(config);
-  CheckPolicyReference(config);
+  if (config.stage() == STAGE_GKD) {
+    CheckDistillation(config);
+  } else {
+    CheckPolicyLoss(config);
+    RefuseUnusedPolicyKeys(config);
+    CheckPolicySizes(config);
+    CheckPolicyReference(config);
+  }
   if (config.multi_token_prediction().depths() > 0) {
     throw InputError("multi_token_prediction.depths = ", config.multi_token_prediction().depths(), ": stage ",
                      NameOf(config.stage()), " trains the next tokens alone; write 0");
   }
-  if (!config.data().train().empty() && !config.rl().rollouts().empty()) {
-    throw InputError("data.train: rl.rollouts has the prompts; leave one of them out");
-  }
+  CheckGivenCompletions(config);
   if (!config.data().valid().empty() || config.data().valid_ratio() > 0) {
     throw InputError("data.valid: stage ", NameOf(config.stage()), " has no evaluation yet; leave it out");
   }

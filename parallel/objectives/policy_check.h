@@ -26,8 +26,10 @@ struct PolicyLossKind {
   std::optional<RatioOf> ratio = {};  // where the loss decides it
 };
 
-// grpo, rloo, reinforce_plus_plus.
+// Stages that train on completions: grpo, rloo, reinforce_plus_plus, and gkd.
 bool IsPolicy(Stage stage);
+// Completions per prompt.
+int64_t GroupOf(const Config& config);
 // The run's loss, and what its ratios are of; the keys have been checked.
 PolicyLossKind PolicyLossOf(const Config& config);
 RatioOf RatioOfLoss(const Config& config);

@@ -97,14 +97,18 @@ void CheckReferenceMemory(const Config& config) {
 bool IsPreference(Stage stage) { return stage >= STAGE_DPO && stage <= STAGE_RM; }
 bool HasPairs(Stage stage) { return IsPreference(stage) && stage != STAGE_KTO; }
 
+const std::string& ReferenceName(const Config& config) {
+  return config.stage() == STAGE_GKD ? config.distillation().teacher() : config.reference();
+}
+
 bool WantsReference(const Config& config) {
-  if (config.stage() == STAGE_KTO) return true;
+  if (config.stage() == STAGE_KTO || config.stage() == STAGE_GKD) return true;
   if (IsPolicy(config.stage())) return config.rl().beta() > 0 && config.reference() != "none";
   return config.stage() == STAGE_DPO && config.reference() != "none" && !config.preference().reference_free();
 }
 
 bool NeedsSecondModel(const Config& config) {
-  const bool own = config.reference() == "base" || config.reference() == "start";
+  const bool own = config.stage() != STAGE_GKD && (config.reference() == "base" || config.reference() == "start");
   return WantsReference(config) && !(own && config.tuning().kind() == TUNING_LORA);
 }
 

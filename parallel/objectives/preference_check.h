@@ -11,6 +11,8 @@ namespace trireme {
 bool IsPreference(Stage stage);
 // Stages whose samples are pairs of answers; the others' are single ones.
 bool HasPairs(Stage stage);
+// What the run compares with, as the configuration names it: reference, or the teacher's directory.
+const std::string& ReferenceName(const Config& config);
 // Whether log-probabilities of a reference are computed.
 bool WantsReference(const Config& config);
 // Whether that reference is a second model in memory, and not the trained one without its adapter.

@@ -33,9 +33,12 @@ TrainedTokens::TrainedTokens(const at::Tensor& hidden, const PassInput& input)
       labels(input.labels.index_select(0, positions)) {}
 
 LogitChunks::LogitChunks(const TrainedTokens& trained, const HeadStates& head, int64_t chunk_bytes)
+    : LogitChunks(trained, head.weight.value, head.soft_cap, chunk_bytes) {}
+
+LogitChunks::LogitChunks(const TrainedTokens& trained, const at::Tensor& weight, double soft_cap, int64_t chunk_bytes)
     : trained_(trained),
-      weight_(head.weight.value),
-      soft_cap_(head.soft_cap),
+      weight_(weight),
+      soft_cap_(soft_cap),
       chunk_(TokensPerChunk(trained.size(), weight_, chunk_bytes)) {
   count_ = (trained.size() + chunk_ - 1) / chunk_;
   room_ = at::empty({std::min(chunk_, trained.size()), weight_.size(0)}, weight_.options());

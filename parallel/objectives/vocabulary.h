@@ -45,6 +45,8 @@ class LogitChunks {
  public:
   // chunk_bytes: 0 for what the device wants.
   LogitChunks(const TrainedTokens& trained, const HeadStates& head, int64_t chunk_bytes = 0);
+  // The same of another head's weight and soft cap.
+  LogitChunks(const TrainedTokens& trained, const at::Tensor& weight, double soft_cap, int64_t chunk_bytes = 0);
 
   int64_t count() const { return count_; }
   // Computes the chunk's logits; those of other chunks are lost.

@@ -31,6 +31,13 @@ struct PolicyFacts {
   at::Tensor reference = {};  // by the reference
 };
 
+// What a teacher computed of the micro batch, for distillation; undefined on ranks without the head.
+struct TeacherFacts {
+  at::Tensor hidden = {};       // [trained, its hidden size] of tokens whose labels are trained, after its final norm
+  at::Tensor head_weight = {};  // [vocabulary / tp, its hidden size]
+  double soft_cap = 0;          // of its logits; 0: none
+};
+
 struct PassInput {
   int64_t rows = 0;
   int64_t length = 0;
@@ -59,6 +66,7 @@ struct PassInput {
   std::vector<int64_t> samples = {};
   AnswerFacts answers = {};  // empty where documents are no answers
   PolicyFacts policy = {};
+  TeacherFacts teacher = {};
   // By depth of multi-token prediction: the same positions, with tokens and labels that stand as many further on
   // in the same document; empty where nothing of the kind is trained.
   std::vector<PassInput> mtp = {};

@@ -18,6 +18,9 @@ struct PassOutput {  // of one micro batch, on the head's ranks; undefined if no
   at::Tensor entropies;                    // [rows · length] fp32 likewise
   at::Tensor sequence_log_probs;           // [documents] fp32, over all context ranks; those of answers weighted
   at::Tensor hidden;                       // [rows · length, hidden] after the last norm
+  at::Tensor trained_hidden;               // [trained, hidden] the same of tokens whose labels are trained
+  at::Tensor head_weight;                  // [vocabulary / tp, hidden] what makes logits of them
+  double soft_cap = 0;                     // of these logits; 0: none
   at::Tensor logits;                       // [wanted tokens, vocabulary]
   at::Tensor scores;                       // [rows · length] fp32, a value head's
   at::Tensor sequence_scores;              // [documents] fp32 at their last tokens, the same on all context ranks

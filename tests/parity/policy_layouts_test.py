@@ -21,6 +21,7 @@ MODELS = ("llama", "qwen3_moe", "deepseek_v3")
 LOSSES = {
     "grpo": ["stage=grpo", "rl.beta=0.1", "rl.temperature=0.8"],
     "gspo": ["stage=grpo", "rl.loss=gspo", "rl.beta=0.1"],
+    "entropy bonus": ["stage=grpo", "rl.loss=bnpo", "rl.beta=0", "rl.entropy_coef=0.2", "rl.temperature=0.8"],
     "dapo": ["stage=grpo", "rl.loss=dapo", "rl.beta=0", "rl.top_entropy_quantile=0.5"],
     "cispo": ["stage=grpo", "rl.loss=cispo", "rl.epsilon_high=1.1", "rl.beta=0"],
     "luspo": ["stage=grpo", "rl.loss=luspo", "rl.level=sequence", "rl.beta=0.1", "rl.mask_truncated=true"],

@@ -53,6 +53,13 @@ def with_log_probs(lines, model, seed=6, noise=0.3):
     return lines
 
 
+def with_environment(lines, seed=8):
+    """The same with some tokens that an environment wrote; the first and the last are the model's."""
+    generator = random.Random(seed)
+    return [{**line, "env_mask": [int(index in (0, len(line["completion_ids"]) - 1) or generator.random() < 0.6)
+                                  for index in range(len(line["completion_ids"]))]} for line in lines]
+
+
 def with_scaled_rewards(lines):
     """The same with REINFORCE++'s advantages as rewards: minus the group's mean, over the deviation of all differences in
     one sampling."""
@@ -94,7 +101,8 @@ def chosen(prompts, lines):
 def replay(lines):
     """A rollout_func."""
     def func(prompts, trainer):
-        return {key: [line[key] for line in chosen(prompts, lines)] for key in ("prompt_ids", "completion_ids", "logprobs")}
+        keys = [key for key in ("prompt_ids", "completion_ids", "logprobs", "env_mask") if key in lines[0]]
+        return {key: [line[key] for line in chosen(prompts, lines)] for key in keys}
     return func
 
 

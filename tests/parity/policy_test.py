@@ -54,10 +54,15 @@ CASES = {
     "truncated masked, dapo": case((["rl.mask_truncated=true", "rl.loss=dapo"],
                                     dict(loss_type="dapo", mask_truncated_completions=True))),
     "entropy quantile": case((["rl.top_entropy_quantile=0.4"], dict(loss_type="grpo", top_entropy_quantile=0.4)), beta=0.1),
+    "entropy bonus": case((["rl.entropy_coef=0.3", "rl.temperature=0.8"], dict(loss_type="grpo", entropy_coef=0.3, temperature=0.8)), beta=0.1),
     "temperature": case((["rl.temperature=0.8"], dict(loss_type="grpo", temperature=0.8)), beta=0.1),
     "once": case((["rl.iterations=1"], dict(loss_type="grpo", num_iterations=1)), beta=0.1),
     "steps per generation": case((["rl.steps_per_generation=2", "rl.loss=dapo"],
                                   dict(loss_type="dapo", steps_per_generation=2)), beta=0.1),
+    "environment": case(([], dict(loss_type="grpo")), beta=0.1, rollouts="masked"),
+    "environment, dapo, sampler": case((["rl.loss=dapo", "rl.sampler_correction=sequence_truncate"],
+                                        dict(loss_type="dapo", vllm_importance_sampling_mode="sequence_truncate")),
+                                       corrected=True, rollouts="masked"),
     "packed": case((["data.packing=true", "rl.loss=dapo"], dict(loss_type="dapo")), beta=0.1),
     "unshared": case((["rl.share_prompt=false"], dict(loss_type="grpo")), beta=0.1),
 }
@@ -96,7 +101,9 @@ def inputs(folder):
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     preference_peers.write_models(folder, "llama", num_hidden_layers=2)
-    tiny_models.write_rows(folder / "rollouts.jsonl", peers.with_log_probs(peers.rollouts(), folder / "model"))
+    lines = peers.with_log_probs(peers.rollouts(), folder / "model")
+    tiny_models.write_rows(folder / "rollouts.jsonl", lines)
+    tiny_models.write_rows(folder / "masked.jsonl", peers.with_environment(lines))
     return folder
 
 
@@ -108,7 +115,7 @@ def command(folder, name):
     (folder / f"{name}.yaml").write_text("")
     return ["train", folder / f"{name}.yaml", *words_of([
         "device=cpu", f"stage={one['stage']}", f"model.path={folder / 'model'}", "model.dtype=fp32", "tuning.kind=full",
-        f"rl.rollouts={folder / 'rollouts.jsonl'}", f"rl.group={peers.GROUP}", f"rl.max_new_tokens={peers.LONGEST}", *adamw,
+        f"rl.rollouts={folder / one.get('rollouts', 'rollouts')}.jsonl", f"rl.group={peers.GROUP}", f"rl.max_new_tokens={peers.LONGEST}", *adamw,
         f"optimizer.lr={peers.LR}", "optimizer.schedule=constant", "optimizer.clip=0", f"run.steps={peers.STEPS}",
         f"run.global_batch={peers.BATCH}", "run.save_every=0", "data.max_length=64", "data.packing=false", *reference,
         f"run.output={folder / 'out' / name}", *rewards, *one["ours"]])]
@@ -136,7 +143,7 @@ def relative(found, wanted):
 def test_four_updates(name, inputs, launched, record_errors):
     one, out = named(name), inputs / "out" / name
     found = lines_of(out / "log.jsonl", launched)
-    lines = [json.loads(line) for line in (inputs / "rollouts.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (inputs / f"{one.get('rollouts', 'rollouts')}.jsonl").read_text().splitlines()]
     own_rule = one["stage"] == "reinforce_plus_plus"
     lines = peers.with_scaled_rewards(lines) if own_rule else lines
     wanted, advantages = peers.train("grpo" if own_rule else one["stage"], inputs / "model", inputs / "reference", lines, inputs / "trl",

@@ -11,6 +11,11 @@ std::vector<Rollout> ReadGivenAdvantages(const std::string& path, int64_t vocabu
   std::vector<Rollout> rollouts = ReadRollouts(path, {.vocabulary = vocabulary});
   const bool known = !rollouts.front().log_probs.empty();
   for (size_t i = 0; i < rollouts.size(); ++i) {
+    const bool taught = config.stage() == STAGE_GKD;
+    if (taught && (rollouts[i].advantage || !rollouts[i].log_probs.empty())) {
+      throw InputError(path, ":", i + 1, ": has an advantage or old_logprobs, which have no part in stage gkd; leave them out");
+    }
+    if (taught) continue;
     if (!rollouts[i].advantage || !std::isfinite(*rollouts[i].advantage)) {
       throw InputError(path, ":", i + 1, ": has no advantage; wanted a number");
     }

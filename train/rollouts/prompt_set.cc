@@ -28,6 +28,14 @@ std::optional<Json> ConversationOf(const Json& record) {
   return question ? std::optional<Json>(QuestionMessages(record, *question)) : std::nullopt;
 }
 
+void CheckRoom(const Config& config, const std::vector<int64_t>& prompt, const std::string& where = "") {
+  const int64_t tokens = std::ssize(prompt), most = config.data().max_length(), wanted = config.rl().max_new_tokens();
+  if (tokens == 0) throw InputError(where, "has an empty prompt");
+  if (tokens + wanted <= most) return;
+  throw InputError(where, "its prompt of ", tokens, " tokens leaves no room for rl.max_new_tokens = ", wanted,
+                   " in data.max_length = ", most, "; raise data.max_length to ", tokens + wanted, " or lower the other");
+}
+
 // Reads prompts with the tools of a model's directory.
 class PromptReader {
  public:
@@ -43,7 +51,7 @@ class PromptReader {
       throw InputError("has the token ", id, "; the model's vocabulary has ", vocabulary_);
     }
     if (tokenizer_ != nullptr) prompt.text = tokenizer_->Decode(std::vector<int32_t>(prompt.ids.begin(), prompt.ids.end()));
-    CheckRoom(std::ssize(prompt.ids));
+    CheckRoom(config_, prompt.ids);
     return prompt;
   }
 
@@ -69,14 +77,6 @@ class PromptReader {
     asked = *messages;
     if (!chat_) chat_.emplace(ChatTemplate::Of(*tokenizer_, config_.data().template_()));
     return ChatPrompt(*tokenizer_, *chat_, *messages);
-  }
-
-  void CheckRoom(int64_t tokens) const {
-    if (tokens == 0) throw InputError("has an empty prompt");
-    const int64_t most = config_.data().max_length(), wanted = config_.rl().max_new_tokens();
-    if (tokens + wanted <= most) return;
-    throw InputError("its prompt of ", tokens, " tokens leaves no room for rl.max_new_tokens = ", wanted,
-                     " in data.max_length = ", most, "; raise data.max_length to ", tokens + wanted, " or lower the other");
   }
 
   const Config& config_;
@@ -106,6 +106,23 @@ PromptSet::PromptSet(const Config& config, int64_t vocabulary) {
         }));
       }
     }
+  }
+}
+
+PromptSet::PromptSet(const Config& config, const RowSource& rows, bool samples) {
+  if (PathExists(std::filesystem::path(config.model().path()) / "tokenizer.json")) tokenizer_.emplace(config.model().path());
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    const Row row = rows.Read(i);
+    if (!row.weights.empty()) throw InputError("data.train: sample ", i + 1, ": has weights (\"loss\"), which stage gkd does not take; leave them out");
+    size_t end = row.labels.size();
+    while (end > 1 && row.labels[end - 1] == kNotTrained) --end;
+    size_t begin = end;
+    while (begin > 1 && row.labels[begin - 1] != kNotTrained) --begin;
+    const auto at = [&](size_t index) { return row.input_ids.begin() + static_cast<int64_t>(index); };
+    PolicyPrompt prompt{.ids = {at(0), at(begin)}, .text = {}, .record = {}, .answer = {at(begin), at(end)}};
+    if (tokenizer()) prompt.text = tokenizer()->Decode(std::vector<int32_t>(prompt.ids.begin(), prompt.ids.end()));
+    if (samples) CheckRoom(config, prompt.ids, Concat("data.train: sample ", i + 1, ": "));
+    prompts_.push_back(std::move(prompt));
   }
 }
 

@@ -19,6 +19,7 @@ struct PolicyPrompt {
   std::vector<int64_t> ids;
   std::string text;  // as the model reads it; empty without a tokenizer
   Json record;       // all its columns
+  std::vector<int64_t> answer = {};  // the data's own, for distillation
   Json asked = {};   // what the ids were made of: messages, or a text; null: ids were given
 };
 
@@ -27,6 +28,9 @@ class PromptSet {
   // Refuses, with file and line, records that are no prompts, and prompts without room for rl.max_new_tokens in
   // data.max_length.
   PromptSet(const Config& config, int64_t vocabulary);
+  // The same with answers, from rows of stage sft: what is trained last in a row is its answer, what is before it the prompt.
+  // `samples`: prompts leave room for rl.max_new_tokens.
+  PromptSet(const Config& config, const RowSource& rows, bool samples);
 
   int64_t size() const { return std::ssize(prompts_); }
   const PolicyPrompt& at(int64_t index) const { return prompts_.at(static_cast<size_t>(index)); }

@@ -1,47 +1,28 @@
 // RewardProgram: a user's own reward: a program that reads one JSON object per completion from its standard input and
 // answers each with one line, a number or null, in order. It is started once and kept running; where it dies, hangs or
-// answers with something else it is started anew and the sampling is asked again, once; failing again it ends the run, or gives no reward.
+// answers with something else it is started anew.
 #pragma once
-
-#include <sys/types.h>
 
 #include <string>
 #include <vector>
 
-#include "train/rollouts/rewards.h"
+#include "train/rollouts/asked_reward.h"
+#include "train/rollouts/line_program.h"
 
 namespace trireme {
 
-struct RewardProgramOptions {
-  std::string command;  // for the shell
-  std::string name;     // in errors
-  double seconds = 60;  // for the completions of one sampling
-  bool skip_failures = false;  // failing twice, it gives no reward in place of an error
-};
-
-class RewardProgram : public Reward {
+class RewardProgram : public AskedReward {
  public:
-  explicit RewardProgram(RewardProgramOptions options) : options_(std::move(options)) {}
-  ~RewardProgram() override;
-  RewardProgram(const RewardProgram&) = delete;
-  RewardProgram& operator=(const RewardProgram&) = delete;
+  explicit RewardProgram(const AskedRewardOptions& options)
+      : AskedReward(options), program_(options.target, "the reward program " + options.name, options.seconds) {}
 
-  std::vector<double> Of(std::span<const Judged> completions) override;
-  int64_t failures() const override { return failures_; }
+ protected:
+  std::vector<double> Ask(std::span<const Judged> completions) override;
+  void Reset() override { program_.Stop(); }
+  std::string NextTry() const override { return "it is started anew and asked again"; }
 
  private:
-  void Start();
-  void Stop();
-  // Writes the text and reads so many lines; throws where that fails or takes too long.
-  std::vector<std::string> Ask(const std::string& text, size_t lines);
-  std::string HowItEnded();
-  void RefuseExtraLines();
-
-  const RewardProgramOptions options_;
-  pid_t pid_ = -1;
-  int to_ = -1, from_ = -1;
-  std::string unread_;
-  int64_t failures_ = 0;
+  LineProgram program_;
 };
 
 }  // namespace trireme

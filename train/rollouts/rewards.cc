@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "train/data/record_fields.h"
+#include "train/rollouts/reward_endpoint.h"
 #include "train/rollouts/reward_program.h"
 
 // clang-format off
@@ -78,15 +79,14 @@ std::unique_ptr<Reward> OpenReward(const std::string& name, const Config& config
   if (name.starts_with(kProgram)) {
     const std::string command = name.substr(std::string(kProgram).size());
     if (command.empty()) throw InputError("rl.rewards has 'program:' without a command; write program:./reward.py");
-    return std::make_unique<RewardProgram>(RewardProgramOptions{
-        .command = command,
-        .name = LogNameOf(name),
-        .seconds = config.rl().reward_seconds(),
-        .skip_failures = config.rl().reward_failure() == FAILURE_SKIP});
+    return std::make_unique<RewardProgram>(AskedRewardOptionsOf(command, LogNameOf(name), config.rl()));
+  }
+  if (name.find("://") != std::string::npos) {
+    return std::make_unique<RewardEndpoint>(AskedRewardOptionsOf(name, LogNameOf(name), config.rl()));
   }
   const auto found = std::ranges::find_if(List(), [&](const BuiltIn& one) { return name == one.name; });
   if (found != List().end()) return std::make_unique<BuiltInReward>(*found, config);
-  throw InputError("rl.rewards has '", name, "'; wanted program:COMMAND, model:DIR or one of ", Join(BuiltInRewards()));
+  throw InputError("rl.rewards has '", name, "'; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or one of ", Join(BuiltInRewards()));
 }
 
 std::optional<std::string> RewardModelIn(const std::string& name) {

@@ -1,6 +1,7 @@
 // Rollout: one completion of a prompt with what is known of it. Plain values; who sampled or rewarded it is no part of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,11 +16,19 @@ struct Rollout {
   std::string prompt = {}, completion = {};      // as text, where there is a tokenizer
   std::vector<int64_t> prompt_ids = {};
   std::vector<int64_t> completion_ids = {};      // with the end token
+  // Of each token of the completion, whether the model wrote it; empty: all of them. The others are an environment's.
+  std::vector<bool> written = {};
   std::vector<float> log_probs = {};             // of the completion by its sampler; NaN: unknown; empty: all are
   std::map<std::string, double> rewards = {};    // by name; NaN: none was given
   bool truncated = false;                        // it ended at the limit, not by an end token
   std::optional<double> advantage = {};          // given instead of rewards
 };
+
+// Tokens of the completion that the model wrote.
+inline int64_t WrittenTokens(const Rollout& rollout) {
+  if (rollout.written.empty()) return std::ssize(rollout.completion_ids);
+  return std::count(rollout.written.begin(), rollout.written.end(), true);
+}
 
 // Whether two have the same prompt in the same sampling.
 inline bool IsSameGroup(const Rollout& a, const Rollout& b) { return a.step == b.step && a.group == b.group; }

@@ -45,6 +45,19 @@ std::vector<float> LogProbsAt(const Json& record, const char* key, size_t tokens
   return log_probs;
 }
 
+std::vector<bool> MaskAt(const Json& record, size_t tokens) {
+  const Json& values = record.at("env_mask");
+  if (!values.is_array() || values.size() != tokens) {
+    throw InputError("env_mask has ", values.is_array() ? values.size() : 0, " numbers for ", tokens, " tokens of completion_ids");
+  }
+  std::vector<bool> written;
+  for (const Json& value : values) {
+    if (value != 0 && value != 1) throw InputError("env_mask has ", JsonLine(value), "; wanted 1 for tokens of the model, 0 for others");
+    written.push_back(value == 1);
+  }
+  return written;
+}
+
 int64_t CountAt(const Json& record, const char* key) {
   const Json& value = record.at(key);
   if (value.is_number_integer() && value.get<int64_t>() >= 0) return value.get<int64_t>();
@@ -60,6 +73,7 @@ Rollout RolloutOf(const Json& record, const RolloutReading& reading) {
   for (const char* key : {"logprobs", "old_logprobs"}) {
     if (Has(record, key)) rollout.log_probs = LogProbsAt(record, key, rollout.completion_ids.size());
   }
+  if (Has(record, "env_mask")) rollout.written = MaskAt(record, rollout.completion_ids.size());
   if (Has(record, "prompt") && record.at("prompt").is_string()) rollout.prompt = record.at("prompt");
   if (Has(record, "completion") && record.at("completion").is_string()) rollout.completion = record.at("completion");
   if (Has(record, "advantage")) rollout.advantage = NumberOrNone(record.at("advantage"), "advantage");
@@ -86,6 +100,10 @@ std::string ToJsonLine(const Rollout& rollout) {
                {"completion_ids", rollout.completion_ids},
                {"logprobs", rollout.log_probs},
                {"rewards", rewards}};
+  if (!rollout.written.empty()) {
+    line["env_mask"] = Json::array();
+    for (const bool written : rollout.written) line["env_mask"].push_back(written ? 1 : 0);
+  }
   if (rollout.advantage) line["advantage"] = *rollout.advantage;
   line["truncated"] = rollout.truncated;
   return JsonLine(line);

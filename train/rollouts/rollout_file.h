@@ -11,7 +11,8 @@
 namespace trireme {
 
 // {"step":1,"group":0,"prompt":"…","completion":"…","prompt_ids":[…],"completion_ids":[…],"logprobs":[…],
-//  "rewards":{"accuracy":1.0},"advantage":0.5,"truncated":false}; a reward that was not given is null.
+//  "rewards":{"accuracy":1.0},"advantage":0.5,"truncated":false}; a reward that was not given is null. With an environment
+// "env_mask" has 1 for each token of the completion that the model wrote, and 0 for others.
 std::string ToJsonLine(const Rollout& rollout);
 
 struct RolloutReading {

@@ -24,9 +24,10 @@ void AddIfNumber(MetricValues& metrics, const std::string& name, double value) {
   if (!std::isnan(value)) metrics[name] = value;
 }
 
+constexpr double kClose = 1e-8;  // deviations up to it are none
+
 // Of each group, or of all together where that is what advantages are divided by.
 double ShareWithoutSpread(const std::vector<double>& totals, int64_t group, bool all) {
-  constexpr double kClose = 1e-8;
   const auto size = all ? totals.size() : static_cast<size_t>(group);
   int64_t without = 0, count = 0;
   for (size_t first = 0; first < totals.size(); first += size) {
@@ -56,7 +57,7 @@ MetricValues RewardMetrics(const RewardTable& table, const Config& config) {
 MetricValues LengthMetrics(std::span<const Rollout> rollouts) {
   std::vector<double> lengths, ended;
   for (const Rollout& rollout : rollouts) {
-    lengths.push_back(static_cast<double>(rollout.completion_ids.size()));
+    lengths.push_back(static_cast<double>(WrittenTokens(rollout)));
     if (!rollout.truncated) ended.push_back(lengths.back());
   }
   MetricValues metrics;
@@ -65,6 +66,17 @@ MetricValues LengthMetrics(std::span<const Rollout> rollouts) {
   metrics["completions/clipped_ratio"] =
       1 - static_cast<double>(ended.size()) / static_cast<double>(std::max<size_t>(lengths.size(), 1));
   return metrics;
+}
+
+std::vector<int64_t> GroupsWithoutSpread(const RewardTable& table) {
+  const std::vector<double> totals = TotalsOf(table);
+  const auto size = static_cast<size_t>(table.group);
+  std::vector<int64_t> found;
+  for (size_t first = 0; first < totals.size(); first += size) {
+    const double deviation = DeviationOf({totals.data() + first, size});
+    if (!(deviation > kClose)) found.push_back(static_cast<int64_t>(first / size));
+  }
+  return found;
 }
 
 std::string WhyNothingIsLearnt(const RewardTable& table) {

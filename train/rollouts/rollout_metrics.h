@@ -2,7 +2,10 @@
 // rewards/NAME/mean and /std, completions/mean_length and so on. Numbers only.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "train/report/logged_step.h"
 #include "train/rollouts/advantages.h"
@@ -12,6 +15,9 @@ namespace trireme {
 
 MetricValues RewardMetrics(const RewardTable& table, const Config& config);
 MetricValues LengthMetrics(std::span<const Rollout> rollouts);
+
+// The numbers of groups whose completions all have the same reward, and teach nothing.
+std::vector<int64_t> GroupsWithoutSpread(const RewardTable& table);
 
 // Why the rewards of a sampling teach nothing, in words for the log; empty where they do.
 std::string WhyNothingIsLearnt(const RewardTable& table);

@@ -29,15 +29,14 @@ void AddCompletion(const Rollout& rollout, size_t index, int64_t shared, bool ma
   row.shared.push_back(shared);
   row.samples.push_back(std::ssize(row.samples));
   row.values.push_back(static_cast<float>(index));
-  row.answer_tokens.push_back(masked ? 0 : std::ssize(rollout.completion_ids));
+  row.answer_tokens.push_back(masked ? 0 : WrittenTokens(rollout));
   row.input_ids.insert(row.input_ids.end(), rollout.prompt_ids.begin() + shared, rollout.prompt_ids.end());
   row.labels.resize(row.input_ids.size(), kNotTrained);
   AddLogProbs(rollout, rollout.prompt_ids.size() - static_cast<size_t>(shared), row.sampled);
   row.input_ids.insert(row.input_ids.end(), rollout.completion_ids.begin(), rollout.completion_ids.end());
-  if (masked) {
-    row.labels.resize(row.input_ids.size(), kNotTrained);
-  } else {
-    row.labels.insert(row.labels.end(), rollout.completion_ids.begin(), rollout.completion_ids.end());
+  for (size_t i = 0; i < rollout.completion_ids.size(); ++i) {
+    const bool trained = !masked && (rollout.written.empty() || rollout.written[i]);
+    row.labels.push_back(trained ? rollout.completion_ids[i] : kNotTrained);
   }
 }
 

@@ -74,7 +74,9 @@ TEST(RewardTableTest, SaysWhyNothingIsLearnt) {
   table.rewards = {{1, 0, 0, 0}};
   EXPECT_EQ(WhyNothingIsLearnt(table), "");
   EXPECT_EQ(RewardMetrics(table, ConfigWith(SCALE_GROUP)).at("frac_reward_zero_std"), 0.5);
+  EXPECT_EQ(GroupsWithoutSpread(table), std::vector<int64_t>{1});
   table.rewards = {{kNone, kNone, kNone, kNone}};
+  EXPECT_EQ(GroupsWithoutSpread(table), (std::vector<int64_t>{0, 1}));
   EXPECT_NE(WhyNothingIsLearnt(table).find("no reward of a"), std::string::npos);
 }
 

@@ -21,7 +21,7 @@ class RewardProgramTest : public testing::Test {
   }
 
   std::vector<double> Ask(const std::string& command, double seconds = 60) {
-    return RewardProgram({.command = command, .name = "mine", .seconds = seconds}).Of(judged_);
+    return RewardProgram({.target = command, .name = "mine", .seconds = seconds}).Of(judged_);
   }
   std::string ErrorOf(const std::string& command, double seconds = 60) {
     try {
@@ -46,7 +46,7 @@ TEST_F(RewardProgramTest, AnswersALinePerCompletion) {
 }
 
 TEST_F(RewardProgramTest, IsKeptRunning) {
-  RewardProgram program({.command = "n=0; while read line; do n=$((n+1)); echo $n; done", .name = "mine"});
+  RewardProgram program({.target = "n=0; while read line; do n=$((n+1)); echo $n; done", .name = "mine"});
   EXPECT_EQ(program.Of(judged_)[2], 3);
   EXPECT_EQ(program.Of(judged_)[0], 4);
 }
@@ -68,13 +68,13 @@ TEST_F(RewardProgramTest, IsNamedWhereItFailsTwice) {
 }
 
 TEST_F(RewardProgramTest, GivesNoRewardWhereFailuresAreSkipped) {
-  RewardProgram program({.command = "exit 3", .name = "mine", .skip_failures = true});
+  RewardProgram program({.target = "exit 3", .name = "mine", .skip_failures = true});
   for (const double reward : program.Of(judged_)) EXPECT_TRUE(std::isnan(reward));
   EXPECT_EQ(program.failures(), 2);
 }
 
 TEST_F(RewardProgramTest, IsStartedAnewWhereItSaysTooMuch) {
-  RewardProgram program({.command = "n=0; while read line; do n=$((n+1)); [ $n = 3 ] && printf '3\\n9\\n' || echo $n; done", .name = "mine"});
+  RewardProgram program({.target = "n=0; while read line; do n=$((n+1)); [ $n = 3 ] && printf '3\\n9\\n' || echo $n; done", .name = "mine"});
   EXPECT_EQ(program.Of(judged_), (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(program.Of(judged_), (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(program.failures(), 1);

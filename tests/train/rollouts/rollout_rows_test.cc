@@ -51,6 +51,15 @@ TEST(RolloutRowsTest, TrainNothingOfMaskedOnes) {
   EXPECT_EQ(rows->Read(1).answer_tokens, Ids{0});
 }
 
+TEST(RolloutRowsTest, TrainNothingThatAnEnvironmentWrote) {
+  Rollout one = Completion(0, {1, 2}, {3, 4, 5, 6});
+  one.written = {true, false, false, true};
+  const Row row = RowsOf(std::vector<Rollout>{one}, {.longest = 64})->Read(0);
+  EXPECT_EQ(row.input_ids, (Ids{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(row.labels, (Ids{-100, -100, 3, -100, -100, 6}));
+  EXPECT_EQ(row.answer_tokens, Ids{2});
+}
+
 TEST(RolloutRowsTest, ArePacked) {
   const Rows rows = RowsOf(Three(), {.longest = 64, .pack = true});
   ASSERT_EQ(rows->size(), 1);
@@ -65,10 +74,15 @@ TEST(RolloutFileTest, IsReadAgain) {
   one.log_probs = {-0.5F, std::nanf("")};
   one.rewards = {{"a", 1.5}, {"b", std::nan("")}};
   one.advantage = -0.25;
+  one.written = {false, true};
   const std::filesystem::path path = std::filesystem::temp_directory_path() / ("rollouts-" + std::to_string(getpid()) + ".jsonl");
   std::ofstream(path) << ToJsonLine(one) << "\n";
   const std::vector<Rollout> found = ReadRollouts(path, {.vocabulary = 10});
   std::ofstream(path) << R"({"prompt_ids": [1], "completion_ids": [2], "logprobs": [0.5]})" << "\n";
+  EXPECT_THROW(ReadRollouts(path, {.vocabulary = 10}), Error);
+  std::ofstream(path) << R"({"prompt_ids": [1], "completion_ids": [2], "env_mask": [1, 0]})" << "\n";
+  EXPECT_THROW(ReadRollouts(path, {.vocabulary = 10}), Error);
+  std::ofstream(path) << R"({"prompt_ids": [1], "completion_ids": [2], "env_mask": [0.5]})" << "\n";
   EXPECT_THROW(ReadRollouts(path, {.vocabulary = 10}), Error);
   std::ofstream(path) << R"({"prompt_ids": [1], "completion_ids": [12]})" << "\n";
   EXPECT_THROW(ReadRollouts(path, {.vocabulary = 10}), Error);
@@ -83,6 +97,7 @@ TEST(RolloutFileTest, IsReadAgain) {
   EXPECT_EQ(found[0].rewards.at("a"), 1.5);
   EXPECT_TRUE(std::isnan(found[0].rewards.at("b")));
   EXPECT_EQ(found[0].advantage, -0.25);
+  EXPECT_EQ(found[0].written, one.written);
   EXPECT_TRUE(found[0].truncated);
 }
 

@@ -1,0 +1,120 @@
+#include "train/rollouts/line_program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+using LineClock = std::chrono::steady_clock;
+
+int MillisecondsUntil(LineClock::time_point end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - LineClock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30));
+}
+
+}  // namespace
+
+void LineProgram::Start() {
+  int in[2], out[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0 || pipe2(out, O_CLOEXEC) != 0) {
+    throw RuntimeError(who_, " cannot be started: ", std::strerror(errno));
+  }
+  const char* command = command_.c_str();
+  pid_ = fork();
+  if (pid_ == 0) {
+    setpgid(0, 0);  // so that what it starts ends with it
+    dup2(in[0], 0);
+    dup2(out[1], 1);
+    execl("/bin/sh", "sh", "-c", command, static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  close(in[0]);
+  close(out[1]);
+  to_ = in[1];
+  from_ = out[0];
+  fcntl(to_, F_SETFL, O_NONBLOCK);
+  unread_.clear();
+  if (pid_ < 0) throw RuntimeError(who_, " cannot be started: ", std::strerror(errno));
+}
+
+void LineProgram::Stop() {
+  if (pid_ <= 0) return;
+  close(to_);
+  close(from_);
+  kill(-pid_, SIGKILL);
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+std::string LineProgram::HowItEnded() {
+  int status = 0;
+  for (int i = 0; i < 50 && waitpid(pid_, &status, WNOHANG) == 0; ++i) usleep(10000);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) return Concat("could not be run: ", command_);
+  if (WIFEXITED(status)) return Concat("ended with status ", WEXITSTATUS(status));
+  return WIFSIGNALED(status) ? Concat("was ended by signal ", WTERMSIG(status)) : "closed its output";
+}
+
+// Lines beyond those asked for would be taken for the next sampling's.
+void LineProgram::RefuseExtraLines() {
+  pollfd end = {from_, POLLIN, 0};
+  char buffer[256];
+  if (unread_.empty() && poll(&end, 1, 0) > 0) {
+    unread_.append(buffer, static_cast<size_t>(std::max<ssize_t>(read(from_, buffer, sizeof buffer), 0)));
+  }
+  if (unread_.empty()) return;
+  throw RuntimeError(who_, " answered '", unread_.substr(0, unread_.find('\n')).substr(0, 80),
+                     "' without being asked; wanted one line per completion");
+}
+
+std::vector<std::string> LineProgram::Exchange(const std::string& text, size_t lines) {
+  const LineClock::time_point end =
+      LineClock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds_ * 1000));
+  std::vector<std::string> answers;
+  size_t written = 0;
+  RefuseExtraLines();
+  while (answers.size() < lines) {
+    pollfd ends[2] = {{from_, POLLIN, 0}, {written < text.size() ? to_ : -1, POLLOUT, 0}};
+    const int left = MillisecondsUntil(end);
+    if (left == 0 || poll(ends, 2, left) == 0) {
+      throw RuntimeError(who_, " answered ", answers.size(), " of ", lines,
+                         " completions in rl.reward_seconds = ", seconds_);
+    }
+    if (ends[1].revents != 0) {
+      const ssize_t count = send(to_, text.data() + written, text.size() - written, MSG_NOSIGNAL);
+      if (count < 0 && errno != EAGAIN) throw RuntimeError(who_, " ", HowItEnded());
+      written += static_cast<size_t>(std::max<ssize_t>(count, 0));
+    }
+    if (ends[0].revents == 0) continue;
+    char buffer[1 << 16];
+    const ssize_t count = read(from_, buffer, sizeof buffer);
+    if (count <= 0) throw RuntimeError(who_, " ", HowItEnded());
+    unread_.append(buffer, static_cast<size_t>(count));
+    for (size_t line = unread_.find('\n'); line != std::string::npos && answers.size() < lines; line = unread_.find('\n')) {
+      answers.push_back(unread_.substr(0, line));
+      unread_.erase(0, line + 1);
+    }
+  }
+  return answers;
+}
+
+std::vector<std::string> LineProgram::Ask(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  if (pid_ <= 0) Start();
+  return Exchange(text, lines.size());
+}
+
+}  // namespace trireme

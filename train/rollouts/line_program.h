@@ -1,0 +1,41 @@
+// LineProgram: a program of the user's that reads a line for each completion from its standard input and answers each with
+// one line, in order. It is started when it is first asked and kept running. What lines mean is up to the caller. No torch.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+class LineProgram {
+ public:
+  // command: for the shell; who: it in errors, "the reward program NAME"; seconds: for the lines of one call.
+  LineProgram(std::string command, std::string who, double seconds)
+      : command_(std::move(command)), who_(std::move(who)), seconds_(seconds) {}
+  ~LineProgram() { Stop(); }
+  LineProgram(const LineProgram&) = delete;
+  LineProgram& operator=(const LineProgram&) = delete;
+
+  const std::string& who() const { return who_; }
+  // Its answers. Dying, hanging and answering too much are errors, after which it should be stopped.
+  std::vector<std::string> Ask(const std::vector<std::string>& lines);
+  // It is started anew when it is asked again.
+  void Stop();
+
+ private:
+  void Start();
+  // Writes the text and reads so many lines.
+  std::vector<std::string> Exchange(const std::string& text, size_t lines);
+  std::string HowItEnded();
+  void RefuseExtraLines();
+
+  const std::string command_, who_;
+  const double seconds_;
+  pid_t pid_ = -1;
+  int to_ = -1, from_ = -1;
+  std::string unread_;
+};
+
+}  // namespace trireme
