@@ -19,7 +19,7 @@ from trl.experimental.gkd import GKDConfig, GKDTrainer
 LIMITS = {"loss": 2e-5, "gradient": 1e-4}
 BETAS = (0.0, 0.1, 0.5, 1.0)
 STEPS, BATCH = 4, 4
-PLAIN = {"ranks": 1, "beta": 0.5, "temperature": 1.0, "settings": []}
+PLAIN = {"ranks": 1, "models": ("student", "teacher"), "beta": 0.5, "temperature": 1.0, "settings": []}
 CASES = [{**PLAIN, "beta": beta, "temperature": temperature} for beta in BETAS for temperature in (1.0, 0.7)]
 CASES += [{**PLAIN, **one} for one in (
     {"settings": ["data.packing=true"]},
@@ -32,11 +32,12 @@ CASES += [{**PLAIN, **one} for one in (
     {"ranks": 2, "settings": ["memory.offload_reference=true", "parallel.tensor=2"]},
     {"ranks": 4, "beta": 0.1, "settings": ["parallel.tensor=2", "parallel.pipeline=2", "parallel.schedule=zero_bubble"]},
     {"ranks": 4, "settings": ["parallel.tensor=2", "data.packing=true"]},
+    {"ranks": 2, "models": ("capped", "capped_teacher"), "temperature": 0.7, "settings": ["parallel.tensor=2"]},
 )]
 
 
 def text(case):
-    return " ".join([f"beta {case['beta']} at {case['temperature']}", *case["settings"]])
+    return " ".join([case["models"][0], f"beta {case['beta']} at {case['temperature']}", *case["settings"]])
 
 
 def load(path):
@@ -45,12 +46,15 @@ def load(path):
 
 @pytest.fixture(scope="module")
 def inputs(folder):
-    """A student, a teacher with more layers and another width, and answers, in both token forms."""
+    """A student, a teacher with more layers and another width, both again with soft-capped logits, and answers, in both token
+    forms."""
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     ends = dict(pad_token_id=0, eos_token_id=1, bos_token_id=1)
     tiny_models.write_model(tiny_models.config_of("llama", num_hidden_layers=4, **ends), folder / "student")
     tiny_models.write_model(tiny_models.config_of("qwen3", num_hidden_layers=6, hidden_size=96, **ends), folder / "teacher")
+    tiny_models.write_model(tiny_models.config_of("gemma2", **ends), folder / "capped")
+    tiny_models.write_model(tiny_models.config_of("gemma2", hidden_size=96, final_logit_softcapping=3.0, **ends), folder / "capped_teacher")
     pairs = [{"prompt_ids": pair["prompt_ids"], "completion_ids": pair["chosen_ids"]} for pair in peers.answers(count=STEPS * BATCH)]
     tiny_models.write_rows(folder / "pairs.jsonl", pairs)
     tiny_models.write_rows(folder / "rows.jsonl", [row_of(pair) for pair in pairs])
@@ -84,14 +88,14 @@ def divergence(student, teacher, rows, beta, temperature):
 @pytest.fixture(scope="module")
 def wanted(inputs):
     """Loss and gradients by TRL and autograd, by divergence and temperature."""
-    teacher, found = load(inputs / "teacher"), {}
+    found = {}
     rows = [json.loads(line) for line in (inputs / "rows.jsonl").read_text().splitlines()]
 
     def of(case):
-        key = case["beta"], case["temperature"]
+        key = case["models"], case["beta"], case["temperature"]
         if key not in found:
-            student = load(inputs / "student")
-            loss = divergence(student, teacher, rows, *key)
+            student, teacher = (load(inputs / name) for name in case["models"])
+            loss = divergence(student, teacher, rows, *key[1:])
             loss.backward()
             found[key] = loss.item(), {name: parameter.grad for name, parameter in student.named_parameters()}
         return found[key]
@@ -103,8 +107,8 @@ def wanted(inputs):
 def launches(selected, inputs):
     def launch(ranks, mine):
         return run_grads(ranks, [
-            ["grads", "--model", inputs / "student", "--rows", inputs / "pairs.jsonl", "--out", inputs / f"{ranks}-{number}",
-             *words_of(["device=cpu", "stage=gkd", f"distillation.teacher={inputs / 'teacher'}", "tuning.kind=full",
+            ["grads", "--model", inputs / case["models"][0], "--rows", inputs / "pairs.jsonl", "--out", inputs / f"{ranks}-{number}",
+             *words_of(["device=cpu", "stage=gkd", f"distillation.teacher={inputs / case['models'][1]}", "tuning.kind=full",
                         f"distillation.beta={case['beta']}", f"distillation.temperature={case['temperature']}",
                         "distillation.lambda=0", "data.max_length=64", "run.global_batch=16", *case["settings"]])]
             for number, case in enumerate(mine)])
