@@ -69,7 +69,7 @@ void KeepLargest(std::span<int64_t> chosen, std::span<const float> weights, std:
   }
   for (std::vector<size_t>& choices : of_expert) {
     if (static_cast<int64_t>(choices.size()) <= capacity) continue;
-    std::sort(choices.begin(), choices.end(), [&](size_t a, size_t b) {
+    std::stable_sort(choices.begin(), choices.end(), [&](size_t a, size_t b) {  // as on a device: no tie is open
       return weights[a] != weights[b] ? weights[a] > weights[b] : order[a / k] < order[b / k];
     });
     for (size_t i = static_cast<size_t>(capacity); i < choices.size(); ++i) chosen[choices[i]] = -1;

@@ -32,7 +32,8 @@ std::vector<int64_t> PositionsByExpert(std::span<const int64_t> chosen, int64_t 
                                        std::span<int64_t> positions, int64_t least = 0);
 
 // Of an expert's choices beyond `capacity`, those with the smallest weights become -1, among equal weights
-// the later token's. chosen and weights: [tokens, k]; order: [tokens], a token's position in the micro batch.
+// the later token's, of one token's the later choice. chosen and weights: [tokens, k]; order: [tokens], a token's
+// position in the micro batch.
 void KeepLargest(std::span<int64_t> chosen, std::span<const float> weights, std::span<const int64_t> order,
                  int64_t experts, int64_t capacity);
 
