@@ -304,7 +304,7 @@ at::Tensor NpuCached(const Heads& heads, double scale, const CachedRows& rows) {
   }
   if (heads.query.numel() == 0) return heads.query;
   const at::Tensor query =
-      heads.query.transpose(2, 3).reshape({size[0], size[1] * size[3], size[2], size[4]});
+      heads.query.transpose(2, 3).reshape({size[0], size[1] * size[3], size[2], size[4]}).contiguous();
   return npu::FusedInferAttention(query, heads.key, heads.value, scale, counts)
       .view({size[0], size[1], size[3], size[2], size[4]})
       .transpose(2, 3);

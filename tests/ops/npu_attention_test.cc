@@ -261,24 +261,28 @@ TEST_F(NpuAttention, OverACacheIsTheCpus) {
   }
 }
 
-// A cache in blocks, with a decoding row beside a part of a prompt: still by the operator for generation.
+// A cache in blocks, with a decoding row beside a part of a prompt: still by the operator for generation. Of one
+// key-value head, too, as a rank of a wide tensor-parallel group has: its tensors may be views where others are copies.
 TEST_F(NpuAttention, OverBlocksIsTheCpus) {
-  PagedKeyValues host_blocks, device_blocks;
-  PagedScratch host_scratch, device_scratch;
   const std::vector<PagedRows> steps = {{.block_size = 4, .blocks = 9, .rows = {{0, 6, {5, 2}}, {0, 9, {7, 0, 3}}}},
                                         {.block_size = 4, .blocks = 9, .rows = {{6, 1, {5, 2}}, {9, 1, {7, 0, 3}}}},
                                         {.block_size = 4, .blocks = 9, .rows = {{7, 1, {5, 2}}, {10, 5, {7, 0, 3, 8}}}}};
-  const auto before = Calls();
-  for (const PagedRows& rows : steps) {
-    const Heads host = RandomHeadsOf({1, 2, rows.rows[0].fresh + rows.rows[1].fresh, 3, 32, 32}, at::kBFloat16);
-    const at::Tensor wanted = PagedAttention(host, 32, 0.2, rows, host_blocks, host_scratch);
-    device_scratch.tables.clear();
-    const at::Tensor found = PagedAttention(On(host), 32, 0.2, rows, device_blocks, device_scratch);
-    EXPECT_LT(ErrorOf(found, wanted), 2e-2);
+  for (const int64_t kv_heads : {1, 2}) {
+    PagedKeyValues host_blocks, device_blocks;
+    PagedScratch host_scratch, device_scratch;
+    const auto before = Calls();
+    for (const PagedRows& rows : steps) {
+      const int64_t tokens = rows.rows[0].fresh + rows.rows[1].fresh;
+      const Heads host = RandomHeadsOf({1, kv_heads, tokens, 3, 32, 32}, at::kBFloat16);
+      const at::Tensor wanted = PagedAttention(host, 32, 0.2, rows, host_blocks, host_scratch);
+      device_scratch.tables.clear();
+      const at::Tensor found = PagedAttention(On(host), 32, 0.2, rows, device_blocks, device_scratch);
+      EXPECT_LT(ErrorOf(found, wanted), 2e-2) << kv_heads;
+    }
+    const std::set<std::string> ran = RanSince(before);
+    EXPECT_TRUE(ran.contains("aclnnFusedInferAttentionScoreV3"));
+    for (const char* plain : {"aclnnBatchMatMul", "aclnnMatmul", "aclnnSoftmax"}) EXPECT_FALSE(ran.contains(plain)) << plain;
   }
-  const std::set<std::string> ran = RanSince(before);
-  EXPECT_TRUE(ran.contains("aclnnFusedInferAttentionScoreV3"));
-  for (const char* plain : {"aclnnBatchMatMul", "aclnnMatmul", "aclnnSoftmax"}) EXPECT_FALSE(ran.contains(plain)) << plain;
 }
 
 // Decoding rows over blocks of a size that the operator takes: by its table, without a copy of the blocks; where
