@@ -59,6 +59,10 @@ void Grads(const Arguments& arguments, Job& job) {
   PlannedModel model = PlanModel(config, job.world());
   CheckPreference(config);
   CheckPolicy(config);
+  if (config.stage() == STAGE_PPO) {
+    throw InputError("stage: ppo: its advantages come from a value model that a run trains; use stage: grpo with advantages in ",
+                     "the rows, or train with rl.rollouts");
+  }
   const bool preference = IsPreference(config.stage()), policy = IsPolicy(config.stage());
   const std::string& path = arguments.value("rows");
   const int64_t vocabulary = VocabularyOf(model.graph);

@@ -47,6 +47,15 @@ Session::Session(const Config& config, PlannedModel model, Job& job, std::shared
 }
 
 std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory, const FrozenOptions& options) const {
+  return OpenSecond(directory, options, /*trained=*/false);
+}
+
+std::unique_ptr<Session> Session::OpenValueModel(const std::string& directory) const {
+  return OpenSecond(directory, {.scores = true}, /*trained=*/true);
+}
+
+std::unique_ptr<Session> Session::OpenSecond(const std::string& directory, const FrozenOptions& options,
+                                             bool trained) const {
   Config config = config_;
   if (options.scores) config.set_stage(STAGE_RM);
   if (options.shard) config.mutable_parallel()->set_zero(3);
@@ -57,11 +66,11 @@ std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory, const
   config.mutable_multi_token_prediction()->Clear();
   PlannedModel model = PlanModel(config, job_.world());
   if (HasExperts(model.graph) != HasExperts(graph_)) {
-    throw InputError(directory, ": a frozen ", model.graph.family, " model beside a ", graph_.family,
+    throw InputError(directory, ": a ", model.graph.family, " model beside a ", graph_.family,
                      " model: only one of them has experts, and both share a layout; use one of the same architecture");
   }
   return std::unique_ptr<Session>(
-      new Session(config, std::move(model), job_, site_, {.trained = false, .dtype = dtype_, .trace = trace_}));
+      new Session(config, std::move(model), job_, site_, {.trained = trained, .dtype = dtype_, .trace = trace_}));
 }
 
 void Session::TakeWeights() {

@@ -1,7 +1,7 @@
 // Session: a model assembled from a configuration and a job: graph, plan, groups, weights, and the passes
 // through it. Opened once; trainer, evaluator and generator borrow it, so that a process holds its weights
 // once. Knows neither data nor optimizer. A process has one at a time, since it owns the device; OpenFrozen
-// adds a second model.
+// adds a second model, OpenValueModel one to train.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,8 @@ class Session {
   // A second model on the devices and groups of another session, as a frozen reference is: its graph, without
   // tuning, under the same layout. Collective.
   std::unique_ptr<Session> OpenFrozen(const std::string& directory, const FrozenOptions& options = {}) const;
+  // The same with gradients, all of it trained: a value model that is trained beside a policy. Collective.
+  std::unique_ptr<Session> OpenValueModel(const std::string& directory) const;
 
   // Initial weights, once, before the first pass: those of config.model.path with the adapter named in
   // config.tuning, or with model.init random drawn from run.seed. Collective.
@@ -82,6 +84,7 @@ class Session {
  private:
   Session(const Config& config, PlannedModel model, Job& job, std::shared_ptr<Site> site,
           const SessionOptions& options);
+  std::unique_ptr<Session> OpenSecond(const std::string& directory, const FrozenOptions& options, bool trained) const;
   using Executors = std::map<int, std::unique_ptr<Executor>>;  // by micro batches per step
   Executor& ExecutorFor(int micro_batches, bool backward);
 

@@ -2,13 +2,17 @@
 
 #include "checkpoint/hf_directory.h"
 #include "checkpoint/store_reader.h"
+#include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "models/reward_model.h"
+#include "parallel/objectives/ppo_check.h"
 #include "session/load_weights.h"
 #include "session/tuning.h"
 #include "session/value_head.h"
+#include "train/ppo_pass.h"
 #include "train/resume.h"
+#include "train/reward_graph.h"
 
 namespace trireme {
 namespace {
@@ -30,6 +34,20 @@ void SayWhereHeadComesFrom(const Config& config, const LayerGraph& graph) {
                        << " is left out, as reward models of transformers have none: all scores are lower by it";
 }
 
+// Those that a run's checkpoints contain beside its own.
+void CheckOtherModels(const Config& config, const std::filesystem::path& checkpoint) {
+  const auto want = [&](const char* folder, const char* what) {
+    if (IsCheckpoint(checkpoint / folder)) return;
+    throw InputError(checkpoint.string(), ": has no ", folder, ", because its run had no ", what,
+                     "; keep that run's settings, or start over: another run.output, and run.resume: auto");
+  };
+  if (config.reference_sync().steps() > 0) want(kReferenceFolder, "reference_sync.steps");
+  if (config.stage() != STAGE_PPO) return;
+  want(kValueFolder, "stage: ppo");
+  const StoreReader reader(checkpoint / kValueFolder);
+  CheckResumable(reader, RewardGraph(config, ValueModelOf(config)), config.optimizer().name());
+}
+
 }  // namespace
 
 void CheckInitialWeights(const Config& config, const LayerGraph& graph, const RunStart& start,
@@ -37,6 +55,7 @@ void CheckInitialWeights(const Config& config, const LayerGraph& graph, const Ru
   if (!start.checkpoint) return;
   const StoreReader reader(*start.checkpoint);
   CheckResumable(reader, graph, config.optimizer().name());
+  CheckOtherModels(config, *start.checkpoint);
   CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint, config);
 }
 

@@ -69,7 +69,7 @@ class Run {
         trace_(config_.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
         session_(config_, {graph_, inputs.plan}, job, {.trace = trace_.get()}),
         trainer_(session_) {
-    if (IsPreference(config_.stage())) preference_ = std::make_unique<PreferencePass>(trainer_);
+    if (IsPreference(config_.stage())) preference_ = std::make_unique<PreferencePass>(trainer_, start_at_.checkpoint);
     if (IsPolicy(config_.stage())) policy_ = std::make_unique<PolicySteps>(trainer_, inputs);
     LoadInitialWeights(graph_, start_at_, trainer_, job, ReferenceOrNull());
     if (preference_) preference_->Precompute(*data_.train, order_.options(), total_steps_, data_.valid.get());
@@ -80,6 +80,7 @@ class Run {
                                    .keep = config_.run().keep(),
                                    .trained_only = graph_.adapter.has_value(),
                                    .header = HeaderOf(config_, graph_, inputs.plan, job.world())});
+    SaveOtherModels();
     lock.RunBegins();
     if (job.rank() == 0) {
       WriteRecord(directory_, config_);
@@ -124,15 +125,19 @@ class Run {
                                .trained = done_ > start_at_.step});
   }
 
-  // The last checkpoint as a Hugging Face directory, or a PEFT adapter.
+  // The last checkpoint as a Hugging Face directory, or a PEFT adapter; a value model beside it.
   void WriteFinal() {
     WriteHeatMap();
     if (job_.rank() == 0) WarnUnused(config_, graph_);
     const int64_t last = std::max(total_steps_, start_at_.step);
     std::filesystem::path newest = CheckpointPath(directory_, last);
     if (last == start_at_.step) newest = *start_at_.checkpoint;  // nothing was left to train
-    ExportHuggingFace(HfDirectory(newest), directory_ / "final", {.replace = start_at_.same_run},
-                      {.rank = job_.rank(), .size = job_.world(), .barrier = [this] { job_.Barrier(); }});
+    const auto write = [&](const std::filesystem::path& from, const char* to) {
+      ExportHuggingFace(HfDirectory(from), directory_ / to, {.replace = start_at_.same_run},
+                        {.rank = job_.rank(), .size = job_.world(), .barrier = [this] { job_.Barrier(); }});
+    };
+    if (PpoOrNull() != nullptr) write(newest / kValueFolder, "final_value");
+    write(newest, "final");
   }
 
  private:
@@ -141,7 +146,8 @@ class Run {
                       {.step = step,
                        .updates = trainer_.optimizer().step(),
                        .rows = data_.train->size(),
-                       .validation_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt});
+                       .validation_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt,
+                       .kl_coefficient = PpoOrNull() ? PpoOrNull()->kl_coefficient() : std::nullopt});
   }
 
   LoggedStep OneStep(int64_t step) {
@@ -157,24 +163,22 @@ class Run {
       preference_->Pass(rows_, batch, step);
       logged.metrics = preference_->metrics();
     } else if (policy_) {
-      policy_->Pass(step);
+      logged.loss = policy_->Pass(step);
       logged.epoch = policy_->EpochAt(step);
     } else {
       trainer_.StartPass(rows_, batch);
     }
     const GradientReport report = FinishGradients();
-    logged.loss = trainer_.loss();
+    if (!policy_) logged.loss = trainer_.loss();
     logged.mtp_loss = trainer_.mtp_losses();
     logged.grad_norm = report.norm;
-    logged.skipped = WhyNoUpdate(step, logged.loss, report);
-    if (logged.skipped.empty()) {
-      const Span span(trace_.get(), "compute", "update");
-      trainer_.optimizer().Update(logged.learning_rate);
-    } else {
-      trainer_.optimizer().SkipUpdate();
-    }
+    const GradientReport of_values = FinishValueGradients();
+    logged.skipped = WhyNoUpdate(step, logged.loss, of_values.finite ? report : of_values);
+    UpdateModels(logged.learning_rate, logged.skipped.empty());
+    if (Reference* reference = ReferenceOrNull()) reference->Sync(step);
     logged.experts = Balance(logged.skipped.empty());
     if (policy_) logged.metrics = policy_->metrics();
+    if (PpoOrNull() != nullptr) logged.metrics["value/grad_norm"] = of_values.norm;
     logged.step_seconds = SecondsSince(start);
     logged.data_seconds = rows_.waited_seconds() - waited_before;
     policy_ ? AddSpeed(policy_->rows(), policy_->all_rows(), logged) : AddSpeed(rows_, batch, logged);
@@ -184,6 +188,37 @@ class Run {
     if (report_) report_->Step(logged, IsDue(config_.run().log_every(), step));
     return logged;
   }
+
+  // All of them, or none.
+  void UpdateModels(double learning_rate, bool finite) {
+    const Span span(trace_.get(), "compute", "update");
+    for (Trainer* trainer : {&trainer_, PpoOrNull() ? &PpoOrNull()->trainer() : nullptr}) {
+      if (trainer == nullptr) continue;
+      if (finite) {
+        trainer->optimizer().Update(learning_rate);
+      } else {
+        trainer->optimizer().SkipUpdate();
+      }
+    }
+  }
+
+  // Of the value model of stage ppo. Its routers' numbers are no part of the log.
+  GradientReport FinishValueGradients() {
+    if (PpoOrNull() == nullptr) return {};
+    GradientReport report = PpoOrNull()->trainer().FinishGradients();
+    PpoOrNull()->trainer().TakeBalance();
+    if (!report.finite) report.source = "the value model: " + report.source;
+    return report;
+  }
+
+  // Checkpoints contain what the directories that the run was started with do not have.
+  void SaveOtherModels() {
+    Reference* reference = ReferenceOrNull();
+    if (reference != nullptr && reference->saved() != nullptr) saver_->Add(kReferenceFolder, *reference->saved(), nullptr);
+    if (PpoPass* ppo = PpoOrNull()) saver_->Add(kValueFolder, ppo->session(), &ppo->trainer().optimizer());
+  }
+
+  PpoPass* PpoOrNull() { return policy_ ? policy_->ppo() : nullptr; }
 
   Reference* ReferenceOrNull() {
     if (preference_) return preference_->reference();

@@ -8,12 +8,14 @@
 #include "core/device/cann_info.h"
 #include "parallel/experts/dispatch_plan.h"
 #include "parallel/graph/parameters.h"
+#include "parallel/objectives/ppo_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/sharding/optimizers.h"
 #include "session/exchange_sizes.h"
 #include "session/run_plan.h"
 #include "train/activations.h"
 #include "train/preamble.h"
+#include "train/reward_graph.h"
 #include "train/teacher_graph.h"
 
 namespace trireme {
@@ -68,6 +70,7 @@ class Planner {
       AddStates(dense_[trained], data, trained, LayersOn(pipeline_rank), memory);
       AddStates(experts_[trained], grids.expert.Size("edp"), trained, LayersOn(pipeline_rank), memory);
     }
+    if (in_.config.stage() == STAGE_PPO) AddValueModel(memory);
     memory.activations = PeakActivations(pipeline_rank);
     if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
     int64_t of_experts = 0, of_mlp = 0;
@@ -144,6 +147,27 @@ class Planner {
     memory.masters += offload ? 0 : masters;
     memory.moments += offload ? 0 : moments;
     memory.host += offload ? masters + moments : 0;
+  }
+
+  // All states of the value model that stage ppo trains, whose layers are others than the policy's, as if all stages had the
+  // same of them. Its passes come after the policy's, whose activations are gone by then.
+  void AddValueModel(RankMemory& memory) const {
+    const LayerGraph graph = RewardGraph(in_.config, ValueModelOf(in_.config));
+    std::vector<int64_t> dense, experts;
+    std::vector<size_t> layers;
+    for (const Layer& layer : graph.layers) {
+      int64_t of_dense = 0, of_experts = 0;
+      for (const Parameter& parameter : ParametersOf(graph, layer, SplitOf(parallel_))) {
+        const int64_t elements = Elements(Placement(parameter.declaration, in_.grids).LocalShape());
+        (parameter.declaration.grid == GridKind::kDense ? of_dense : of_experts) += elements;
+      }
+      layers.push_back(dense.size());
+      dense.push_back(DivideUp(of_dense, parallel_.pipeline()));
+      experts.push_back(DivideUp(of_experts, parallel_.pipeline()));
+    }
+    const Grids& grids = in_.grids;
+    AddStates(dense, int64_t{grids.dense.Size("dp")} * grids.dense.Size("cp"), /*trained=*/true, layers, memory);
+    AddStates(experts, grids.expert.Size("edp"), /*trained=*/true, layers, memory);
   }
 
   // A second model's values. One that leaves the device before the policy's pass shares its memory with the activations.

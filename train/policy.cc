@@ -59,8 +59,10 @@ double QuantileBound(std::vector<double> values, double share) {
 
 }  // namespace
 
-PolicyPass::PolicyPass(Trainer& trainer) : trainer_(trainer), session_(trainer.session()) {
-  if (WantsReference(session_.config())) reference_ = std::make_unique<Reference>(session_);
+PolicyPass::PolicyPass(Trainer& trainer, const std::optional<std::filesystem::path>& checkpoint)
+    : trainer_(trainer), session_(trainer.session()) {
+  if (WantsReference(session_.config())) reference_ = std::make_unique<Reference>(session_, checkpoint);
+  if (session_.config().stage() == STAGE_PPO) ppo_ = std::make_unique<PpoPass>(session_, checkpoint);
 }
 
 std::vector<double> PolicyPass::SumOverRanks(const std::vector<double>& values) {
@@ -144,6 +146,7 @@ void PolicyPass::SetAdvantages(const std::vector<std::string>& names) {
   const RlConfig& rl = config.rl();
   const RewardTable table =
       TableOf(rollouts_, names, {rl.reward_weights().begin(), rl.reward_weights().end()}, rl.group());
+  if (ppo_) return SetTokenAdvantages(table);
   std::vector<double> totals = trireme::TotalsOf(table);
   totals.resize(rollouts_.size(), std::nan(""));
   if (reference_ && !HasKlLoss(config)) {
@@ -160,6 +163,17 @@ void PolicyPass::SetAdvantages(const std::vector<std::string>& names) {
   sampling_metrics_.merge(RewardMetrics(table, config));
   const std::string why = WhyNothingIsLearnt(table);
   if (!why.empty() && session_.job().rank() == 0) TRIREME_LOG(WARNING) << why;
+}
+
+std::span<Rollout> PolicyPass::RolloutsOf(const Update& update) {
+  return std::span(rollouts_).subspan(update.first, rollouts_.size() / updates_.size());
+}
+
+void PolicyPass::SetTokenAdvantages(const RewardTable& table) {
+  std::vector<PpoPass::Update> updates;
+  for (Update& update : updates_) updates.push_back({update.inputs, RolloutsOf(update)});
+  sampling_metrics_.merge(ppo_->Begin(updates, trireme::TotalsOf(table)));
+  sampling_metrics_.merge(RewardMetrics(table, session_.config()));
 }
 
 // Until here the values of answers are the completions' numbers.
@@ -238,6 +252,16 @@ void PolicyPass::AddSamplerDifference(const PassResult& result, const Update& up
   metrics_["sampling/sampling_logp_difference/max"] = most.item<double>();
 }
 
+// By TRL's names; the sum of both losses.
+double PolicyPass::AddValueLoss(const Update& update, double policy_loss) {
+  const double value_loss = ppo_->Pass(update.inputs, update.totals, RolloutsOf(update));
+  metrics_["loss/policy_avg"] = policy_loss;
+  metrics_["loss/value_avg"] = value_loss;
+  metrics_["policy/clipfrac_avg"] = metrics_.at("clip_ratio/region_mean");
+  metrics_["val/clipfrac_avg"] = ppo_->sums().at("val/clipfrac_avg");
+  return policy_loss + session_.config().rl().vf_coef() * value_loss;
+}
+
 double PolicyPass::Pass(size_t update) {
   last_ = update;
   Update& mine = updates_.at(update);
@@ -247,12 +271,13 @@ double PolicyPass::Pass(size_t update) {
   PassOptions options = trainer_.OptionsOf(mine.totals);
   options.wants.log_probs = first;
   PassBatch batch(mine.inputs, options);
-  const double loss = trainer_.Pass(batch);
+  double loss = trainer_.Pass(batch);
   metrics_ = std::exchange(sampling_metrics_, {});
   for (const std::string& name : options.objective->SumNames(0)) {
     if (name != "loss") metrics_[name] = trainer_.sums().at(name);
   }
   if (first) AddSamplerDifference(batch.result(), mine);
+  if (ppo_) loss = AddValueLoss(mine, loss);
   return loss;
 }
 

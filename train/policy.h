@@ -4,12 +4,17 @@
 // sampled and rewarded them is decided elsewhere.
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "train/ppo_pass.h"
 #include "train/reference.h"
 #include "train/report/logged_step.h"
+#include "train/rollouts/advantages.h"
 #include "train/rollouts/rollout_rows.h"
 #include "train/trainer.h"
 
@@ -18,9 +23,11 @@ namespace trireme {
 class PolicyPass {
  public:
   // `trainer` outlives it; its objective is the stage's. Opens the reference. Collective.
-  explicit PolicyPass(Trainer& trainer);
+  // `checkpoint`: that the run resumes from.
+  explicit PolicyPass(Trainer& trainer, const std::optional<std::filesystem::path>& checkpoint = {});
 
   Reference* reference() { return reference_.get(); }
+  PpoPass* ppo() { return ppo_.get(); }  // in stage ppo
   // The completions of the coming updates, groups side by side, and the names of the rewards to sum. Completions that have
   // an advantage keep it. Collective.
   void Begin(std::vector<Rollout> rollouts, const std::vector<std::string>& names);
@@ -50,16 +57,20 @@ class PolicyPass {
   void AskOld();
   void AskReference();
   void SetAdvantages(const std::vector<std::string>& names);
+  void SetTokenAdvantages(const RewardTable& table);
+  std::span<Rollout> RolloutsOf(const Update& update);
   // What each completion loses for its distance from the reference, where that is part of the reward.
   std::vector<double> Penalties();
   void PutAdvantages();
   double EntropyBound(const Update& update);
+  double AddValueLoss(const Update& update, double policy_loss);
   void AddSamplerDifference(const PassResult& result, const Update& update);
   std::vector<double> SumOverRanks(const std::vector<double>& values);
 
   Trainer& trainer_;
   Session& session_;
   std::unique_ptr<Reference> reference_;
+  std::unique_ptr<PpoPass> ppo_;
   std::vector<Rollout> rollouts_;
   std::vector<Update> updates_;
   MetricValues sampling_metrics_, metrics_;

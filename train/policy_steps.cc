@@ -21,7 +21,7 @@ PolicySteps::PolicySteps(Trainer& trainer, const RunInputs& inputs)
               .shuffle = config_.data().shuffle() && !inputs.replay,
               .seed = static_cast<uint64_t>(config_.run().seed())}),
       device_(trainer.session().tensors()),
-      pass_(trainer),
+      pass_(trainer, inputs.start.checkpoint),
       source_(OpenSource(trainer, inputs)),
       path_(inputs.start.output / "rollouts.jsonl"),
       records_(trainer.session().job().rank() == 0) {}
@@ -60,10 +60,10 @@ void PolicySteps::Record() {
   file_->Append(lines);
 }
 
-void PolicySteps::Pass(int64_t step) {
+double PolicySteps::Pass(int64_t step) {
   const int64_t past = (step - 1) % steps_;
   if (past == 0) Begin(step);
-  pass_.Pass(static_cast<size_t>(past % config_.rl().steps_per_generation()));
+  return pass_.Pass(static_cast<size_t>(past % config_.rl().steps_per_generation()));
 }
 
 double PolicySteps::EpochAt(int64_t step) const {

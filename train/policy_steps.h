@@ -20,8 +20,9 @@ class PolicySteps {
   PolicySteps(Trainer& trainer, const RunInputs& inputs);
 
   Reference* reference() { return pass_.reference(); }
-  // Forward and backward of a step, counted from 1, which begins at the start of a sampling. Collective.
-  void Pass(int64_t step);
+  PpoPass* ppo() { return pass_.ppo(); }
+  // Forward and backward of a step, counted from 1, which begins at the start of a sampling; the loss. Collective.
+  double Pass(int64_t step);
   // What the last pass reports.
   const MetricValues& metrics() const { return pass_.metrics(); }
   // Whether the next step samples anew: only there a run may be interrupted.

@@ -30,11 +30,12 @@ void TakeReference(const std::vector<std::vector<double>>& found, std::vector<Pa
 
 }  // namespace
 
-PreferencePass::PreferencePass(Trainer& trainer) : trainer_(trainer), session_(trainer.session()) {
+PreferencePass::PreferencePass(Trainer& trainer, const std::optional<std::filesystem::path>& checkpoint)
+    : trainer_(trainer), session_(trainer.session()) {
   // A second model whose log-probabilities may all be in the cache is opened where they are not (Precompute).
   const Config& config = session_.config();
   const bool later = config.preference().precompute_ref_log_probs() && NeedsSecondModel(config);
-  if (WantsReference(config) && !later) reference_ = std::make_unique<Reference>(session_);
+  if (WantsReference(config) && !later) reference_ = std::make_unique<Reference>(session_, checkpoint);
 }
 
 PreferencePass::Tables PreferencePass::TablesOf(const RowSource& rows, const BatchSamplerOptions& order,

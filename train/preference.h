@@ -3,7 +3,9 @@
 // depends on how pairs were cut into micro batches, ranks or packs.
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,7 +21,8 @@ namespace trireme {
 class PreferencePass {
  public:
   // `trainer` outlives it; its objective is the stage's. Opens the reference. Collective.
-  explicit PreferencePass(Trainer& trainer);
+  // `checkpoint`: that the run resumes from.
+  explicit PreferencePass(Trainer& trainer, const std::optional<std::filesystem::path>& checkpoint = {});
 
   // What answers are compared with; null: nothing is, or not yet (Precompute).
   Reference* reference() { return reference_.get(); }

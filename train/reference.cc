@@ -49,7 +49,7 @@ std::vector<std::vector<double>> AnswerLogProbsOf(Session& session, const std::v
   return found;
 }
 
-Reference::Reference(Session& session) : session_(session) {
+Reference::Reference(Session& session, const std::optional<std::filesystem::path>& checkpoint) : session_(session) {
   const Config& config = session.config();
   const std::string& name = ReferenceName(config);
   const bool own = config.stage() != STAGE_GKD && (name == "base" || name == "start");
@@ -65,7 +65,10 @@ Reference::Reference(Session& session) : session_(session) {
     return;
   }
   frozen_ = session.OpenFrozen(own ? config.model().path() : name, {.shard = config.memory().shard_reference()});
-  if (own && config.model().init() == MODEL_INIT_RANDOM) {
+  follows_ = config.reference_sync().steps() > 0;
+  if (follows_ && checkpoint) {
+    frozen_->LoadWeights((*checkpoint / kReferenceFolder).string());
+  } else if (own && config.model().init() == MODEL_INIT_RANDOM) {
     frozen_->DrawWeights(static_cast<uint64_t>(config.run().seed()));
   } else {
     frozen_->TakeWeights();
@@ -89,6 +92,14 @@ void Reference::Exchange() {
     PutValues(*buckets[i], elsewhere_[i]);
     elsewhere_[i] = here;
   }
+}
+
+void Reference::Sync(int64_t step) {
+  const ReferenceSyncConfig& sync = session_.config().reference_sync();
+  if (!follows_ || step % sync.steps() != 0) return;
+  const std::vector<Bucket*> mine = frozen_->model().buckets(), theirs = session_.model().buckets();
+  TRIREME_CHECK(mine.size() == theirs.size()) << mine.size() << " buckets follow " << theirs.size();
+  for (size_t i = 0; i < mine.size(); ++i) mine[i]->MixValues(*theirs[i], sync.alpha());
 }
 
 void Reference::Use(const std::function<void(Session& model, bool adapters)>& use) {

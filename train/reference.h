@@ -1,10 +1,13 @@
 // Reference: the frozen model that answers are compared with: the session's own without its adapter, with the adapter it
 // started from, or a second one, which may be sharded or wait in host memory between passes. Gives log-probabilities of
 // answers in forward-only passes over the very micro batches that the policy runs, so that what both round alike cancels.
+// Between passes a second one may move towards the policy.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "parallel/pass/pass_input.h"
@@ -21,8 +24,9 @@ std::vector<std::vector<double>> AnswerLogProbsOf(Session& session, const std::v
 
 class Reference {
  public:
-  // As the session's configuration names it; a second model takes its weights here. `session` outlives it. Collective.
-  explicit Reference(Session& session);
+  // As the session's configuration names it; a second model takes its weights here, or where it follows the policy those of
+  // the checkpoint that the run resumes from. `session` outlives it. Collective.
+  explicit Reference(Session& session, const std::optional<std::filesystem::path>& checkpoint = {});
 
   bool wants_start() const { return starts_; }
   // Once, when the session has the weights that training starts from, before those of a checkpoint.
@@ -31,16 +35,25 @@ class Reference {
   std::vector<std::vector<double>> LogProbsOf(const std::vector<PassInput>& inputs);
   // Calls `use` with the model as the reference has it, and whether its adapters count. Collective.
   void Use(const std::function<void(Session& model, bool adapters)>& use);
+  // After each step: moves the weights towards the policy's, where the configuration says so, and this is the step.
+  // Collective.
+  void Sync(int64_t step);
+  // The model whose weights belong to a checkpoint; nullptr: they are those of its directory.
+  Session* saved() { return follows_ ? frozen_.get() : nullptr; }
 
  private:
   void Exchange();  // the trained values for those of the start, and back
 
   Session& session_;
   std::unique_ptr<Session> frozen_;
+  bool follows_ = false;                // the policy, by reference_sync
   bool offload_ = false;                // its weights are on the device only in passes
   bool adapters_ = true;                // of the session itself, in its passes as the reference
   bool starts_ = false;                 // with the trained values that it started from
   std::vector<at::Tensor> elsewhere_;   // by trained bucket, [share]: start values, or in an exchange the policy's
 };
+
+// Its folder in a checkpoint.
+inline constexpr char kReferenceFolder[] = "reference";
 
 }  // namespace trireme

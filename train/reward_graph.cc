@@ -1,6 +1,7 @@
 #include "train/reward_graph.h"
 
 #include "core/base/error.h"
+#include "parallel/objectives/ppo_check.h"
 #include "session/model_graph.h"
 #include "session/value_head.h"
 
@@ -12,9 +13,18 @@ LayerGraph RewardGraph(const Config& config, const std::string& directory) {
   scored.set_stage(STAGE_RM);
   scored.mutable_model()->set_path(directory);
   scored.mutable_model()->set_dtype(config.model().dtype());
+  scored.mutable_tuning()->set_kind(TUNING_FULL);
   LayerGraph graph = ReadGraph(scored);
   ScoreBiasOf(scored, graph);
   return graph;
+}
+
+void CheckValueModel(const Config& config, int64_t vocabulary) {
+  const std::string directory = ValueModelOf(config);
+  const int64_t theirs = VocabularyOf(RewardGraph(config, directory));
+  if (theirs == vocabulary) return;
+  throw InputError("rl.value_model: ", directory, " has a vocabulary of ", theirs, " tokens, and the policy ",
+                   config.model().path(), " one of ", vocabulary, "; it reads the policy's tokens: use one with its tokenizer");
 }
 
 }  // namespace trireme

@@ -1,40 +1,29 @@
 #include "train/run_saver.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
-
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "checkpoint/carried_files.h"
-#include "checkpoint/elements.h"
 #include "checkpoint/run_checkpoints.h"
+#include "checkpoint/store_writer.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/plan/file_pieces.h"
-#include "core/tensor/dtype.h"
+#include "train/run_header.h"
 
 namespace trireme {
-namespace {
 
-constexpr char kWeights[] = "weights";  // the other states have no file copies
-
-// Large copies bypass the caches, which is faster than copy_ at this size.
-void CopyOnAllCores(void* target, const void* source, size_t bytes) {
-  constexpr int64_t kPiece = 8 << 20;
-  const auto size = static_cast<int64_t>(bytes), pieces = (size + kPiece - 1) / kPiece;
-  at::parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
-    const int64_t begin = first * kPiece, end = std::min(last * kPiece, size);
-    std::memcpy(static_cast<char*>(target) + begin, static_cast<const char*>(source) + begin,
-                static_cast<size_t>(end - begin));
-  });
+RunSaver::RunSaver(Trainer& trainer, Job& job, RunSaverOptions options) : job_(job), options_(std::move(options)) {
+  auto copy = std::make_unique<ModelCopy>(trainer.model(), &trainer.optimizer(), options_.trained_only);
+  saved_.push_back({.folder = "", .model = options_.model, .header = options_.header, .copy = std::move(copy)});
 }
 
-}  // namespace
-
-RunSaver::RunSaver(Trainer& trainer, Job& job, RunSaverOptions options)
-    : trainer_(trainer), job_(job), options_(std::move(options)) {}
+void RunSaver::Add(const std::string& folder, Session& session, ShardedOptimizer* optimizer) {
+  const Config& config = session.config();
+  saved_.insert(saved_.begin(),
+                {.folder = folder,
+                 .model = config.model().path(),
+                 .header = HeaderOf(config, session.graph(), session.plan(), job_.world()),
+                 .copy = std::make_unique<ModelCopy>(session.model(), optimizer, /*trained_only=*/false)});
+}
 
 void RunSaver::Save(const checkpoint::Progress& progress) {
   background_.Wait();
@@ -46,9 +35,12 @@ void RunSaver::Save(const checkpoint::Progress& progress) {
                          "the checkpoint of step ", progress.step(), " was not saved");
     }
     BeginAside(directory);
+    for (const Saved& saved : saved_) {
+      if (!saved.folder.empty()) BeginAside(PartOf(directory) / saved.folder);
+    }
   }
   job_.Barrier();
-  Copy();
+  for (const Saved& saved : saved_) saved.copy->Take();
   background_.Start([this, directory, progress] {
     try {
       WriteFiles(directory, progress);
@@ -63,67 +55,33 @@ void RunSaver::Finish() {
   job_.Barrier();
 }
 
-// Copies the weights and all states, except the master weights if those are the weights.
-void RunSaver::Copy() {
-  size_t index = 0;
-  ShardedOptimizer& optimizer = trainer_.optimizer();
-  for (Bucket* bucket : trainer_.model().buckets()) {
-    if (options_.trained_only && !bucket->trained()) continue;
-    if (!optimizer.IsTiedCopy(*bucket)) CopyShare(index++, *bucket, kWeights, bucket->share_values());
-  }
-  optimizer.ForEachShare([&](const ShareState& state) {
-    const bool is_value =
-        state.state == "master" && state.bucket->share_values().scalar_type() == state.share.scalar_type();
-    if (!state.is_copy && !is_value) CopyShare(index++, *state.bucket, state.state, state.share);
-  });
-}
-
-void RunSaver::CopyShare(size_t index, Bucket& bucket, const std::string& state, const at::Tensor& share) {
-  if (index == host_.size()) {
-    host_.push_back(at::empty(share.sizes(), share.options().device(at::kCPU)));
-    Describe(bucket, state, host_.back());
-  }
-  if (share.is_cpu() && share.is_contiguous()) {
-    CopyOnAllCores(host_[index].data_ptr(), share.data_ptr(), share.nbytes());
-  } else {
-    host_[index].copy_(share);
-  }
-}
-
-void RunSaver::Describe(Bucket& bucket, const std::string& state, const at::Tensor& host) {
-  const DType dtype = FromTorch(host.scalar_type());
-  for (const FlatPart& part : bucket.parts()) {
-    const Shard shard = bucket.ShardOf(part, state, dtype, host.data_ptr());
-    for (const FilePiece& piece : FilePieces(bucket.entries()[part.parameter]->parameter, shard)) {
-      if (piece.replica != 0) continue;
-      std::vector<std::string> names = {piece.tensor->name};
-      if (state == kWeights)
-        names.insert(names.end(), piece.tensor->repeated.begin(), piece.tensor->repeated.end());
-      for (const std::string& name : names) {
-        pieces_.push_back({.key = state + "/" + name,
-                           .dtype = dtype,
-                           .shape = piece.tensor->shape,
-                           .box = piece.box,
-                           .data = Advance(shard.data, dtype, piece.offset),
-                           .strides = piece.strides});
-      }
-    }
-  }
-}
-
+// Every rank's file of the run's own model is its last: when all of them exist, the others are written.
 void RunSaver::WriteFiles(const std::filesystem::path& directory, const checkpoint::Progress& progress) {
-  RankFileWriter file(directory, job_.rank());
-  for (const PieceToWrite& piece : pieces_) file.Write(piece);
-  file.Close();
+  const auto place = [&](const Saved& saved) {
+    return saved.folder.empty() ? directory : PartOf(directory) / saved.folder;
+  };
+  for (const Saved& saved : saved_) {
+    RankFileWriter file(place(saved), job_.rank());
+    for (const PieceToWrite& piece : saved.copy->pieces()) file.Write(piece);
+    file.Close();
+  }
   if (job_.rank() != 0) return;
-  if (!AwaitRankFiles(directory, job_.world(), [this] { return background_.giving_up(); })) return;
+  for (const Saved& saved : saved_) {
+    if (!Commit(place(saved), saved, progress)) return;
+  }
+  RemoveOldCheckpoints(options_.output, options_.keep);
+}
+
+bool RunSaver::Commit(const std::filesystem::path& directory, const Saved& saved,
+                      const checkpoint::Progress& progress) {
+  if (!AwaitRankFiles(directory, job_.world(), [this] { return background_.giving_up(); })) return false;
   CarryOptions carried;
-  if (!options_.header.model_config().empty()) carried.config = options_.header.model_config();
-  CarryFiles(options_.model, PartOf(directory), carried);
-  checkpoint::Manifest header = options_.header;
+  if (!saved.header.model_config().empty()) carried.config = saved.header.model_config();
+  CarryFiles(saved.model, PartOf(directory), carried);
+  checkpoint::Manifest header = saved.header;
   *header.mutable_progress() = progress;
   CommitCheckpoint(directory, job_.world(), std::move(header));
-  RemoveOldCheckpoints(options_.output, options_.keep);
+  return true;
 }
 
 }  // namespace trireme

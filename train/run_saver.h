@@ -4,12 +4,14 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "checkpoint/manifest.pb.h"
-#include "checkpoint/store_writer.h"
 #include "core/comm/job.h"
 #include "core/io/background.h"
+#include "train/model_copy.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -27,6 +29,9 @@ class RunSaver {
   // `trainer` and `job` outlive it.
   RunSaver(Trainer& trainer, Job& job, RunSaverOptions options);
 
+  // Before the first save: another model that checkpoints contain, as a checkpoint of its own in this folder of theirs.
+  // `optimizer`: nullptr for one that is not trained. Both outlive it.
+  void Add(const std::string& folder, Session& session, ShardedOptimizer* optimizer);
   // Collective. Waits for the previous save, copies, and returns while writing continues.
   void Save(const checkpoint::Progress& progress);
   // Throws if the save in progress has failed.
@@ -35,17 +40,20 @@ class RunSaver {
   void Finish();
 
  private:
-  void Copy();
-  void CopyShare(size_t index, Bucket& bucket, const std::string& state, const at::Tensor& share);
-  void Describe(Bucket& bucket, const std::string& state, const at::Tensor& host);
-  void WriteFiles(const std::filesystem::path& directory, const checkpoint::Progress& progress);
+  struct Saved {
+    std::string folder;           // empty: the checkpoint itself
+    std::filesystem::path model;  // whose files are copied along
+    checkpoint::Manifest header;
+    std::unique_ptr<ModelCopy> copy;
+  };
 
-  Trainer& trainer_;
+  void WriteFiles(const std::filesystem::path& directory, const checkpoint::Progress& progress);
+  bool Commit(const std::filesystem::path& directory, const Saved& saved, const checkpoint::Progress& progress);
+
   Job& job_;
   const RunSaverOptions options_;
-  std::vector<at::Tensor> host_;      // copies of shares; reused by every save
-  std::vector<PieceToWrite> pieces_;  // parts of host_ that this rank writes
-  Background background_;             // last: its thread reads the others
+  std::vector<Saved> saved_;  // the run's own model is the last: it holds the others
+  Background background_;     // last: its thread reads the others
 };
 
 }  // namespace trireme

@@ -102,7 +102,7 @@ RunStart PrepareRun(const Config& config, Job& job) {
   std::vector<std::string> passed_over;
   const RunStart start = FindStart(config, &passed_over);
   if (!start.same_run) {
-    for (const char* file : {"log.jsonl", "run.yaml", "final", "events", "loss.svg", "rollouts.jsonl"})
+    for (const char* file : {"log.jsonl", "run.yaml", "final", "final_value", "events", "loss.svg", "rollouts.jsonl"})
       RefuseFile(start.output, file, WhyAnother(config));
   }
   if (!start.same_run || config.run().trace() > 0) RefuseFile(start.output, "trace.json");

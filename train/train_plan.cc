@@ -12,6 +12,7 @@
 #include "core/base/problems.h"
 #include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/preference_check.h"
+#include "parallel/objectives/reference_sync_check.h"
 #include "session/model_graph.h"
 #include "session/tuning.h"
 #include "train/check_inputs.h"
@@ -46,6 +47,7 @@ LayerGraph ReadModel(const Config& config) {
 // A reference of its own directory speaks of the same tokens, in the same architecture.
 void CheckReferenceModel(const Config& config, const LayerGraph& graph) {
   if (config.stage() == STAGE_GKD) return CheckTeacher(config, VocabularyOf(graph));
+  if (config.stage() == STAGE_PPO) CheckValueModel(config, VocabularyOf(graph));
   const std::string& name = config.reference();
   if (!WantsReference(config) || name == "base" || name == "start") return;
   CheckThere("reference", name);
@@ -113,6 +115,7 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   problems.Try([&] { CheckResume(config); });
   problems.Try([&] { CheckPreference(config); });
   problems.Try([&] { CheckPolicy(config); });
+  problems.Try([&] { CheckReferenceSync(config); });
   CheckDataTools(config, problems);
   LayerGraph graph;
   Config resolved = config;

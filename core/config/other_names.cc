@@ -132,7 +132,7 @@ constexpr OtherName kNames[] = {
     {"clip_grad", "optimizer.clip", ""},
     {"optim", "", "AdamW is the only optimizer"},
     // preferences
-    {"rlhf_type", "stage", "dpo, kto, orpo, simpo, cpo, rm, grpo or gkd"},
+    {"rlhf_type", "stage", "dpo, kto, orpo, simpo, cpo, rm, grpo, ppo or gkd"},
     {"center_rewards_coefficient", "preference.center_rewards", ""},
     {"pref_beta", "preference.beta", ""},
     {"loss_type", "preference.loss", "a list, with preference.weights"},
@@ -144,6 +144,9 @@ constexpr OtherName kNames[] = {
     {"rpo_alpha", "preference.sft_weight", "the chosen answers' mean loss per token"},
     {"pref_ftx", "preference.sft_weight", "the chosen answers' mean loss per token"},
     {"ref_model", "reference", "base, start, none or a directory"},
+    {"sync_ref_model", "reference_sync.steps", "TRL's 512 is not the default"},
+    {"ref_model_sync_steps", "reference_sync.steps", ""},
+    {"ref_model_mixup_alpha", "reference_sync.alpha", ""},
     {"kto_chosen_weight", "preference.desirable_weight", ""},
     {"kto_rejected_weight", "preference.undesirable_weight", ""},
     // reinforcement learning and distillation
@@ -157,6 +160,14 @@ constexpr OtherName kNames[] = {
     {"overlong_filter", "rl.mask_truncated", ""},
     {"mask_truncated_completions", "rl.mask_truncated", ""},
     {"multi_turn_scheduler", "rl.environment", "program:COMMAND"},
+    {"num_ppo_epochs", "rl.iterations", "with stage: ppo"},
+    {"ppo_epochs", "rl.iterations", "with stage: ppo"},
+    {"num_mini_batches", "rl.steps_per_generation", ""},
+    {"kl_coef", "rl.beta", ""},
+    {"cliprange", "rl.epsilon", "and rl.epsilon_high"},
+    {"response_length", "rl.max_new_tokens", ""},
+    {"ppo_target", "rl.kl_target", ""},
+    {"ppo_whiten_rewards", "rl.whiten_rewards", ""},
     {"teacher_model", "distillation.teacher", "a directory"},
     {"lmbda", "distillation.lambda", ""},
     // the run

@@ -15,7 +15,8 @@
   OBJECTIVE("cpo", MakeCpo)                     \
   OBJECTIVE("rm", MakeRewardModel)              \
   OBJECTIVE("policy", MakePolicyLoss)           \
-  OBJECTIVE("gkd", MakeDistillation)
+  OBJECTIVE("gkd", MakeDistillation)            \
+  OBJECTIVE("value", MakeValueLoss)
 // clang-format on
 
 namespace trireme {

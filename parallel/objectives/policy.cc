@@ -1,5 +1,5 @@
 // The policy losses of GRPO and its family: token losses of the ratio of new to old probability and of the completion's
-// advantage (AnswerFacts::values), with the KL divergence from a reference. Facts of tokens are in PassInput::policy. Sums:
+// advantage (AnswerFacts::values), or the token's own, with the KL divergence from a reference. Facts of tokens are in PassInput::policy. Sums:
 // `loss`, `entropy` and TRL's other metrics, all normalised by the batch's totals alone.
 #include <ATen/ATen.h>
 
@@ -88,7 +88,8 @@ PolicyObjective::Facts PolicyObjective::FactsOf(const LabelLogProbs& found) cons
     facts.ratios = (ratio_of_ == RatioOf::kMean ? sums / facts.counts : sums).exp();
     facts.token_ratios = found.OfEachToken(facts.ratios);
   }
-  facts.token_advantages = found.OfEachToken(facts.advantages);
+  const at::Tensor& by_token = found.pass.input.policy.advantages;
+  facts.token_advantages = by_token.defined() ? Selected(by_token, found) : found.OfEachToken(facts.advantages);
   facts.weights = WeightsOf(found, facts.counts);
   return facts;
 }

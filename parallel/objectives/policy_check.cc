@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "parallel/objectives/distillation_check.h"
+#include "parallel/objectives/ppo_check.h"
 #include "parallel/objectives/preference_check.h"
 
 namespace trireme {
@@ -85,7 +86,7 @@ void RefuseUnusedPolicyKeys(const Config& config) {
 // Updates, samplings and groups divide each other.
 void CheckPolicySizes(const Config& config) {
   const RlConfig& rl = config.rl();
-  if (rl.group() < 2) {
+  if (rl.group() < 2 && config.stage() != STAGE_PPO) {
     throw InputError("rl.group = ", rl.group(), ": a completion is compared with the others of its prompt; write 2 or more");
   }
   if (config.run().global_batch() % rl.group() != 0) {
@@ -147,7 +148,10 @@ bool IsPolicy(Stage stage) { return stage >= STAGE_GRPO; }
 
 int64_t GroupOf(const Config& config) { return config.stage() == STAGE_GKD ? 1 : config.rl().group(); }
 
-PolicyLossKind PolicyLossOf(const Config& config) { return *FindPolicyLoss(config.rl().loss()); }
+PolicyLossKind PolicyLossOf(const Config& config) {
+  if (config.stage() == STAGE_PPO) return {"ppo", PolicyTerm::kClipped, PolicyMean::kTokens, RatioOf::kToken};
+  return *FindPolicyLoss(config.rl().loss());
+}
 
 RatioOf RatioOfLoss(const Config& config) {
   if (config.stage() == STAGE_RLOO) return RatioOf::kCompletion;
@@ -165,6 +169,7 @@ int64_t PromptsPerSampling(const Config& config) {
 
 bool NeedsOldLogProbs(const Config& config) {
   if (config.stage() == STAGE_GKD) return false;
+  if (config.stage() == STAGE_PPO) return true;
   const bool in_reward = config.rl().beta() > 0 && !HasKlLoss(config);
   return StepsPerSampling(config.rl()) > 1 || config.rl().sampler_correction() != CORRECTION_NONE || in_reward;
 }
@@ -178,6 +183,7 @@ void CheckPolicy(const Config& config) {
     RefuseUnusedPolicyKeys(config);
     CheckPolicySizes(config);
     CheckPolicyReference(config);
+    CheckPpo(config);
   }
   if (config.multi_token_prediction().depths() > 0) {
     throw InputError("multi_token_prediction.depths = ", config.multi_token_prediction().depths(), ": stage ",

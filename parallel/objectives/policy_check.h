@@ -26,7 +26,7 @@ struct PolicyLossKind {
   std::optional<RatioOf> ratio = {};  // where the loss decides it
 };
 
-// Stages that train on completions: grpo, rloo, reinforce_plus_plus, and gkd.
+// Stages that train on completions: grpo, rloo, reinforce_plus_plus, ppo, and gkd.
 bool IsPolicy(Stage stage);
 // Completions per prompt.
 int64_t GroupOf(const Config& config);

@@ -29,6 +29,15 @@ struct PolicyFacts {
   at::Tensor sampled = {};    // by the sampler
   at::Tensor old = {};        // by the policy before the first update with it
   at::Tensor reference = {};  // by the reference
+  at::Tensor advantages = {}; // of each token by itself; undefined: its completion's
+};
+
+// What is known of a completion's states, before each of its tokens and after the last, for value models. Those of them that
+// are on this rank; each [states], undefined where nothing is trained on them.
+struct ValueFacts {
+  at::Tensor positions = {};  // int64: the index of the token whose hidden state it is
+  at::Tensor old = {};        // fp32: the value before the first update with the completion
+  at::Tensor returns = {};    // fp32: what the value should have been
 };
 
 // What a teacher computed of the micro batch, for distillation; undefined on ranks without the head.
@@ -66,6 +75,7 @@ struct PassInput {
   std::vector<int64_t> samples = {};
   AnswerFacts answers = {};  // empty where documents are no answers
   PolicyFacts policy = {};
+  ValueFacts value = {};
   TeacherFacts teacher = {};
   // By depth of multi-token prediction: the same positions, with tokens and labels that stand as many further on
   // in the same document; empty where nothing of the kind is trained.

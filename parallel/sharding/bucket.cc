@@ -174,6 +174,18 @@ void Bucket::ReloadValues() {
   }
 }
 
+void Bucket::MixValues(Bucket& other, double weight) {
+  TRIREME_CHECK(!options_.trained && !host_.defined()) << "bucket " << layer_ << " is trained or offloaded";
+  TRIREME_CHECK(layer_ == other.layer_ && layout_.total() == other.layout_.total())
+      << "buckets " << layer_ << " and " << other.layer_ << " differ";
+  FreeValues();
+  other.AwaitValues();
+  const at::Tensor mine = kept_.defined() ? kept_ : values_.tensor();
+  const at::Tensor theirs = ShareOf(other.values_.tensor());
+  mine.copy_(theirs.to(at::kFloat) * weight + mine.to(at::kFloat) * (1 - weight));
+  other.FreeValues();
+}
+
 void Bucket::PrepareGradients() {
   if (!options_.trained) return;
   TRIREME_CHECK(splits_gradients() || data_.size() == 1 || !summed_)

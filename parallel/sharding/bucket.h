@@ -74,6 +74,9 @@ class Bucket {
   // return. In between nothing may use them. No-ops where the device is the host.
   void OffloadValues();
   void ReloadValues();
+  // Of a sealed bucket that is not trained and not offloaded: values = weight x those of `other`, a bucket with the same
+  // entries, + (1 - weight) x its own. Collective over the data group.
+  void MixValues(Bucket& other, double weight);
 
   // Gradients. PrepareGradients: before anything accumulates into the layer's weight gradients; allocates and
   // zeroes them if needed. StartReduce: after all contributions since the last reduction. At zero 0 and 1

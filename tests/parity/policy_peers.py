@@ -145,6 +145,9 @@ def train(stage, model, reference, lines, folder, rewards=("first",), corrected=
     if reference is not None and arguments.beta != 0:
         trainer.ref_model = transformers.AutoModelForCausalLM.from_pretrained(reference, dtype=torch.float32)
         add_fused_lm_head(trainer.ref_model, temperature=arguments.temperature)
+        for callback in trainer.callback_handler.callbacks:
+            if isinstance(callback, grpo_trainer.SyncRefModelCallback):
+                callback.ref_model = trainer.ref_model
     if corrected:
         trainer.use_vllm, trainer._last_loaded_step, trainer.vllm_generation = True, -1, Idle()
     trainer.remove_callback(transformers.PrinterCallback)

@@ -63,6 +63,9 @@ CASES = {
     "environment, dapo, sampler": case((["rl.loss=dapo", "rl.sampler_correction=sequence_truncate"],
                                         dict(loss_type="dapo", vllm_importance_sampling_mode="sequence_truncate")),
                                        corrected=True, rollouts="masked"),
+    "reference follows": case((["rl.iterations=1", "reference_sync.steps=2", "reference_sync.alpha=0.6"],
+                               dict(loss_type="grpo", num_iterations=1, sync_ref_model=True, ref_model_sync_steps=2,
+                                    ref_model_mixup_alpha=0.6)), beta=0.1),
     "packed": case((["data.packing=true", "rl.loss=dapo"], dict(loss_type="dapo")), beta=0.1),
     "unshared": case((["rl.share_prompt=false"], dict(loss_type="grpo")), beta=0.1),
 }

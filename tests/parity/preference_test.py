@@ -36,6 +36,8 @@ CASES |= {
     "ld-dpo": ("dpo", ["preference.ld_alpha=0.3", "preference.beta=0.4"], dict(ld_alpha=0.3, beta=0.4)),
     "ld-dpo with sft": ("dpo", ["preference.ld_alpha=0.0", "preference.sft_weight=0.5"],
                         dict(ld_alpha=0.0, loss_type=["sigmoid", "sft"], loss_weights=[1.0, 0.5])),
+    "dpo reference follows": ("dpo", ["reference_sync.steps=2", "reference_sync.alpha=0.7"],
+                              dict(sync_ref_model=True, ref_model_sync_steps=2, ref_model_mixup_alpha=0.7)),
     "kto": ("kto", [], {}),
     "kto weights": ("kto", ["preference.desirable_weight=0.7", "preference.undesirable_weight=1.5", "preference.beta=0.3"],
                     dict(desirable_weight=0.7, undesirable_weight=1.5, beta=0.3)),

@@ -24,6 +24,7 @@ Replay::Replay(const Config& config, const RolloutReading& reading)
     }
     names_.assign(found.begin(), found.end());
   }
+  if (config.stage() == STAGE_PPO) CheckForPpo(path);
   CheckRewards(path);
   if (config.rl().sampler_correction() == CORRECTION_NONE) return;
   for (size_t i = 0; i < rollouts_.size(); ++i) {
@@ -40,6 +41,17 @@ void Replay::CheckGroups(const std::string& path) const {
       if (same) continue;
       throw InputError(path, ": the group of line ", first + 1, " has ", i - first, " completions of one prompt; wanted rl.group = ",
                        group_, " in lines one after the other");
+    }
+  }
+}
+
+void Replay::CheckForPpo(const std::string& path) const {
+  for (size_t i = 0; i < rollouts_.size(); ++i) {
+    if (!rollouts_[i].written.empty()) {
+      throw InputError(path, ":", i + 1, ": has env_mask; stage ppo trains completions of one turn");
+    }
+    if (rollouts_[i].advantage) {
+      throw InputError(path, ":", i + 1, ": has an advantage and no rewards; stage ppo makes advantages of rewards and values");
     }
   }
 }

@@ -26,6 +26,7 @@ class Replay : public RolloutSource {
 
  private:
   void CheckGroups(const std::string& path) const;
+  void CheckForPpo(const std::string& path) const;
   void CheckRewards(const std::string& path) const;
 
   const int64_t group_;

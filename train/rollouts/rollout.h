@@ -10,6 +10,12 @@
 
 namespace trireme {
 
+// What stage ppo made of a completion, for the file: numbers of its states, before each token and after the last; of the
+// longest completion of a sampling not after the last. Advantages are of tokens.
+struct TokenTargets {
+  std::vector<float> rewards = {}, values = {}, returns = {}, advantages = {};
+};
+
 struct Rollout {
   int64_t step = 0;   // the first optimizer step that trains on it; its weights are those before
   int64_t group = 0;  // the prompt's number within its sampling: completions of one prompt have the same
@@ -22,6 +28,7 @@ struct Rollout {
   std::map<std::string, double> rewards = {};    // by name; NaN: none was given
   bool truncated = false;                        // it ended at the limit, not by an end token
   std::optional<double> advantage = {};          // given instead of rewards
+  TokenTargets tokens = {};                      // empty in other stages
 };
 
 // Tokens of the completion that the model wrote.

@@ -106,6 +106,12 @@ std::string ToJsonLine(const Rollout& rollout) {
   }
   if (rollout.advantage) line["advantage"] = *rollout.advantage;
   line["truncated"] = rollout.truncated;
+  if (!rollout.tokens.values.empty()) {
+    line["token_rewards"] = rollout.tokens.rewards;
+    line["values"] = rollout.tokens.values;
+    line["returns"] = rollout.tokens.returns;
+    line["token_advantages"] = rollout.tokens.advantages;
+  }
   return JsonLine(line);
 }
 

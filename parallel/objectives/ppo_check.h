@@ -1,0 +1,16 @@
+// What the keys of stage ppo must be, checked before anything is read, and which model values come from. No torch.
+#pragma once
+
+#include <string>
+
+#include "core/config.pb.h"
+
+namespace trireme {
+
+// The directory that the value model starts from.
+std::string ValueModelOf(const Config& config);
+
+// Refuses what does not fit together in stage ppo, and the keys of ppo in the other stages of rl.
+void CheckPpo(const Config& config);
+
+}  // namespace trireme
