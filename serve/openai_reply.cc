@@ -42,6 +42,7 @@ class OpenAiReply : public Listener {
         id_((chat_ ? "chatcmpl-" : "cmpl-") + net::Hex(net::RandomBytes(12))),
         created_(UnixSeconds()),
         parallel_calls_(request.parallel_calls),
+        prompts_(request.token_ids ? request.prompts : std::vector<std::vector<int64_t>>()),
         choices_(request.prompts.size() * static_cast<size_t>(request.n)) {
     for (Choice& choice : choices_) {
       if (request.tools != nullptr) choice.tools.emplace(request.tools);
@@ -65,6 +66,7 @@ class OpenAiReply : public Listener {
 
   void Token(size_t index, const NewToken& token, const std::string& text) override {
     Choice& choice = choices_[index];
+    if (!prompts_.empty()) choice.ids.push_back(token.token);
     Json log_probs = top_ ? LogProbsOf(choice, token) : Json(nullptr);
     if (choice.tools) return Give(index, choice.tools->Take(text), std::move(log_probs));
     Give(index, {.content = text, .calls = {}}, std::move(log_probs));
@@ -109,6 +111,7 @@ class OpenAiReply : public Listener {
     int64_t offset = 0;
     std::optional<ToolCallReader> tools = {};
     Json calls = Json::array();  // as answers show them
+    std::vector<int64_t> ids = {};  // with the end token, if they are asked for
   };
 
   // Text and calls that became certain, with the log-probabilities of the token that made them so.
@@ -204,6 +207,13 @@ class OpenAiReply : public Listener {
             {"text_offset", Json::array({offset})}};
   }
 
+  // Where vLLM has them: a chat's prompt is the answer's, that of a completion its choice's.
+  void AddTokenIds(size_t index, Json& choice, Json& answer) const {
+    choice["token_ids"] = choices_[index].ids;
+    const std::vector<int64_t>& prompt = prompts_[index * prompts_.size() / choices_.size()];
+    (chat_ ? answer : choice)["prompt_token_ids"] = prompt;
+  }
+
   Json Whole(const Usage& usage) const {
     Json answer = Head();
     answer["choices"] = Json::array();
@@ -229,6 +239,7 @@ class OpenAiReply : public Listener {
       }
       one["logprobs"] = log_probs;
       one["finish_reason"] = choice.reason;
+      if (!prompts_.empty()) AddTokenIds(i, one, answer);
       answer["choices"].push_back(one);
     }
     answer["usage"] = UsageJson(usage);
@@ -244,6 +255,7 @@ class OpenAiReply : public Listener {
   const std::string id_;
   const int64_t created_;
   const bool parallel_calls_;
+  const std::vector<std::vector<int64_t>> prompts_;  // if token ids are asked for
   bool started_ = false;  // events are on their way: errors are events, too
   std::vector<Choice> choices_;
 };

@@ -50,6 +50,7 @@ struct CompletionRequest {
   ToolForm tools = nullptr;    // of calls that are looked for in the answer; nullptr: none are
   bool parallel_calls = true;  // more than one of them
   bool json = false;           // the answer is one JSON object
+  bool token_ids = false;      // of prompts and answers are part of the reply, as vLLM's return_token_ids
 };
 
 // Status 404, with the names that there are.

@@ -73,6 +73,14 @@ std::unique_ptr<Session> Session::OpenSecond(const std::string& directory, const
       new Session(config, std::move(model), job_, site_, {.trained = trained, .dtype = dtype_, .trace = trace_}));
 }
 
+std::unique_ptr<Session> Session::OpenUnder(const Config& config) const {
+  PlannedModel model{graph_, PlanRun(config, graph_, job_.world())};
+  auto site = std::make_shared<Site>(*site_, config, model.plan, job_, trace_);
+  std::unique_ptr<Session> session(
+      new Session(config, std::move(model), job_, std::move(site), {.trained = false, .dtype = dtype_, .trace = trace_}));
+  return session;
+}
+
 void Session::TakeWeights() {
   const auto adapter = OpenAdapter(config_.tuning(), graph_);
   TakeWeights(adapter.get());

@@ -52,6 +52,10 @@ class Session {
   // The same with gradients, all of it trained: a value model that is trained beside a policy. Collective.
   std::unique_ptr<Session> OpenValueModel(const std::string& directory) const;
 
+  // The same model without gradients under the layout of another configuration, on the same devices, with groups and
+  // weights of its own, which are zero. This one outlives it. Collective.
+  std::unique_ptr<Session> OpenUnder(const Config& config) const;
+
   // Initial weights, once, before the first pass: those of config.model.path with the adapter named in
   // config.tuning, or with model.init random drawn from run.seed. Collective.
   void TakeWeights();

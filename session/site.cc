@@ -30,4 +30,11 @@ Site::Site(const Config& config, const RunPlan& plan, Job& job, Trace* trace)
   SetTorchDeterministic(config.run().deterministic());
 }
 
+Site::Site(const Site& other, const Config& config, const RunPlan& plan, Job& job, Trace* trace)
+    : device(other.device.index()),
+      tensors(other.tensors),
+      groups(std::make_unique<CommunicatorSet>(job, device, plan.groups, CommOptionsFor(tensors, config, trace))) {
+  device.LeaveSet();  // the other resets it
+}
+
 }  // namespace trireme

@@ -23,6 +23,9 @@ struct Site {
   // Collective. `job` outlives it; `trace` may be null.
   Site(const Config& config, const RunPlan& plan, Job& job, Trace* trace = nullptr);
 
+  // The same device with the groups of another plan. `other` outlives it. Collective.
+  Site(const Site& other, const Config& config, const RunPlan& plan, Job& job, Trace* trace = nullptr);
+
   Device device;
   TensorDevice& tensors;
   std::unique_ptr<CommunicatorSet> groups;

@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "parallel/objectives/policy_check.h"
+#include "train/followed_rollouts.h"
 
 namespace trireme {
 namespace {
@@ -39,7 +40,9 @@ std::string ToText(const DataExtent& extent, const Config& config) {
   std::ostringstream text;
   const bool policy = IsPolicy(config.stage());
   text << std::fixed << std::setprecision(2) << "data: ";
-  if (policy) {
+  if (policy && FollowsRollouts(config)) {
+    text << "completions of " << config.rl().rollouts() << ", as they come";
+  } else if (policy) {
     text << Counted(extent.rows, "prompt") << ", " << Counted(extent.tokens, "token");
   } else {
     text << Counted(extent.samples, "sample") << " in " << Counted(extent.rows, "sequence") << ", "

@@ -102,7 +102,7 @@ class Run {
     bool asked = false, stops = false;
     while (done_ < total_steps_ && !stops) {
       saver_->ThrowIfFailed();
-      const LoggedStep logged = OneStep(++done_);
+      const LoggedStep logged = OneStepOrSave(++done_);
       asked |= trainer_.stop_agreed();
       stops = asked && CanStop();
       const bool last = stops || done_ == total_steps_;
@@ -148,6 +148,23 @@ class Run {
                        .rows = data_.train->size(),
                        .validation_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt,
                        .kl_coefficient = PpoOrNull() ? PpoOrNull()->kl_coefficient() : std::nullopt});
+  }
+
+  // A sampler outside that fails takes nothing along: the steps before are saved.
+  LoggedStep OneStepOrSave(int64_t step) {
+    try {
+      return OneStep(step);
+    } catch (const SamplerError&) {
+      done_ = step - 1;
+      const bool saved = done_ == start_at_.step || IsDue(config_.run().save_every(), done_);
+      if (!saved) saver_->Save(ProgressAt(done_));
+      saver_->Finish();
+      if (job_.rank() == 0 && done_ > start_at_.step) {
+        TRIREME_LOG(WARNING) << "no completions for step " << step << "; " << CheckpointPath(directory_, done_).string()
+                             << " has the steps before it: start the run again to resume";
+      }
+      throw;
+    }
   }
 
   LoggedStep OneStep(int64_t step) {

@@ -4,8 +4,11 @@
 #include "core/base/text.h"
 #include "parallel/objectives/distillation_check.h"
 #include "parallel/objectives/policy_check.h"
+#include "parallel/objectives/sampler_check.h"
+#include "train/followed_rollouts.h"
 #include "train/generation/prompts.h"
 #include "train/reward_graph.h"
+#include "train/rollouts/completion_endpoint.h"
 #include "train/rollouts/environment.h"
 #include "train/rollouts/replay.h"
 #include "train/rollouts/rewards.h"
@@ -15,17 +18,37 @@ namespace trireme {
 namespace {
 
 Prompts OpenReplay(const Config& config, int64_t vocabulary) {
+  if (!config.rl().sampler().weights().empty()) {
+    throw InputError("rl.sampler.weights has no part in this run: rl.rollouts ", config.rl().rollouts(),
+                     " is a file, whose completions are there already; leave it out, or name a directory that a sampler fills");
+  }
   const auto replay = std::make_shared<Replay>(
       config, RolloutReading{.vocabulary = vocabulary, .ends = EndTokens(config.model().path(), nullptr)});
   return {.data = {.train = replay->Prompts(), .valid = nullptr, .samples = replay->groups()}, .replay = replay, .sampled = {}};
 }
 
-Prompts OpenSampled(const Config& config, int64_t vocabulary) {
-  if (config.parallel().context() > 1) {
-    throw InputError("parallel.context = ", config.parallel().context(), ": no completions are sampled under context ",
-                     "parallelism; write 1, or give completions by rl.rollouts");
+// A row per prompt of a sampling, without tokens: what they are is known when they come.
+Prompts OpenFollowed(const Config& config) {
+  const std::string& directory = config.rl().rollouts();
+  if (config.run().steps() == 0) {
+    throw InputError("run.steps = 0: rl.rollouts ", directory, " is a directory that another sampler fills, without epochs; ",
+                     "set the number of steps");
   }
-  const auto sampled = std::make_shared<PromptSet>(config, vocabulary);
+  RefuseOtherNames(directory);
+  std::vector<Row> rows(static_cast<size_t>(PromptsPerSampling(config)));
+  const int64_t size = std::ssize(rows);
+  return {.data = {.train = std::make_shared<RowList>(std::move(rows)), .valid = nullptr, .samples = size},
+          .replay = {},
+          .sampled = {}};
+}
+
+Prompts OpenSampled(const Config& config, const DataPlace& place) {
+  const bool outside = !config.rl().sampler().endpoint().empty();
+  if (config.parallel().context() > 1 && !outside && !HasSamplingLayout(config)) {
+    throw InputError("parallel.context = ", config.parallel().context(), ": no completions are sampled under context ",
+                     "parallelism; write 1, or set another layout for sampling (rl.sampling), or give completions by rl.rollouts or rl.sampler.endpoint");
+  }
+  const auto sampled = std::make_shared<PromptSet>(config, place.vocabulary);
   if (config.rl().rewards().empty()) {
     throw InputError("rl.rewards is empty; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or some of ", Join(BuiltInRewards()));
   }
@@ -36,6 +59,10 @@ Prompts OpenSampled(const Config& config, int64_t vocabulary) {
     } else {
       OpenReward(name, config)->CheckPrompts(*sampled);
     }
+  }
+  if (outside && place.reports && sampled->size() > 0) {
+    CompletionEndpoint(config, {.vocabulary = place.vocabulary, .ends = EndTokens(config.model().path(), sampled->tokenizer())})
+        .Check(sampled->at(0).ids);
   }
   return {.data = {.train = sampled->AsRows(), .valid = nullptr, .samples = sampled->size()}, .replay = {}, .sampled = sampled};
 }
@@ -59,8 +86,11 @@ Prompts OpenPrompts(const Config& config, const DataPlace& place) {
   if (!HasPrompts(config)) {
     throw InputError("data.train is empty; name files with prompts, or in rl.rollouts one with completions");
   }
-  Prompts prompts = config.stage() == STAGE_GKD           ? OpenTaught(config, place)
-                    : config.rl().rollouts().empty() ? OpenSampled(config, place.vocabulary)
+  const std::string& reload = config.rl().sampler().reload();
+  if (reload.starts_with("http")) ParseHttpTarget(reload, "rl.sampler.reload");
+  Prompts prompts = config.stage() == STAGE_GKD      ? OpenTaught(config, place)
+                    : FollowsRollouts(config)        ? OpenFollowed(config)
+                    : config.rl().rollouts().empty() ? OpenSampled(config, place)
                                                      : OpenReplay(config, place.vocabulary);
   const int64_t found = prompts.data.train->size(), wanted = PromptsPerSampling(config);
   if (found < wanted) {

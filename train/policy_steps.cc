@@ -7,7 +7,10 @@
 
 #include "parallel/objectives/policy_check.h"
 #include "train/distillation_rollouts.h"
+#include "train/followed_rollouts.h"
+#include "train/generation/prompts.h"
 #include "train/rollouts/rollout_file.h"
+#include "train/rollouts/rollout_metrics.h"
 #include "train/sampled_rollouts.h"
 
 namespace trireme {
@@ -23,11 +26,19 @@ PolicySteps::PolicySteps(Trainer& trainer, const RunInputs& inputs)
       device_(trainer.session().tensors()),
       pass_(trainer, inputs.start.checkpoint),
       source_(OpenSource(trainer, inputs)),
+      weights_(config_.rl().sampler().weights().empty() ? nullptr : std::make_unique<SamplerWeights>(trainer, inputs)),
+      total_steps_(inputs.total_steps),
       path_(inputs.start.output / "rollouts.jsonl"),
       records_(trainer.session().job().rank() == 0) {}
 
 std::shared_ptr<RolloutSource> PolicySteps::OpenSource(Trainer& trainer, const RunInputs& inputs) {
   if (inputs.replay) return inputs.replay;
+  if (FollowsRollouts(config_)) {
+    return std::make_shared<FollowedRollouts>(
+        config_,
+        RolloutReading{.vocabulary = VocabularyOf(inputs.graph), .ends = EndTokens(config_.model().path(), nullptr)},
+        trainer.session().job());
+  }
   if (config_.stage() != STAGE_GKD) return std::make_shared<SampledRollouts>(trainer.session(), inputs.sampled);
   return std::make_shared<DistillationRollouts>(trainer.session(), *pass_.reference(), inputs.sampled);
 }
@@ -38,8 +49,23 @@ std::vector<int64_t> PolicySteps::PromptsOf(int64_t sampling) {
   return order_.RowsOf(epoch * order_.steps_per_epoch() + sampling % samplings_ + 1);
 }
 
+void PolicySteps::ShareWeights(int64_t step) {
+  if (weights_) source_->UseWeights(weights_->Share((step - 1) / steps_, step - 1));
+}
+
+std::vector<Rollout> PolicySteps::TakeSampling(int64_t step) {
+  const int64_t sampling = (step - 1) / steps_, next = step + steps_;
+  if (!prepared_) ShareWeights(step);
+  std::vector<Rollout> rollouts = source_->Take(step, PromptsOf(sampling));
+  prepared_ = config_.rl().sampler().one_behind() && next <= total_steps_;
+  if (!prepared_) return rollouts;
+  ShareWeights(step);
+  source_->Prepare(next, PromptsOf(sampling + 1));
+  return rollouts;
+}
+
 void PolicySteps::Begin(int64_t step) {
-  std::vector<Rollout> rollouts = source_->Take(step, PromptsOf((step - 1) / steps_));
+  std::vector<Rollout> rollouts = TakeSampling(step);
   for (size_t i = 0; i < rollouts.size(); ++i) {
     rollouts[i].step = step;
     rollouts[i].group = static_cast<int64_t>(i) / GroupOf(config_);
@@ -49,6 +75,8 @@ void PolicySteps::Begin(int64_t step) {
   device_.Synchronize();
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
   pass_.AddToNext(source_->metrics());
+  pass_.AddToNext(StalenessMetrics(pass_.rollouts(), step));
+  if (weights_) pass_.AddToNext(weights_->TakeMetrics());
   pass_.AddToNext({{"log_prob_seconds", passed.count()}});
   if (records_ && source_->sampled()) Record();
 }

@@ -11,6 +11,7 @@
 #include "train/policy.h"
 #include "train/report/appended_file.h"
 #include "train/run_inputs.h"
+#include "train/sampler_weights.h"
 
 namespace trireme {
 
@@ -35,6 +36,10 @@ class PolicySteps {
  private:
   std::vector<int64_t> PromptsOf(int64_t sampling);
   void Begin(int64_t step);
+  // The completions of the sampling that begins with this step; where the run is one behind, the next one begins.
+  std::vector<Rollout> TakeSampling(int64_t step);
+  // Gives the sampler outside the weights as they are, if that is due.
+  void ShareWeights(int64_t step);
   std::shared_ptr<RolloutSource> OpenSource(Trainer& trainer, const RunInputs& inputs);
   // Appends the sampling's completions to rollouts.jsonl.
   void Record();
@@ -46,6 +51,9 @@ class PolicySteps {
   const TensorDevice& device_;
   PolicyPass pass_;
   std::shared_ptr<RolloutSource> source_;
+  std::unique_ptr<SamplerWeights> weights_;  // with rl.sampler.weights
+  const int64_t total_steps_;
+  bool prepared_ = false;  // the next sampling has begun
   const std::filesystem::path path_;
   std::optional<AppendedFile> file_;  // on rank 0, from the first sampling on
   const bool records_;

@@ -10,6 +10,7 @@
 #include "train/preamble.h"
 #include "train/report/summary.h"
 #include "train/run_record.h"
+#include "train/sampler_exports.h"
 
 namespace trireme {
 
@@ -31,6 +32,7 @@ RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPla
     inputs.data = OpenDataSets(config, place);
   }
   inputs.start = PrepareRun(config, job);
+  CheckWeightsDirectory(config, inputs.start.same_run);
   inputs.total_steps = TotalSteps(config, inputs.data.train->size());
   return inputs;
 }

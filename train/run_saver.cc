@@ -12,7 +12,8 @@
 namespace trireme {
 
 RunSaver::RunSaver(Trainer& trainer, Job& job, RunSaverOptions options) : job_(job), options_(std::move(options)) {
-  auto copy = std::make_unique<ModelCopy>(trainer.model(), &trainer.optimizer(), options_.trained_only);
+  ShardedOptimizer* optimizer = options_.weights_only ? nullptr : &trainer.optimizer();
+  auto copy = std::make_unique<ModelCopy>(trainer.model(), optimizer, options_.trained_only);
   saved_.push_back({.folder = "", .model = options_.model, .header = options_.header, .copy = std::move(copy)});
 }
 

@@ -20,6 +20,7 @@ struct RunSaverOptions {
   std::filesystem::path output;  // of the run
   std::filesystem::path model;   // whose config and tokenizer files are copied along
   int keep = 0;                  // newest checkpoints; 0: all
+  bool weights_only = false;     // without the optimizer's states: not to resume from
   bool trained_only = false;     // untrained weights are stored elsewhere, as the base of an adapter
   checkpoint::Manifest header;   // what all checkpoints of the run have in common
 };

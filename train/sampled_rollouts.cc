@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "parallel/objectives/sampler_check.h"
 #include "train/rollouts/replay.h"
 #include "train/rollouts/rollout_metrics.h"
 
@@ -19,7 +20,16 @@ double SecondsAfter(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 SampledRollouts::SampledRollouts(Session& session, std::shared_ptr<const PromptSet> prompts)
-    : session_(session), config_(session.config()), sampler_(config_, std::move(prompts), session.job()) {
+    : session_(session), config_(session.config()), prompts_(std::move(prompts)) {
+  if (config_.rl().sampler().endpoint().empty()) {
+    own_ = std::make_unique<CompletionSampler>(config_, prompts_, session.job());
+    if (HasSamplingLayout(config_)) {
+      sampling_ = session.OpenUnder(UnderSamplingLayout(config_));
+      refit_ = std::make_unique<Refit>(session, *sampling_);
+    }
+  } else {
+    outside_ = std::make_unique<EndpointSampler>(config_, prompts_, VocabularyOf(session.graph()), session.job());
+  }
   for (const std::string& name : config_.rl().rewards()) {
     names_.push_back(LogNameOf(name));
     const std::optional<std::string> directory = RewardModelIn(name);
@@ -29,13 +39,33 @@ SampledRollouts::SampledRollouts(Session& session, std::shared_ptr<const PromptS
   }
 }
 
+std::vector<Rollout> SampledRollouts::Draw(int64_t step, const std::vector<int64_t>& prompts, int64_t first) {
+  if (outside_) return outside_->Draw(step, prompts, first);
+  const auto start = std::chrono::steady_clock::now();
+  if (refit_) {
+    refit_->Run();
+    metrics_["refit_seconds"] += SecondsAfter(start);
+  }
+  std::vector<Rollout> rollouts = own_->Draw(refit_ ? *sampling_ : session_, step, prompts, first);
+  for (Rollout& rollout : rollouts) rollout.weights_step = step - 1;
+  return rollouts;
+}
+
+void SampledRollouts::Prepare(int64_t step, const std::vector<int64_t>& prompts) {
+  if (outside_) outside_->Prepare(step, prompts);
+}
+
+void SampledRollouts::UseWeights(const SharedWeights& weights) {
+  if (outside_) outside_->UseWeights(weights);
+}
+
 // Models by all ranks, the rest by rank 0, which tells the others.
 void SampledRollouts::Judge(std::vector<Rollout>& rollouts, const std::vector<int64_t>& prompts) {
   std::vector<double> table(rollouts.size() * names_.size());
   std::vector<Judged> judged;
   for (size_t i = 0; i < rollouts.size(); ++i) {
     const int64_t prompt = prompts[i / static_cast<size_t>(config_.rl().group())];
-    judged.push_back({&sampler_.prompts().at(prompt), &rollouts[i]});
+    judged.push_back({&prompts_->at(prompt), &rollouts[i]});
   }
   double failures = 0;
   for (size_t r = 0; r < names_.size(); ++r) {
@@ -52,10 +82,10 @@ void SampledRollouts::Judge(std::vector<Rollout>& rollouts, const std::vector<in
 }
 
 std::vector<Rollout> SampledRollouts::Sample(int64_t step, const std::vector<int64_t>& prompts, int64_t first) {
-  std::vector<Rollout> rollouts = sampler_.Draw(session_, step, prompts, first);
+  std::vector<Rollout> rollouts = Draw(step, prompts, first);
   const auto drawn = std::chrono::steady_clock::now();
   Judge(rollouts, prompts);
-  for (const auto& [name, value] : sampler_.metrics()) {
+  for (const auto& [name, value] : DrawMetrics()) {
     metrics_[name] = name == "sampling_seconds" ? metrics_[name] + value : value;
   }
   metrics_["reward_seconds"] += SecondsAfter(drawn);
@@ -77,7 +107,7 @@ void SampledRollouts::Resample(int64_t step, std::vector<Rollout>& rollouts) {
   for (int time = 0; time < config_.rl().max_resample_times() && !flat.empty(); ++time) {
     std::vector<int64_t> prompts;
     for (size_t i = 0; i < flat.size(); ++i) {
-      prompts.push_back(static_cast<int64_t>(choices.Below(static_cast<uint64_t>(sampler_.prompts().size()), chosen++)));
+      prompts.push_back(static_cast<int64_t>(choices.Below(static_cast<uint64_t>(prompts_->size()), chosen++)));
     }
     const std::vector<Rollout> others = Sample(step, prompts, drawn);
     drawn += std::ssize(others);

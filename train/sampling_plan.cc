@@ -9,6 +9,7 @@
 #include "generation/cache_bytes.h"
 #include "parallel/objectives/distillation_check.h"
 #include "parallel/objectives/policy_check.h"
+#include "parallel/objectives/sampler_check.h"
 #include "train/preamble.h"
 #include "train/reward_graph.h"
 #include "train/rollouts/rewards.h"
@@ -35,14 +36,18 @@ double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 bool Samples(const Config& config) {
   if (config.stage() == STAGE_GKD) return DistillationSamples(config);
-  return IsPolicy(config.stage()) && config.rl().rollouts().empty();
+  return IsPolicy(config.stage()) && config.rl().rollouts().empty() && config.rl().sampler().endpoint().empty();
 }
 
 SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const Grids& grids) {
   const int64_t rows = int64_t{config.run().global_batch()} * config.rl().steps_per_generation();
   const int64_t replicas = grids.dense.Size("dp");
   SamplingPlan plan{.rows = std::min((rows + replicas - 1) / replicas, kMostSampledRows)};
-  if (Samples(config)) plan.reward_bytes = RewardBytes(config, grids);
+  if (IsPolicy(config.stage()) && config.rl().rollouts().empty()) plan.reward_bytes = RewardBytes(config, grids);
+  if (HasSamplingLayout(config)) {
+    const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
+    plan.weight_bytes = CountParameters(graph, /*trained_only=*/false) * element / (grids.dense.Size("tp") * grids.dense.Size("pp"));
+  }
   plan.cache_bytes = plan.rows * config.data().max_length() * CacheBytesPerToken(graph, config, grids);
   return plan;
 }
@@ -60,6 +65,7 @@ std::string SamplingText(const Config& config, const SamplingPlan& plan, const s
        << " MiB of keys and values; the activations and logits of training, " << MiB(idle)
        << " MiB, are free then\n  most device memory per rank: training " << MiB(device) << " MiB, sampling "
        << MiB(device - idle + plan.cache_bytes) << " MiB";
+  if (plan.weight_bytes > 0) text << ", and the weights under rl.sampling about " << MiB(plan.weight_bytes) << " MiB in both";
   if (plan.reward_bytes > 0) text << ", and reward models about " << MiB(plan.reward_bytes) << " MiB in both";
   text << "\n";
   return text.str();

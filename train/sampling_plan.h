@@ -13,10 +13,11 @@ namespace trireme {
 struct SamplingPlan {
   int64_t rows = 0;         // decoded at once on each data-parallel rank
   int64_t cache_bytes = 0;  // per rank, where each has data.max_length tokens
+  int64_t weight_bytes = 0;  // per rank, of the second copy under rl.sampling, all the time
   int64_t reward_bytes = 0;  // per rank, of the reward models in rl.rewards, all the time
 };
 
-bool Samples(const Config& config);  // rather than reading rl.rollouts
+bool Samples(const Config& config);  // rather than reading rl.rollouts, or asking another sampler
 SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const Grids& grids);
 
 // Both phases of a step, of the rank that needs most; empty where nothing is sampled.

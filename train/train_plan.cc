@@ -13,6 +13,7 @@
 #include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/objectives/reference_sync_check.h"
+#include "parallel/objectives/sampler_check.h"
 #include "session/model_graph.h"
 #include "session/tuning.h"
 #include "train/check_inputs.h"
@@ -84,6 +85,15 @@ int MicroBatches(const RunConfig& run, const RunPlan& plan) {
                    " micro batches per step; wanted at most ", kMost, "; lower it or raise run.micro_batch");
 }
 
+// Refuses a layout for sampling that does not fit the ranks or the model.
+void PlanSamplingLayout(const Config& config, const LayerGraph& graph, int world) {
+  try {
+    PlanRun(UnderSamplingLayout(config), graph, world);
+  } catch (const Error& error) {
+    throw InputError("rl.sampling: ", error.what());
+  }
+}
+
 }  // namespace
 
 void CheckUpdate(const Config& config, int world) {
@@ -126,6 +136,7 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   });
   problems.ThrowIfAny();
   RunPlan run = PlanRun(config, graph, world);
+  if (HasSamplingLayout(config)) PlanSamplingLayout(config, graph, world);
   const int micro_batches = MicroBatches(config.run(), run);
   const int drawn = std::min(micro_batches, kMostDrawn);
   TrainPlan plan{.config = std::move(resolved),

@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "parallel/graph/costs.h"
 #include "parallel/graph/parameters.h"
+#include "parallel/objectives/sampler_check.h"
 #include "parallel/schedule/draw.h"
 #include "train/preamble.h"
 #include "train/sampling_plan.h"
@@ -101,7 +102,10 @@ std::string ToText(const TrainPlan& plan) {
   PrintSchedule(plan, out);
   out << "memory per rank, in MiB, without the temporaries of single operators";
   out << ":\n" << ToText(plan.memory);
-  out << SamplingText(plan.config, PlanSampling(plan.config, plan.graph, plan.run.grids), plan.memory);
+  const bool other = HasSamplingLayout(plan.config);
+  const Config sampling = other ? UnderSamplingLayout(plan.config) : plan.config;
+  const Grids grids = other ? MakeGrids(plan.run.grids.world(), SizesOf(sampling.parallel())) : plan.run.grids;
+  out << SamplingText(plan.config, PlanSampling(sampling, plan.graph, grids), plan.memory);
   PrintLength(plan, out);
   return out.str();
 }

@@ -8,6 +8,7 @@
 #include "parallel/objectives/distillation_check.h"
 #include "parallel/objectives/ppo_check.h"
 #include "parallel/objectives/preference_check.h"
+#include "parallel/objectives/sampler_check.h"
 
 namespace trireme {
 namespace {
@@ -190,6 +191,7 @@ void CheckPolicy(const Config& config) {
                      NameOf(config.stage()), " trains the next tokens alone; write 0");
   }
   CheckGivenCompletions(config);
+  CheckSampler(config);
   if (!config.data().valid().empty() || config.data().valid_ratio() > 0) {
     throw InputError("data.valid: stage ", NameOf(config.stage()), " has no evaluation yet; leave it out");
   }

@@ -150,6 +150,20 @@ def test_completions(server, model):
     assert complete(prompt="Tuesday", max_tokens=None).usage.completion_tokens <= 16
 
 
+def test_token_ids(server, model):
+    ids, other = (server.tokenizer(day)["input_ids"] for day in ("Tuesday", "Friday"))
+    tokens, _ = likeliest(model, ids, 12, [server.tokenizer.convert_tokens_to_ids("<|im_end|>")])
+    both = server.client.completions.create(model="chat", temperature=0, max_tokens=12, prompt=[ids, other], n=2,
+                                            extra_body={"return_token_ids": True})
+    assert [choice.prompt_token_ids for choice in both.choices] == [ids, ids, other, other]
+    assert both.choices[0].token_ids == both.choices[1].token_ids == list(tokens)
+    chat = ask(server, extra_body={"return_token_ids": True})
+    assert chat.prompt_token_ids == server.tokenizer.apply_chat_template(CHAT, add_generation_prompt=True, tokenize=True, return_dict=False)
+    assert len(chat.choices[0].token_ids) == chat.usage.completion_tokens
+    assert server.tokenizer.decode(chat.choices[0].token_ids, skip_special_tokens=True) == chat.choices[0].message.content
+    assert "token_ids" not in ask(server).choices[0].model_extra
+
+
 def test_template_values(server):
     plain = ask(server, max_tokens=1).usage.prompt_tokens
     assert ask(server, max_tokens=1, extra_body={"add_generation_prompt": False}).usage.prompt_tokens < plain
@@ -166,6 +180,7 @@ def test_template_values(server):
     ({"extra_body": {"temprature": 1}}, "temprature"), ({"messages": []}, "messages"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages[0].content"),
     ({"messages": [{"role": "king", "content": "x"}]}, "messages[0].role"), ({"seed": 1.5}, "seed"), ({"seed": True}, "seed"),
+    ({"stream": True, "extra_body": {"return_token_ids": True}}, "return_token_ids"),
     ({"extra_body": {"min_p": 2}}, "min_p"), ({"frequency_penalty": 3}, "frequency_penalty")])
 def test_refused(server, more, param):
     with pytest.raises(openai.BadRequestError) as error:

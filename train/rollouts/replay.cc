@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -9,10 +10,12 @@
 namespace trireme {
 
 Replay::Replay(const Config& config, const RolloutReading& reading)
+    : Replay(config, ReadRollouts(config.rl().rollouts(), reading), config.rl().rollouts()) {}
+
+Replay::Replay(const Config& config, std::vector<Rollout> rollouts, const std::string& path)
     : group_(config.rl().group()),
-      rollouts_(ReadRollouts(config.rl().rollouts(), reading)),
+      rollouts_(std::move(rollouts)),
       names_(config.rl().rewards().begin(), config.rl().rewards().end()) {
-  const std::string& path = config.rl().rollouts();
   CheckGroups(path);
   for (Rollout& rollout : rollouts_) {
     if (!rollout.rewards.empty()) rollout.advantage.reset();  // what another run made of them

@@ -16,6 +16,8 @@ class Replay : public RolloutSource {
  public:
   // rl.rollouts. Refuses groups that have not rl.group completions of one prompt, and rewards that are missing.
   Replay(const Config& config, const RolloutReading& reading);
+  // The same with what was read from a file of this name.
+  Replay(const Config& config, std::vector<Rollout> rollouts, const std::string& path);
 
   int64_t groups() const { return std::ssize(rollouts_) / group_; }
   // The prompts, one row per group.

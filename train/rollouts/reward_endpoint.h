@@ -6,29 +6,23 @@
 #include <vector>
 
 #include "train/rollouts/asked_reward.h"
+#include "train/rollouts/http_client.h"
 
 namespace trireme {
-
-// An address that was taken apart: http://HOST[:PORT][/PATH].
-struct HttpAddress {
-  std::string host, port, path;
-};
-// Refuses others, https among them.
-HttpAddress ParseHttpAddress(const std::string& address);
 
 // {"model": "model", "messages": [texts], "completions": [QuestionAbout each]} is answered with {"scores": [...]}, or with
 // the list alone.
 class RewardEndpoint : public AskedReward {
  public:
   explicit RewardEndpoint(const AskedRewardOptions& options)
-      : AskedReward(options), address_(ParseHttpAddress(options.target)) {}
+      : AskedReward(options), target_(ParseHttpTarget(options.target, "rl.rewards")) {}
 
  protected:
   std::vector<double> Ask(std::span<const Judged> completions) override;
   std::string NextTry() const override { return "it is asked again"; }
 
  private:
-  const HttpAddress address_;
+  const HttpTarget target_;
 };
 
 }  // namespace trireme

@@ -17,7 +17,9 @@ struct TokenTargets {
 };
 
 struct Rollout {
-  int64_t step = 0;   // the first optimizer step that trains on it; its weights are those before
+  int64_t step = 0;  // the first optimizer step that trains on it
+  // Optimizer steps that the weights it was sampled with had behind them; -1: unknown, another sampler's.
+  int64_t weights_step = -1;
   int64_t group = 0;  // the prompt's number within its sampling: completions of one prompt have the same
   std::string prompt = {}, completion = {};      // as text, where there is a tokenizer
   std::vector<int64_t> prompt_ids = {};

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <limits>
+#include <sstream>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
@@ -69,6 +71,7 @@ Rollout RolloutOf(const Json& record, const RolloutReading& reading) {
   Rollout rollout{.prompt_ids = TokensAt(record, "prompt_ids", reading.vocabulary),
                   .completion_ids = TokensAt(record, "completion_ids", reading.vocabulary)};
   if (Has(record, "step")) rollout.step = CountAt(record, "step");
+  if (Has(record, "weights_step")) rollout.weights_step = CountAt(record, "weights_step");
   rollout.group = Has(record, "group") ? CountAt(record, "group") : -1;
   for (const char* key : {"logprobs", "old_logprobs"}) {
     if (Has(record, key)) rollout.log_probs = LogProbsAt(record, key, rollout.completion_ids.size());
@@ -85,6 +88,16 @@ Rollout RolloutOf(const Json& record, const RolloutReading& reading) {
   rollout.truncated = Has(record, "truncated") ? record.at("truncated").get<bool>()
                                                : !reading.ends.contains(rollout.completion_ids.back());
   return rollout;
+}
+
+// Where a line does not state its group, a prompt that differs from the one before begins one.
+void AddToGroups(Rollout rollout, std::vector<Rollout>& rollouts) {
+  if (rollout.group < 0) {
+    const Rollout* before = rollouts.empty() ? nullptr : &rollouts.back();
+    const bool same = before != nullptr && before->step == rollout.step && before->prompt_ids == rollout.prompt_ids;
+    rollout.group = before == nullptr ? 0 : before->group + (same ? 0 : 1);
+  }
+  rollouts.push_back(std::move(rollout));
 }
 
 }  // namespace
@@ -106,6 +119,7 @@ std::string ToJsonLine(const Rollout& rollout) {
   }
   if (rollout.advantage) line["advantage"] = *rollout.advantage;
   line["truncated"] = rollout.truncated;
+  if (rollout.weights_step >= 0) line["weights_step"] = rollout.weights_step;
   if (!rollout.tokens.values.empty()) {
     line["token_rewards"] = rollout.tokens.rewards;
     line["values"] = rollout.tokens.values;
@@ -119,12 +133,24 @@ std::vector<Rollout> ReadRollouts(const std::filesystem::path& path, const Rollo
   const std::unique_ptr<RecordFile> records = OpenRecords(path);
   std::vector<Rollout> rollouts;
   for (int64_t i = 0; i < records->size(); ++i) {
-    rollouts.push_back(UseRecord(*records, i, [&](const Json& record) { return RolloutOf(record, reading); }));
-    Rollout& last = rollouts.back();
-    if (last.group >= 0) continue;
-    const Rollout* before = i > 0 ? &rollouts[static_cast<size_t>(i) - 1] : nullptr;
-    const bool same = before != nullptr && before->step == last.step && before->prompt_ids == last.prompt_ids;
-    last.group = before == nullptr ? 0 : before->group + (same ? 0 : 1);
+    AddToGroups(UseRecord(*records, i, [&](const Json& record) { return RolloutOf(record, reading); }), rollouts);
+  }
+  if (rollouts.empty()) throw InputError(path.string(), ": has no rollouts");
+  return rollouts;
+}
+
+std::vector<Rollout> ParseRollouts(const std::string& text, const std::filesystem::path& path, const RolloutReading& reading) {
+  std::vector<Rollout> rollouts;
+  std::istringstream lines(text);
+  int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    try {
+      AddToGroups(RolloutOf(TryParseJson(line), reading), rollouts);
+    } catch (const std::exception& error) {
+      throw InputError(path.string(), ":", number, ": ", error.what());
+    }
   }
   if (rollouts.empty()) throw InputError(path.string(), ": has no rollouts");
   return rollouts;

@@ -68,6 +68,16 @@ MetricValues LengthMetrics(std::span<const Rollout> rollouts) {
   return metrics;
 }
 
+MetricValues StalenessMetrics(std::span<const Rollout> rollouts, int64_t step) {
+  std::vector<double> stale;
+  for (const Rollout& rollout : rollouts) {
+    if (rollout.weights_step < 0 || rollout.weights_step >= step) continue;
+    stale.push_back(static_cast<double>(step - 1 - rollout.weights_step));
+  }
+  if (stale.empty()) return {};
+  return {{"sampling/staleness/mean", MeanOf(stale)}, {"sampling/staleness/max", *std::ranges::max_element(stale)}};
+}
+
 std::vector<int64_t> GroupsWithoutSpread(const RewardTable& table) {
   const std::vector<double> totals = TotalsOf(table);
   const auto size = static_cast<size_t>(table.group);

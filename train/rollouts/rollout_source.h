@@ -1,14 +1,27 @@
-// RolloutSource: where completions with their rewards come from: a file, or the model itself.
+// RolloutSource: where completions with their rewards come from: a file, the model itself, or a sampler outside.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "train/report/logged_step.h"
 #include "train/rollouts/rollout.h"
 
 namespace trireme {
+
+// Weights that a sampler outside this program has.
+struct SharedWeights {
+  int64_t step = 0;         // optimizer steps done
+  std::string model = {};   // the name that requests use; empty: as configured
+};
+
+// Completions did not come from outside, on any rank, and nothing of their sampling was trained: the run can be saved.
+class SamplerError : public Error {
+ public:
+  using Error::Error;
+};
 
 class RolloutSource {
  public:
@@ -16,6 +29,10 @@ class RolloutSource {
   // The completions of these prompts, groups side by side, for the updates that begin with this step; the same on every
   // rank. Collective.
   virtual std::vector<Rollout> Take(int64_t step, const std::vector<int64_t>& prompts) = 0;
+  // Starts to sample those of coming updates, which Take then returns. The same on every rank; does not wait.
+  virtual void Prepare(int64_t /*step*/, const std::vector<int64_t>& /*prompts*/) {}
+  // What samplings that begin now are sampled with, where it is not the model itself.
+  virtual void UseWeights(const SharedWeights& /*weights*/) {}
   // Whether the last ones were written by a model, and belong into rollouts.jsonl.
   virtual bool sampled() const { return true; }
   // The names of the rewards that each completion has.
