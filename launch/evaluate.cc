@@ -33,6 +33,7 @@ Rows RowsOf(const Arguments& arguments, Config config, int64_t vocabulary, const
     throw InputError("nothing to evaluate on; give --data FILE, or set data.valid or data.valid_ratio");
   }
   config.mutable_run()->set_eval_every(0);
+  config.mutable_run()->set_eval_every_epoch(false);
   data.mutable_train()->Swap(data.mutable_valid());
   data.clear_valid();
   data.clear_split();

@@ -16,10 +16,12 @@
 #include "launch/model_source.h"
 #include "models/families.h"
 #include "session/session.h"
+#include "train/data/record_fields.h"
 #include "train/data/rows.h"
 #include "train/generation/answer.h"
 #include "generation/generator.h"
 #include "train/generation/prompts.h"
+#include "train/tokenizer/template_values.h"
 
 namespace trireme {
 namespace {
@@ -91,18 +93,6 @@ void ReadStops(const Arguments& arguments, Request& request) {
   }
 }
 
-// NAME=VALUE, the value as JSON if it parses (true, 3, ["a"]), otherwise as text.
-void ReadTemplateValues(const Arguments& arguments, Request& request) {
-  for (const std::string& text : arguments.values("template-value")) {
-    const size_t equals = text.find('=');
-    if (equals == 0 || equals == std::string::npos)
-      throw InputError("--template-value ", text, ": wanted NAME=VALUE, such as enable_thinking=false");
-    const std::string value = text.substr(equals + 1);
-    Json parsed = TryParseJson(value);
-    request.variables[text.substr(0, equals)] = parsed.is_discarded() ? Json(value) : std::move(parsed);
-  }
-}
-
 // These options feed the chat template, which plain text and rows of tokens bypass.
 void RefuseWithoutTemplate(const Arguments& arguments, const Request& request) {
   if (request.chat) return;
@@ -122,7 +112,7 @@ Json WithSystem(Json messages, const std::string& system) {
 }
 
 void UseChat(const Config& config, Request& request) {
-  request.chat.emplace(ChatTemplate::Of(*request.tokenizer, config.data().template_()));
+  request.chat.emplace(ChatTemplate::Of(*request.tokenizer, config.data().template_(), TemplateValuesOf(config.data())));
   if (const auto end = TurnEnd(*request.tokenizer, *request.chat)) request.rules.ends.insert(*end);
 }
 
@@ -130,9 +120,10 @@ void ReadMessages(const std::string& path, const Config& config, Request& reques
   UseChat(config, request);
   const Conversations conversations = ReadConversations(path);
   for (const Conversation& one : conversations.each) {
+    RenderOptions options{.tools = one.tools, .variables = one.variables};
+    options.variables.update(request.variables);
     request.prompts.push_back(ChatPrompt(*request.tokenizer, *request.chat,
-                                         WithSystem(one.messages, config.data().system()),
-                                         {.tools = one.tools, .variables = request.variables}));
+                                         WithSystem(one.messages, config.data().system()), options));
   }
   request.lines = conversations.several;
 }
@@ -160,7 +151,7 @@ Request RequestOf(const Arguments& arguments, const Config& config, int64_t voca
                   .options = OptionsOf(arguments),
                   .most = arguments.integer("max-new-tokens", 256, 1)};
   ReadStops(arguments, request);
-  ReadTemplateValues(arguments, request);
+  request.variables = ParseTemplateValues("--template-value", arguments.values("template-value"));
   const std::string& model = config.model().path();
   const bool rows = arguments.has("rows");
   if (!rows || !request.rules.stops.empty()) request.tokenizer.emplace(model);

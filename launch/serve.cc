@@ -24,6 +24,7 @@
 #include "session/row_adapter_graph.h"
 #include "session/session.h"
 #include "session/tuning.h"
+#include "train/data/record_fields.h"
 #include "train/generation/prompts.h"
 #include "train/tokenizer/token_bytes.h"
 
@@ -143,7 +144,7 @@ CachePlan PlanCache(const Arguments& arguments, const Session& session, std::opt
 struct TextSide {
   explicit TextSide(const Config& config, bool speaks) : tokenizer(config.model().path()) {
     try {
-      chat.emplace(ChatTemplate::Of(tokenizer, config.data().template_()));
+      chat.emplace(ChatTemplate::Of(tokenizer, config.data().template_(), TemplateValuesOf(config.data())));
     } catch (const Error& error) {
       if (!config.data().template_().empty()) throw;
       if (speaks) TRIREME_LOG(WARNING) << "no chats: " << error.what();

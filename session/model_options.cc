@@ -67,8 +67,10 @@ ModelOptions ModelOptionsOf(const Config& config, const LayerGraph& graph) {
           .zero = config.parallel().zero(),
           .sequence = config.parallel().sequence(),
           .keep = KeepOf(config.memory().recompute()),
+          .recompute_every = config.memory().recompute_every(),
           .masters = MastersOf(config.optimizer().masters()),
           .hidden_dropout = config.tuning().hidden_dropout(),
+          .neftune_alpha = config.tuning().neftune_alpha(),
           .router = RouterOf(config.experts(), graph)};
 }
 

@@ -104,7 +104,7 @@ GroupPlan GroupsOf(const Config& config, const Grids& grids, bool experts) {
   const bool global =
       config.experts().balance() == BALANCE_GLOBAL && config.experts().balance_coefficient() > 0;
   return GroupPlan(grids, TrainingGroups({.experts = experts,
-                                          .stage_statistics = experts && global,
+                                          .stage_statistics = (experts && global) || config.optimizer().name() == "muon",
                                           .buffer_mb = config.comm().buffer_mb()}));
 }
 

@@ -18,7 +18,9 @@ namespace trireme {
 namespace {
 
 TargetNames TargetsOf(const TuningConfig& tuning) {
-  return {"tuning.targets", {tuning.targets().begin(), tuning.targets().end()}};
+  return {"tuning.targets",
+          {tuning.targets().begin(), tuning.targets().end()},
+          {tuning.exclude().begin(), tuning.exclude().end()}};
 }
 
 TargetNames SavedOf(const TuningConfig& tuning) {
@@ -45,6 +47,11 @@ AdapterPlan AdapterPlanOf(const LayerGraph& graph, const TuningConfig& tuning) {
 void RefuseWrongKeys(const TuningConfig& tuning) {
   if (tuning.kind() != TUNING_LORA && !tuning.adapters().empty()) {
     throw InputError("tuning.adapters = ", tuning.adapters(), " is for tuning.kind lora; leave it out");
+  }
+  if (!tuning.exclude().empty() && (tuning.kind() == TUNING_FULL || !tuning.adapters().empty())) {
+    throw InputError("tuning.exclude is for tuning.targets of kinds freeze and lora",
+                     tuning.adapters().empty() ? "" : ", and the adapter of tuning.adapters has its own targets",
+                     "; leave it out");
   }
   if (tuning.kind() != TUNING_LORA && tuning.loraplus_lr_ratio() != 1) {
     throw InputError("tuning.loraplus_lr_ratio = ", tuning.loraplus_lr_ratio(), " is for tuning.kind lora; leave it out");

@@ -123,6 +123,16 @@ struct WholeRows {
     return last;
   }
 
+  // Of each token's document; 1 for padding.
+  at::Tensor DocumentTokens() const {
+    const at::Tensor lengths = at::ones({rows * length}, at::kLong);
+    for (const Document& document : documents) {
+      const int64_t count = document.end - document.begin;
+      lengths.narrow(0, document.begin, count).fill_(count);
+    }
+    return lengths;
+  }
+
   PassInput On(const std::shared_ptr<const ContextPlan>& plan) const {
     PassInput batch{
         .rows = rows, .length = plan->local_length(), .context = plan, .samples = samples, .answers = answers};
@@ -135,6 +145,7 @@ struct WholeRows {
     batch.sequences = static_cast<int64_t>(documents.size());
     batch.real_tokens = real.sum().item<int64_t>();
     batch.order = mine;
+    batch.document_tokens = DocumentTokens().index_select(0, mine);
     if (weights.defined()) batch.weights = weights.index_select(0, mine);
     if (sampled.defined()) batch.policy.sampled = sampled.index_select(0, mine);
     batch.last_tokens = LastTokens(plan->LocalTokens());

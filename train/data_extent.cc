@@ -1,5 +1,6 @@
 #include "train/data_extent.h"
 
+#include <cmath>
 #include <iomanip>
 #include <sstream>
 
@@ -8,7 +9,6 @@
 #include "train/followed_rollouts.h"
 
 namespace trireme {
-namespace {
 
 int64_t StepsPerEpoch(const Config& config, int64_t rows) {
   const int64_t batch = config.run().global_batch();
@@ -16,11 +16,10 @@ int64_t StepsPerEpoch(const Config& config, int64_t rows) {
   return rows / PromptsPerSampling(config) * StepsPerSampling(config.rl());
 }
 
-}  // namespace
-
 int64_t TotalSteps(const Config& config, int64_t rows) {
   const RunConfig& run = config.run();
-  return run.steps() > 0 ? run.steps() : run.epochs() * StepsPerEpoch(config, rows);
+  if (run.steps() > 0) return run.steps();
+  return static_cast<int64_t>(std::ceil(run.epochs() * static_cast<double>(StepsPerEpoch(config, rows))));
 }
 
 DataExtent ExtentOf(const Config& config, const DataSets& data) {

@@ -25,6 +25,9 @@ DataExtent ExtentOf(const Config& config, const DataSets& data);
 // Optimizer steps of a run over this many rows, or prompts: run.steps, or as many as run.epochs takes.
 int64_t TotalSteps(const Config& config, int64_t rows);
 
+// Of them, in a pass over all rows.
+int64_t StepsPerEpoch(const Config& config, int64_t rows);
+
 // "data: 200 samples in 57 sequences, …" and "steps: 16 = 4 epochs of 4, …", one line each.
 std::string ToText(const DataExtent& extent, const Config& config);
 

@@ -54,7 +54,7 @@ void CheckInitialWeights(const Config& config, const LayerGraph& graph, const Ru
                          const checkpoint::DataPosition& data) {
   if (!start.checkpoint) return;
   const StoreReader reader(*start.checkpoint);
-  CheckResumable(reader, graph, config.optimizer().name());
+  CheckResumable(reader, graph, config.optimizer());
   CheckOtherModels(config, *start.checkpoint);
   CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint, config);
 }

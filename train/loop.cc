@@ -23,7 +23,9 @@
 #include "parallel/graph/costs.h"
 #include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/preference_check.h"
+#include "train/averaged_weights.h"
 #include "train/batch_sampler.h"
+#include "train/best_evaluation.h"
 #include "train/data/dataset.h"
 #include "train/data/prefetch.h"
 #include "train/evaluator.h"
@@ -49,6 +51,14 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// What is known of the best evaluation of earlier starts. A final/ from its checkpoint needs that checkpoint.
+checkpoint::Progress BestBefore(const Config& config, const RunStart& start) {
+  const bool needs_it = config.run().final_from() == FINAL_FROM_BEST;
+  const auto best = CheckpointPath(start.output, start.progress.best().step());
+  if (!start.same_run || (needs_it && !std::filesystem::exists(best))) return {};
+  return start.progress;
+}
+
 // One run: the state that its steps share.
 class Run {
  public:
@@ -63,7 +73,9 @@ class Run {
                 .shuffle = config_.data().shuffle(),
                 .seed = static_cast<uint64_t>(config_.run().seed())}),
         total_steps_(inputs.total_steps),
+        steps_per_epoch_(std::max<int64_t>(inputs.steps_per_epoch, 1)),
         start_at_(inputs.start),
+        best_(config_.run(), BestBefore(config_, start_at_)),
         done_(start_at_.step),
         directory_(start_at_.output),
         trace_(config_.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
@@ -99,22 +111,22 @@ class Run {
     const StopSignals signals(/*speaks=*/job_.rank() == 0);
     start_ = Clock::now();
     if (done_ < total_steps_ && !policy_) ReadRowsOf(done_ + 1);
-    bool asked = false, stops = false;
+    bool asked = false, stops = best_.StopsRun();
     while (done_ < total_steps_ && !stops) {
       saver_->ThrowIfFailed();
       const LoggedStep logged = OneStepOrSave(++done_);
       asked |= trainer_.stop_agreed();
-      stops = asked && CanStop();
+      const bool improved = logged.evaluation && best_.Take(done_, logged.evaluation->loss);
+      stops = (asked || best_.StopsRun()) && CanStop();
       const bool last = stops || done_ == total_steps_;
       const int64_t steps_here = done_ - start_at_.step;
       if (steps_here == config_.run().trace() || (last && steps_here < config_.run().trace())) WriteTrace();
-      if (last || IsDue(config_.run().save_every(), done_))
-        saver_->Save(ProgressAt(done_, logged.evaluation));
+      if (last || SavesAt(done_, improved)) saver_->Save(ProgressAt(done_, logged.evaluation));
     }
     saver_->Finish();
   }
 
-  bool stopped() const { return done_ < total_steps_; }
+  bool stopped() const { return done_ < total_steps_ && !best_.StopsRun(); }
 
   // After everything else.
   void Report() {
@@ -122,32 +134,33 @@ class Run {
     report_->Finish(config_, {.step = done_,
                                .total_steps = total_steps_,
                                .seconds = SecondsSince(start_),
-                               .trained = done_ > start_at_.step});
+                               .trained = done_ > start_at_.step,
+                               .early = done_ < total_steps_ && !stopped(),
+                               .final_step = FinalStep() < done_ ? FinalStep() : 0});
   }
 
-  // The last checkpoint as a Hugging Face directory, or a PEFT adapter; a value model beside it.
+  // The last checkpoint, or the best one, as a Hugging Face directory, or a PEFT adapter; a value model beside it.
   void WriteFinal() {
     WriteHeatMap();
     if (job_.rank() == 0) WarnUnused(config_, graph_);
-    const int64_t last = std::max(total_steps_, start_at_.step);
-    std::filesystem::path newest = CheckpointPath(directory_, last);
-    if (last == start_at_.step) newest = *start_at_.checkpoint;  // nothing was left to train
-    const auto write = [&](const std::filesystem::path& from, const char* to) {
-      ExportHuggingFace(HfDirectory(from), directory_ / to, {.replace = start_at_.same_run},
-                        {.rank = job_.rank(), .size = job_.world(), .barrier = [this] { job_.Barrier(); }});
-    };
-    if (PpoOrNull() != nullptr) write(newest / kValueFolder, "final_value");
-    write(newest, "final");
+    std::filesystem::path chosen = CheckpointPath(directory_, FinalStep());
+    if (FinalStep() == start_at_.step) chosen = *start_at_.checkpoint;  // nothing was left to train
+    if (PpoOrNull() != nullptr) Export(HfDirectory(chosen / kValueFolder), "final_value", nullptr);
+    const HfDirectory checkpoint(chosen);
+    const AveragedWeights averages(checkpoint, graph_);
+    Export(checkpoint, "final", config_.optimizer().ema() > 0 ? &averages : nullptr);
   }
 
  private:
   checkpoint::Progress ProgressAt(int64_t step, const std::optional<Evaluation>& evaluation = {}) {
-    return ProgressOf(config_,
-                      {.step = step,
-                       .updates = trainer_.optimizer().step(),
-                       .rows = data_.train->size(),
-                       .validation_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt,
-                       .kl_coefficient = PpoOrNull() ? PpoOrNull()->kl_coefficient() : std::nullopt});
+    checkpoint::Progress progress =
+        ProgressOf(config_, {.step = step,
+                             .updates = trainer_.optimizer().step(),
+                             .rows = data_.train->size(),
+                             .validation_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt,
+                             .kl_coefficient = PpoOrNull() ? PpoOrNull()->kl_coefficient() : std::nullopt});
+    best_.AddTo(progress);
+    return progress;
   }
 
   // A sampler outside that fails takes nothing along: the steps before are saved.
@@ -156,7 +169,7 @@ class Run {
       return OneStep(step);
     } catch (const SamplerError&) {
       done_ = step - 1;
-      const bool saved = done_ == start_at_.step || IsDue(config_.run().save_every(), done_);
+      const bool saved = done_ == start_at_.step || SavesAt(done_, /*improved=*/false);
       if (!saved) saver_->Save(ProgressAt(done_));
       saver_->Finish();
       if (job_.rank() == 0 && done_ > start_at_.step) {
@@ -165,6 +178,17 @@ class Run {
       }
       throw;
     }
+  }
+
+  void Export(const HfDirectory& checkpoint, const char* to, const TensorChange* change) {
+    ExportHuggingFace(checkpoint, directory_ / to, {.change = change, .replace = start_at_.same_run},
+                      {.rank = job_.rank(), .size = job_.world(), .barrier = [this] { job_.Barrier(); }});
+  }
+
+  // Whose checkpoint becomes final/.
+  int64_t FinalStep() const {
+    const bool best = config_.run().final_from() == FINAL_FROM_BEST && best_.step() > 0;
+    return best ? best_.step() : std::max(done_, start_at_.step);
   }
 
   LoggedStep OneStep(int64_t step) {
@@ -199,7 +223,7 @@ class Run {
     logged.step_seconds = SecondsSince(start);
     logged.data_seconds = rows_.waited_seconds() - waited_before;
     policy_ ? AddSpeed(policy_->rows(), policy_->all_rows(), logged) : AddSpeed(rows_, batch, logged);
-    if (IsDue(config_.run().eval_every(), step)) logged.evaluation = Evaluate();
+    if (EvaluatesAt(step)) logged.evaluation = Evaluate();
     logged.elapsed_seconds = SecondsSince(start_);
     logged.steps_here = step - start_at_.step;
     if (report_) report_->Step(logged, IsDue(config_.run().log_every(), step));
@@ -264,6 +288,18 @@ class Run {
   // What happens every N steps (0: never) and after the last one.
   bool IsDue(int64_t every, int64_t step) const {
     return every > 0 && (step % every == 0 || step == total_steps_);
+  }
+
+  bool EndsEpoch(int64_t step) const { return step % steps_per_epoch_ == 0 || step == total_steps_; }
+
+  bool EvaluatesAt(int64_t step) const {
+    return IsDue(config_.run().eval_every(), step) || (config_.run().eval_every_epoch() && EndsEpoch(step));
+  }
+
+  bool SavesAt(int64_t step, bool improved) const {
+    const RunConfig& run = config_.run();
+    return IsDue(run.save_every(), step) || (run.save_every_epoch() && EndsEpoch(step)) ||
+           (run.final_from() == FINAL_FROM_BEST && improved);
   }
 
   Evaluation Evaluate() {
@@ -338,8 +374,9 @@ class Run {
   Prefetcher rows_;  // of data_.train
   BatchSampler order_;
   std::vector<int64_t> next_rows_;  // of the coming step
-  const int64_t total_steps_;
+  const int64_t total_steps_, steps_per_epoch_;
   const RunStart start_at_;
+  BestEvaluation best_;
   int64_t done_;  // steps
   const std::filesystem::path directory_;
   std::unique_ptr<Trace> trace_;

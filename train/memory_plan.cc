@@ -143,7 +143,8 @@ class Planner {
     const bool in_backward = optimizer.update() == UPDATE_IN_BACKWARD;
     memory.gradients += kFp32Bytes * (in_backward ? passing : zero == 0 ? all : share + (zero == 1 ? all : passing));
     const int64_t states = static_cast<int64_t>(OptimizerStates(in_.config.optimizer().name()).size());
-    const int64_t masters = separate_masters ? master_bytes * share : 0, moments = states * moment_bytes * share;
+    const int64_t masters = separate_masters ? master_bytes * share : 0, ema = optimizer.ema() > 0 ? kFp32Bytes * share : 0,
+                  moments = states * moment_bytes * share + ema;
     memory.masters += offload ? 0 : masters;
     memory.moments += offload ? 0 : moments;
     memory.host += offload ? masters + moments : 0;
@@ -201,6 +202,13 @@ class Planner {
     return shape_.element_bytes * (shards ? DivideUp(all, data) + std::min(TwoLargest(elements), all) : all);
   }
 
+  // Of one of the graph's layers: with memory.recompute_every the others save all (parallel/executor/model.h).
+  Recompute RecomputeOf(size_t layer) const {
+    const auto every = static_cast<size_t>(in_.config.memory().recompute_every());
+    const bool skipped = recompute_ == RECOMPUTE_FULL && layer > 0 && (layer - 1) % every != 0;
+    return skipped ? RECOMPUTE_NONE : recompute_;
+  }
+
   // Simulates the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient. One
   // whose weight gradient is left for later holds more from its backward on.
   int64_t PeakActivations(int pipeline_rank) const {
@@ -212,13 +220,14 @@ class Planner {
         const Layer& layer = in_.graph.layers[i];
         const int64_t statistics = in_.npu ? AttentionStatisticsBytes(layer, shape_) : 0;
         const int64_t pairs = in_.npu ? LowRankBytes(layer, shape_) : 0;
-        const bool again = recompute_ != RECOMPUTE_NONE;  // with the attention that they belong to
-        const bool all_again = recompute_ == RECOMPUTE_FULL;
-        saved[chunk] += SavedActivationBytes(layer, recompute_, shape_) + (again ? 0 : statistics) +
+        const Recompute recompute = RecomputeOf(i);
+        const bool again = recompute != RECOMPUTE_NONE;  // with the attention that they belong to
+        const bool all_again = recompute == RECOMPUTE_FULL;
+        saved[chunk] += SavedActivationBytes(layer, recompute, shape_) + (again ? 0 : statistics) +
                         (all_again ? 0 : pairs);
-        deferred[chunk] += DeferredBytes(layer, recompute_, shape_);
+        deferred[chunk] += DeferredBytes(layer, recompute, shape_);
         remade = std::max(remade,
-                          RecomputedActivationBytes(layer, recompute_, shape_) + (again ? statistics : 0) +
+                          RecomputedActivationBytes(layer, recompute, shape_) + (again ? statistics : 0) +
                               (all_again ? pairs : 0));
       }
     }

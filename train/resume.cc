@@ -91,7 +91,7 @@ void CheckSameStates(const StoreReader& reader, const std::set<std::string>& tra
 
 }  // namespace
 
-void CheckResumable(const StoreReader& reader, const LayerGraph& graph, const std::string& optimizer) {
+void CheckResumable(const StoreReader& reader, const LayerGraph& graph, const OptimizerConfig& optimizer) {
   const checkpoint::Manifest& manifest = reader.manifest();
   if (!manifest.has_progress()) {
     throw InputError(
@@ -120,7 +120,7 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph, const st
     }
   }
   CheckSameStates(reader, trained);
-  std::vector<std::string> states = OptimizerStates(optimizer);
+  std::vector<std::string> states = OptimizerStates(optimizer.name(), optimizer.ema() > 0);
   states.push_back("master");
   RefuseUnknownKeys(reader, {weights, trained, states});
 }

@@ -11,7 +11,7 @@ namespace trireme {
 
 // Refuses a checkpoint of another model, naming the first tensor that differs, one that has weights only, and one
 // with states that `optimizer` does not have.
-void CheckResumable(const StoreReader& checkpoint, const LayerGraph& graph, const std::string& optimizer);
+void CheckResumable(const StoreReader& checkpoint, const LayerGraph& graph, const OptimizerConfig& optimizer);
 
 // Allocates what LoadStates reads, in a fresh trainer; untrained weights are read here.
 void PrepareStates(const StoreReader& checkpoint, Trainer& trainer, Job& job);

@@ -34,12 +34,16 @@ RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPla
   inputs.start = PrepareRun(config, job);
   CheckWeightsDirectory(config, inputs.start.same_run);
   inputs.total_steps = TotalSteps(config, inputs.data.train->size());
+  inputs.steps_per_epoch = StepsPerEpoch(config, inputs.data.train->size());
   return inputs;
 }
 
 void SayComplete(const RunInputs& inputs, const Job& job) {
   if (job.rank() != 0) return;
-  const RunEnd end{.step = inputs.start.step, .total_steps = inputs.total_steps, .trained = false};
+  const RunEnd end{.step = inputs.start.step,
+                   .total_steps = inputs.total_steps,
+                   .trained = false,
+                   .early = inputs.start.step < inputs.total_steps};
   std::cout << EndSummary(inputs.config, end, ReadCurves(inputs.start.output / "log.jsonl"),
                           ShellWord(ProgramPath()))
             << std::flush;

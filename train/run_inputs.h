@@ -25,6 +25,7 @@ struct RunInputs {
   std::shared_ptr<const PromptSet> sampled;  // otherwise what they are sampled for
   RunStart start;
   int64_t total_steps = 0;
+  int64_t steps_per_epoch = 0;
 };
 
 // Collective, with the output directory locked. The references outlive what it returns.

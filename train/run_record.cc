@@ -9,6 +9,7 @@
 #include "core/config/load.h"
 #include "core/config/print.h"
 #include "core/io/atomic_file.h"
+#include "train/best_evaluation.h"
 
 namespace trireme {
 namespace {
@@ -20,12 +21,17 @@ constexpr const char* kRecord = "run.yaml";
 constexpr std::string_view kOfNoEffect[] = {
     "device",       "parallel.",      "memory.",        "comm.",          "ops.",     "data.cache",
     "run.output",   "run.log_every",  "run.save_every", "run.eval_every", "run.keep", "run.resume",
-    "run.trace",    "run.deterministic"};
+    "run.trace",    "run.deterministic", "run.save_every_epoch"};
 
 bool HasEffect(const KeyDifference& difference) {
   return std::ranges::none_of(kOfNoEffect, [&](std::string_view known) {
     return known.ends_with('.') ? difference.key.starts_with(known) : difference.key == known;
   });
+}
+
+// Ended by run.early_stopping, which a later start may have changed.
+bool EndedEarly(const Config& config, const RunStart& start) {
+  return start.same_run && BestEvaluation(config.run(), start.progress).StopsRun() && PathExists(start.output / "final");
 }
 
 }  // namespace
@@ -40,6 +46,7 @@ std::vector<KeyDifference> DifferencesFromRecord(const std::filesystem::path& ou
 }
 
 bool IsComplete(const Config& config, const RunStart& start, int64_t total_steps) {
+  if (start.step < total_steps && EndedEarly(config, start)) return true;
   if (start.step < total_steps || (start.step == total_steps && !start.same_run)) return false;
   std::vector<KeyDifference> differences;
   if (start.same_run) differences = DifferencesFromRecord(start.output, config);

@@ -68,7 +68,8 @@ RunStart FindStart(const Config& config, std::vector<std::string>* passed_over) 
     }
     start.checkpoint = resume;
   }
-  start.step = ReadManifest(*start.checkpoint).progress().step();
+  start.progress = ReadManifest(*start.checkpoint).progress();
+  start.step = start.progress.step();
   start.same_run = IsSame(FolderOf(*start.checkpoint), start.output);
   return start;
 }

@@ -16,7 +16,9 @@
 #include "parallel/objectives/sampler_check.h"
 #include "session/model_graph.h"
 #include "session/tuning.h"
+#include "train/best_evaluation.h"
 #include "train/check_inputs.h"
+#include "train/check_options.h"
 #include "train/data/dataset.h"
 #include "train/learning_rate.h"
 #include "train/teacher_graph.h"
@@ -121,6 +123,8 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   problems.Try([&] { MakeGrids(world, SizesOf(config.parallel())); });
   problems.Try([&] { CheckLearningRate(config.optimizer()); });
   problems.Try([&] { CheckUpdate(config, world); });
+  problems.Try([&] { CheckBestEvaluation(config); });
+  CheckTrainingOptions(config, problems);
   problems.Try([&] { CheckTokens(config); });
   problems.Try([&] { CheckResume(config); });
   problems.Try([&] { CheckPreference(config); });
@@ -133,6 +137,7 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
     graph = ReadModel(config);
     *resolved.mutable_tuning() = ResolveTuning(config.tuning(), graph);
     CheckReferenceModel(config, graph);
+    CheckParameterOptions(config, graph);
   });
   problems.ThrowIfAny();
   RunPlan run = PlanRun(config, graph, world);

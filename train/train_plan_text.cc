@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "core/base/error.h"
 #include "core/base/text.h"
 #include "parallel/graph/costs.h"
 #include "parallel/graph/parameters.h"
@@ -79,7 +80,7 @@ void PrintLength(const TrainPlan& plan, std::ostream& out) {
     out << run.steps() << ", at most " << std::scientific
         << static_cast<double>(run.steps()) * static_cast<double>(tokens) << std::fixed << " tokens\n";
   } else {
-    out << "as many as run.epochs = " << run.epochs() << " takes\n";
+    out << "as many as run.epochs = " << Concat(run.epochs()) << " takes\n";
   }
 }
 

@@ -30,7 +30,10 @@ OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) 
           .eps = optimizer.eps(),
           .weight_decay = optimizer.weight_decay(),
           .clip = optimizer.clip(),
+          .momentum = optimizer.name() == "muon" ? optimizer.muon_momentum() : optimizer.sgd_momentum(),
           .loraplus_lr_ratio = config.tuning().loraplus_lr_ratio(),
+          .lr_factors = LrFactors({optimizer.lr_by_name().begin(), optimizer.lr_by_name().end()}),
+          .ema = optimizer.ema(),
           .offload = config.memory().offload_optimizer(),
           .in_backward = optimizer.update() == UPDATE_IN_BACKWARD,
           .moments = optimizer.moments() == MOMENTS_BF16 ? at::kBFloat16 : at::kFloat,
@@ -71,7 +74,8 @@ Trainer::Trainer(Session& session, const std::string& objective)
                       .world = groups.Get("world"),
                       .embedding = model().tied_embedding(),
                       .experts = HasExperts(session.graph()) ? &groups.Get("etp-ep") : nullptr,
-                      .expert_tensor = session.plan().grids.expert.Size("etp")},
+                      .expert_tensor = session.plan().grids.expert.Size("etp"),
+                      .stage = session.config().optimizer().name() == "muon" ? &groups.Get("stage") : nullptr},
       session.job(), OptimizerOf(session.config(), session.tensors()));
   const at::Device device = session.tensors().torch();
   if (ExpectsExchange(session.config(), /*npu=*/device.is_privateuseone())) {
@@ -86,7 +90,8 @@ std::optional<uint64_t> Trainer::DropoutSeed() const {
   if (IsPolicy(config.stage())) return std::nullopt;  // ratios of the policy to itself would not be 1
   const LayerGraph& graph = session_.graph();
   const bool adapter = graph.adapter && graph.adapter->dropout > 0;
-  if (!adapter && session_.config().tuning().hidden_dropout() == 0) return std::nullopt;
+  const TuningConfig& tuning = config.tuning();
+  if (!adapter && tuning.hidden_dropout() == 0 && tuning.neftune_alpha() == 0) return std::nullopt;
   return RandomStream(static_cast<uint64_t>(session_.config().run().seed()), "dropout")
       .Bits(static_cast<uint64_t>(optimizer_->step()));
 }

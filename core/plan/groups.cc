@@ -62,7 +62,7 @@ std::vector<GroupSpec> TrainingGroups(const GroupNeeds& needs) {
       {"tp", kDense, {"tp"}, kLayer, large, "tensor and sequence parallel layers"},
       {"cp", kDense, {"cp"}, kLayer, large, "attention over long sequences"},
       {"tp-cp", kDense, {"tp", "cp"}, kLayer, small, "router statistics of a micro batch"},
-      {"stage", kDense, {"tp", "cp", "dp"}, kLayer, small, "router statistics of all data-parallel ranks"},
+      {"stage", kDense, {"tp", "cp", "dp"}, kLayer, small, "router statistics of all data-parallel ranks, matrices for muon"},
       {"etp", kExpert, {"etp"}, kLayer, large, "tensor parallel experts"},
       {"ep", kExpert, {"ep"}, kLayer, large, "tokens to experts and back"},
       {"etp-ep", kExpert, {"etp", "ep"}, kLayer, large, "tokens to experts by all-gather"},

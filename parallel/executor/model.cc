@@ -68,7 +68,9 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
                                        {.recompute_selected = options.keep == Keep::kSelected,
                                         .adapter_dropout = graph.adapter ? graph.adapter->dropout : 0,
                                         .hidden_dropout = options.hidden_dropout,
+                                        .neftune_alpha = options.neftune_alpha,
                                         .router = options.router}));
+      running.back().recomputed = IsRecomputed(i, options.recompute_every);
     }
     stages_.push_back(std::make_unique<RunningStage>(
         std::move(running), StageOptions{.recompute_layers = options.keep == Keep::kLayerInputs,

@@ -35,12 +35,17 @@ struct ModelOptions {
   int zero = 1;
   bool sequence = true;
   Keep keep = Keep::kAll;
+  int recompute_every = 1;  // with kLayerInputs: one layer in so many, the first decoder layer and so on
   int ulysses = 1;      // of the context ranks; the rest is a ring
   bool trained = true;  // false: values only, for inference
   Masters masters = Masters::kFp32;
   double hidden_dropout = 0;
+  double neftune_alpha = 0;
   RouterOptions router = {};
 };
+
+// Whether recomputation of one layer in `every` means the graph's layer `index`; the embedding is layer 0.
+constexpr bool IsRecomputed(size_t index, int every) { return index == 0 || (index - 1) % static_cast<size_t>(every) == 0; }
 
 class Model {
  public:

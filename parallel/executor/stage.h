@@ -19,6 +19,7 @@ struct StageLayer {
   std::unique_ptr<RunningLayer> layer;
   std::vector<Bucket*> uses;  // its parameters, including another layer's (a tied head)
   std::vector<Bucket*> owns;  // those whose gradients are complete after this layer's backward pass
+  bool recomputed = true;     // where the stage recomputes layers
 };
 
 struct StageOptions {
@@ -63,7 +64,7 @@ class RunningStage : public StageWork {
   void Close(size_t layer);
   void StartReduction(const StageLayer& layer);
   bool Again(const StageLayer& layer) const {
-    return options_.recompute_layers && layer.layer->can_run_again();
+    return options_.recompute_layers && layer.recomputed && layer.layer->can_run_again();
   }
 
   std::vector<StageLayer> layers_;

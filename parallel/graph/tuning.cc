@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <regex>
 #include <utility>
 
 #include "core/base/error.h"
@@ -85,16 +86,46 @@ std::vector<Module> ModulesOf(const LayerGraph& graph) {
                    nearest ? Concat("nearest: '", *nearest, "'") : "known: " + Join(known));
 }
 
-// The modules that the names match; each name matches at least one.
+std::regex PatternOf(const std::string& key, const std::string& text) {
+  try {
+    return std::regex(text, std::regex::ECMAScript);
+  } catch (const std::regex_error& error) {
+    throw InputError(key, ": '", kRegex, text, "' is not a regular expression: ", error.what());
+  }
+}
+
+// The modules that one name of the key matches, at least one.
+std::vector<const Module*> Matched(const std::vector<Module>& modules, const std::string& key, const std::string& name) {
+  std::optional<std::regex> pattern;
+  if (name.starts_with(kRegex)) pattern = PatternOf(key, name.substr(sizeof(kRegex) - 1));
+  std::vector<const Module*> matched;
+  for (const Module& module : modules) {
+    const bool by_kind = name == kAllLinear ? module.linear && module.in_block : name == kAllWeights;
+    const bool by_name = pattern ? std::regex_match(OfExpert(module.name, 0), *pattern) : module.Is(name);
+    if (by_kind || by_name) matched.push_back(&module);
+  }
+  if (matched.empty() && pattern) {
+    throw InputError(key, ": '", name, "' matches the whole name of no module, such as ", OfExpert(modules.at(1).name, 0));
+  }
+  if (matched.empty()) RefuseName(key, name, modules);
+  return matched;
+}
+
+// The modules that the names match, without the excluded ones.
 std::vector<const Module*> Chosen(const std::vector<Module>& modules, const TargetNames& targets) {
+  std::set<const Module*> excluded;
+  for (const std::string& name : targets.excluded) {
+    for (const Module* module : Matched(modules, "tuning.exclude", name)) excluded.insert(module);
+  }
   std::vector<const Module*> chosen;
   for (const std::string& name : targets.names) {
-    const size_t before = chosen.size();
-    for (const Module& module : modules) {
-      const bool by_kind = name == kAllLinear ? module.linear && module.in_block : name == kAllWeights;
-      if (by_kind || module.Is(name)) chosen.push_back(&module);
+    for (const Module* module : Matched(modules, targets.key, name)) {
+      if (!excluded.contains(module)) chosen.push_back(module);
     }
-    if (chosen.size() == before) RefuseName(targets.key, name, modules);
+  }
+  if (chosen.empty() && !excluded.empty()) {
+    throw InputError(targets.key, ": ", Join(targets.names), " without tuning.exclude: ", Join(targets.excluded),
+                     " leaves no module; exclude fewer");
   }
   return chosen;
 }

@@ -15,11 +15,14 @@ namespace trireme {
 inline constexpr char kAllLinear[] = "all-linear";  // attention, mlp and experts; not routers, not the head
 inline constexpr char kAllWeights[] = "all";        // for freeze: every weight of the layers
 
+inline constexpr char kRegex[] = "re:";  // before a regular expression that a module's whole name must match
+
 // Module names from a run's config ("q_proj", "mlp.gate_proj"): each matches all modules whose name ends with
-// it. `key` is the config key, for messages.
+// it; or regular expressions. `key` is the config key, for messages.
 struct TargetNames {
   std::string key;
   std::vector<std::string> names;
+  std::vector<std::string> excluded = {};  // of tuning.exclude: modules that the names do not mean
 };
 
 // The modules of a new adapter. Refuses a name that matches no module, with the nearest one, and modules that

@@ -4,6 +4,10 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "core/tensor/device_copies.h"
+#include "parallel/experts/token_share.h"
+#include "parallel/layers/embedding_noise.h"
+
 namespace trireme {
 namespace {
 
@@ -41,18 +45,33 @@ at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weig
 }
 
 EmbeddingLayer::EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
-                               double dropout)
+                               const LayerOptions& options)
     : spec_(std::get<EmbeddingSpec>(layer.spec)),
       weight_(weights.Find(layer.name + ".embedding.weight")),
       parallel_(parallel),
-      dropout_(dropout) {}
+      dropout_(options.hidden_dropout),
+      neftune_alpha_(options.neftune_alpha) {}
 
 double EmbeddingLayer::ScaleFor(at::ScalarType type) const {
   return spec_.scale_in_dtype ? at::scalar_tensor(spec_.scale, at::TensorOptions(type)).item<double>() : spec_.scale;
 }
 
+// Before the family's scale, which transformers applies outside the module that its noise is added to.
+at::Tensor EmbeddingLayer::WithNoise(const at::Tensor& x, const PassContext& pass) const {
+  if (neftune_alpha_ == 0 || !pass.options.dropout) return x;
+  const auto mine = [&](const at::Tensor& tokens) {
+    return parallel_.sequence ? ShareOf(tokens, parallel_) : tokens;
+  };
+  const at::Tensor noise = MakeNoise({.alpha = neftune_alpha_,
+                                      .random = RandomStream(*pass.options.dropout, "neftune"),
+                                      .rows = mine(pass.input.identities),
+                                      .document_tokens = mine(pass.input.document_tokens)},
+                                     x.size(1));
+  return x + Upload(noise, x.device()).to(x.scalar_type());
+}
+
 at::Tensor EmbeddingLayer::Forward(const at::Tensor& anchor, PassContext& pass) const {
-  const at::Tensor found = LookUp(anchor, pass.input.tokens, weight_, parallel_);
+  const at::Tensor found = WithNoise(LookUp(anchor, pass.input.tokens, weight_, parallel_), pass);
   const at::Tensor x = spec_.scale == 1 ? found : found * ScaleFor(found.scalar_type());
   const auto dropout = HiddenDropout("embedding", dropout_, pass, parallel_);
   return dropout ? WithDropout(x, dropout) : x;

@@ -16,16 +16,18 @@ at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weig
 
 class EmbeddingLayer : public RunningLayer {
  public:
-  EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel, double dropout);
+  EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
+                 const LayerOptions& options);
   at::Tensor Forward(const at::Tensor& anchor, PassContext& pass) const override;
 
  private:
   double ScaleFor(at::ScalarType type) const;
+  at::Tensor WithNoise(const at::Tensor& x, const PassContext& pass) const;
 
   const EmbeddingSpec spec_;
   const Weight& weight_;  // [vocabulary / tp, hidden]
   const TensorParallel& parallel_;
-  const double dropout_;
+  const double dropout_, neftune_alpha_;
 };
 
 }  // namespace trireme

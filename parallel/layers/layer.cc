@@ -16,7 +16,7 @@ struct Make {
   const LayerOptions& options;
 
   std::unique_ptr<RunningLayer> operator()(const EmbeddingSpec&) const {
-    return std::make_unique<EmbeddingLayer>(layer, weights, parallel.tensor, options.hidden_dropout);
+    return std::make_unique<EmbeddingLayer>(layer, weights, parallel.tensor, options);
   }
   std::unique_ptr<RunningLayer> operator()(const DecoderSpec&) const {
     return std::make_unique<DecoderLayer>(layer, weights, parallel, options);

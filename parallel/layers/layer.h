@@ -45,6 +45,7 @@ struct LayerOptions {
       false;                   // recompute what is large and cheap: attention core, norms, activation
   double adapter_dropout = 0;  // of the inputs of low-rank pairs
   double hidden_dropout = 0;   // of the embedding and of the outputs of attention and mlp
+  double neftune_alpha = 0;    // of the noise on embeddings
   RouterOptions router = {};
   RouterSums* sums = nullptr;        // of this layer; outlives it
   ExpectedRows* expected = nullptr;  // likewise

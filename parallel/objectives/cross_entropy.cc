@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/config.pb.h"
 #include "ops/linear/linear.h"
 #include "parallel/objectives/gradient_chunks.h"
 #include "parallel/objectives/vocabulary.h"
@@ -70,23 +71,39 @@ std::vector<at::Tensor> CrossEntropy::Run(const HeadStates& head, PassContext& p
   return gradients;
 }
 
+// Of each token of the chunk: [tokens] fp32.
+at::Tensor CrossEntropy::LossesOf(const LogitChunk& chunk, const ChunkStatistics& statistics,
+                                  const HeadStates& head) const {
+  const LogitPenalties& penalties = options_.penalties;
+  if (!penalties.any()) return statistics.log_sum_exp - statistics.picked;
+  const at::Tensor target = statistics.picked * (1 - penalties.smoothing);
+  if (penalties.smoothing > 0) target.add_(MeanLogits(chunk, head), penalties.smoothing);
+  return statistics.log_sum_exp - target + statistics.log_sum_exp.square() * penalties.z_coefficient;
+}
+
 at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, const PassContext& pass,
                                   PassOutput& output) const {
   const bool differentiate = pass.options.differentiate;
   const double scale = pass.totals.per_trained();
+  const auto loss_options = part.hidden.options().dtype(at::kFloat);
   const TrainedTokens trained(part.hidden, pass.input);
   const LogitChunks chunks(trained, head, options_.chunk_bytes);
-  const at::Tensor weights = WeightsOf(trained, pass.input);
+  at::Tensor weights = WeightsOf(trained, pass.input);
+  if (options_.penalties.any() && !weights.defined()) weights = at::ones({trained.size()}, loss_options);
   GradientChunks weighted(head, trained, differentiate && weights.defined());
   const at::Tensor gradient = weights.defined() ? weighted.hidden() : RoomFor(trained, differentiate);
-  const at::Tensor loss = at::zeros({}, part.hidden.options().dtype(at::kFloat)), correct = at::zeros_like(loss);
+  const at::Tensor loss = at::zeros({}, loss_options), correct = at::zeros_like(loss);
   for (int64_t i = 0; i < chunks.count(); ++i) {
     const LogitChunk chunk = chunks.Make(i);
     const ChunkStatistics statistics = StatisticsOf(chunk, head);
-    const at::Tensor losses = statistics.log_sum_exp - statistics.picked;
+    const at::Tensor losses = LossesOf(chunk, statistics, head);
     loss.add_((weights.defined() ? losses * weights.narrow(0, chunk.begin, chunk.size()) : losses).sum());
     if (options_.count_correct) correct.add_(CountCorrect(chunk, statistics.largest, head));
     if (!differentiate) continue;
+    if (options_.penalties.any()) {
+      weighted.AddWithPenalties(chunk, weights * (-scale * part.weight), statistics.log_sum_exp, options_.penalties);
+      continue;
+    }
     if (weights.defined()) {
       weighted.Add(chunk, weights * (-scale * part.weight), statistics.log_sum_exp);
       continue;
@@ -103,6 +120,9 @@ at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, cons
   return at::zeros_like(part.hidden).index_copy_(0, trained.positions, gradient);
 }
 
-std::unique_ptr<Objective> MakeCrossEntropy(const Config& /*config*/) { return std::make_unique<CrossEntropy>(); }
+std::unique_ptr<Objective> MakeCrossEntropy(const Config& config) {
+  return std::make_unique<CrossEntropy>(CrossEntropyOptions{
+      .penalties = {.smoothing = config.loss().label_smoothing(), .z_coefficient = config.loss().z_coefficient()}});
+}
 
 }  // namespace trireme

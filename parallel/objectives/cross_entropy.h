@@ -3,6 +3,7 @@
 // `mtp_loss/1` …, and `correct` if requested.
 #pragma once
 
+#include "parallel/objectives/gradient_chunks.h"
 #include "parallel/objectives/objective.h"
 
 namespace trireme {
@@ -12,6 +13,7 @@ struct CrossEntropyOptions {
   // over all logits. For evaluation: such a pass is not differentiated.
   bool count_correct = false;
   int64_t chunk_bytes = 0;  // of logits in memory at a time; 0: the default of all objectives
+  LogitPenalties penalties = {};
 };
 
 class CrossEntropy : public Objective {
@@ -22,6 +24,7 @@ class CrossEntropy : public Objective {
 
  private:
   struct Part;  // one prediction depth
+  at::Tensor LossesOf(const LogitChunk& chunk, const ChunkStatistics& statistics, const HeadStates& head) const;
   at::Tensor RunDepth(const HeadStates& head, const Part& part, const PassContext& pass, PassOutput& output) const;
 
   const CrossEntropyOptions options_;

@@ -56,6 +56,34 @@ void GradientChunks::AddWithEntropy(const LogitChunk& chunk, const at::Tensor& w
     gradient.scatter_add_(1, column.clamp(0, columns - 1), of(own_weights) * here.to(at::kFloat));
     logits.copy_(gradient);
   }
+  Accumulate(chunk);
+}
+
+// With p the probabilities, d loss / d logits = p (1 + 2 z log_sum_exp) - (1 - smoothing) [column is the label]
+// - smoothing / vocabulary.
+void GradientChunks::AddWithPenalties(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp,
+                                      const LogitPenalties& penalties) {
+  const int64_t block = chunk.logits.is_cpu() ? 32 : 1024, columns = head_.columns.count;  // tokens that are fp32 at once
+  const at::Tensor minus = weights.narrow(0, chunk.begin, chunk.size()).neg();
+  const double everywhere = penalties.smoothing / static_cast<double>(head_.vocabulary);
+  for (int64_t begin = 0; begin < chunk.size() && columns > 0; begin += block) {
+    const auto of = [&](const at::Tensor& values) {
+      return values.narrow(0, begin, std::min(block, chunk.size() - begin)).unsqueeze(1);
+    };
+    const at::Tensor logits = of(chunk.logits).squeeze(1).narrow(1, 0, columns);
+    const at::Tensor gradient = (logits.to(at::kFloat) - of(log_sum_exp)).exp();
+    gradient.mul_(of(log_sum_exp) * (2 * penalties.z_coefficient) + 1).sub_(everywhere);
+    const at::Tensor column = of(chunk.labels) - head_.columns.first;
+    const at::Tensor here = column.ge(0).logical_and(column.lt(columns)).to(at::kFloat);
+    gradient.scatter_add_(1, column.clamp(0, columns - 1), here * (penalties.smoothing - 1));
+    logits.copy_(gradient.mul_(of(minus)));
+  }
+  Accumulate(chunk);
+}
+
+// The chunk's logits are the gradient of the loss now.
+void GradientChunks::Accumulate(const LogitChunk& chunk) {
+  const int64_t columns = head_.columns.count;
   chunk.logits.narrow(1, columns, chunk.logits.size(1) - columns).zero_();
   if (chunk.slope.defined()) chunk.logits.mul_(chunk.slope);
   at::Tensor own = hidden_.narrow(0, chunk.begin, chunk.size());

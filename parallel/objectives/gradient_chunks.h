@@ -8,6 +8,14 @@
 
 namespace trireme {
 
+// What is added to the cross-entropy of a token.
+struct LogitPenalties {
+  double smoothing = 0;      // fraction of the target that is spread over the vocabulary
+  double z_coefficient = 0;  // of the squared log-sum-exp
+
+  bool any() const { return smoothing > 0 || z_coefficient > 0; }
+};
+
 // A token's weight scales a row of the hidden states' gradient and a row of the weight gradient's input rather than the
 // logits, which are far larger.
 class GradientChunks {
@@ -21,9 +29,15 @@ class GradientChunks {
   void AddWithEntropy(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp,
                       const at::Tensor& entropies, double entropy_weight);
 
+  // The same as Add for the loss with penalties: minus it is what each token's weight multiplies.
+  void AddWithPenalties(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp,
+                        const LogitPenalties& penalties);
+
   const at::Tensor& hidden() const { return hidden_; }  // [trained, hidden]
 
  private:
+  void Accumulate(const LogitChunk& chunk);
+
   const HeadStates& head_;
   const at::Tensor hidden_;
 };

@@ -80,6 +80,12 @@ ChunkStatistics StatisticsOf(const LogitChunk& chunk, const HeadStates& head) {
   return {largest, largest + sums[0].log(), sums[1]};
 }
 
+at::Tensor MeanLogits(const LogitChunk& chunk, const HeadStates& head) {
+  const at::Tensor sums = chunk.logits.narrow(1, 0, head.columns.count).sum(1, /*keepdim=*/false, at::kFloat);
+  AllReduce(sums, head.tensor);
+  return sums / static_cast<double>(head.vocabulary);
+}
+
 at::Tensor EntropiesOf(const LogitChunk& chunk, const at::Tensor& log_sum_exp, const HeadStates& head) {
   const int64_t block = chunk.logits.is_cpu() ? 32 : 1024;  // tokens: their logits become fp32
   const at::Tensor sums = at::zeros_like(log_sum_exp);

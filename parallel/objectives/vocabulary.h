@@ -70,6 +70,9 @@ void SoftCapLogits(const at::Tensor& logits, double cap);
 // Collective over head.tensor.
 ChunkStatistics StatisticsOf(const LogitChunk& chunk, const HeadStates& head);
 
+// Of each token's logits over the vocabulary: [tokens] fp32. Collective over head.tensor.
+at::Tensor MeanLogits(const LogitChunk& chunk, const HeadStates& head);
+
 // Of each token's distribution over the vocabulary, whose logits are in the chunk: [tokens] fp32. Collective over
 // head.tensor.
 at::Tensor EntropiesOf(const LogitChunk& chunk, const at::Tensor& log_sum_exp, const HeadStates& head);

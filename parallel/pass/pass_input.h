@@ -67,6 +67,8 @@ struct PassInput {
   std::shared_ptr<const ContextPlan> context = {};  // which tokens attend to which, here and on other ranks
   // Identifies the tokens within the step, independent of the layout; in host memory: [rows · length] int64.
   at::Tensor identities = {};
+  // The length of each token's document, over all context ranks; in host memory: [rows · length] int64.
+  at::Tensor document_tokens = {};
   // [rows · length] fp32, by label: what its log-probability counts in an objective that takes weights, or
   // in its answer's; undefined where the data has none.
   at::Tensor weights = {};

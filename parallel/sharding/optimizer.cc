@@ -11,13 +11,27 @@
 #include "core/base/error.h"
 #include "core/tensor/device_copies.h"
 #include "core/tensor/dtype.h"
+#include "parallel/sharding/muon.h"
 #include "parallel/sharding/optimizers.h"
+#include "parallel/sharding/wide_master.h"
 
 namespace trireme {
 namespace {
 
-constexpr char kTiedLayer[] = "embedding", kMaster[] = "master";
+constexpr char kTiedLayer[] = "embedding", kMaster[] = "master", kMuon[] = "muon";
 constexpr char kLowRankB[] = ".lora_b.";  // in the names of parallel/graph/low_rank.h
+
+UpdateTensors ElementsOf(const UpdateTensors& share, const FlatRange& range) {
+  const auto elements = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.narrow(0, range.begin, range.size()) : at::Tensor();
+  };
+  UpdateTensors own{.master = elements(share.master),
+                    .states = {},
+                    .gradient = elements(share.gradient),
+                    .parameter = elements(share.parameter)};
+  for (const at::Tensor& state : share.states) own.states.push_back(elements(state));
+  return own;
+}
 
 }  // namespace
 
@@ -26,7 +40,7 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups
     : groups_(groups),
       job_(job),
       options_(options),
-      state_names_(OptimizerStates(options.name)),
+      state_names_(OptimizerStates(options.name, options.ema > 0)),
       update_(UpdateRuleOf(options.name)),
       tensor_sums_(TrainedOnly(buckets),
                    {.name = "tp", .size = groups.tensor.size(), .group = groups.tensor}),
@@ -51,17 +65,27 @@ std::vector<Bucket*> ShardedOptimizer::TrainedOnly(const std::vector<Bucket*>& b
 }
 
 // Runs cover the full share: the gaps between parameters belong to the preceding run, and stay zero.
-std::vector<ShardedOptimizer::UpdateRun> ShardedOptimizer::UpdateRuns(const Bucket& bucket) {
-  std::vector<UpdateRun> runs = {{{0, bucket.share().size()}, false, true}};
+std::vector<ShardedOptimizer::UpdateRun> ShardedOptimizer::UpdateRuns(const Bucket& bucket) const {
+  std::vector<UpdateRun> runs = {{.elements = {0, bucket.share().size()}}};
   for (const FlatPart& part : bucket.parts()) {
-    const ParameterDeclaration& declaration = bucket.entries()[part.parameter]->placement.declaration();
-    const bool decayed = declaration.dims.size() > 1;
-    const bool loraplus = !decayed || declaration.name.find(kLowRankB) != std::string::npos;
-    if (runs.back().decayed == decayed && runs.back().loraplus == loraplus) continue;
+    const UpdateRun run = RunOf(bucket, part);
+    if (runs.back().Like(run)) continue;
     runs.back().elements.end = part.offset;
-    runs.push_back({{part.offset, bucket.share().size()}, decayed, loraplus});
+    runs.push_back(run);
   }
   return runs;
+}
+
+// From the part to the end of the share.
+ShardedOptimizer::UpdateRun ShardedOptimizer::RunOf(const Bucket& bucket, const FlatPart& part) const {
+  const Parameter& parameter = bucket.entries()[part.parameter]->parameter;
+  const ParameterDeclaration& declaration = parameter.declaration;
+  const bool decayed = declaration.dims.size() > 1;
+  const bool loraplus = !decayed || declaration.name.find(kLowRankB) != std::string::npos;
+  return {.elements = {part.offset, bucket.share().size()},
+          .decayed = decayed,
+          .lr_factor = options_.lr_factors.Of(parameter) * (loraplus ? options_.loraplus_lr_ratio : 1),
+          .muon = options_.name == kMuon && TakesMuon(parameter, bucket.layer())};
 }
 
 std::vector<Bucket*> ShardedOptimizer::Counted(const std::vector<Bucket*>& buckets) const {
@@ -142,7 +166,9 @@ void ShardedOptimizer::MakeStates() {
   for (Trained& trained : trained_) {
     const at::Tensor master = trained.bucket->share_master();
     while (trained.states.size() < state_names_.size()) {
-      trained.states.push_back(at::zeros({master.numel()}, master.options().dtype(options_.moments)));
+      const bool average = state_names_[trained.states.size()] == kAveraged;
+      const at::ScalarType type = average ? at::kFloat : options_.moments;
+      trained.states.push_back(at::zeros({master.numel()}, master.options().dtype(type)));
     }
   }
 }
@@ -152,6 +178,7 @@ UpdateNumbers ShardedOptimizer::NumbersOf(double learning_rate, double gradient_
           .beta1 = options_.beta1,
           .beta2 = options_.beta2,
           .eps = options_.eps,
+          .momentum = options_.momentum,
           .weight_decay = options_.weight_decay,
           .step = step_ + 1,
           .gradient_scale = gradient_scale};
@@ -168,27 +195,56 @@ void ShardedOptimizer::Update(double learning_rate) {
   ClearGradients();
 }
 
+UpdateNumbers ShardedOptimizer::NumbersOf(const UpdateRun& run, UpdateNumbers numbers) const {
+  if (!run.decayed) numbers.weight_decay = 0;
+  numbers.lr *= run.lr_factor;
+  return numbers;
+}
+
 void ShardedOptimizer::Step(Trained& trained, const UpdateNumbers& numbers) {
   Bucket& bucket = *trained.bucket;
   const at::Tensor master = bucket.share_master();
-  const at::Tensor gradient = bucket.share_gradient().to(master.device());
-  const at::Tensor values = bucket.BeginValues();
+  const UpdateTensors share{.master = master,
+                            .states = trained.states,
+                            .gradient = bucket.share_gradient().to(master.device()),
+                            .parameter = bucket.BeginValues()};
   for (const UpdateRun& run : trained.runs) {
-    const auto elements = [&](const at::Tensor& share) {
-      return share.defined() ? share.narrow(0, run.elements.begin, run.elements.size()) : at::Tensor();
-    };
-    UpdateNumbers of_run = numbers;
-    if (!run.decayed) of_run.weight_decay = 0;
-    if (run.loraplus) of_run.lr *= options_.loraplus_lr_ratio;
-    std::vector<at::Tensor> states;
-    for (const at::Tensor& state : trained.states) states.push_back(elements(state));
-    update_({.master = elements(master),
-             .states = std::move(states),
-             .gradient = elements(gradient),
-             .parameter = elements(values)},
-            of_run);
+    if (!run.muon) update_(ElementsOf(share, run.elements), NumbersOf(run, numbers));
   }
+  if (options_.name == kMuon) StepMuon(trained, share, numbers);
+  if (options_.ema > 0) Average(share, numbers);
   bucket.EndValues();
+}
+
+// The momentum is the first state. All ranks of the stage come here with the same buckets, also those whose share has no
+// element of a matrix.
+void ShardedOptimizer::StepMuon(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers) {
+  const at::Tensor direction = at::zeros_like(share.gradient);
+  const double momentum = numbers.momentum;
+  for (const UpdateRun& run : trained.runs) {
+    if (!run.muon) continue;
+    const UpdateTensors own = ElementsOf(share, run.elements);
+    const at::Tensor gradient = own.gradient * numbers.gradient_scale, kept = own.states[0].to(at::kFloat);
+    kept.lerp_(gradient, 1 - momentum);
+    if (!kept.is_same(own.states[0])) at::Tensor(own.states[0]).copy_(kept);
+    direction.narrow(0, run.elements.begin, run.elements.size()).copy_(gradient.lerp(kept, momentum));  // Nesterov's
+  }
+  OrthogonaliseShares(*trained.bucket, direction, *groups_.stage);
+  for (const UpdateRun& run : trained.runs) {
+    if (!run.muon) continue;
+    const UpdateTensors own = ElementsOf(share, run.elements);
+    const UpdateNumbers of_run = NumbersOf(run, numbers);
+    const WideMaster master(own);
+    const at::Tensor step = direction.narrow(0, run.elements.begin, run.elements.size());
+    at::Tensor(master.values()).mul_(1 - of_run.lr * of_run.weight_decay).sub_(step, of_run.lr);
+    master.Store();
+  }
+}
+
+// As torch.optim.swa_utils averages: the first update's weights, then their exponential moving average.
+void ShardedOptimizer::Average(const UpdateTensors& share, const UpdateNumbers& numbers) const {
+  const at::Tensor average = share.states.back(), weights = WideMaster(share).values();
+  numbers.step == 1 ? average.copy_(weights) : average.lerp_(weights, 1 - options_.ema);
 }
 
 void ShardedOptimizer::SkipUpdate() {

@@ -11,6 +11,7 @@
 #include "core/comm/job.h"
 #include "parallel/sharding/bucket.h"
 #include "parallel/sharding/gradient_norm.h"
+#include "parallel/sharding/lr_factors.h"
 #include "parallel/sharding/tensor_sums.h"
 #include "parallel/sharding/update_rule.h"
 
@@ -32,6 +33,7 @@ struct OptimizerGroups {
   // If each expert's matrices are split over `expert_tensor` ranks: those ranks and those of other experts.
   Communicator* experts = nullptr;
   int expert_tensor = 1;
+  Communicator* stage = nullptr;  // all ranks of the pipeline stage; for muon
 };
 
 struct OptimizerOptions {
@@ -41,7 +43,10 @@ struct OptimizerOptions {
   double eps = 1e-8;
   double weight_decay = 0.1;     // not for one-dimensional parameters: norms and biases
   double clip = 1;               // 0: never
+  double momentum = 0;           // of sgd_momentum and muon
   double loraplus_lr_ratio = 1;  // LoRA+: of B and of one-dimensional parameters
+  LrFactors lr_factors = {};
+  double ema = 0;                // decay rate of the average of the weights; 0: there is none
   bool offload = false;          // masters and moments on the host, whatever the device
   bool in_backward = false;      // a bucket is updated when its gradient is complete: one process, one micro batch
   at::ScalarType moments = at::kFloat;
@@ -92,8 +97,13 @@ class ShardedOptimizer {
  private:
   struct UpdateRun {  // part of a share
     FlatRange elements;
-    bool decayed;
-    bool loraplus;  // the learning rate is multiplied by loraplus_lr_ratio
+    bool decayed = false;
+    double lr_factor = 1;
+    bool muon = false;  // updated by its matrices' orthogonalised momentum
+
+    bool Like(const UpdateRun& other) const {
+      return decayed == other.decayed && lr_factor == other.lr_factor && muon == other.muon;
+    }
   };
   struct Trained {
     Bucket* bucket;
@@ -102,11 +112,15 @@ class ShardedOptimizer {
   };
 
   static std::vector<Bucket*> TrainedOnly(const std::vector<Bucket*>& buckets);
-  static std::vector<UpdateRun> UpdateRuns(const Bucket& bucket);
+  std::vector<UpdateRun> UpdateRuns(const Bucket& bucket) const;
+  UpdateRun RunOf(const Bucket& bucket, const FlatPart& part) const;
   std::vector<Bucket*> Counted(const std::vector<Bucket*>& buckets) const;
   bool IsTied(const Bucket& bucket) const;
   UpdateNumbers NumbersOf(double learning_rate, double gradient_scale) const;  // of the next update
   void Step(Trained& trained, const UpdateNumbers& numbers);
+  UpdateNumbers NumbersOf(const UpdateRun& run, UpdateNumbers numbers) const;
+  void StepMuon(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers);
+  void Average(const UpdateTensors& share, const UpdateNumbers& numbers) const;
   void UpdateInPass(Trained& trained, double learning_rate);
   at::Tensor SquaresOfPass();
   void CompleteGradients();

@@ -4,5 +4,9 @@
 
 // clang-format off
 #define TRIREME_OPTIMIZERS(OPTIMIZER)                                                                           \
-  OPTIMIZER("adamw", UpdateAdamW, "Adam with decoupled weight decay", "exp_avg", "exp_avg_sq")
+  OPTIMIZER("adamw", UpdateAdamW, "Adam with decoupled weight decay", "exp_avg", "exp_avg_sq")                  \
+  OPTIMIZER("muon", UpdateAdamW, "orthogonalised momentum for matrices; AdamW for the embedding, the head and vectors", \
+            "exp_avg", "exp_avg_sq")                                                                            \
+  OPTIMIZER("sgd", UpdateSgd, "plain gradient descent; no states")                                              \
+  OPTIMIZER("sgd_momentum", UpdateSgdMomentum, "gradient descent with optimizer.sgd_momentum", "momentum_buffer")
 // clang-format on

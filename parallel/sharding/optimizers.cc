@@ -33,9 +33,12 @@ std::vector<std::string> OptimizerMeanings() {
   return meanings;
 }
 
-std::vector<std::string> OptimizerStates(const std::string& name) {
+std::vector<std::string> OptimizerStates(const std::string& name, bool ema) {
   for (const Entry& entry : Entries()) {
-    if (entry.name == name) return entry.states;
+    if (entry.name != name) continue;
+    std::vector<std::string> states = entry.states;
+    if (ema) states.emplace_back(kAveraged);
+    return states;
   }
   throw InputError("optimizer.name: '", name, "' is not known; wanted one of ", Join(OptimizerNames()));
 }

@@ -60,4 +60,4 @@ def test_schedule(name, warmup, inputs, record_errors):
     assert len(found) == STEPS
     error = max(abs(ours - theirs) / LR for ours, theirs in zip(found[warmup:], wanted[warmup:]))
     record_errors({"rate": error})
-    assert error < 1e-9, f"{found}\n{wanted}"
+    assert error < 1e-12, f"{found}\n{wanted}"

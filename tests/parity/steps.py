@@ -40,9 +40,9 @@ def parameter_groups(model):
             {"params": [p for p in model.parameters() if p.dim() == 1], "weight_decay": 0.0}]
 
 
-def reference(model, rows, optimizer, adamw=None):
+def reference(model, rows, optimizer, adamw=None, parts=tiny_models.loss_parts, after_step=lambda model: None):
     """The log that transformers and torch would write. adamw: an optimizer of the model's parameters, whose groups'
-    rates keep their proportions."""
+    rates keep their proportions. parts(model, rows): what is summed to the loss."""
     if adamw is None:
         adamw = torch.optim.AdamW(parameter_groups(model), lr=optimizer["lr"], betas=(ADAMW["beta1"], ADAMW["beta2"]),
                                   eps=ADAMW["eps"])
@@ -52,10 +52,11 @@ def reference(model, rows, optimizer, adamw=None):
         for group, share in zip(adamw.param_groups, shares):
             group["lr"] = share * learning_rate(optimizer, step)
         batch = [rows[((step - 1) * BATCH + index) % len(rows)] for index in range(BATCH)]
-        loss, tokens = tiny_models.backward(model, batch)
+        loss, tokens = tiny_models.backward(model, batch, parts)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), optimizer["clip"] or math.inf).item()
         adamw.step()
         adamw.zero_grad()
+        after_step(model)
         log.append({"step": step, "loss": loss, "grad_norm": norm, "tokens": tokens,
                     "learning_rate": learning_rate(optimizer, step)})
     return log

@@ -163,10 +163,10 @@ def loss_parts(model, rows):
         yield torch.nn.functional.cross_entropy(logits, labels, ignore_index=-100, reduction="sum") / tokens
 
 
-def backward(model, rows):
+def backward(model, rows, parts=loss_parts):
     """Adds up the gradients of the mean loss over the trained tokens of all rows; that loss, and those tokens."""
     loss = 0.0
-    for part in loss_parts(model, rows):
+    for part in parts(model, rows):
         part.backward()
         loss += part.item()
     return loss, trained_tokens(rows)

@@ -280,9 +280,7 @@ AnswerSample TextSample(PromptAndAnswers found, const Json& record, const Sample
   if (found.prompt.is_array()) AddSystem(found.prompt, record, options.system);
   TextAnswers sample{.prompt = std::move(found.prompt), .answers = std::move(found.answers), .values = std::move(values)};
   if (Has(record, "tools")) sample.tools = ParseIfText(record["tools"], "tools");
-  if (Has(record, "chat_template_kwargs")) {
-    sample.variables = ParseIfText(record["chat_template_kwargs"], "chat_template_kwargs");
-  }
+  sample.variables = TemplateVariables(record);
   return sample;
 }
 

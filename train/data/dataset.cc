@@ -139,11 +139,15 @@ bool NamesValid(const DataConfig& data) {
 // Evaluation needs data, and validation data needs evaluation.
 void CheckEvaluation(const Config& config, bool reports) {
   const int every = config.run().eval_every();
+  const bool by_epoch = config.run().eval_every_epoch();
   if (every > 0 && !NamesValid(config.data())) {
     throw InputError("run.eval_every = ", every,
                      " has nothing to evaluate on; set data.valid or data.valid_ratio, or eval_every: 0");
   }
-  if (every == 0 && NamesValid(config.data()) && reports) {
+  if (by_epoch && !NamesValid(config.data())) {
+    throw InputError("run.eval_every_epoch has nothing to evaluate on; set data.valid or data.valid_ratio, or leave it out");
+  }
+  if (every == 0 && !by_epoch && NamesValid(config.data()) && reports) {
     TRIREME_LOG(WARNING) << "the validation data is not used; set run.eval_every";
   }
 }

@@ -153,12 +153,14 @@ Preparer::Preparer(const DataConfig& data, Stage stage, const std::string& model
       works_(works),
       cache_(DataCacheOf(data)),
       sample_options_{RenamedColumns(data), data.system()},
-      tokenizer_({model, data.template_(), stage, LossOf(data), IsPreference(stage) ? data.max_length() : 0}) {}
+      tokenizer_({model, data.template_(), stage, LossOf(data), IsPreference(stage) ? data.max_length() : 0,
+                  TemplateValuesOf(data)}) {}
 
 std::string Preparer::OptionsText() const {
   std::string text = Concat(kFormat, "\n", kReading, "\n", tokenizer_.options().stage, "\n", data_.loss(),
                             "\n", data_.on_error(), "\n", data_.system(), "\n");
   for (const std::string& entry : data_.columns()) text += entry + "\n";
+  for (const std::string& entry : data_.template_values()) text += Concat("value ", entry, "\n");
   if (tokenizer_.options().max_length > 0) text += Concat("max_length ", data_.max_length(), "\n");
   return text;
 }

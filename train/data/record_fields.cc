@@ -8,6 +8,7 @@
 #include "core/config.pb.h"
 #include "parallel/graph/specs.h"
 #include "train/data/messages.h"
+#include "train/tokenizer/template_values.h"
 
 namespace trireme {
 
@@ -106,6 +107,27 @@ void AddSystem(Json& messages, const Json& record, const std::string& otherwise)
   const std::string system = name ? TextAt(record, *name) : otherwise;
   if (system.empty() || (!messages.empty() && messages[0].value("role", "") == "system")) return;
   messages.insert(messages.begin(), Json{{"role", "system"}, {"content", system}});
+}
+
+Json TemplateVariables(const Json& record) {
+  Json variables = Json::object();
+  if (Has(record, "chat_template_kwargs")) {
+    variables = ParseIfText(record["chat_template_kwargs"], "chat_template_kwargs");
+    if (!variables.is_object()) {
+      throw InputError("'chat_template_kwargs' is ", variables.dump().substr(0, 60),
+                       "; wanted an object of the chat template's variables");
+    }
+  }
+  if (!Has(record, "enable_thinking")) return variables;
+  if (!record["enable_thinking"].is_boolean()) {
+    throw InputError("'enable_thinking' is ", record["enable_thinking"].dump().substr(0, 60), "; wanted true or false");
+  }
+  variables["enable_thinking"] = record["enable_thinking"];
+  return variables;
+}
+
+Json TemplateValuesOf(const DataConfig& data) {
+  return ParseTemplateValues("data.template_values", {data.template_values().begin(), data.template_values().end()});
 }
 
 std::map<std::string, std::string> RenamedColumns(const DataConfig& data) {

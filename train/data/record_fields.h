@@ -36,6 +36,10 @@ std::optional<std::string> Question(const Json& record);
 Json QuestionMessages(const Json& record, const std::string& question);
 // The record's own system message, or the other one, in front of messages that have none.
 void AddSystem(Json& messages, const Json& record, const std::string& otherwise);
+// Of the chat template: the record's chat_template_kwargs, and its enable_thinking.
+Json TemplateVariables(const Json& record);
+// The same for all records: data.template_values.
+Json TemplateValuesOf(const DataConfig& data);
 // Our name of a column by theirs: data.columns.
 std::map<std::string, std::string> RenamedColumns(const DataConfig& data);
 // Their name of a column to ours.

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/io/gzip.h"
 #include "core/io/mapped_file.h"
 #include "train/data/csv.h"
 
@@ -17,6 +20,9 @@
   FORMAT(".jsonl", OpenJsonLines)      \
   FORMAT(".ndjson", OpenJsonLines)     \
   FORMAT(".json", OpenJson)            \
+  FORMAT(".jsonl.gz", OpenJsonLines)   \
+  FORMAT(".json.gz", OpenJson)         \
+  FORMAT(".txt.gz", OpenTextLines)     \
   FORMAT(".csv", OpenCsv)              \
   FORMAT(".tsv", OpenCsv)              \
   FORMAT(".txt", OpenTextLines)
@@ -30,15 +36,33 @@ TRIREME_RECORD_FORMATS(DECLARE)
 
 namespace {
 
-std::string_view TextOfFile(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
+// A file's text: mapped, or where it is compressed whole in memory.
+class FileText {
+ public:
+  explicit FileText(const std::filesystem::path& path) : path_(path) {
+    if (path.extension() == ".gz") {
+      unpacked_ = ReadGzipFile(path);
+    } else {
+      mapped_.emplace(path);
+    }
+  }
+  std::string_view view() const {
+    if (!mapped_) return unpacked_;
+    return {reinterpret_cast<const char*>(mapped_->bytes().data()), mapped_->bytes().size()};
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  const std::filesystem::path path_;
+  std::optional<MappedFile> mapped_;
+  std::string unpacked_;
+};
 
 // The lines of a file that are not blank.
 class Lines {
  public:
   explicit Lines(const std::filesystem::path& path) : file_(path) {
-    const std::string_view text = TextOfFile(file_);
+    const std::string_view text = file_.view();
     uint64_t number = 1;
     for (size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; begin < text.size(); ++number) {
       size_t end = text.find('\n', begin);
@@ -49,7 +73,7 @@ class Lines {
   }
   int64_t size() const { return static_cast<int64_t>(positions_.size()); }
   std::string_view Line(int64_t index) const {
-    const std::string_view rest = TextOfFile(file_).substr(positions_[index].begin);
+    const std::string_view rest = file_.view().substr(positions_[index].begin);
     std::string_view line = rest.substr(0, rest.find('\n'));
     if (line.ends_with('\r')) line.remove_suffix(1);
     return line;
@@ -62,7 +86,7 @@ class Lines {
   struct Place {
     uint64_t begin, number;
   };
-  MappedFile file_;
+  const FileText file_;
   std::vector<Place> positions_;
 };
 
@@ -122,9 +146,9 @@ constexpr Format kFormats[] = {TRIREME_RECORD_FORMATS(LIST)};
 #undef LIST
 
 const Format* FormatOf(const std::filesystem::path& path) {
-  const std::string ending = path.extension().string();
+  const std::string name = path.filename().string();
   const auto found =
-      std::ranges::find_if(kFormats, [&](const Format& format) { return ending == format.ending; });
+      std::ranges::find_if(kFormats, [&](const Format& format) { return name.ends_with(format.ending); });
   return found == std::end(kFormats) ? nullptr : &*found;
 }
 
@@ -132,7 +156,7 @@ const Format* FormatOf(const std::filesystem::path& path) {
 
 // A list of objects, or one object per line with the same extension.
 std::unique_ptr<RecordFile> OpenJson(const std::filesystem::path& path) {
-  const std::string text = ReadTextFile(path.string());
+  const std::string text = path.extension() == ".gz" ? ReadGzipFile(path) : ReadTextFile(path.string());
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos || text[first] != '[') return std::make_unique<JsonLines>(path);
   return std::make_unique<RecordList>(ParseJson(text, path.string()).get<std::vector<Json>>(), path.string());
@@ -163,7 +187,8 @@ std::unique_ptr<RecordFile> OpenRecords(const std::filesystem::path& path) {
   const bool columns = path.extension() == ".parquet" || path.extension() == ".arrow";
   throw InputError(path.string(), ": files ending in '", path.extension().string(), "' are unsupported; wanted ",
                    RecordEndings(), " or a Megatron .bin with its .idx",
-                   columns ? "; datasets.load_dataset(…).to_json(\"a.jsonl\") writes one" : "");
+                   columns ? "; datasets.load_dataset(…).to_json(\"a.jsonl\") writes one" : "",
+                   path.extension() == ".zst" ? "; zstd -d unpacks it" : "");
 }
 
 }  // namespace trireme

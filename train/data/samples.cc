@@ -48,7 +48,8 @@ Sample ReadSample(Json record, const SampleOptions& options) {
   if (std::optional<Json> messages = ReadMessages(record)) {
     AddSystem(*messages, record, options.system);
     return Conversation{std::move(*messages),
-                        Has(record, "tools") ? ParseIfText(record["tools"], "tools") : Json()};
+                        Has(record, "tools") ? ParseIfText(record["tools"], "tools") : Json(),
+                        TemplateVariables(record)};
   }
   if (Has(record, "text")) return PlainText{TextAt(record, "text")};
   throw InputError(

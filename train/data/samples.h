@@ -14,6 +14,7 @@ namespace trireme {
 struct Conversation {
   Json messages;         // [{"role": system | user | assistant | tool, "content": …, …}, …]
   Json tools = nullptr;  // a list of functions, or null
+  Json variables = Json::object();  // of the chat template
 };
 
 struct PlainText {

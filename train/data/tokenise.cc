@@ -57,7 +57,8 @@ StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with
   const bool lone_text = messages.size() == 1 && messages[0]["content"].is_string();
   if (with.options().stage == STAGE_PT && lone_text)
     return OfText(messages[0]["content"].get<std::string>(), with);
-  ChatTokens tokens = TokenizeChat(with.tokenizer(), with.chat(), messages, {.tools = sample.tools});
+  ChatTokens tokens = TokenizeChat(with.tokenizer(), with.chat(), messages,
+                                  {.tools = sample.tools, .variables = sample.variables});
   RefuseLost(sample, tokens);
   std::vector<float> weights =
       tokens.Weights(with.options().stage == STAGE_PT ? LossOn::kAll : with.options().loss_on, messages);
@@ -73,7 +74,7 @@ const Tokenizer& SampleTokenizer::tokenizer() const {
 
 const ChatTemplate& SampleTokenizer::chat() const {
   std::call_once(chat_opened_,
-                 [this] { chat_.emplace(ChatTemplate::Of(tokenizer(), options_.chat_template)); });
+                 [this] { chat_.emplace(ChatTemplate::Of(tokenizer(), options_.chat_template, options_.template_values)); });
   return *chat_;
 }
 

@@ -21,6 +21,7 @@ class SampleTokenizer {
     Stage stage = STAGE_SFT;
     LossOn loss_on = LossOn::kAnswers;
     int64_t max_length = 0;  // of a prompt with its answer; 0: any
+    Json template_values = Json::object();
   };
   explicit SampleTokenizer(Options options) : options_(std::move(options)) {}
 

@@ -104,7 +104,8 @@ std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves&
     return out.str();
   }
   if (end.trained) {
-    out << "done: step " << end.step << " of " << end.total_steps << ", " << ClockText(end.seconds) << "\n";
+    out << "done: step " << end.step << " of " << end.total_steps << ", " << ClockText(end.seconds)
+        << (end.early ? "; run.early_stopping ended the run: no lower evaluation loss" : "") << "\n";
   } else {
     out << "already complete: step " << end.step << " of " << end.total_steps << "; nothing was trained\n";
   }
@@ -112,6 +113,7 @@ std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves&
   out << "  " << (output / "final").string() << ": the "
       << (config.tuning().kind() == TUNING_LORA ? "adapter, as PEFT reads it"
                                                 : "model, as Hugging Face reads it")
+      << (end.final_step > 0 ? Concat(", of step ", end.final_step, ", whose evaluation loss was the lowest") : "")
       << (HasFusedExperts(output / "final") ? " with transformers 5" : "") << "; "
       << (output / "loss.svg").string() << ": its curve\n";
   PrintNext(config, output, program, out);

@@ -1,6 +1,7 @@
 #include "train/rollouts/environment.h"
 
 #include "core/base/error.h"
+#include "train/data/record_fields.h"
 #include "train/rollouts/rewards.h"
 
 namespace trireme {
@@ -34,7 +35,7 @@ Json MessageIn(const std::string& line, const std::string& who) {
 
 Environment::Environment(const Config& config, const PromptSet& prompts)
     : prompts_(prompts),
-      chat_(ChatTemplate::Of(TokenizerOf(config, prompts), config.data().template_())),
+      chat_(ChatTemplate::Of(TokenizerOf(config, prompts), config.data().template_(), TemplateValuesOf(config.data()))),
       program_(EnvironmentCommand(config.rl().environment()), "the environment " + LogNameOf(config.rl().environment()),
                config.rl().reward_seconds()) {
   for (int64_t i = 0; i < prompts.size(); ++i) {

@@ -75,8 +75,8 @@ class PromptReader {
     }
     AddSystem(*messages, record, config_.data().system());
     asked = *messages;
-    if (!chat_) chat_.emplace(ChatTemplate::Of(*tokenizer_, config_.data().template_()));
-    return ChatPrompt(*tokenizer_, *chat_, *messages);
+    if (!chat_) chat_.emplace(ChatTemplate::Of(*tokenizer_, config_.data().template_(), TemplateValuesOf(config_.data())));
+    return ChatPrompt(*tokenizer_, *chat_, *messages, {.variables = TemplateVariables(record)});
   }
 
   const Config& config_;

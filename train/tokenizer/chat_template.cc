@@ -38,8 +38,11 @@ size_t CommonLength(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-ChatTemplate::ChatTemplate(const std::string& source, const Json& special_tokens, const std::string& name)
-    : source_(source), name_(name), marks_generation_(source.find(" endgeneration ") != std::string::npos) {
+ChatTemplate::ChatTemplate(const std::string& source, const Json& special_tokens, const std::string& name, Json values)
+    : source_(source),
+      name_(name),
+      values_(std::move(values)),
+      marks_generation_(source.find(" endgeneration ") != std::string::npos) {
   const std::string variables = special_tokens.dump();
   ThrowLibraryError(
       trireme_template_open(source.data(), source.size(), variables.data(), variables.size(), &handle_),
@@ -55,14 +58,12 @@ std::string ChatTemplate::SourceOf(const std::string& directory) {
                    "data.template to a file");
 }
 
-ChatTemplate ChatTemplate::Of(const Tokenizer& tokenizer) {
-  const std::string source = SourceOf(tokenizer.directory());
-  return ChatTemplate(source, tokenizer.special_tokens(), tokenizer.directory() + ": chat template");
-}
+ChatTemplate ChatTemplate::Of(const Tokenizer& tokenizer) { return Of(tokenizer, ""); }
 
-ChatTemplate ChatTemplate::Of(const Tokenizer& tokenizer, const std::string& choice) {
-  if (choice.empty()) return Of(tokenizer);
-  return ChatTemplate(ReadTextFile(choice), tokenizer.special_tokens(), choice);
+ChatTemplate ChatTemplate::Of(const Tokenizer& tokenizer, const std::string& choice, Json values) {
+  const std::string source = choice.empty() ? SourceOf(tokenizer.directory()) : ReadTextFile(choice);
+  const std::string name = choice.empty() ? tokenizer.directory() + ": chat template" : choice;
+  return ChatTemplate(source, tokenizer.special_tokens(), name, std::move(values));
 }
 
 ChatTemplate::~ChatTemplate() {
@@ -72,13 +73,15 @@ ChatTemplate::~ChatTemplate() {
 ChatTemplate::ChatTemplate(ChatTemplate&& other) noexcept
     : source_(std::move(other.source_)),
       name_(std::move(other.name_)),
+      values_(std::move(other.values_)),
       handle_(std::exchange(other.handle_, nullptr)),
       marks_generation_(other.marks_generation_),
       opening_(std::move(other.opening_)),
       ending_(std::move(other.ending_)) {}
 
 std::string ChatTemplate::Render(const Json& messages, const RenderOptions& options) const {
-  Json context = options.variables;
+  Json context = values_;
+  context.update(options.variables);
   context["messages"] = messages;
   context["tools"] = options.tools;
   context["documents"] = nullptr;

@@ -37,14 +37,16 @@ std::string LostText(const Json& messages, const std::vector<size_t>& lost);
 class ChatTemplate {
  public:
   // `name` stands for the template in errors.
-  ChatTemplate(const std::string& source, const Json& special_tokens, const std::string& name);
+  // values: of its variables, where a rendering has none of its own.
+  ChatTemplate(const std::string& source, const Json& special_tokens, const std::string& name,
+               Json values = Json::object());
   // The text of a directory's template: chat_template.jinja, or that of tokenizer_config.json. A directory
   // without one is an input error.
   static std::string SourceOf(const std::string& directory);
   // The template of a tokenizer's directory.
   static ChatTemplate Of(const Tokenizer& tokenizer);
   // `choice`: empty for the tokenizer's own, otherwise a file.
-  static ChatTemplate Of(const Tokenizer& tokenizer, const std::string& choice);
+  static ChatTemplate Of(const Tokenizer& tokenizer, const std::string& choice, Json values = Json::object());
   ~ChatTemplate();
   ChatTemplate(ChatTemplate&&) noexcept;
 
@@ -63,6 +65,7 @@ class ChatTemplate {
 
   std::string source_;
   std::string name_;
+  Json values_;
   TriremeTemplate* handle_ = nullptr;
   bool marks_generation_ = false;  // the template itself marks what the assistant writes
   std::string opening_;            // the text that opens an assistant's turn

@@ -54,7 +54,7 @@ const ErrorCase kFileCases[] = {
     {"NothingNear",
      "memory: {frobnication: 2}\n",
      {},
-     "run.yaml:1: memory.frobnication: unknown key; known keys here: recompute, offload_optimizer, offload_reference, shard_reference"},
+     "run.yaml:1: memory.frobnication: unknown key; known keys here: recompute, offload_optimizer, offload_reference, shard_reference, recompute_every"},
     {"CaseMatters", "Device: cpu\n", {}, "run.yaml:1: Device: unknown key; did you mean device?"},
     {"Duplicate",
      "device: cpu\nstage: pt\ndevice: npu\n",
@@ -306,7 +306,7 @@ const ErrorCase kSetCases[] = {
      "",
      {"frobnicate.it=2"},
      "--set frobnicate.it=2: unknown key; known keys here: device, stage, model, tuning, data, parallel, "
-     "memory, optimizer, run, comm, ops, experts, multi_token_prediction, reference, preference, rl, distillation"},
+     "memory, optimizer, run, comm, ops, experts, multi_token_prediction, reference, preference, rl, distillation, loss"},
     {"SecondIsWrong",
      "",
      {"run.seed=1", "parallel.tensor=x"},

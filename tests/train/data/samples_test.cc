@@ -2,6 +2,7 @@
 #include "train/data/samples.h"
 
 #include "tests/train/data/scratch.h"
+#include "core/base/error.h"
 #include "train/data/records.h"
 
 namespace trireme {
@@ -63,6 +64,20 @@ TEST_F(Samples, ToolsAsTheTemplatesExpectThem) {
   const Sample sample =
       ReadSample(Json::parse(R"({"query": "q", "response": "a", "tools": "[{\"name\": \"f\"}]"})"), {});
   EXPECT_EQ(std::get<Conversation>(sample).tools[0]["name"], "f");
+}
+
+TEST_F(Samples, VariablesOfTheChatTemplate) {
+  const auto variables = [](const std::string& more) {
+    const Json record = Json::parse(R"({"query": "q", "response": "a")" + more + "}");
+    return std::get<Conversation>(ReadSample(record, {})).variables;
+  };
+  EXPECT_EQ(variables(""), Json::object());
+  EXPECT_EQ(variables(R"(, "enable_thinking": false)"), (Json{{"enable_thinking", false}}));
+  EXPECT_EQ(variables(R"(, "chat_template_kwargs": {"a": [1]}, "enable_thinking": true)"),
+            (Json{{"a", {1}}, {"enable_thinking", true}}));
+  EXPECT_EQ(variables(R"(, "chat_template_kwargs": "{\"a\": 2}")"), (Json{{"a", 2}}));
+  EXPECT_THROW(variables(R"(, "chat_template_kwargs": [1])"), Error);
+  EXPECT_THROW(variables(R"(, "enable_thinking": "no")"), Error);
 }
 
 TEST_F(Samples, TextAndTokens) {
@@ -152,6 +167,40 @@ TEST_F(Samples, RecordsOfEveryKindOfFile) {
   EXPECT_EQ(OpenRecords(Write("a.tsv", "x\ty\n1\t2"))->Read(0)["y"], "2");
 }
 
+// By Python's gzip.compress.
+const std::string kTwoLines(
+    "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x56\x2a\x49\xad\x28\x51\xb2\x52\x50\x4a\x54\xaa\xe5\xaa\x86\xf3\x92\x80\x3c"
+    "\x00\x3d\xbd\xe6\x10\x1c\x00\x00\x00",
+    39);
+
+TEST_F(Samples, CompressedByGzip) {
+  const auto records = OpenRecords(Write("a.jsonl.gz", kTwoLines + kTwoLines));  // two members
+  ASSERT_EQ(records->size(), 4);
+  EXPECT_EQ(records->Read(3)["text"], "b");
+  EXPECT_EQ(records->Where(2), (folder_ / "a.jsonl.gz").string() + ":3");
+  EXPECT_EQ(OpenRecords(Write("a.json.gz", kTwoLines))->Read(1)["text"], "b");
+  EXPECT_EQ(OpenRecords(Write("a.txt.gz", kTwoLines))->size(), 2);
+  EXPECT_TRUE(HoldsRecords("a.jsonl.gz"));
+  EXPECT_FALSE(HoldsRecords("a.gz"));
+}
+
+TEST_F(Samples, RefusesDamagedGzip) {
+  const auto refusal = [&](const std::string& bytes) {
+    return RefusalOf([&] { OpenRecords(Write("b.jsonl.gz", bytes)); });
+  };
+  for (const size_t size : {5, 20, 33, 38}) {
+    EXPECT_EQ(refusal(kTwoLines.substr(0, size)), "b.jsonl.gz: is truncated; check it with: gzip -t") << size;
+  }
+  std::string damaged = kTwoLines;
+  damaged[33] ^= 1;  // of its digest
+  EXPECT_EQ(refusal(damaged), "b.jsonl.gz: is damaged: its digest does not match; check it with: gzip -t");
+  EXPECT_EQ(refusal("{}\n{}\n and more that is not compressed"),
+            "b.jsonl.gz: is not a gzip file, or is damaged; check it with: gzip -t");
+  const std::string packed = refusal(kTwoLines + "text");
+  EXPECT_NE(packed, "accepted");
+  EXPECT_NE(RefusalOf([&] { OpenRecords(Write("a.jsonl.zst", "x")); }).find("zstd -d unpacks it"), std::string::npos);
+}
+
 TEST_F(Samples, ReportsWhereAFileIsBroken) {
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.jsonl", "{}\n\n{\"a\": \n"))->Read(1); }),
             "a.jsonl:3: is not a JSON object: {\"a\": ; repair the line, or set data.on_error to skip");
@@ -160,8 +209,8 @@ TEST_F(Samples, ReportsWhereAFileIsBroken) {
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("b.csv", "x,y\n1,\"2\n")); }),
             "b.csv:2: a quoted field is not closed");
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.parquet", "PAR1")); }),
-            "a.parquet: files ending in '.parquet' are unsupported; wanted .jsonl, .ndjson, .json, .csv, .tsv, "
-            ".txt or a "
+            "a.parquet: files ending in '.parquet' are unsupported; wanted .jsonl, .ndjson, .json, "
+            ".jsonl.gz, .json.gz, .txt.gz, .csv, .tsv, .txt or a "
             "Megatron .bin with its "
             ".idx; datasets.load_dataset(…).to_json(\"a.jsonl\") writes one");
 }

@@ -10,6 +10,7 @@
 #include "train/tokenizer/all_cores.h"
 #include "train/tokenizer/chat_tokens.h"
 #include "train/tokenizer/stream_decoder.h"
+#include "train/tokenizer/template_values.h"
 
 namespace trireme {
 namespace {
@@ -144,6 +145,19 @@ TEST(ChatTemplate, AMessageCanSetWhetherItIsTrained) {
   EXPECT_EQ(Learnt(chat, messages), (std::vector<std::string>{"one<|im_end|>\n"}));
   messages[1]["loss"] = true;
   EXPECT_EQ(Learnt(chat, messages, LossOn::kLastRound), (std::vector<std::string>{"one<|im_end|>\n"}));
+}
+
+TEST(ChatTemplate, ValuesHoldWhereARenderingHasNone) {
+  const Json values = ParseTemplateValues("key", {"thinks=false", "style=plain", "n=3", "empty="});
+  EXPECT_EQ(values, (Json{{"thinks", false}, {"style", "plain"}, {"n", 3}, {"empty", ""}}));
+  const std::string source = "{{ messages[0].content }} {{ style }} {{ n }}{% if thinks %} thinks{% endif %}";
+  const ChatTemplate chat(source, Json::object(), "test", values);
+  const Json messages = Chat({{"user", "q"}});
+  EXPECT_EQ(chat.Render(messages), "q plain 3");
+  EXPECT_EQ(chat.Render(messages, {.variables = {{"thinks", true}, {"n", 4}}}), "q plain 4 thinks");
+  for (const char* entry : {"thinks", "=true", "messages=[]", "add_generation_prompt=true"}) {
+    EXPECT_THROW(ParseTemplateValues("key", {entry}), Error) << entry;
+  }
 }
 
 TEST(ChatTemplate, ContentsThatLookLikeTurnsAreNot) {

@@ -1,0 +1,276 @@
+"""Options of training, ten steps each under several layouts, against what defines them: torch's SGD and averaged weights,
+Muon's published rule, transformers' label smoothing, groups of parameters with rates of their own. Runs of one number of
+ranks share a launch. NEFTune, whose noise is our own, is compared between layouts; its rule is in tests/parallel."""
+import json
+import re
+
+import pytest
+import safetensors.torch
+import torch
+import transformers
+from transformers.trainer_pt_utils import LabelSmoother
+
+import steps
+import tiny_models
+from program import Launches, failure_text, run, run_many, words_of
+from steps import COSINE, LIMITS
+
+FAST = dict(COSINE, lr=5e-2, min_lr=0)  # plain gradients are small
+SMOOTHING, Z = 0.1, 1e-2
+EMA = 0.7
+RATES = {r"embed_tokens": 0.1, r"layers\.[0-2]\..*down_proj": 3.0}  # the first that matches decides
+LAYOUTS = {1: [[]], 2: [["parallel.tensor=2"], ["parallel.pipeline=2"], ["parallel.zero=3"]],
+           4: [["parallel.tensor=2", "parallel.zero=2"]]}
+
+
+class Muon(torch.optim.Optimizer):
+    """As published, in fp32, with updates of AdamW's size (match_rms_adamw)."""
+
+    def __init__(self, matrices, lr):
+        super().__init__([{"params": matrices}], dict(lr=lr, weight_decay=steps.ADAMW["weight_decay"]))
+
+    @staticmethod
+    def orthogonal(x):
+        a, b, c = 3.4445, -4.7750, 2.0315
+        tall = x.shape[0] > x.shape[1]
+        x = x.mT if tall else x
+        x = x / x.norm().clamp(min=1e-7)
+        for _ in range(5):
+            gram = x @ x.mT
+            x = a * x + (b * gram + c * gram @ gram) @ x
+        return x.mT if tall else x
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                momentum = self.state[p].setdefault("momentum", torch.zeros_like(p))
+                momentum.lerp_(p.grad, 1 - 0.95)
+                update = self.orthogonal(p.grad.lerp(momentum, 0.95))
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.add_(update, alpha=-group["lr"] * 0.2 * max(p.shape) ** 0.5)
+
+
+class Both(torch.optim.Optimizer):
+    """Two optimizers as one."""
+
+    def __init__(self, *several):
+        self.several = several
+
+    param_groups = property(lambda self: [group for one in self.several for group in one.param_groups])
+
+    def step(self):
+        for one in self.several:
+            one.step()
+
+    def zero_grad(self):
+        for one in self.several:
+            one.zero_grad()
+
+
+def adamw(groups, lr):
+    return torch.optim.AdamW(groups, lr=lr, betas=(steps.ADAMW["beta1"], steps.ADAMW["beta2"]), eps=steps.ADAMW["eps"])
+
+
+def muon(model):
+    named = dict(model.named_parameters())
+    matrices = {name for name, p in named.items() if p.dim() == 2 and "embed_tokens" not in name and "lm_head" not in name}
+    others = [{"params": [p], "weight_decay": steps.ADAMW["weight_decay"] if p.dim() > 1 else 0.0}
+              for name, p in named.items() if name not in matrices]
+    return Both(Muon([named[name] for name in sorted(matrices)], COSINE["lr"]), adamw(others, COSINE["lr"]))
+
+
+def by_name(model):
+    groups = []
+    for name, p in model.named_parameters():
+        factor = next((factor for pattern, factor in RATES.items() if re.search(pattern, name)), 1.0)
+        groups.append({"params": [p], "lr": COSINE["lr"] * factor,
+                       "weight_decay": steps.ADAMW["weight_decay"] if p.dim() > 1 else 0.0})
+    return adamw(groups, COSINE["lr"])
+
+
+def smoothed(model, rows):
+    """transformers' smoother means over a row's trained tokens."""
+    tokens = tiny_models.trained_tokens(rows)
+    for row in rows:
+        if tiny_models.trained_tokens([row]) == 0:
+            continue
+        outputs = model(input_ids=torch.tensor([row["input_ids"]]))
+        mean = LabelSmoother(epsilon=SMOOTHING)(outputs, torch.tensor([row["labels"]]), shift_labels=True)
+        yield mean * (tiny_models.trained_tokens([row]) / tokens)
+
+
+def with_z_loss(model, rows):
+    tokens = tiny_models.trained_tokens(rows)
+    for row, part in zip([row for row in rows if tiny_models.trained_tokens([row])], tiny_models.loss_parts(model, rows)):
+        trained = torch.tensor(row["labels"][1:]) != -100
+        logits = model(input_ids=torch.tensor([row["input_ids"]])).logits[0, :-1][trained].float()
+        yield part + Z * logits.logsumexp(-1).square().sum() / tokens
+
+
+def sgd(momentum):
+    return lambda model: torch.optim.SGD(steps.parameter_groups(model), lr=FAST["lr"], momentum=momentum)
+
+
+# name: family, schedule, settings, the peer's optimizer (None: AdamW), what its loss sums
+OPTIONS_TRIED = {
+    "sgd": ("qwen2", FAST, ["optimizer.name=sgd"], sgd(0), tiny_models.loss_parts),
+    "sgd_momentum": ("qwen2", FAST, ["optimizer.name=sgd_momentum", "optimizer.sgd_momentum=0.8"], sgd(0.8),
+                     tiny_models.loss_parts),
+    "muon": ("qwen2", COSINE, ["optimizer.name=muon"], muon, tiny_models.loss_parts),
+    "lr_by_name": ("qwen2", COSINE, [f"optimizer.lr_by_name={json.dumps([f'{k}={v}' for k, v in RATES.items()])}"], by_name,
+                   tiny_models.loss_parts),
+    "label_smoothing": ("qwen2", COSINE, [f"loss.label_smoothing={SMOOTHING}"], None, smoothed),
+    "label_smoothing soft cap": ("gemma2", COSINE, [f"loss.label_smoothing={SMOOTHING}"], None, smoothed),
+    "z_loss": ("qwen2", COSINE, [f"loss.z_coefficient={Z}"], None, with_z_loss),
+    "recompute_every": ("qwen2", COSINE, ["memory.recompute=full", "memory.recompute_every=2"], None, tiny_models.loss_parts),
+}
+FEW = {"gemma2": [(1, []), (2, ["parallel.tensor=2"])]}  # families that run under some layouts only
+CASES = [(name, ranks, layout) for name in OPTIONS_TRIED for ranks in LAYOUTS for layout in LAYOUTS[ranks]
+         if (ranks, layout) in FEW.get(OPTIONS_TRIED[name][0], [(ranks, layout)]) and (ranks < 4 or name == "muon")]
+# Compared between layouts: noise of our own, and experts, which the peer stacks.
+EQUAL = {"neftune": ("qwen2", COSINE, ["tuning.neftune_alpha=5"]),
+         "neftune packed": ("qwen2", COSINE, ["tuning.neftune_alpha=5", "data.packing=true"]),
+         "muon with experts": ("qwen3_moe", COSINE, ["optimizer.name=muon"])}
+EQUAL_LAYOUTS = [(1, ["run.micro_batch=2"]), (2, ["parallel.tensor=2"]), (2, ["parallel.tensor=2", "parallel.sequence=false"]),
+                 (2, ["parallel.context=2"]), (2, ["parallel.expert=2"]), (4, ["parallel.tensor=2", "parallel.expert=2"])]
+EQUAL_CASES = [(name, ranks, layout) for name in EQUAL for ranks, layout in [(1, []), *EQUAL_LAYOUTS]
+               if ("expert" in str(layout)) <= ("moe" in EQUAL[name][0])]
+
+
+def write_run(path, folder, family, optimizer, output):
+    sections = {
+        "device": "cpu", "model": {"path": str(folder / family), "dtype": "fp32"}, "tuning": {"kind": "full"},
+        "data": {"train": [str(folder / "rows.jsonl")], "shuffle": False, "packing": False, "max_length": 64},
+        "optimizer": {**optimizer, **steps.ADAMW},
+        "run": {"steps": steps.STEPS, "global_batch": steps.BATCH, "log_every": 1, "save_every": 0, "output": str(output)},
+    }
+    path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def rows(folder):
+    written = tiny_models.make_rows(steps.EPOCH + 1, shortest=8, seed=steps.SEED)
+    tiny_models.write_rows(folder / "rows.jsonl", written)
+    for family in ("qwen2", "gemma2", "qwen3_moe"):
+        tiny_models.write_model(tiny_models.config_of(family), folder / family)
+    return [row for row in written if tiny_models.trained_tokens([row]) > 0]
+
+
+def launch(ranks, cases, folder):
+    outputs, commands = [], []
+    for name, _, layout in cases:
+        family, optimizer, settings = (OPTIONS_TRIED | EQUAL)[name][:3]
+        output = folder / f"{name} {ranks} {' '.join(layout)}".strip().replace(" ", "-")
+        path = write_run(folder / f"{output.name}.yaml", folder, family, optimizer, output)
+        commands.append(["train", path, *words_of([*settings, *layout])])
+        outputs.append(output)
+    result = run_many(ranks if ranks > 1 else None, commands)
+    missing = [output.name for output in outputs if not (output / "final").exists()]
+    assert not missing, f"{missing}\n{failure_text(result)}"
+    return outputs
+
+
+@pytest.fixture(scope="module")
+def launches(folder, rows):
+    return Launches([*CASES, *EQUAL_CASES], lambda case: case[1], lambda ranks, cases: launch(ranks, cases, folder))
+
+
+@pytest.fixture(scope="module")
+def references(rows, folder):
+    made = {}
+
+    def of(name):
+        if name not in made:
+            family, optimizer, _, peer, parts = OPTIONS_TRIED[name]
+            model = transformers.AutoModelForCausalLM.from_pretrained(folder / family, dtype=torch.float32)
+            made[name] = steps.reference(model, rows, optimizer, peer and peer(model), parts)
+        return made[name]
+
+    return of
+
+
+def read_log(output):
+    return [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
+
+
+def name_of(case):
+    return f"{case[0]} {case[1]} {' '.join(case[2])}".strip()
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_ten_steps(case, launches, references, record_errors):
+    steps.assert_curve(read_log(launches.of(case)), references(case[0]), LIMITS, record_errors)
+
+
+@pytest.mark.parametrize("case", [case for case in EQUAL_CASES if case[1:] != (1, [])], ids=name_of)
+def test_equal_under_every_layout(case, launches, record_errors):
+    alone = next(other for other in EQUAL_CASES if other[0] == case[0])
+    steps.assert_curve(read_log(launches.of(case)), read_log(launches.of(alone)), LIMITS, record_errors)
+
+
+def test_noise_changes_the_losses(launches, rows, folder):
+    noisy = read_log(launches.of(next(case for case in EQUAL_CASES if case[0] == "neftune")))
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "qwen2", dtype=torch.float32)
+    plain = steps.reference(model, rows, COSINE)
+    changes = [abs(ours["loss"] - theirs["loss"]) / theirs["loss"] for ours, theirs in zip(noisy, plain)]
+    assert max(changes) < 0.5 and min(changes[0], max(changes)) > 1e-4, changes
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_averaged_weights(ranks, rows, folder, record_errors):
+    """final/ has the average, checkpoints the weights; a run that stops in between averages on."""
+    output = folder / f"ema-{ranks}"
+    path = write_run(output.with_suffix(".yaml"), folder, "qwen2", COSINE, output)
+    settings = [f"optimizer.ema={EMA}", *(["parallel.tensor=2", "parallel.zero=2"] if ranks > 1 else [])]
+    last = ["train", path, *words_of([*settings, "run.save_every=4"])]
+    # Ten steps, then again from the fourth: checkpoints after it are moved away.
+    result = run_many(ranks if ranks > 1 else None, [last])
+    assert (output / "final").exists(), failure_text(result)
+    first = safetensors.torch.load_file(output / "final/model.safetensors")
+    for gone in ("final", "checkpoint-8", "checkpoint-10"):
+        (output / gone).rename(output.with_name(f"{output.name}-{gone}"))
+    result = run_many(ranks if ranks > 1 else None, [last])
+    assert (output / "final").exists(), failure_text(result)
+    resumed = safetensors.torch.load_file(output / "final/model.safetensors")
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "qwen2", dtype=torch.float32)
+    average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(EMA))
+    steps.reference(model, rows, COSINE, after_step=average.update_parameters)
+    wanted, plain = average.module.state_dict(), model.state_dict()
+    worst = max((first[name] - wanted[name]).abs().max().item() for name in first)
+    record_errors({"weights": worst})
+    assert worst < 2e-5, worst
+    assert max((first[name] - plain[name]).abs().max().item() for name in first) > 2e-4, "the average is the weights"
+    assert all(torch.equal(first[name], resumed[name]) for name in first), "another average after a stop"
+
+
+REFUSED = [
+    (["stage=dpo", "loss.label_smoothing=0.1"], "loss.label_smoothing = 0.1 is for stages pt and sft"),
+    (["stage=dpo", "tuning.neftune_alpha=5"], "tuning.neftune_alpha = 5 is for stages pt and sft"),
+    (["memory.recompute_every=2"], "memory.recompute_every = 2 is for memory.recompute full"),
+    (["optimizer.name=muon", "memory.offload_optimizer=true"], "optimizer.name muon gathers whole matrices"),
+    (["optimizer.ema=0.9", "tuning.kind=lora"], "adapters are not averaged"),
+    (["optimizer.lr_by_name=[nothing=2]"], "'nothing=2' is the first match of no trained parameter"),
+    (["optimizer.lr_by_name=[embed_tokens]"], "is not REGEX=FACTOR"),
+    (["optimizer.lr_by_name=['(=2']"], "is not a regular expression"),
+    (["optimizer.lr_by_name=[q_proj.weight=2]"], "but they are one parameter here"),
+    (["run.early_stopping=2"], "run.early_stopping = 2 counts evaluations"),
+    (["run.final_from=best"], "run.final_from: best is the checkpoint with the lowest evaluation loss"),
+    (["run.early_stopping_threshold=1"], "is for run.early_stopping"),
+    (["run.steps=0", "run.epochs=0"], "run.epochs = 0 trains nothing"),
+    (["run.eval_every_epoch=true"], "run.eval_every_epoch has nothing to evaluate on"),
+    (["tuning.exclude=[q_proj]"], "tuning.exclude is for tuning.targets of kinds freeze and lora"),
+    (["tuning.kind=lora", "tuning.targets=['re:(']"], "is not a regular expression"),
+    (["tuning.kind=lora", "tuning.targets=['re:q_proj']"], "matches the whole name of no module"),
+    (["tuning.kind=lora", "tuning.exclude=[q_prj]"], "nearest: 'q_proj'"),
+    (["tuning.kind=lora", "tuning.targets=[q_proj]", "tuning.exclude=[q_proj]"], "leaves no module"),
+]
+
+
+@pytest.mark.parametrize("settings, wanted", REFUSED, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+def test_refused(settings, wanted, rows, folder):
+    output = folder / "refused"
+    result = run(None, ["train", write_run(folder / "refused.yaml", folder, "qwen2", COSINE, output)], settings)
+    assert result.returncode == 2 and wanted in result.stderr, failure_text(result)
+    assert not output.exists()
