@@ -9,6 +9,8 @@
 
 namespace trireme {
 
+constexpr int64_t kCacheBlock = 32;  // tokens whose keys and values are kept together
+
 // Bytes of keys and values that a rank caches per token.
 int64_t CacheBytesPerToken(const LayerGraph& graph, const Config& config, const Grids& grids);
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/config.pb.h"
+#include "generation/cache_bytes.h"
 #include "generation/sampler.h"
 #include "generation/scheduler.h"
 
@@ -28,7 +29,7 @@ struct EngineOptions {
   int64_t max_batched_tokens = 2048;  // computed per step on a data-parallel rank
   // Whose keys and values a data-parallel rank caches at once; 0: as many as the running rows need.
   int64_t max_total_tokens = 0;
-  int64_t block_size = 32;
+  int64_t block_size = kCacheBlock;
   bool prefix_cache = true;
   std::shared_ptr<const JsonTokens> json_tokens = {};  // for rows that generate JSON; nullptr: none does
 };

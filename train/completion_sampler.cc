@@ -72,7 +72,8 @@ std::vector<Rollout> CompletionSampler::Draw(Session& model, int64_t step, const
                                              int64_t first) {
   const auto start = std::chrono::steady_clock::now();
   const SamplingPlan plan = PlanSampling(config_, model.graph(), model.plan().grids);
-  Engine engine(model, {.max_rows = plan.rows});  // its keys and values make room for activations when it goes
+  // Its keys and values make room for activations when it goes. They are made once: a cache that grows takes more.
+  Engine engine(model, {.max_rows = plan.rows, .max_total_tokens = plan.cached_tokens});
   std::vector<Rollout> rollouts;
   std::vector<const PolicyPrompt*> asked;  // by rollout
   for (const int64_t index : prompts) {

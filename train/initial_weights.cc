@@ -45,7 +45,7 @@ void CheckOtherModels(const Config& config, const std::filesystem::path& checkpo
   if (config.stage() != STAGE_PPO) return;
   want(kValueFolder, "stage: ppo");
   const StoreReader reader(checkpoint / kValueFolder);
-  CheckResumable(reader, RewardGraph(config, ValueModelOf(config)), config.optimizer().name());
+  CheckResumable(reader, RewardGraph(config, ValueModelOf(config)), config.optimizer());
 }
 
 }  // namespace

@@ -199,7 +199,7 @@ class Run {
                       .total_steps = total_steps_,
                       .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
                       .epoch = order_.EpochAt(step)};
-    trainer_.optimizer().BeginStep(logged.learning_rate);
+    for (Trainer* trainer : Trainers()) trainer->optimizer().BeginStep(logged.learning_rate);
     if (preference_) {
       preference_->Pass(rows_, batch, step);
       logged.metrics = preference_->metrics();
@@ -230,11 +230,17 @@ class Run {
     return logged;
   }
 
+  // Of the model, and of the value model where there is one.
+  std::vector<Trainer*> Trainers() {
+    std::vector<Trainer*> trainers = {&trainer_};
+    if (PpoPass* ppo = PpoOrNull()) trainers.push_back(&ppo->trainer());
+    return trainers;
+  }
+
   // All of them, or none.
   void UpdateModels(double learning_rate, bool finite) {
     const Span span(trace_.get(), "compute", "update");
-    for (Trainer* trainer : {&trainer_, PpoOrNull() ? &PpoOrNull()->trainer() : nullptr}) {
-      if (trainer == nullptr) continue;
+    for (Trainer* trainer : Trainers()) {
       if (finite) {
         trainer->optimizer().Update(learning_rate);
       } else {

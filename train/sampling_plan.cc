@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <optional>
 #include <sstream>
+#include <variant>
 
 #include "core/base/text.h"
 #include "generation/cache_bytes.h"
@@ -30,6 +31,14 @@ int64_t RewardBytes(const Config& config, const Grids& grids) {
   return parameters * element / (grids.dense.Size("tp") * grids.dense.Size("pp") * shards);
 }
 
+// Of one step's rows: each rank's part, and all of them, whole and in fp32 for the sampler.
+int64_t SampledLogitBytes(const LayerGraph& graph, const Config& config, const Grids& grids, int64_t rows) {
+  const int64_t vocabulary = std::get<HeadSpec>(graph.layers.back().spec).vocabulary;
+  const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
+  const int64_t whole = rows * vocabulary * element;
+  return whole / grids.dense.Size("tp") + whole + rows * vocabulary * int64_t{sizeof(float)};
+}
+
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
@@ -48,7 +57,10 @@ SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const G
     const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
     plan.weight_bytes = CountParameters(graph, /*trained_only=*/false) * element / (grids.dense.Size("tp") * grids.dense.Size("pp"));
   }
-  plan.cache_bytes = plan.rows * config.data().max_length() * CacheBytesPerToken(graph, config, grids);
+  const int64_t blocks = (config.data().max_length() + kCacheBlock - 1) / kCacheBlock;
+  plan.cached_tokens = plan.rows * blocks * kCacheBlock;
+  plan.cache_bytes = plan.cached_tokens * CacheBytesPerToken(graph, config, grids);
+  plan.logit_bytes = SampledLogitBytes(graph, config, grids, plan.rows);
   return plan;
 }
 
@@ -62,9 +74,9 @@ std::string SamplingText(const Config& config, const SamplingPlan& plan, const s
   std::ostringstream text;
   text << std::fixed << std::setprecision(1) << "sampling: " << Counted(plan.rows, "completion")
        << " at once on each data-parallel rank, with at most " << MiB(plan.cache_bytes)
-       << " MiB of keys and values; the activations and logits of training, " << MiB(idle)
-       << " MiB, are free then\n  most device memory per rank: training " << MiB(device) << " MiB, sampling "
-       << MiB(device - idle + plan.cache_bytes) << " MiB";
+       << " MiB of keys and values and " << MiB(plan.logit_bytes)
+       << " MiB of logits; the activations and logits of training, " << MiB(idle) << " MiB, are free then\n  most device memory per rank: training " << MiB(device) << " MiB, sampling "
+       << MiB(device - idle + plan.cache_bytes + plan.logit_bytes) << " MiB";
   if (plan.weight_bytes > 0) text << ", and the weights under rl.sampling about " << MiB(plan.weight_bytes) << " MiB in both";
   if (plan.reward_bytes > 0) text << ", and reward models about " << MiB(plan.reward_bytes) << " MiB in both";
   text << "\n";

@@ -21,6 +21,7 @@
 #include "train/check_options.h"
 #include "train/data/dataset.h"
 #include "train/learning_rate.h"
+#include "train/reward_graph.h"
 #include "train/teacher_graph.h"
 
 namespace trireme {

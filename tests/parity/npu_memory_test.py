@@ -1,9 +1,10 @@
 """The memory plan of `--dry-run` against what the twin's devices hold: every run of examples/ascend with its model and
 its layout scaled down, the peak of a step within 5 % of the plan. `bench step` measures a pass over rows; stages that
-compare answers are trained for two steps, and the run's log has the peak."""
+compare answers, or sample them first, are trained for two steps, and the run's log has the peak."""
 import json
 import pathlib
 import re
+import shutil
 
 import pytest
 import yaml
@@ -14,12 +15,13 @@ TOLERANCE = 0.05
 TOKENS = 512
 SIZES = dict(hidden_size=512, num_hidden_layers=6, num_attention_heads=4, num_key_value_heads=1, head_dim=128,
              intermediate_size=1536, vocab_size=2048)
+WIDER = SIZES | dict(hidden_size=1024)  # so that what has one size in every model, such as an operator's scratch, is small here, too
 EXPERTS = dict(moe_intermediate_size=192, num_experts=16, num_experts_per_tok=4)
 LATENT = dict(num_key_value_heads=4, moe_intermediate_size=256, n_routed_experts=16,
               num_experts_per_tok=4, n_group=4, topk_group=2, first_k_dense_replace=1, q_lora_rank=128,
               kv_lora_rank=64, head_dim=None)
-# Policy training samples, too: its plan has two phases, which nothing compares yet.
-NOT_COMPARED = {"qwen3_8b_grpo_lora", "qwen3_30b_a3b_grpo"}
+# A stage that samples: rows may have the first many tokens, and their cache has; few are sampled, one by one, and trained on.
+SAMPLED_TOKENS, NEW_TOKENS = 96, 8
 # run, model whose config is scaled down, its sizes, ranks, the layout of so few ranks
 RUNS = [
     ("qwen3_8b_lora", "qwen3-8b", SIZES, 1, []),
@@ -35,12 +37,14 @@ RUNS = [
     ("qwen3_8b_reward", "qwen3-8b", SIZES, 1, []),
     ("qwen3_8b_dpo_full", "qwen3-8b", SIZES, 2, ["parallel.tensor=2"]),
     ("qwen3_8b_orpo_full", "qwen3-8b", SIZES, 2, ["parallel.tensor=2"]),
+    ("qwen3_8b_grpo_lora", "qwen3-8b", WIDER, 2, ["parallel.tensor=2"]),
+    ("qwen3_30b_a3b_grpo", "qwen3-30b-a3b", SIZES | EXPERTS, 2, ["parallel.tensor=1", "parallel.expert=2"]),
 ]
 PROMPT = 8  # tokens that both answers of a pair follow
 
 
 def test_every_run_is_here():
-    assert {path.stem for path in pathlib.Path("examples/ascend").glob("*.yaml")} == {case[0] for case in RUNS} | NOT_COMPARED
+    assert {path.stem for path in pathlib.Path("examples/ascend").glob("*.yaml")} == {case[0] for case in RUNS}
 
 
 def run_of(case):
@@ -51,8 +55,16 @@ def compares(case):
     return run_of(case)["stage"] not in ("pt", "sft")
 
 
+def samples(case):
+    return "rl" in run_of(case)
+
+
+def tokens_of(case):
+    return SAMPLED_TOKENS if samples(case) else TOKENS
+
+
 def model_of(case, folder):
-    """The model's config, scaled down."""
+    """The model's config, scaled down; rewards read text, so it has a tokenizer."""
     _, model, sizes, _, _ = case
     config = json.loads(pathlib.Path("examples/configs", model, "config.json").read_text())
     config |= {key: value for key, value in sizes.items() if value is not None and (key in config or key in SIZES)}
@@ -61,6 +73,7 @@ def model_of(case, folder):
     path = folder / model
     path.mkdir(exist_ok=True)
     (path / "config.json").write_text(json.dumps(config))
+    shutil.copy("examples/chat/tokenizer.json", path)
     return path
 
 
@@ -69,11 +82,13 @@ def settings_of(case):
     _, _, _, ranks, layout = case
     run = run_of(case)
     sections = {"tuning": run["tuning"], "memory": run["memory"], "parallel": run.get("parallel", {})}
-    settings = ["device=npu", "model.dtype=bf16", f"data.max_length={TOKENS}", "comm.buffer_mb=1",
+    settings = ["device=npu", "model.dtype=bf16", f"data.max_length={tokens_of(case)}", "comm.buffer_mb=1",
                 "run.micro_batch=1", f"run.global_batch={ranks if 'pipeline' not in sections['parallel'] else 4 * ranks}"]
     for section, keys in sections.items():
         settings += [f"{section}.{key}={json.dumps(value) if isinstance(value, (bool, list)) else value}"
                      for key, value in keys.items()]
+    if samples(case):
+        settings += [f"rl.max_new_tokens={NEW_TOKENS}", "rl.group=8", "run.global_batch=32"]
     return [*settings, "tuning.dropout=0", *layout]
 
 
@@ -82,7 +97,8 @@ def record_of(case):
     prompt, chosen, rejected = [2] * PROMPT, [1] * (TOKENS - PROMPT), [3] * (TOKENS - PROMPT)
     pair = dict(prompt_ids=prompt, chosen_ids=chosen, rejected_ids=rejected)
     return {"dpo": pair, "orpo": pair, "kto": dict(prompt_ids=prompt, completion_ids=chosen, label=True),
-            "rm": dict(chosen_ids=prompt + chosen, rejected_ids=prompt + rejected)}.get(
+            "rm": dict(chosen_ids=prompt + chosen, rejected_ids=prompt + rejected),
+            "grpo": dict(prompt_ids=prompt, solution="Monday")}.get(
                 run_of(case)["stage"], dict(input_ids=[1] * TOKENS, labels=[1] * TOKENS))
 
 
@@ -96,7 +112,7 @@ def run_file(case, folder):
     path.write_text(yaml.safe_dump({
         "stage": run["stage"], "model": {"path": str(model_of(case, folder)), "init": "random"},
         "data": {"train": [str(rows)], "cache": str(folder / "cache")}, "run": {"output": str(folder / stem), "steps": 2},
-        **{key: run[key] for key in ("reference", "preference") if key in run}}))
+        **{key: run[key] for key in ("reference", "preference", "rl") if key in run}}))
     return path
 
 
@@ -106,13 +122,16 @@ def planned_mib(case, folder):
     text = run_well(None, ["train", run_file(case, folder), "--dry-run", "--world", ranks], settings_of(case)).stdout
     table = text[text.index("memory per rank, in MiB"):].splitlines()[1:]
     titles = table[0].split()
-    largest = 0
+    largest, communicators = 0, 0
     for line in table[1:]:
         if not re.fullmatch(r"\s+[\d,-]+(\s+[\d.]+)+", line):
             break
         row = dict(zip(titles[1:], map(float, line.split()[1:])))
         largest = max(largest, row["device"] - row["communicators"])
-    return largest
+        communicators = row["communicators"]
+    phases = re.search(r"most device memory per rank: training ([\d.]+) MiB, sampling ([\d.]+) MiB", text)
+    assert (phases is not None) == samples(case), text
+    return largest if phases is None else max(map(float, phases.groups())) - communicators
 
 
 def command_of(case, folder):
