@@ -14,7 +14,8 @@ import conversations
 import real_tokenizers
 from program import BUILD
 
-COUNT = 500
+OPTIONS = ("full",)
+COUNT, ALL = 100, 500  # of each format; all with --full
 LENGTH = 4096
 
 
@@ -144,15 +145,16 @@ def ours(stage, rows, tokenizer_folder, folder):
 
 @pytest.mark.parametrize("make", [make for formats in FORMATS.values() for make in formats], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("name", ["qwen3", "llama3_1"])
-def test_tokens(name, make, tmp_path, record_property):
+def test_tokens(name, make, tmp_path, record_property, pytestconfig):
+    count = ALL if pytestconfig.getoption("full") else COUNT
     tokenizer_folder = real_tokenizers.directory_of(name)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_folder)
     stage = next(stage for stage, formats in FORMATS.items() if make in formats)
     generator = conversations.generator_of(FORMATS[stage].index(make))
-    both = [make(generator) for _ in range(COUNT)]
+    both = [make(generator) for _ in range(count)]
     found = ours(stage, [mine for mine, _ in both], tokenizer_folder, tmp_path)
     wanted = theirs(stage, [other for _, other in both], tokenizer)
-    assert len(found) == len(wanted) == COUNT
+    assert len(found) == len(wanted) == count
     different = [index for index, (mine, other) in enumerate(zip(found, wanted)) if mine != other]
-    record_property("equal", COUNT - len(different))
-    assert not different, f"{len(different)} of {COUNT} differ, the first: {both[different[0]][0]}"
+    record_property("equal", count - len(different))
+    assert not different, f"{len(different)} of {count} differ, the first: {both[different[0]][0]}"

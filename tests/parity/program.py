@@ -12,7 +12,7 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
           "--mca", "mpi_yield_when_idle", "1"]
 # For the program alone: where torch_npu can be imported, transformers in this process would import it, too.
 TORCH_NPU = {"PYTHONPATH": os.environ["TRIREME_TORCH_NPU"]} if "TRIREME_TORCH_NPU" in os.environ else {}
-HANG_SECONDS = 1200  # as ctest's: on a loaded host launches that take one minute alone were seen to take six
+HANG_SECONDS = 600  # on a loaded host launches that take one minute alone were seen to take six
 
 
 def words_of(settings):

@@ -7,7 +7,7 @@ import torch
 import transformers.optimization as peers
 
 import tiny_models
-from program import run_well
+from program import Launches, failure_text, run_many, words_of
 
 LR, STEPS, WARMUP = 3e-4, 20, 4
 SCHEDULES = {
@@ -22,6 +22,7 @@ SCHEDULES = {
                    ["power=2.5", f"min_lr={LR / 10}"]),
     "inverse_sqrt": (peers.get_inverse_sqrt_schedule, {}, []),
 }
+CASES = [(name, warmup) for name in SCHEDULES for warmup in (0, WARMUP)]
 
 
 def peer_rates(make, warmup, options):
@@ -41,20 +42,39 @@ def peer_rates(make, warmup, options):
 def inputs(folder):
     tiny_models.write_model(tiny_models.config_of("qwen2"), folder / "model")
     tiny_models.write_rows(folder / "rows.jsonl", tiny_models.make_rows(4, shortest=8, seed=5))
+    (folder / "run.yaml").write_text("")
     return folder
 
 
-@pytest.mark.parametrize("warmup", [0, WARMUP])
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_schedule(name, warmup, inputs, record_errors):
-    make, options, settings = SCHEDULES[name]
-    output = inputs / f"{name}-{warmup}"
-    (inputs / "run.yaml").write_text("")
+def output_of(case, folder):
+    return folder / "-".join(map(str, case))
+
+
+def command_of(case, inputs):
+    (name, warmup), settings = case, SCHEDULES[case[0]][2]
     optimizer = [f"lr={LR}", f"schedule={name.split('-')[0]}", f"warmup_steps={warmup}", *settings]
-    run_well(None, ["train", inputs / "run.yaml"], [
+    return ["train", inputs / "run.yaml", *words_of([
         "device=cpu", "stage=sft", f"model.path={inputs / 'model'}", "tuning.kind=full", f"data.train=[{inputs / 'rows.jsonl'}]",
         "data.packing=false", "data.max_length=64", f"run.steps={STEPS}", "run.global_batch=1", "run.save_every=0",
-        "run.log_every=1", f"run.output={output}", *(f"optimizer.{setting}" for setting in optimizer)])
+        "run.log_every=1", f"run.output={output_of(case, inputs)}", *(f"optimizer.{setting}" for setting in optimizer)])]
+
+
+def launch(cases, inputs):
+    """All runs in one process."""
+    result = run_many(None, [command_of(case, inputs) for case in cases])
+    assert result.returncode == 0, failure_text(result)
+    return [output_of(case, inputs) for case in cases]
+
+
+@pytest.fixture(scope="module")
+def launches(inputs):
+    return Launches(CASES, lambda case: 1, lambda _, cases: launch(cases, inputs))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} after {case[1]} steps")
+def test_schedule(case, launches, record_errors):
+    (name, warmup), output = case, launches.of(case)
+    make, options, _ = SCHEDULES[name]
     found = [json.loads(line)["learning_rate"] for line in (output / "log.jsonl").read_text().splitlines()]
     wanted = peer_rates(make, warmup, options)
     assert len(found) == STEPS

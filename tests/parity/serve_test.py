@@ -327,30 +327,43 @@ def test_several_streams_of_one_request(server):
     assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
 
 
+def refusal_of(served):
+    """Asked until the queue is full at that moment."""
+    while True:
+        try:
+            ask(served, max_tokens=1)
+        except openai.RateLimitError as error:
+            return error
+
+
 def test_a_full_queue_is_retried(folder, server):
     """429 is tried again by the client itself, which waits as it is told."""
-    served = Server(folder, "--max-rows", 1, "--max-waiting", 1)
-    stream = lambda: ask(served, max_tokens=200, stream=True, extra_body={"ignore_eos": True})
-    streams = [stream()]  # runs
-    next(iter(streams[0]))
-    waiting = [threading.Thread(target=lambda: streams.append(stream())) for _ in range(2)]  # in the engine and before it
-    for thread in waiting:
+    served, enough = Server(folder, "--max-rows", 1, "--max-waiting", 1), threading.Event()
+
+    def keep_busy():
+        while not enough.is_set():
+            try:
+                with ask(served, max_tokens=200, stream=True, extra_body={"ignore_eos": True}) as chunks:
+                    for _ in chunks:
+                        if enough.is_set():
+                            break
+            except openai.RateLimitError:
+                pass
+    busy = [threading.Thread(target=keep_busy) for _ in range(3)]  # one runs, one waits in the engine and one before it
+    for thread in busy:
         thread.start()
-    while served.metric("num_requests_waiting") + served.metric("num_requests_queued") < 2:
-        time.sleep(0.05)
-    with pytest.raises(openai.RateLimitError) as error:
-        ask(served, max_tokens=1)
-    assert error.value.code == "rate_limit_exceeded" and error.value.response.headers["retry-after"] == "1"
-    patient = openai.OpenAI(base_url=served.url, api_key=KEY, max_retries=100)
-    answers = []
-    retried = threading.Thread(target=lambda: answers.append(patient.chat.completions.create(model="chat", messages=CHAT, max_tokens=1)))
-    retried.start()
-    streams[0].close()
-    for thread in (*waiting, retried):
+    try:
+        error = refusal_of(served)
+        patient = openai.OpenAI(base_url=served.url, api_key=KEY, max_retries=100)
+        answers = []
+        retried = threading.Thread(target=lambda: answers.append(patient.chat.completions.create(model="chat", messages=CHAT, max_tokens=1)))
+        retried.start()
+    finally:
+        enough.set()
+    for thread in (*busy, retried):
         thread.join()
+    assert error.code == "rate_limit_exceeded" and error.response.headers["retry-after"] == "1"
     assert answers[0].usage.completion_tokens == 1
-    for each in streams:
-        each.close()
     assert served.stop() == 0
 
 
