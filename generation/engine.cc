@@ -109,6 +109,7 @@ class Engine::Parts {
   void Forget() {
     TRIREME_CHECK(idle());
     for (Scheduler& scheduler : schedulers_) scheduler.Forget();
+    pipeline_.DropRecordings();
   }
 
   AdapterSet& adapters() { return adapters_; }
@@ -148,7 +149,6 @@ class Engine::Parts {
     const bool busy = std::ranges::any_of(step.plans, [](const auto& plan) { return !plan.empty(); });
     if (mine.empty() && !(together_ && busy)) return nullptr;
     auto pass = std::make_unique<StepPass>(mine, SchedulerOf(replica_), token_multiple_);
-    pass->MoveTo(session_.tensors().torch());
     pass->adapters =
         adapters_.ForPass(AdaptersOf(step.plans), replica_, pass->input.length, session_.tensors().torch());
     return pass;

@@ -9,11 +9,18 @@
 namespace trireme {
 
 StepPipeline::StepPipeline(Session& session, KeyValueCache& cache)
-    : session_(session), cache_(cache), stages_(session.plan().placement.stages()) {}
+    : session_(session), cache_(cache), stages_(session.plan().placement.stages()) {
+  if (RecordedSteps::WhyNot(session).empty()) recorded_ = std::make_unique<RecordedSteps>(session, cache);
+}
 
 std::optional<StepPipeline::Done> StepPipeline::Tick(EngineStep step, std::unique_ptr<StepPass> pass) {
+  if (pass != nullptr && recorded_ != nullptr && recorded_->Takes(*pass)) {
+    ++stage_steps_;
+    return Done{std::move(step), recorded_->Logits(*pass)};
+  }
   Flight next{.step = std::move(step), .rows = {}, .adapters = {}, .objective = {}, .batch = {}, .value = {}};
   if (pass != nullptr) {
+    pass->MoveTo(session_.tensors().torch());
     next.rows = std::move(pass->rows);
     next.adapters = std::move(pass->adapters);
     next.objective = std::make_unique<NextTokenLogits>(pass->wanted);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "generation/recorded_steps.h"
 #include "generation/scheduler.h"
 #include "generation/step_pass.h"
 #include "parallel/layers/key_value_cache.h"
@@ -33,7 +34,7 @@ class StepPipeline {
   StepPipeline(Session& session, KeyValueCache& cache);
 
   int stages() const { return stages_; }
-  // Collective over the pipeline. `pass`: this rank's part of the step; nullptr: it has nothing to compute.
+  // Collective over the pipeline. `pass`: this rank's part of the step, in host memory; nullptr: it has nothing to compute.
   // Returns the step that left the last stage, if there is one, with its logits: undefined where nothing was
   // computed, and on ranks without the head.
   struct Done {
@@ -43,6 +44,10 @@ class StepPipeline {
   std::optional<Done> Tick(EngineStep step, std::unique_ptr<StepPass> pass);
   // Drops what is in flight: the same on every rank.
   void Clear() { flights_.clear(); }
+  // To be called when weights may have moved.
+  void DropRecordings() {
+    if (recorded_ != nullptr) recorded_->Clear();
+  }
 
   // Ticks of this rank's stages, and those in which a stage had nothing to compute.
   int64_t stage_steps() const { return stage_steps_; }
@@ -66,6 +71,7 @@ class StepPipeline {
   Session& session_;
   KeyValueCache& cache_;
   const int stages_;
+  std::unique_ptr<RecordedSteps> recorded_;  // nullptr: steps are not recorded
   std::deque<Flight> flights_;  // by the stage that computes it in this tick
   int64_t stage_steps_ = 0, idle_stage_steps_ = 0;
 };

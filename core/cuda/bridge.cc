@@ -1,8 +1,10 @@
 // Implements bridge.h: the only file that includes torch's CUDA headers.
 #include "core/cuda/bridge.h"
 
+#include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <cstdlib>
@@ -22,6 +24,43 @@ int64_t Peak(const Statistics& statistics) {
   return statistics[0].peak;
 }
 
+class TorchGraph : public CudaGraph {
+ public:
+  explicit TorchGraph(int& alive) : alive_(alive) { ++alive_; }
+  ~TorchGraph() override { --alive_; }
+  void Replay() override { graph.replay(); }
+
+  at::cuda::CUDAGraph graph;
+
+ private:
+  int& alive_;
+};
+
+// Ends the capture of a graph also where the work threw: the stream would stay unusable.
+class Capture {
+ public:
+  Capture(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool) : graph_(graph) {
+    // Other threads may go on with calls that a capture in the global mode would forbid them.
+    graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+  }
+  ~Capture() {
+    if (ended_) return;
+    try {
+      graph_.capture_end();
+    } catch (const std::exception&) {  // the work's own error is on its way
+    }
+    cudaGetLastError();
+  }
+  void End() {
+    ended_ = true;
+    graph_.capture_end();
+  }
+
+ private:
+  at::cuda::CUDAGraph& graph_;
+  bool ended_ = false;
+};
+
 class TorchCuda : public CudaBridge {
  public:
   int CurrentDevice() override { return c10::cuda::current_device(); }
@@ -34,6 +73,21 @@ class TorchCuda : public CudaBridge {
     return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
   }
 
+  std::unique_ptr<CudaGraph> Record(const std::function<void()>& work) override {
+    // torch gives a pool up with its last graph.
+    if (graphs_ == 0) pool_ = at::cuda::graph_pool_handle();
+    auto made = std::make_unique<TorchGraph>(graphs_);
+    const c10::cuda::CUDAStream outer = c10::cuda::getCurrentCUDAStream();
+    C10_CUDA_CHECK(cudaStreamSynchronize(outer.stream()));  // what the work reads is there; rare
+    const c10::cuda::CUDAStreamGuard side(c10::cuda::getStreamFromPool());  // the default stream cannot be captured
+    const Flag flag(recording_);
+    Capture capture(made->graph, pool_);
+    work();
+    capture.End();
+    return made;
+  }
+  bool recording() const override { return recording_; }
+
   CudaMemory Memory(int device) override {
     const auto statistics = allocator::getDeviceStats(static_cast<c10::DeviceIndex>(device));
     return {.allocated = Current(statistics.allocated_bytes),
@@ -44,6 +98,17 @@ class TorchCuda : public CudaBridge {
   }
 
   void ResetPeak(int device) override { allocator::resetPeakStats(static_cast<c10::DeviceIndex>(device)); }
+
+ private:
+  struct Flag {
+    explicit Flag(bool& flag) : flag(flag) { flag = true; }
+    ~Flag() { flag = false; }
+    bool& flag;
+  };
+
+  bool recording_ = false;
+  at::cuda::MempoolId_t pool_ = {0, 0};
+  int graphs_ = 0;  // alive
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "acl/acl.h"
@@ -18,6 +20,14 @@ struct CudaMemory {  // of torch's caching allocator, bytes
   int64_t fresh_allocations = 0;  // how often the device was asked for memory
 };
 
+// Launches that were recorded together, with the memory that they use.
+class CudaGraph {
+ public:
+  virtual ~CudaGraph() = default;
+  // All of them, on the current stream.
+  virtual void Replay() = 0;
+};
+
 class CudaBridge {
  public:
   virtual ~CudaBridge() = default;
@@ -28,6 +38,12 @@ class CudaBridge {
   // ACL stream.
   virtual aclrtStream CurrentStream() = 0;
   virtual std::string RuntimeVersion() = 0;  // "13.0"
+
+  // What `work` launches on this thread is recorded and not run: its tensors get memory, but no values until a
+  // replay. It neither waits nor copies from the host, and everything that it launches has been launched before.
+  // Graphs share their memory: one runs at a time, and its results are read before the next.
+  virtual std::unique_ptr<CudaGraph> Record(const std::function<void()>& work) = 0;
+  virtual bool recording() const = 0;
 
   virtual CudaMemory Memory(int device) = 0;
   virtual void ResetPeak(int device) = 0;

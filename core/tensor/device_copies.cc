@@ -62,16 +62,27 @@ Staging& TheStaging() {
   return staging;
 }
 
+// A copy that is recorded would send what its pinned memory holds when it is replayed.
+Stream StreamOf(const at::Device& device) {
+  if (!device.is_cuda()) return Npu::Open(device.index()).Flushed();
+  TRIREME_CHECK(!Cuda::Open().bridge().recording()) << "a pass that is recorded sends something to the device";
+  return Cuda::Open().Flushed();
+}
+
 }  // namespace
 
 at::Tensor Upload(const at::Tensor& host, at::Device device) {
   TRIREME_CHECK(host.is_cpu());
   if (device.is_cpu() || host.numel() == 0) return host.to(device);
-  const at::Tensor source = host.contiguous();
-  at::Tensor target = at::empty(source.sizes(), source.options().device(device));
-  TheStaging().CopyToDevice(target.data_ptr(), source.data_ptr(), source.nbytes(),
-                            device.is_cuda() ? Cuda::Open().Flushed() : Npu::Open(device.index()).Flushed());
+  at::Tensor target = at::empty(host.sizes(), host.options().device(device));
+  UploadInto(host, target);
   return target;
+}
+
+void UploadInto(const at::Tensor& host, const at::Tensor& target) {
+  TRIREME_CHECK(host.is_cpu() && target.is_contiguous() && host.nbytes() == target.nbytes());
+  const at::Tensor source = host.contiguous();
+  TheStaging().CopyToDevice(target.data_ptr(), source.data_ptr(), source.nbytes(), StreamOf(target.device()));
 }
 
 at::Tensor DownloadComputed(const at::Tensor& tensor) {

@@ -9,6 +9,8 @@ namespace trireme {
 // `host` on `device`, in the order of the computation there. On a device the values travel from pinned memory
 // and the host goes on at once. On the cpu: `host` itself.
 at::Tensor Upload(const at::Tensor& host, at::Device device);
+// The same into memory that is there already, contiguous and of the same bytes; not for the cpu.
+void UploadInto(const at::Tensor& host, const at::Tensor& target);
 
 // A contiguous tensor that is known to be computed, because a call that came after it on the device is done:
 // its copy on the host, which waits for no stream.

@@ -1,11 +1,13 @@
 #include "ops/attention/decode_attention.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <bit>
 
 #include "core/base/error.h"
+#include "core/tensor/device_copies.h"
 #include "ops/choose.h"
 #include "ops/cuda/launch.h"
 #include "ops/element_types.h"
@@ -28,7 +30,24 @@ std::string WhyNotShifted(int64_t block_size) {
 }
 int ShiftOf(int64_t block_size) { return std::countr_zero(static_cast<uint64_t>(block_size)); }
 
+int64_t MostKeys(const PagedGroup& c) {
+  int64_t most = c.most_keys;
+  for (const PagedRow& row : c.rows) most = std::max(most, row.past + 1);
+  return most;
+}
+
 }  // namespace
+
+at::Tensor DecodeTable(at::ArrayRef<PagedRow> rows, int64_t columns) {
+  const at::Tensor table = at::zeros({static_cast<int64_t>(rows.size()), 1 + columns}, at::kInt);
+  auto* line = Data<int32_t>(table);
+  for (const PagedRow& row : rows) {
+    line[0] = static_cast<int32_t>(row.past + 1);
+    std::copy_n(row.blocks.begin(), std::min<int64_t>(columns, std::ssize(row.blocks)), line + 1);
+    line += 1 + columns;
+  }
+  return table;
+}
 
 std::string WhyNoStoreKernel(const Heads& fresh, const PagedKeyValues& cache, int64_t block_size) {
   if (std::string why = WhyNoCudaKernel(cache.key); !why.empty()) return why;
@@ -76,11 +95,10 @@ at::Tensor DecodeByKernel(const PagedGroup& c) {
   const at::Tensor query = c.heads.query.contiguous();
   const int64_t kv_heads = query.size(1), group = query.size(3), dim = query.size(4);
   const auto rows = static_cast<int64_t>(c.rows.size());
-  std::vector<int64_t> keys;
-  for (const PagedRow& row : c.rows) keys.push_back(row.past + 1);
-  int64_t longest = *std::max_element(keys.begin(), keys.end());
-  const at::Tensor table = TableOnDevice(c, (longest + c.block_size - 1) / c.block_size);
-  if (c.window > 0) longest = std::min(longest, c.window);
+  const int64_t most = MostKeys(c), longest = c.window > 0 ? std::min(most, c.window) : most;
+  const int64_t columns = (most + c.block_size - 1) / c.block_size;
+  at::Tensor& table = c.scratch.tables[c.first_row];
+  if (!table.defined()) table = Upload(DecodeTable(c.rows, columns), query.device());
   const int64_t group_parts = (group + cuda::kDecodeGroup - 1) / cuda::kDecodeGroup;
   const int64_t part = PartOf(longest, rows * kv_heads * group_parts), splits = (longest + part - 1) / part;
   const at::Tensor output = at::empty({rows, kv_heads * group * dim}, query.options());
@@ -94,12 +112,11 @@ at::Tensor DecodeByKernel(const PagedGroup& c) {
                                               .output = output.data_ptr(),
                                               .partial = splits == 1 ? nullptr : Data<float>(partial),
                                               .table = Data<int32_t>(table),
-                                              .keys = keys.data(),
                                               .rows = rows,
                                               .kv_heads = kv_heads,
                                               .group = group,
                                               .dim = dim,
-                                              .columns = table.size(1),
+                                              .columns = columns,
                                               .block_stride = c.cache.key.stride(0),
                                               .block_shift = ShiftOf(c.block_size),
                                               .window = static_cast<int>(c.window),

@@ -13,6 +13,8 @@ std::string WhyNoStoreKernel(const Heads& fresh, const PagedKeyValues& cache, in
 // slots: [tokens] block · block_size + offset in it.
 void StoreByKernel(const Heads& fresh, const PagedKeyValues& cache, int64_t block_size, const at::Tensor& slots);
 
+// [rows, 1 + columns] int32: each row's number of keys with its new one, and its blocks; zero beyond those.
+at::Tensor DecodeTable(at::ArrayRef<PagedRow> rows, int64_t columns);
 std::string WhyNoDecodeKernel(const PagedGroup& c);
 at::Tensor DecodeByKernel(const PagedGroup& c);
 

@@ -9,16 +9,6 @@ namespace trireme::cuda {
 namespace {
 
 constexpr int kThreads = 128, kPack = 8;
-constexpr int kRowsPerLaunch = 256;
-
-struct RowCounts {  // travels with the launch
-  int count[kRowsPerLaunch];
-};
-RowCounts CountsOf(const int64_t* counts, int64_t first, int64_t rows) {
-  RowCounts some;
-  for (int64_t i = 0; i < rows; ++i) some.count[i] = static_cast<int>(counts[first + i]);
-  return some;
-}
 
 template <typename T>
 __device__ inline void LoadPack(const T* from, float (&to)[kPack]) {
@@ -60,17 +50,18 @@ struct Part {
   int64_t head_place;   // element of the head in a cache block
   const int32_t* table;
 
-  __device__ Part(const DecodeArgs& a, const RowCounts& counts, int64_t first_row) {
+  __device__ explicit Part(const DecodeArgs& a) {
     const int64_t groups = (a.group + kDecodeGroup - 1) / kDecodeGroup;
-    const int64_t row = first_row + blockIdx.z, head = blockIdx.y / groups;
-    const int in_group = static_cast<int>(blockIdx.y % groups) * kDecodeGroup, count = counts.count[blockIdx.z];
+    const int64_t row = blockIdx.z, head = blockIdx.y / groups;
+    const int32_t* line = a.table + row * (1 + a.columns);
+    const int in_group = static_cast<int>(blockIdx.y % groups) * kDecodeGroup, count = line[0];
     queries = min(static_cast<int>(a.group) - in_group, kDecodeGroup);
     begin = static_cast<int>(blockIdx.x) * a.part + (a.window > 0 ? max(count - a.window, 0) : 0);
     keys = min(count - begin, a.part);
     first_query = (row * a.kv_heads + head) * a.group + in_group;
     query_place = row * a.query_strides.token + head * a.query_strides.head + in_group * a.dim;
     head_place = (head << a.block_shift) * a.dim;
-    table = a.table + row * a.columns;
+    table = line + 1;
   }
 
   // Element of the part's key or value of that number.
@@ -184,11 +175,11 @@ __device__ inline void SumValues(const DecodeArgs& a, const Part& part, const Sc
 }
 
 template <typename T, int kLanes>
-__global__ void __launch_bounds__(kThreads) Attend(DecodeArgs a, RowCounts counts, int64_t first_row) {
+__global__ void __launch_bounds__(kThreads) Attend(DecodeArgs a) {
   constexpr int kDim = kLanes * kPack;
   __shared__ Scores scores;
   __shared__ float sums[kDecodeGroup][kDim], largest[kDecodeGroup], total[kDecodeGroup];
-  const Part part(a, counts, first_row);
+  const Part part(a);
   if (part.keys <= 0) return WriteNoKeys<T, kDim>(a, part);
   ScoreKeys<T, kLanes>(a, part, scores);
   __syncthreads();
@@ -229,21 +220,12 @@ __global__ void Join(DecodeArgs a) {
   static_cast<T*>(a.output)[query * a.dim + column] = Narrow<T>(total > 0 ? sum / total : 0);
 }
 
-// Calls work(first row, rows) for as many rows as a launch takes.
-template <typename Work>
-void ForEachLaunch(int64_t rows, const Work& work) {
-  for (int64_t first = 0; first < rows; first += kRowsPerLaunch)
-    work(first, rows - first < kRowsPerLaunch ? rows - first : int64_t{kRowsPerLaunch});
-}
-
 template <typename T, int kLanes>
 int LaunchDecode(const DecodeArgs& a, void* stream) {
   const int64_t group_parts = (a.group + kDecodeGroup - 1) / kDecodeGroup;
-  ForEachLaunch(a.rows, [&](int64_t first, int64_t rows) {
-    Attend<T, kLanes><<<dim3(static_cast<unsigned>(a.splits), static_cast<unsigned>(a.kv_heads * group_parts),
-                             static_cast<unsigned>(rows)),
-                        kThreads, 0, On(stream)>>>(a, CountsOf(a.keys, first, rows), first);
-  });
+  Attend<T, kLanes><<<dim3(static_cast<unsigned>(a.splits), static_cast<unsigned>(a.kv_heads * group_parts),
+                           static_cast<unsigned>(a.rows)),
+                      kThreads, 0, On(stream)>>>(a);
   if (a.splits > 1) {
     Join<T><<<static_cast<unsigned>(a.rows * a.kv_heads * a.group), static_cast<unsigned>(a.dim), 0,
               On(stream)>>>(a);

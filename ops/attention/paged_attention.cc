@@ -223,7 +223,8 @@ at::Tensor PagedAttention(const Heads& heads, int64_t value_dim, double scale, c
   int64_t begin = 0;
   for (size_t row = 0; row < rows.rows.size();) {
     const at::ArrayRef<PagedRow> group(&rows.rows[row], GroupFrom(rows.rows, row));
-    const PagedGroup given{heads, begin, row, value_dim, scale, rows.block_size, group, cache, scratch, window, soft_cap};
+    const PagedGroup given{heads, begin, row, value_dim, scale, rows.block_size,
+                           group, cache, scratch, window, soft_cap, rows.most_keys};
     // Those that read blocks in place know no soft cap.
     parts.push_back(soft_cap > 0 ? Gathered(given) : kPagedAttention.Choose(given).forward(given));
     begin += parts.back().size(0);

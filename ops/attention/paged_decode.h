@@ -19,8 +19,9 @@ struct PagedGroup {
   at::ArrayRef<PagedRow> rows;  // their new keys and values are stored
   const PagedKeyValues& cache;
   PagedScratch& scratch;
-  int64_t window = 0;   // as in PagedAttention
-  double soft_cap = 0;  // as in PagedAttention
+  int64_t window = 0;     // as in PagedAttention
+  double soft_cap = 0;    // as in PagedAttention
+  int64_t most_keys = 0;  // as in PagedRows
 };
 
 // [rows, columns] the rows' blocks, int32, made once for all layers of a pass; no token attends to what is

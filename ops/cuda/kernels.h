@@ -137,8 +137,7 @@ struct DecodeArgs {
   const void *key, *value;  // [blocks, kv_heads, 1 << block_shift, dim]
   void* output;             // [rows, kv_heads, group, dim]
   float* partial;           // [rows, kv_heads, group, splits, dim + 2]; not with one split
-  const int32_t* table;     // [rows, columns] blocks of each row
-  const int64_t* keys;      // [rows] in host memory; 0: the output is zero
+  const int32_t* table;     // [rows, 1 + columns] keys of each row, none: its output is zero; then its blocks
   int64_t rows, kv_heads, group, dim;
   int64_t columns, block_stride;  // in elements, from one block to the next
   int block_shift;

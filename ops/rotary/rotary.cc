@@ -6,6 +6,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "core/tensor/device_copies.h"
 #include "ops/operator.h"
@@ -53,10 +56,24 @@ struct RotateFunction : torch::autograd::Function<RotateFunction> {
   }
 };
 
+// On a device they are sent once and stay: a pass that is recorded may not send anything. A process has few: one
+// per kind of layer.
+at::Tensor StepsOn(const at::Device& device, const std::vector<double>& frequencies) {
+  const auto sent = [&] { return Upload(at::tensor(frequencies, at::kDouble).to(at::kFloat), device); };
+  if (device.is_cpu()) return sent();
+  using Key = std::pair<c10::DeviceIndex, std::vector<double>>;
+  static std::mutex& mutex = *new std::mutex;
+  static auto& known = *new std::map<Key, at::Tensor>;  // never destroyed: the device may be gone by then
+  const std::lock_guard lock(mutex);
+  at::Tensor& steps = known[{device.index(), frequencies}];
+  if (!steps.defined()) steps = sent();
+  return steps;
+}
+
 }  // namespace
 
 RotaryTable MakeRotaryTable(const at::Tensor& positions, const std::vector<double>& frequencies) {
-  const at::Tensor steps = Upload(at::tensor(frequencies, at::kDouble).to(at::kFloat), positions.device());
+  const at::Tensor steps = StepsOn(positions.device(), frequencies);
   const at::Tensor angles = positions.to(at::kFloat).unsqueeze(1) * steps.unsqueeze(0);
   return {angles.cos(), angles.sin()};
 }

@@ -22,6 +22,13 @@ class KeyValueCache {
     adapters_ = adapters;
     scratch_.Begin();
   }
+  // The same for rows of one token each, without adapters, whose places are in device memory that whoever replays
+  // the pass fills: a table as ops/attention/decode_attention.h makes it, and a slot per row.
+  void BeginAt(PagedRows rows, at::Tensor table, at::Tensor slots) {
+    Begin(std::move(rows));
+    scratch_.tables[0] = std::move(table);
+    scratch_.slots = std::move(slots);
+  }
   const RowAdapters* adapters() const { return adapters_; }
 
   // Attention of the layer's new tokens over their rows; window, soft_cap: ops/attention/paged_attention.h.
