@@ -1,6 +1,7 @@
 #include "generation/engine.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <chrono>
@@ -201,6 +202,15 @@ class Engine::Parts {
     }
   }
 
+  // A row's next token, from its line of logits.
+  struct Draw {
+    int64_t id;
+    const RowRules* row;
+    std::span<float> logits;
+    int64_t* token;
+    float* numbers;
+  };
+
   // Lines of logits are those of this replica's sampled rows, in order.
   void Sample(const std::vector<int64_t>& sampled, const at::Tensor& logits, at::Tensor& tokens,
               at::Tensor& log_probs) {
@@ -211,23 +221,30 @@ class Engine::Parts {
     const at::Tensor on_host = logits.to(at::kFloat).to(at::kCPU).contiguous();
     const auto vocabulary = static_cast<size_t>(on_host.size(1));
     float* next_line = on_host.data_ptr<float>();
+    std::vector<Draw> draws;
     for (size_t i = 0; i < sampled.size(); ++i) {
       if (sampled[i] % replicas_ != replica_) continue;
       float* line = std::exchange(next_line, next_line + vocabulary);
       const auto row = rows_.find(sampled[i]);
       if (row == rows_.end()) continue;
-      tokens.data_ptr<int64_t>()[i] = Choose(
-          sampled[i], row->second, {line, vocabulary},
-          log_probs.size(1) == 0 ? nullptr
-                                 : log_probs.data_ptr<float>() + static_cast<int64_t>(i) * log_probs.size(1));
+      float* numbers = log_probs.size(1) == 0 ? nullptr : log_probs.data_ptr<float>() + static_cast<int64_t>(i) * log_probs.size(1);
+      draws.push_back({sampled[i], &row->second, {line, vocabulary}, tokens.data_ptr<int64_t>() + i, numbers});
     }
+    // Rows with a grammar take turns: they share what was found out about it.
+    const auto with_grammar = std::ranges::partition(draws, [](const Draw& draw) { return !draw.row->json; });
+    at::parallel_for(0, with_grammar.begin() - draws.begin(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) Choose(draws[static_cast<size_t>(i)]);
+    });
+    for (const Draw& draw : with_grammar) Choose(draw);
   }
 
   // The logits are changed. numbers: the token's log-probability, then pairs of a likely token and its own.
-  int64_t Choose(int64_t id, const RowRules& row, std::span<float> logits, float* numbers) {
+  void Choose(const Draw& draw) {
+    const RowRules& row = *draw.row;
+    const std::span<float> logits = draw.logits;
     const Scheduler& scheduler = SchedulerOf(replica_);
-    const std::span<const int64_t> known(scheduler.tokens(id / replicas_));
-    const auto prompt = static_cast<size_t>(scheduler.prompt_size(id / replicas_));
+    const std::span<const int64_t> known(scheduler.tokens(draw.id / replicas_));
+    const auto prompt = static_cast<size_t>(scheduler.prompt_size(draw.id / replicas_));
     std::vector<float> own;  // the model's, before anything is adjusted
     if (row.top) own.assign(logits.begin(), logits.end());
     if (row.log_prob_temperature != 1) {
@@ -236,15 +253,14 @@ class Engine::Parts {
     if (row.sampling.adjusts())
       AdjustLogits(logits, row.sampling, known.first(prompt), known.subspan(prompt));
     if (row.json) json_tokens_->Restrict(logits, *row.json);
-    const int64_t token = ChooseToken(logits, row.sampling, row.stream, std::ssize(known));
-    if (!row.top) return token;
-    const std::vector<TokenLogProb> found = LogProbs(own, token, *row.top);
-    numbers[0] = found[0].log_prob;
+    *draw.token = ChooseToken(logits, row.sampling, row.stream, std::ssize(known));
+    if (!row.top) return;
+    const std::vector<TokenLogProb> found = LogProbs(own, *draw.token, *row.top);
+    draw.numbers[0] = found[0].log_prob;
     for (size_t i = 1; i < found.size(); ++i) {
-      numbers[2 * i - 1] = static_cast<float>(found[i].token);  // exact: vocabularies are below 2^24
-      numbers[2 * i] = found[i].log_prob;
+      draw.numbers[2 * i - 1] = static_cast<float>(found[i].token);  // exact: vocabularies are below 2^24
+      draw.numbers[2 * i] = found[i].log_prob;
     }
-    return token;
   }
 
   // On every rank, so that each could sample the next one.

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "ops/cpu/simd.h"
 
 namespace trireme {
 namespace {
@@ -27,28 +28,100 @@ int64_t Likeliest(std::span<const float> logits) {
   return found == logits.end() ? 0 : found - logits.begin();  // NaN alone equals nothing
 }
 
-// The token at which probabilities, the largest first, add up to more than `reach` of all: what walking through
-// all candidates in order finds, without putting in order those that are not reached.
-int64_t DrawInOrder(std::span<const float> logits, double temperature, double reach) {
-  const double largest = logits[static_cast<size_t>(Likeliest(logits))];
-  std::vector<std::pair<float, int64_t>> heap;  // of tokens: the likeliest first, on ties the lower id
-  heap.reserve(logits.size());
-  double sum = 0;
-  const auto weight = [&](float logit) { return std::exp((logit - largest) / temperature); };
-  for (size_t i = 0; i < logits.size(); ++i) {
-    sum += weight(logits[i]);
-    heap.emplace_back(logits[i], -static_cast<int64_t>(i));
-  }
-  std::make_heap(heap.begin(), heap.end());
-  double left = reach * sum;
-  while (heap.size() > 1) {
-    left -= weight(heap.front().first);
-    if (left < 0) break;
-    std::pop_heap(heap.begin(), heap.end());
-    heap.pop_back();
-  }
-  return -heap.front().second;
+// e^((logit - largest) · factor) of each.
+TRIREME_CLONES void Exponentials(const float* logits, size_t count, float largest, float factor, float* weights) {
+  for (size_t i = 0; i < count; ++i) weights[i] = cpu::ExpUpTo88((logits[i] - largest) * factor);
 }
+
+std::vector<float> WeightsOf(std::span<const float> logits, float largest, double temperature) {
+  std::vector<float> weights(logits.size());
+  Exponentials(logits.data(), logits.size(), largest, static_cast<float>(1 / temperature), weights.data());
+  return weights;
+}
+
+constexpr size_t kLanes = 16;
+
+TRIREME_CLONES double SumOf(const float* values, size_t count) {
+  double lanes[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (size_t k = 0; k < kLanes; ++k) lanes[k] += values[i + k];
+  }
+  for (; i < count; ++i) lanes[0] += values[i];
+  return std::accumulate(lanes, lanes + kLanes, 0.0);
+}
+
+// The token at which probabilities, in the order of ids, add up to more than `reach` of all. One of probability 0 is never it.
+int64_t DrawOfAll(std::span<const float> logits, double temperature, double reach) {
+  constexpr size_t kBlock = 256;  // tokens that are summed before any is looked at
+  const std::vector<float> weights = WeightsOf(logits, logits[static_cast<size_t>(Likeliest(logits))], temperature);
+  std::vector<double> sums;
+  for (size_t i = 0; i < weights.size(); i += kBlock) sums.push_back(SumOf(&weights[i], std::min(kBlock, weights.size() - i)));
+  double left = reach * std::accumulate(sums.begin(), sums.end(), 0.0);
+  size_t block = 0;  // the last with a probability that is needed
+  for (size_t next = 0; next < sums.size(); ++next) {
+    if (sums[next] == 0) continue;
+    block = next;
+    if (left < sums[next]) break;
+    left -= sums[next];
+  }
+  size_t drawn = block * kBlock;  // where logits are NaN: the first
+  const size_t end = std::min(drawn + kBlock, weights.size());
+  for (size_t i = drawn; i < end; ++i) {
+    if (!(weights[i] > 0)) continue;
+    drawn = i;
+    left -= weights[i];
+    if (left < 0) break;
+  }
+  return static_cast<int64_t>(drawn);
+}
+
+// Tokens by how far their logit is below the largest, so that only likely ones have to be put in order.
+class Buckets {
+ public:
+  Buckets(std::span<const float> logits, double temperature)
+      : logits_(logits),
+        largest_(logits[static_cast<size_t>(Likeliest(logits))]),
+        scale_(static_cast<float>(kPerUnit / temperature)),
+        weights_(WeightsOf(logits, largest_, temperature)) {
+    for (size_t i = 0; i < logits.size(); ++i) sums_[BucketOf(i)] += weights_[i];
+  }
+
+  // Of all weights; the likeliest token's is 1.
+  double sum() const { return std::accumulate(sums_.begin(), sums_.end(), 0.0); }
+
+  // The likeliest tokens that have at least this share of the probability, in order; a few more may follow.
+  std::vector<int64_t> Likely(double share) const {
+    constexpr double kRounding = 1e-6;
+    double left = (share + kRounding) * sum();
+    size_t end = 0;
+    while (end < kBuckets && left > 0) left -= sums_[end++];
+    return TokensBefore(end);
+  }
+
+ private:
+  static constexpr size_t kBuckets = 2048, kPerUnit = 64;  // the last one has all that is less likely than e^-32 of the likeliest
+
+  size_t BucketOf(size_t token) const {
+    const float below = (largest_ - logits_[token]) * scale_;
+    return below < kBuckets - 1 ? static_cast<size_t>(below) : kBuckets - 1;
+  }
+
+  // Those of buckets before `end` with a probability: the likeliest first, on ties the lower id.
+  std::vector<int64_t> TokensBefore(size_t end) const {
+    std::vector<int64_t> tokens;
+    for (size_t i = 0; i < logits_.size(); ++i) {
+      if (BucketOf(i) < end && weights_[i] > 0) tokens.push_back(static_cast<int64_t>(i));
+    }
+    std::ranges::stable_sort(tokens, [&](int64_t a, int64_t b) { return logits_[a] > logits_[b]; });
+    return tokens;
+  }
+
+  const std::span<const float> logits_;
+  const float largest_, scale_;
+  const std::vector<float> weights_;
+  std::vector<double> sums_ = std::vector<double>(kBuckets, 0.0);
+};
 
 std::vector<int64_t> LikeliestFirst(std::span<const float> logits, int64_t top_k) {
   std::vector<int64_t> order(logits.size());
@@ -66,6 +139,28 @@ void Scale(std::vector<Candidate>& candidates) {
   double sum = 0;
   for (const Candidate& candidate : candidates) sum += candidate.probability;
   for (Candidate& candidate : candidates) candidate.probability /= sum;
+}
+
+// The likeliest tokens in order, with their probability among all, or among the first top_k. With top_p alone those after it may
+// be missing: putting a whole vocabulary in order takes longer than many a model's step.
+std::vector<Candidate> InOrder(std::span<const float> logits, const Sampling& sampling) {
+  std::vector<Candidate> candidates;
+  if (sampling.top_k <= 0 && sampling.top_p < 1) {
+    const Buckets buckets(logits, sampling.temperature);
+    const std::vector<int64_t> likely = buckets.Likely(sampling.top_p);
+    const double sum = buckets.sum();
+    for (const int64_t token : likely) {
+      candidates.push_back({token, std::exp((double{logits[token]} - logits[likely.front()]) / sampling.temperature) / sum});
+    }
+    if (!candidates.empty()) return candidates;  // none where logits are NaN
+  }
+  const std::vector<int64_t> order = LikeliestFirst(logits, sampling.top_k);
+  const double largest = logits[order.front()];
+  for (const int64_t token : order) {
+    candidates.push_back({token, std::exp((logits[token] - largest) / sampling.temperature)});
+  }
+  Scale(candidates);
+  return candidates;
 }
 
 }  // namespace
@@ -101,13 +196,7 @@ void AdjustLogits(std::span<float> logits, const Sampling& sampling, std::span<c
 }
 
 std::vector<Candidate> Candidates(std::span<const float> logits, const Sampling& sampling) {
-  std::vector<Candidate> candidates;
-  const std::vector<int64_t> order = LikeliestFirst(logits, sampling.top_k);
-  const double largest = logits[order.front()];
-  for (const int64_t token : order) {
-    candidates.push_back({token, std::exp((logits[token] - largest) / sampling.temperature)});
-  }
-  Scale(candidates);
+  std::vector<Candidate> candidates = InOrder(logits, sampling);
   double reached = 0;
   size_t kept = 0;
   while (kept < candidates.size() && (kept == 0 || reached < sampling.top_p)) {
@@ -125,7 +214,7 @@ int64_t ChooseToken(std::span<const float> logits, const Sampling& sampling, int
   const RandomStream random(sampling.seed, Concat("tokens of row ", row));
   double left = random.Uniform(static_cast<uint64_t>(position));
   const bool all = sampling.top_k <= 0 && sampling.top_p >= 1 && sampling.min_p <= 0;
-  if (all) return DrawInOrder(logits, sampling.temperature, left);
+  if (all) return DrawOfAll(logits, sampling.temperature, left);
   const std::vector<Candidate> candidates = Candidates(logits, sampling);
   for (const Candidate& candidate : candidates) {
     left -= candidate.probability;
@@ -135,10 +224,9 @@ int64_t ChooseToken(std::span<const float> logits, const Sampling& sampling, int
 }
 
 std::vector<TokenLogProb> LogProbs(std::span<const float> logits, int64_t token, int64_t top) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - largest);
-  const double log_sum = largest + std::log(sum);
+  const float largest = logits[static_cast<size_t>(Likeliest(logits))];
+  const std::vector<float> weights = WeightsOf(logits, largest, /*temperature=*/1);
+  const double log_sum = largest + std::log(SumOf(weights.data(), weights.size()));
   const auto of = [&](int64_t id) {
     return TokenLogProb{id, static_cast<float>(logits[static_cast<size_t>(id)] - log_sum)};
   };

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
+
+#include "core/base/random.h"
 
 namespace trireme {
 namespace {
@@ -73,17 +76,51 @@ TEST(Sampler, SampleFrequenciesMatchProbabilities) {
   }
 }
 
-// Without limits not all candidates are put in order; the token is the same as with a limit that keeps them all.
-TEST(Sampler, DrawsTheSameWithoutPuttingAllInOrder) {
+TEST(Sampler, DrawsNothingThatIsForbidden) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  std::vector<float> logits(5000, kNever);
+  logits[77] = -40.0f;  // far below the likeliest, and drawn by nobody
+  logits[4321] = 1.0f;
+  for (int64_t i = 0; i < 1000; ++i) EXPECT_EQ(ChooseToken(logits, {.temperature = 1}, 0, i), 4321);
+  logits[77] = 1.0f;
+  std::set<int64_t> drawn;
+  for (int64_t i = 0; i < 100; ++i) drawn.insert(ChooseToken(logits, {.temperature = 1}, 0, i));
+  EXPECT_EQ(drawn, (std::set<int64_t>{77, 4321}));
+}
+
+std::vector<float> ManyLogits() {
   std::vector<float> logits;
   for (int i = 0; i < 999; ++i) logits.push_back(static_cast<float>((i * 7919) % 1000) / 200.0f);
+  return logits;
+}
+
+// Without limits nothing is put in order: tokens are drawn as their ids come.
+TEST(Sampler, DrawsFromAllInTheOrderOfIds) {
+  const std::vector<float> logits = ManyLogits();
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit / 0.7);
   std::set<int64_t> different;
   for (int64_t i = 0; i < 500; ++i) {
-    const int64_t drawn = ChooseToken(logits, {.temperature = 0.7}, 3, i);
-    EXPECT_EQ(drawn, ChooseToken(logits, {.temperature = 0.7, .top_k = 999}, 3, i)) << i;
-    different.insert(drawn);
+    double left = RandomStream(Sampling{}.seed, "tokens of row 3").Uniform(static_cast<uint64_t>(i)) * sum;
+    int64_t wanted = -1;
+    while (left >= 0) left -= std::exp(logits[static_cast<size_t>(++wanted)] / 0.7);
+    EXPECT_EQ(ChooseToken(logits, {.temperature = 0.7}, 3, i), wanted) << i;
+    different.insert(wanted);
   }
   EXPECT_GT(different.size(), 100u);
+}
+
+TEST(Sampler, PutsOnlyLikelyTokensInOrder) {
+  const std::vector<float> logits = ManyLogits();
+  for (const double top_p : {0.01, 0.3, 0.9, 0.9999}) {
+    const auto some = Candidates(logits, {.temperature = 0.7, .top_p = top_p});
+    const auto of_all = Candidates(logits, {.temperature = 0.7, .top_k = 999, .top_p = top_p});
+    ASSERT_EQ(TokensOf(some), TokensOf(of_all)) << top_p;
+    for (size_t i = 0; i < some.size(); ++i) EXPECT_NEAR(some[i].probability, of_all[i].probability, 1e-6) << i;
+  }
+}
+
+TEST(Sampler, TakesTheFirstOfTheLikeliest) {
   for (size_t size = 1; size < 40; ++size) {  // the greedy choice, wherever it is
     for (size_t best = 0; best < size; ++best) {
       std::vector<float> flat(size, -3.0f);

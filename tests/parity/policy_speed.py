@@ -3,16 +3,14 @@
 each in a process of its own: the same model, prompts, number and length of completions, sampled anew in every step."""
 import argparse
 import json
-import os
 import pathlib
 import random
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 
-from program import failure_text, start, words_of, BUILD
+import speed_runs
 from step_speed import QWEN3_107M
 
 PROMPTS, GROUP, PROMPT, COMPLETION, STEPS = 8, 8, 64, 128, 2
@@ -78,27 +76,12 @@ def peer(folder, options):
     print(json.dumps({"speed": max(speeds), "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}))
 
 
-def run_peer(folder, options):
-    command = [sys.executable, "-W", "ignore", __file__, "--peer", str(folder), json.dumps(options)]
-    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"})
-    if result.returncode != 0:
-        raise SystemExit(failure_text(result)[-3000:])
-    return json.loads(result.stdout.strip().splitlines()[-1])
-
-
-def run_ours(folder, settings, number=[0]):
-    number[0] += 1
-    output = folder / f"run-{number[0]}"
-    (folder / "run.yaml").write_text("")
-    result = start(None, [BUILD / "trireme", "train", folder / "run.yaml", *words_of(
-        ["device=cpu", "stage=grpo", f"model.path={folder / 'model'}", "model.dtype=bf16", "tuning.kind=full",
-         f"data.train=[{folder / 'prompts.jsonl'}]", f"data.max_length={PROMPT + GROUP * COMPLETION}", "rl.beta=0",
-         f"rl.group={GROUP}", f"rl.max_new_tokens={COMPLETION}", f'rl.rewards=["program:python3 {folder / "reward.py"}"]',
-         f"run.steps={STEPS}", f"run.global_batch={PROMPTS * GROUP}", "run.micro_batch=1", "run.save_every=0",
-         f"run.output={output}", *settings])], threads=2, hang_seconds=HANG_SECONDS)
-    if result.returncode != 0:
-        raise SystemExit(failure_text(result)[-3000:])
-    log = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
+def run_ours(folder, settings):
+    log = speed_runs.run_ours(folder, [
+        "stage=grpo", "tuning.kind=full", f"data.train=[{folder / 'prompts.jsonl'}]",
+        f"data.max_length={PROMPT + GROUP * COMPLETION}", "rl.beta=0", f"rl.group={GROUP}", f"rl.max_new_tokens={COMPLETION}",
+        f'rl.rewards=["program:python3 {folder / "reward.py"}"]', f"run.steps={STEPS}", f"run.global_batch={PROMPTS * GROUP}",
+        *settings], HANG_SECONDS)
     best = min(log, key=lambda line: line["step_seconds"] / line["completions/mean_length"])
     seconds = best["step_seconds"]
     return {"speed": best["completions/mean_length"] * PROMPTS * GROUP / seconds, "gib": max(line["memory_gib"] for line in log),
@@ -110,6 +93,7 @@ def run_ours(folder, settings, number=[0]):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, help="how often each is measured, in turn")
+    parser.add_argument("--only", choices=PRECISIONS, help="one of the precisions")
     parser.add_argument("--peer", nargs=2, metavar=("FOLDER", "OPTIONS"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peer:
@@ -118,11 +102,12 @@ def main():
         folder = pathlib.Path(scratch)
         write_inputs(folder)
         print(f"{PROMPTS} prompts x {GROUP} completions x {COMPLETION} tokens, 2 threads; completion tokens per second of a step")
-        for name, (theirs, ours) in PRECISIONS.items():
+        for name in [arguments.only] if arguments.only else PRECISIONS:
+            theirs, ours = PRECISIONS[name]
             mine, other = [], []
             for _ in range(arguments.rounds):
                 mine.append(run_ours(folder, ours))
-                other.append(run_peer(folder, theirs))
+                other.append(speed_runs.run_peer(__file__, folder, theirs))
             best, peak = max(mine, key=lambda line: line["speed"]), max(other, key=lambda line: line["speed"])
             shares = {part: best[part] for part in ("sampling", "rewards", "log-probs")}
             print(f"{name}: {best['speed']:.1f}, TRL {peak['speed']:.1f}, ratio {best['speed'] / peak['speed']:.2f}; GiB "

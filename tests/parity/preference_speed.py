@@ -3,16 +3,14 @@
 the same pairs; then what a reference costs with LoRA. Every contender takes the same pairs per step, one at a time."""
 import argparse
 import json
-import os
 import pathlib
 import random
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 
-from program import failure_text, start, words_of, BUILD
+import speed_runs
 from step_speed import QWEN3_107M
 
 PROMPT, ANSWER, PAIRS, STEPS = 256, 256, 2, 3
@@ -76,27 +74,11 @@ def tokenizer(peers):
     return peers.tokenizer()
 
 
-def run_peer(folder, options, lora=False):
-    command = [sys.executable, "-W", "ignore", __file__, "--peer", str(folder), json.dumps(options), *(["--lora"] if lora else [])]
-    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"})
-    if result.returncode != 0:
-        raise SystemExit(failure_text(result)[-3000:])
-    return json.loads(result.stdout.strip().splitlines()[-1])
-
-
-def run_ours(folder, settings, number=[0]):
+def run_ours(folder, settings):
     """The best of the steps that train; their memory is the process's."""
-    number[0] += 1
-    output = folder / f"run-{number[0]}"
-    (folder / "run.yaml").write_text("")
-    result = start(None, [BUILD / "trireme", "train", folder / "run.yaml", *words_of(
-        ["device=cpu", "stage=dpo", f"model.path={folder / 'model'}", "model.dtype=bf16", f"data.train=[{folder / 'pairs.jsonl'}]",
-         "data.packing=false", f"data.max_length={PROMPT + ANSWER}", f"data.cache={folder / 'cache'}", f"run.steps={STEPS}",
-         f"run.global_batch={PAIRS}", "run.micro_batch=1", "run.save_every=0", f"run.output={output}", *settings])],
-                   threads=2, hang_seconds=HANG_SECONDS)
-    if result.returncode != 0:
-        raise SystemExit(failure_text(result)[-3000:])
-    log = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
+    log = speed_runs.run_ours(folder, [
+        "stage=dpo", f"data.train=[{folder / 'pairs.jsonl'}]", "data.packing=false", f"data.max_length={PROMPT + ANSWER}",
+        f"data.cache={folder / 'cache'}", f"run.steps={STEPS}", f"run.global_batch={PAIRS}", *settings], HANG_SECONDS)
     return {"seconds": min(line["step_seconds"] for line in log), "gib": max(line["memory_gib"] for line in log)}
 
 
@@ -130,7 +112,7 @@ def main():
             f"{word:>10}" for word in ("tokens/s", "theirs", "ratio", "GiB", "theirs", "ratio")), flush=True)
         for name, (theirs, ours) in PRECISIONS.items():
             best = best_of(arguments.rounds, {
-                "peer": lambda: run_peer(folder, theirs), "ours": lambda: run_ours(folder, ["tuning.kind=full", *ours])})
+                "peer": lambda: speed_runs.run_peer(__file__, folder, theirs), "ours": lambda: run_ours(folder, ["tuning.kind=full", *ours])})
             print_row(f"full, {name}", best["ours"], best["peer"])
         best = best_of(arguments.rounds, {
             "once": lambda: run_ours(folder, ["tuning.kind=full"]),
@@ -138,7 +120,7 @@ def main():
         print_row("full, prompts once against twice", best["once"], best["twice"])
         lora = ["tuning.kind=lora", "tuning.rank=8", "tuning.alpha=16"]
         best = best_of(arguments.rounds, {
-            "peer": lambda: run_peer(folder, PRECISIONS["all in bf16"][0], lora=True),
+            "peer": lambda: speed_runs.run_peer(__file__, folder, PRECISIONS["all in bf16"][0], "--lora"),
             "ours": lambda: run_ours(folder, lora), "without": lambda: run_ours(folder, [*lora, "reference=none"])})
         print_row("LoRA, all in bf16", best["ours"], best["peer"])
         print(f"LoRA: the reference takes {1 - best['without']['seconds'] / best['ours']['seconds']:.2f} of a step and "
