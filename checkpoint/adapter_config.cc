@@ -1,6 +1,7 @@
 #include "checkpoint/adapter_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -63,7 +64,7 @@ void AdapterConfig::Check(const std::string& where) const {
                      config_.contains("peft_type") ? config_["peft_type"].dump() : "missing",
                      "; only LORA adapters are supported");
   }
-  for (const char* key : {"use_dora", "lora_bias", "fan_in_fan_out", "use_qalora"}) {
+  for (const char* key : {"lora_bias", "fan_in_fan_out", "use_qalora"}) {
     if (Is(key)) throw InputError(where, ": ", key, " is true, which is not supported");
   }
   if (config_.contains("bias") && config_["bias"] != "none") {
@@ -75,6 +76,15 @@ void AdapterConfig::Check(const std::string& where) const {
       throw InputError(where, ": ", key, " is missing");
     CheckSize(config_[key], where, key);
   }
+}
+
+std::string AdapterConfig::init() const {
+  const std::string word =
+      config_.contains("init_lora_weights") && config_["init_lora_weights"].is_string()
+          ? config_["init_lora_weights"].get<std::string>()
+          : "";
+  const bool changes = word.starts_with("pissa") || word == "olora" || word == "corda" || word == "loftq" || word == "lora_ga";
+  return changes ? word : "";
 }
 
 std::vector<AdapterConfig::Pattern> AdapterConfig::Patterns(const char* key, const std::string& where) const {
@@ -139,8 +149,19 @@ std::string AdapterConfigText(const AdapterPlan& plan, const std::string& base) 
       {"bias", "none"},
       {"fan_in_fan_out", false},
       {"inference_mode", true},
-      {"init_lora_weights", true},
-      {"use_dora", false}};
+      {"init_lora_weights", plan.init.empty() ? Json(true) : Json(plan.init)},
+      {"use_dora", plan.dora}};
+  return config.dump(2) + "\n";
+}
+
+std::string DoubledConfigText(const std::string& text, const std::string& where) {
+  Json config = ParseJson(text, where);
+  const double alphas = config.value("use_rslora", false) ? std::sqrt(2.0) : 2.0;  // the scale stays as it is
+  config["r"] = config["r"].get<int64_t>() * 2;
+  config["lora_alpha"] = config["lora_alpha"].get<double>() * alphas;
+  for (Json& rank : config["rank_pattern"]) rank = rank.get<int64_t>() * 2;
+  for (Json& alpha : config["alpha_pattern"]) alpha = alpha.get<double>() * alphas;
+  config["init_lora_weights"] = true;
   return config.dump(2) + "\n";
 }
 

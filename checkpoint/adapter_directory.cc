@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::string_view kPeftPrefix = kAdapterPrefix;
 constexpr std::string_view kFirst = ".lora_A.weight", kSecond = ".lora_B.weight";
+constexpr std::string_view kMagnitude = ".lora_magnitude_vector";
 constexpr std::string_view kEmbeddingFirst = ".lora_embedding_A", kEmbeddingSecond = ".lora_embedding_B";
 
 // The name before `ending`; empty if the name does not end with it.
@@ -30,9 +32,10 @@ std::string Before(const std::string& name, std::string_view ending) {
 std::optional<PairNames> PairOf(const std::string& name) {
   for (const auto& [a, b, embedding] :
        {std::tuple{kFirst, kSecond, false}, std::tuple{kEmbeddingFirst, kEmbeddingSecond, true}}) {
-    const std::string module = name.ends_with(a) ? Before(name, a) : Before(name, b);
-    if (!module.empty())
-      return PairNames{module, module + std::string(a), module + std::string(b), embedding};
+    std::string module = name.ends_with(a) ? Before(name, a) : Before(name, b);
+    if (module.empty() && !embedding) module = Before(name, kMagnitude);
+    if (module.empty()) continue;
+    return PairNames{module, module + std::string(a), module + std::string(b), embedding, module + std::string(kMagnitude)};
   }
   return std::nullopt;
 }
@@ -43,19 +46,60 @@ struct AdapterDirectory::FusedExperts {
   std::map<bool, TensorView> a, b;  // by whether it is the inner pair
 };
 
-AdapterDirectory::AdapterDirectory(const std::filesystem::path& directory, const ExpertNames& experts)
+AdapterDirectory::AdapterDirectory(const std::filesystem::path& directory, const ExpertNames& experts, PairForm form)
     : directory_(directory), experts_(experts) {
   if (IsCheckpoint(directory)) {
-    files_ = std::make_unique<HfDirectory>(directory);
-    const std::string& text = files_->store()->manifest().adapter_config();
-    if (text.empty()) throw InputError(directory.string(), ": is a checkpoint of a model, not of an adapter");
-    config_ = std::make_unique<AdapterConfig>(text, directory.string());
+    OpenCheckpoint(form);
     return;
   }
   const std::string config = (directory / kAdapterConfigFile).string();
   config_ = std::make_unique<AdapterConfig>(ReadTextFile(config), config);
+  if (!config_->init().empty()) {
+    throw InputError(config, ": init_lora_weights is \"", config_->init(),
+                     "\": the adapter belongs beside weights that have lost what its pairs started from; save it as plain "
+                     "LoRA (PEFT's path_initial_model_for_weight_conversion)");
+  }
   file_ = std::make_unique<SafetensorsFile>(directory / kAdapterWeightsFile);
   ReadFile();
+}
+
+void AdapterDirectory::OpenCheckpoint(PairForm form) {
+  const std::string where = directory_.string();
+  files_ = std::make_unique<HfDirectory>(directory_);
+  const std::string& text = files_->store()->manifest().adapter_config();
+  if (text.empty()) throw InputError(where, ": is a checkpoint of a model, not of an adapter");
+  config_ = std::make_unique<AdapterConfig>(text, where);
+  if (config_->init().empty() || form == PairForm::kAsTrained) return;
+  config_ = std::make_unique<AdapterConfig>(DoubledConfigText(text, where), where);
+  for (const std::string& name : files_->Names()) {
+    const std::optional<PairNames> pair = PairOf(name);
+    if (pair && name == pair->a) DoublePair(*pair);
+  }
+}
+
+// W - s B₀A₀ + s BA is the model's weight plus s [B, -B₀] [A; A₀].
+void AdapterDirectory::DoublePair(const PairNames& pair) {
+  views_[pair.a] = Doubled(pair.a, /*stacked=*/true);
+  views_[pair.b] = Doubled(pair.b, /*stacked=*/false);
+}
+
+// With its start below it; or with the negated one at its right.
+TensorView AdapterDirectory::Doubled(const std::string& name, bool stacked) {
+  const TensorView& trained = files_->Find(name);
+  StoreReader& store = *files_->store();
+  const int64_t rows = trained.shape.at(0), columns = trained.shape.at(1);
+  const DType dtype = trained.dtype;
+  std::vector<std::byte>& memory = memory_.emplace_back(2 * trained.bytes.size());
+  const Shape strides = stacked ? Shape{columns, 1} : Shape{2 * columns, 1};
+  void* second = Advance(static_cast<void*>(memory.data()), dtype, stacked ? rows * columns : columns);
+  CopyBox(trained.shape, {dtype, trained.bytes.data(), {columns, 1}}, {dtype, memory.data(), strides});
+  const auto count = static_cast<size_t>(rows * columns);
+  std::vector<float> start(count);
+  store.Read(store.Find(Concat(kInitialState, "/", name)), {{0, 0}, trained.shape},
+             {DType::kFp32, start.data(), {columns, 1}});
+  if (!stacked) std::ranges::transform(start, start.begin(), std::negate());
+  CopyBox(trained.shape, {DType::kFp32, start.data(), {columns, 1}}, {dtype, second, strides});
+  return {dtype, stacked ? Shape{2 * rows, columns} : Shape{rows, 2 * columns}, memory};
 }
 
 void AdapterDirectory::ReadFile() {
@@ -91,7 +135,7 @@ void AdapterDirectory::Take(const std::string& name, const TensorView& view) {
       name.find("lora_") != std::string::npos || name.find("token_adapter") != std::string::npos;
   if (!PairOf(name) && unknown) {
     throw InputError(file_->path().string(), ": '", name,
-                     "' is not supported; only lora_A and lora_B of linear and embedding weights are");
+                     "' is not supported; only lora_A, lora_B and lora_magnitude_vector of linear and embedding weights are");
   }
   if (config_->ties() && name == kTiedHead) return;  // a copy of the embedding
   views_[wrapped.empty() ? name : wrapped + ".weight"] = view;
@@ -186,7 +230,11 @@ void AdapterDirectory::TakePart(const std::string& name, const TensorView& a, co
 }
 
 AdapterPlan AdapterDirectory::Plan() const {
-  AdapterPlan plan{.modules = {}, .rslora = config_->rslora(), .tied = config_->ties()};
+  AdapterPlan plan{.modules = {},
+                   .rslora = config_->rslora(),
+                   .tied = config_->ties(),
+                   .init = config_->init(),
+                   .dora = config_->dora()};
   for (const std::string& name : Names()) {
     const std::optional<PairNames> pair = PairOf(name);
     if (!pair) {
@@ -195,6 +243,10 @@ AdapterPlan AdapterDirectory::Plan() const {
     }
     if (!Has(pair->a) || !Has(pair->b)) {
       throw InputError(FileOf(name).string(), ": '", pair->module, ".weight': its A or B is missing");
+    }
+    if (Has(pair->magnitude) != plan.dora) {
+      throw InputError(FileOf(name).string(), ": '", pair->magnitude, "' is ", plan.dora ? "missing" : "there",
+                       ", but use_dora of its config is ", plan.dora ? "true" : "false");
     }
     const auto alpha = alphas_.find(pair->module);
     plan.modules[pair->module] = {
@@ -214,16 +266,16 @@ std::vector<std::string> AdapterDirectory::Names() const {
 }
 
 const TensorView& AdapterDirectory::Find(const std::string& name) const {
-  if (files_) return files_->Find(name);
   const auto found = views_.find(name);
   if (found != views_.end()) return found->second;
+  if (files_) return files_->Find(name);
   const auto nearest = Nearest(name, Names());
   throw InputError(file_->path().string(), ": tensor '", name, "' is missing",
                    nearest ? Concat("; nearest: '", *nearest, "'") : "");
 }
 
 TensorView AdapterDirectory::Describe(const std::string& name) const {
-  return files_ ? files_->Describe(name) : Find(name);
+  return files_ && !views_.contains(name) ? files_->Describe(name) : Find(name);
 }
 
 std::filesystem::path AdapterDirectory::FileOf(const std::string& name) const {

@@ -25,17 +25,29 @@ struct ExpertNames {
 // as two pairs again.
 inline constexpr char kGateUpKey[] = "experts.gate_up", kGateUpBlocks[] = "blocks";
 
+// Before the name of a pair's tensor in a checkpoint: what it was when training started, where that was taken away from the
+// weights beside it.
+inline constexpr char kInitialState[] = "initial";
+
 // The tensors of a low-rank pair.
 struct PairNames {
   std::string module, a, b;
-  bool embedding = false;  // the weight is (B·A) transposed
+  bool embedding = false;      // the weight is (B·A) transposed
+  std::string magnitude = {};  // of DoRA
 };
 // The pair that a tensor belongs to; nullopt if it is a weight of its own.
 std::optional<PairNames> PairOf(const std::string& name);
 
+// How a checkpoint shows pairs that started from the weights beside them.
+enum class PairForm {
+  kPlain,      // beside the model's own weights: of twice the rank, the start taken away again
+  kAsTrained,  // as the run has them, beside weights that have lost the start
+};
+
 class AdapterDirectory : public TensorSource {
  public:
-  explicit AdapterDirectory(const std::filesystem::path& directory, const ExpertNames& experts = {});
+  explicit AdapterDirectory(const std::filesystem::path& directory, const ExpertNames& experts = {},
+                            PairForm form = PairForm::kPlain);
 
   const std::filesystem::path& path() const { return directory_; }
   const AdapterConfig& config() const { return *config_; }
@@ -44,7 +56,7 @@ class AdapterDirectory : public TensorSource {
 
   std::vector<std::string> Names() const;
   bool Has(const std::string& name) const override {
-    return files_ ? files_->Has(name) : views_.contains(name);
+    return views_.contains(name) || (files_ && files_->Has(name));
   }
   const TensorView& Find(const std::string& name) const override;
   TensorView Describe(const std::string& name) const override;
@@ -53,6 +65,9 @@ class AdapterDirectory : public TensorSource {
  private:
   struct FusedExperts;
   void ReadFile();
+  void OpenCheckpoint(PairForm form);
+  void DoublePair(const PairNames& pair);
+  TensorView Doubled(const std::string& name, bool stacked);
   void Take(const std::string& name, const TensorView& view);
   void Split(const std::string& stem, const FusedExperts& fused);
   void SplitPair(const std::string& stem, const TensorView& a, const TensorView& b, bool gate_up);

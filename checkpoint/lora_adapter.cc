@@ -1,6 +1,7 @@
 #include "checkpoint/lora_adapter.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "checkpoint/elements.h"
 #include "core/base/error.h"
@@ -31,6 +32,18 @@ void AddMatMul(const std::vector<float>& a, const std::vector<float>& b, double 
     float* target = weight.data() + out * inputs;
     for (int64_t in = 0; in < inputs; ++in)
       target[in] += static_cast<float>(scale) * sum[static_cast<size_t>(in)];
+  }
+}
+
+// DoRA: gives each row of `weight` its length.
+void ScaleRows(const std::vector<float>& lengths, std::vector<float>& weight) {
+  const size_t inputs = weight.size() / lengths.size();
+  for (size_t out = 0; out < lengths.size(); ++out) {
+    float* row = weight.data() + out * inputs;
+    double squares = 0;
+    for (size_t in = 0; in < inputs; ++in) squares += static_cast<double>(row[in]) * row[in];
+    const auto factor = static_cast<float>(lengths[out] / std::sqrt(squares));
+    for (size_t in = 0; in < inputs; ++in) row[in] *= factor;
   }
 }
 
@@ -83,7 +96,8 @@ void LoraAdapter::CheckPair(const std::string& name, const PairNames& pair, cons
               b = files_.Describe(pair.b).shape;
   const bool matrices = a.size() == 2 && b.size() == 2 && shape.size() == 2;
   const Shape wanted = !matrices ? Shape{} : pair.embedding ? Shape{a[1], b[0]} : Shape{b[0], a[1]};
-  if (matrices && a[0] == b[1] && wanted == shape) return;
+  const bool lengths = !plan_.dora || (matrices && files_.Describe(pair.magnitude).shape == Shape{shape[0]});
+  if (matrices && lengths && a[0] == b[1] && wanted == shape) return;
   throw InputError(Where(name), ": A ", ShapeText(a), " and B ", ShapeText(b), " do not fit the weight ",
                    ShapeText(shape), "; is the adapter for another model?");
 }
@@ -98,7 +112,11 @@ void LoraAdapter::Apply(const std::string& name, std::vector<float>& values) con
   const auto inputs = static_cast<int64_t>(a.size()) / module.rank,
              outputs = static_cast<int64_t>(b.size()) / module.rank;
   const double scale = plan_.ScaleOf(module);
-  if (!pair.embedding) return AddMatMul(a, b, scale, module.rank, values);
+  if (!pair.embedding) {
+    AddMatMul(a, b, scale, module.rank, values);
+    if (plan_.dora) ScaleRows(Wide(files_.Find(pair.magnitude)), values);
+    return;
+  }
   // (B·A) transposed is Aᵀ·Bᵀ.
   AddMatMul(Transposed(b, outputs, module.rank), Transposed(a, module.rank, inputs), scale, module.rank,
             values);

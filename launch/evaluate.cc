@@ -37,6 +37,7 @@ Rows RowsOf(const Arguments& arguments, Config config, int64_t vocabulary, const
   data.mutable_train()->Swap(data.mutable_valid());
   data.clear_valid();
   data.clear_split();
+  data.set_streaming(false);
   data.set_valid_ratio(0);
   return OpenDataSets(config, place).train;
 }

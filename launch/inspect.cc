@@ -2,6 +2,7 @@
 // here.
 #include <filesystem>
 #include <iostream>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -11,6 +12,7 @@
 #include "launch/inspect_data.h"
 #include "launch/inspect_rollouts.h"
 #include "launch/inspect_tensors.h"
+#include "launch/layout.h"
 #include "train/data/records.h"
 
 namespace trireme {
@@ -32,6 +34,7 @@ DataLook LookOf(const Arguments& arguments) {
   look.config =
       run.empty() ? ParseConfig("", "--set", arguments.overrides()) : LoadConfig(run, arguments.overrides());
   if (arguments.has("model")) look.config.mutable_model()->set_path(arguments.value("model"));
+  look.config = WithModelDirectories(std::move(look.config));
   return look;
 }
 

@@ -102,10 +102,11 @@ void PrintPair(int64_t number, const RowStore& store, const std::filesystem::pat
   }
 }
 
-void InspectRecords(const std::filesystem::path& path, const DataLook& look, std::ostream& out) {
+void InspectRecords(const DataFile& file, const DataLook& look, std::ostream& out) {
   const Config& config = look.config;
+  const std::filesystem::path& path = file.path;
   const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
-  const std::unique_ptr<RecordFile> records = OpenRecords(path);
+  const std::unique_ptr<RecordFile> records = OpenRecords(file);
   out << path.string() << ": " << records->size() << " records\n";
   if (records->size() == 0) throw InputError(path.string(), ": has no rows");
   bool has_tokens = false;
@@ -119,7 +120,7 @@ void InspectRecords(const std::filesystem::path& path, const DataLook& look, std
         << JsonLine(records->Read(index)) << "\nadd --model DIR to see it as tokens\n";
     return;
   }
-  const std::shared_ptr<const RowStore> store = preparer.Prepare(path);
+  const std::shared_ptr<const RowStore> store = preparer.Prepare(file);
   std::vector<int64_t> lengths;
   int64_t tokens = 0, trained = 0;
   for (int64_t i = 0; i < store->size(); ++i) {
@@ -162,11 +163,21 @@ void InspectIndexed(const std::filesystem::path& prefix, const DataLook& look, s
   PrintHistogram(lengths, out);
 }
 
+void InspectFiles(const SourceName& name, const DataLook& look, std::ostream& out) {
+  for (const DataFile& file : FilesOf(name, "inspect")) {
+    if (const auto prefix = IndexedPrefix(file.path)) {
+      InspectIndexed(*prefix, look, out);
+    } else {
+      InspectRecords(file, look, out);
+    }
+  }
+}
+
 }  // namespace
 
 bool IsData(const std::filesystem::path& path) {
   if (IndexedPrefix(path)) return true;
-  if (!IsDirectory(path)) return HoldsRecords(path) || path.extension() == ".parquet";
+  if (!IsDirectory(path)) return HoldsRecords(path);
   if (PathExists(path / "config.json") || PathExists(path / "adapter_config.json")) return false;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
@@ -177,13 +188,7 @@ bool IsData(const std::filesystem::path& path) {
 }
 
 void InspectData(const std::filesystem::path& path, const DataLook& look, std::ostream& out) {
-  for (const std::filesystem::path& file : FilesOf(path, "inspect")) {
-    if (const auto prefix = IndexedPrefix(file)) {
-      InspectIndexed(*prefix, look, out);
-    } else {
-      InspectRecords(file, look, out);
-    }
-  }
+  InspectFiles({.path = path, .count = {}, .weight = {}}, look, out);
 }
 
 void InspectRunData(const DataLook& look, std::ostream& out) {
@@ -192,7 +197,7 @@ void InspectRunData(const DataLook& look, std::ostream& out) {
     throw InputError("data.train is empty; name at least one file");
   for (const auto& [key, entries] :
        {std::pair{"data.train", &data.train()}, std::pair{"data.valid", &data.valid()}}) {
-    for (const std::string& entry : *entries) InspectData(ParseSourceName(entry, key).path, look, out);
+    for (const std::string& entry : *entries) InspectFiles(ParseSourceName(entry, key, look.config), look, out);
   }
 }
 

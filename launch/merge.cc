@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
+#include "launch/layout.h"
 #include "launch/process_group.h"
 #include "models/families.h"
 #include "models/reward_model.h"
@@ -25,8 +26,9 @@ ExpertNames ExpertNamesIn(const std::filesystem::path& model) {
 }
 
 void Merge(const Arguments& arguments, Job& job) {
-  const HfDirectory base(arguments.value("model"));
-  const LoraAdapter adapter(arguments.value("adapters"), base, ExpertNamesIn(arguments.value("model")));
+  const std::string model = ModelArgument(arguments);
+  const HfDirectory base(model);
+  const LoraAdapter adapter(arguments.value("adapters"), base, ExpertNamesIn(model));
   ConvertOptions options{.replace = arguments.has("force")};
   options.change = &adapter;
   if (adapter.Adds(kScoreWeight) != nullptr) {  // the merged model is a reward model

@@ -8,6 +8,7 @@
 #include "checkpoint/run_checkpoints.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/io/hub_cache.h"
 #include "launch/layout.h"
 
 namespace trireme {
@@ -36,7 +37,8 @@ std::string BaseOf(const fs::path& adapter) {
                      kAdapterConfigFile, ", or a LoRA run's checkpoint-N");
   }
   const auto base = config->find("base_model_name_or_path");
-  const std::string name = base != config->end() && base->is_string() ? base->get<std::string>() : "";
+  std::string name = base != config->end() && base->is_string() ? base->get<std::string>() : "";
+  name = ModelDirectory(name, Concat(adapter.string(), ": its base model, which --model DIR may name"));
   std::error_code ignored;
   if (!name.empty() && fs::exists(fs::path(name) / "config.json", ignored)) return name;
   throw InputError(
@@ -65,8 +67,8 @@ ModelSource OfRun(const Config& config) {
 
 ModelSource SourceOf(const Arguments& arguments, const Config& config) {
   if (arguments.has("model") && arguments.has("adapters"))
-    return {arguments.value("model"), arguments.value("adapters")};
-  if (arguments.has("model")) return OfDirectory(arguments.value("model"), "");
+    return {ModelArgument(arguments), arguments.value("adapters")};
+  if (arguments.has("model")) return OfDirectory(ModelArgument(arguments), "");
   if (arguments.has("adapters")) return {BaseOf(arguments.value("adapters")), arguments.value("adapters")};
   if (arguments.has(kRunFile)) return OfRun(config);
   throw InputError(
@@ -89,7 +91,7 @@ ModelSource FindModel(const Arguments& arguments, const Config& config) {
 
 ModelSource FindBase(const Arguments& arguments, const Config& config, const std::string& adapter) {
   const auto source = [&]() -> ModelSource {
-    if (arguments.has("model")) return OfDirectory(arguments.value("model"), "");
+    if (arguments.has("model")) return OfDirectory(ModelArgument(arguments), "");
     if (!adapter.empty()) return {BaseOf(adapter), ""};
     return SourceOf(arguments, config);
   };

@@ -38,9 +38,8 @@ void Tokenize(const Arguments& arguments, Job& job) {
   IndexedWriter writer(prefix, preparer.tokenizer().tokenizer().vocabulary());
   int64_t documents = 0, tokens = 0;
   for (const std::string& entry : config.data().train()) {
-    for (const std::filesystem::path& path :
-         FilesOf(ParseSourceName(entry, "data.train").path, "data.train")) {
-      const std::shared_ptr<const RowStore> store = preparer.Prepare(path);
+    for (const DataFile& file : FilesOf(ParseSourceName(entry, "data.train", config), "data.train")) {
+      const std::shared_ptr<const RowStore> store = preparer.Prepare(file);
       for (int64_t i = 0; i < store->size(); ++i) writer.Add(store->Read(i).input_ids);
       documents += store->size();
       for (int64_t i = 0; i < store->size(); ++i) tokens += store->Length(i);

@@ -158,6 +158,29 @@ void LoadTrained(const TensorSource& adapter, std::vector<Weights::Entry*> entri
   LoadWeights(adapter, entries, rank);
 }
 
+void FillBucket(const Bucket& bucket, const HfDirectory* files, const LayerGraph& graph, int rank,
+                const ValueSources& sources) {
+  const std::vector<Weights::Entry*> own = EntriesOf(bucket, &IsOwn);
+  if (files != nullptr) {
+    LoadOwn(*files, own, graph, rank, sources);
+  } else {
+    FillRandomWeights(own, rank, sources.seed);
+  }
+  if (graph.adapter && sources.adapter != nullptr) {
+    LoadTrained(*sources.adapter, EntriesOf(bucket, &IsTrained), rank);
+  } else if (graph.adapter) {
+    FillRandomWeights(EntriesOf(bucket, &IsAdded), rank, sources.seed);
+  }
+}
+
+void SealLayer(std::vector<Bucket*>& layer, const PairStart* start) {
+  std::vector<Weights::Entry*> entries;
+  for (const Bucket* bucket : layer) entries.insert(entries.end(), bucket->entries().begin(), bucket->entries().end());
+  if (start != nullptr) StartPairs(entries, *start);
+  for (Bucket* bucket : layer) bucket->SealValues();
+  layer.clear();
+}
+
 }  // namespace
 
 void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, int rank,
@@ -168,20 +191,13 @@ void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, i
     RefuseExtraTensors(*files, graph);
     if (rank == 0) WarnOfUnequalCopies(*files, graph);
   }
+  std::vector<Bucket*> layer;
   for (Bucket* bucket : buckets) {
-    const std::vector<Weights::Entry*> own = EntriesOf(*bucket, &IsOwn);
-    if (files) {
-      LoadOwn(*files, own, graph, rank, sources);
-    } else {
-      FillRandomWeights(own, rank, sources.seed);
-    }
-    if (graph.adapter && sources.adapter != nullptr) {
-      LoadTrained(*sources.adapter, EntriesOf(*bucket, &IsTrained), rank);
-    } else if (graph.adapter) {
-      FillRandomWeights(EntriesOf(*bucket, &IsAdded), rank, sources.seed);
-    }
-    bucket->SealValues();
+    if (!layer.empty() && layer.front()->layer() != bucket->layer()) SealLayer(layer, sources.start);
+    FillBucket(*bucket, files ? &*files : nullptr, graph, rank, sources);
+    layer.push_back(bucket);
   }
+  SealLayer(layer, sources.start);
 }
 
 }  // namespace trireme

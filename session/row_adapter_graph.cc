@@ -47,6 +47,10 @@ LayerGraph GraphWithRowAdapter(const LayerGraph& graph, const AdapterDirectory& 
                      " (modules_to_save), which rows of other adapters share; serve the merged model "
                      "(trireme merge), or the adapter alone as --model");
   }
+  if (plan.dora) {
+    throw InputError(adapter.path().string(), ": is a DoRA adapter (use_dora), whose magnitudes rows of other adapters do not "
+                     "have; serve the merged model (trireme merge), or the adapter alone as --model");
+  }
   CheckRanks(plan, adapter);
   LayerGraph adapted = graph;
   try {

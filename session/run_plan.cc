@@ -95,6 +95,16 @@ ParallelSizes SizesOf(const ParallelConfig& parallel) {
           .expert_tensor = parallel.expert_tensor()};
 }
 
+bool StartsPairs(const TuningConfig& tuning) {
+  return tuning.kind() == TUNING_LORA && (tuning.init() != ADAPTER_INIT_LORA || tuning.dora());
+}
+
+bool UsesStageGroup(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  return optimizer.name() == "muon" || optimizer.name() == "adafactor" || optimizer.moments() == MOMENTS_8BIT ||
+         StartsPairs(config.tuning());
+}
+
 GroupPlan GroupsOf(const Config& config, const Grids& grids) {
   const bool experts = config.parallel().expert() * config.parallel().expert_tensor() > 1;
   return GroupsOf(config, grids, experts);
@@ -104,7 +114,7 @@ GroupPlan GroupsOf(const Config& config, const Grids& grids, bool experts) {
   const bool global =
       config.experts().balance() == BALANCE_GLOBAL && config.experts().balance_coefficient() > 0;
   return GroupPlan(grids, TrainingGroups({.experts = experts,
-                                          .stage_statistics = (experts && global) || config.optimizer().name() == "muon",
+                                          .stage_statistics = (experts && global) || UsesStageGroup(config),
                                           .buffer_mb = config.comm().buffer_mb()}));
 }
 

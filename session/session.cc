@@ -86,24 +86,37 @@ void Session::TakeWeights() {
   TakeWeights(adapter.get());
 }
 
-void Session::TakeWeights(const TensorSource* adapter) {
+void Session::TakeWeights(const TensorSource* adapter, const TensorSource* initial) {
   if (config_.model().init() == MODEL_INIT_RANDOM) {
-    return DrawWeights(static_cast<uint64_t>(config_.run().seed()), adapter);
+    return DrawWeights(static_cast<uint64_t>(config_.run().seed()), adapter, initial);
   }
-  LoadWeights(config_.model().path(), adapter);
+  LoadWeights(config_.model().path(), adapter, initial);
 }
 
-void Session::LoadWeights(const std::string& directory, const TensorSource* adapter) {
+void Session::LoadWeights(const std::string& directory, const TensorSource* adapter, const TensorSource* initial) {
   const std::unique_ptr<ValueHead> value_head = graph_.drawn.empty() ? nullptr : FindValueHead(config_);
-  FillBuckets(model_->buckets(), graph_, job_.rank(),
-              {.directory = directory,
+  FillWeights({.directory = directory,
                .seed = static_cast<uint64_t>(config_.run().seed()),
                .adapter = adapter,
-               .value_head = value_head.get()});
+               .value_head = value_head.get()},
+              initial);
 }
 
-void Session::DrawWeights(uint64_t seed, const TensorSource* adapter) {
-  FillBuckets(model_->buckets(), graph_, job_.rank(), {.seed = seed, .adapter = adapter});
+void Session::DrawWeights(uint64_t seed, const TensorSource* adapter, const TensorSource* initial) {
+  FillWeights({.seed = seed, .adapter = adapter}, initial);
+}
+
+void Session::FillWeights(ValueSources sources, const TensorSource* initial) {
+  std::optional<PairStart> start;
+  if (sources.adapter == nullptr && StartsPairs(config_.tuning())) {
+    start.emplace(PairStart{.adapter = *graph_.adapter,
+                            .stage = groups().Get("stage"),
+                            .rank = job_.rank(),
+                            .seed = sources.seed,
+                            .initial = initial});
+    sources.start = &*start;
+  }
+  FillBuckets(model_->buckets(), graph_, job_.rank(), sources);
 }
 
 Executor& Session::ExecutorFor(int micro_batches, bool backward) {

@@ -21,6 +21,7 @@
 namespace trireme {
 
 class Trace;
+struct ValueSources;
 
 struct SessionOptions {
   bool trained = true;                 // false: weights only, without gradients
@@ -59,11 +60,13 @@ class Session {
   // Initial weights, once, before the first pass: those of config.model.path with the adapter named in
   // config.tuning, or with model.init random drawn from run.seed. Collective.
   void TakeWeights();
-  // The same with these files of an adapter; nullptr: none, its pairs are drawn.
-  void TakeWeights(const TensorSource* adapter);
+  // The same with these files of an adapter; nullptr: none, its pairs are drawn, or start from the weights beside them:
+  // as `initial` has them, if it is not the first start.
+  void TakeWeights(const TensorSource* adapter, const TensorSource* initial = nullptr);
   // The same from elsewhere: an empty directory draws them; without files of an adapter its pairs are drawn.
-  void LoadWeights(const std::string& directory, const TensorSource* adapter = nullptr);
-  void DrawWeights(uint64_t seed, const TensorSource* adapter = nullptr);
+  void LoadWeights(const std::string& directory, const TensorSource* adapter = nullptr,
+                   const TensorSource* initial = nullptr);
+  void DrawWeights(uint64_t seed, const TensorSource* adapter = nullptr, const TensorSource* initial = nullptr);
 
   // All micro batches of a batch through the pipeline; collective over it. The result is in the batch, on
   // the head's ranks.
@@ -88,6 +91,7 @@ class Session {
  private:
   Session(const Config& config, PlannedModel model, Job& job, std::shared_ptr<Site> site,
           const SessionOptions& options);
+  void FillWeights(ValueSources sources, const TensorSource* initial);
   std::unique_ptr<Session> OpenSecond(const std::string& directory, const FrozenOptions& options, bool trained) const;
   using Executors = std::map<int, std::unique_ptr<Executor>>;  // by micro batches per step
   Executor& ExecutorFor(int micro_batches, bool backward);

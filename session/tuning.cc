@@ -27,6 +27,13 @@ TargetNames SavedOf(const TuningConfig& tuning) {
   return {"tuning.modules_to_save", {tuning.modules_to_save().begin(), tuning.modules_to_save().end()}};
 }
 
+// As PEFT writes it.
+std::string InitOf(const TuningConfig& tuning) {
+  if (tuning.init() == ADAPTER_INIT_LORA) return "";
+  if (tuning.init() == ADAPTER_INIT_OLORA) return "olora";
+  return tuning.pissa_niter() > 0 ? Concat("pissa_niter_", tuning.pissa_niter()) : "pissa";
+}
+
 AdapterPlan AdapterPlanOf(const LayerGraph& graph, const TuningConfig& tuning) {
   AdapterPlan plan;
   if (const auto files = OpenAdapter(tuning, graph)) {
@@ -38,10 +45,30 @@ AdapterPlan AdapterPlanOf(const LayerGraph& graph, const TuningConfig& tuning) {
     plan = PlanAdapter(graph, TargetsOf(tuning), SavedOf(tuning),
                        {.rank = tuning.rank(), .alpha = tuning.alpha()});
     plan.rslora = tuning.rslora();
+    plan.dora = tuning.dora();
+    plan.init = InitOf(tuning);
   }
   if (HasValueHead(graph)) plan.saved.insert(kScoreModule);  // as PEFT does for classifiers
   plan.dropout = tuning.dropout();
   return plan;
+}
+
+// Of how pairs start, and of DoRA.
+void RefuseWrongStart(const TuningConfig& tuning) {
+  const bool starts = tuning.init() != ADAPTER_INIT_LORA;
+  const std::string init = Concat("tuning.init ", starts ? InitOf(tuning) : "");
+  if (tuning.kind() != TUNING_LORA && (starts || tuning.dora())) {
+    throw InputError(starts ? init : "tuning.dora", " is for tuning.kind lora; leave it out");
+  }
+  if (starts && !tuning.adapters().empty()) {
+    throw InputError(init, " is for new adapters, and tuning.adapters = ", tuning.adapters(), " has its own weights; remove one");
+  }
+  if (tuning.pissa_niter() > 0 && tuning.init() != ADAPTER_INIT_PISSA) {
+    throw InputError("tuning.pissa_niter = ", tuning.pissa_niter(), " is for tuning.init pissa; leave it out");
+  }
+  if (starts && tuning.dora()) {
+    throw InputError(init, " and tuning.dora do not go together: the pairs of DoRA start at zero; remove one");
+  }
 }
 
 void RefuseWrongKeys(const TuningConfig& tuning) {
@@ -56,6 +83,7 @@ void RefuseWrongKeys(const TuningConfig& tuning) {
   if (tuning.kind() != TUNING_LORA && tuning.loraplus_lr_ratio() != 1) {
     throw InputError("tuning.loraplus_lr_ratio = ", tuning.loraplus_lr_ratio(), " is for tuning.kind lora; leave it out");
   }
+  RefuseWrongStart(tuning);
   if (tuning.kind() != TUNING_FREEZE && tuning.last_layers() > 0) {
     throw InputError("tuning.last_layers = ", tuning.last_layers(),
                      " is for tuning.kind freeze; leave it out");
@@ -101,6 +129,7 @@ TuningConfig ResolveTuning(const TuningConfig& tuning, const LayerGraph& graph) 
   const AdapterPlan plan = files->Plan();
   TuningConfig resolved = tuning;
   resolved.set_rslora(plan.rslora);
+  resolved.set_dora(plan.dora);
   resolved.clear_targets();
   resolved.clear_modules_to_save();
   std::map<std::pair<int64_t, double>, int> counts;

@@ -4,6 +4,8 @@
 #include <set>
 #include <string>
 
+#include "parallel/graph/parameters.h"
+
 namespace trireme {
 namespace {
 
@@ -51,6 +53,16 @@ int64_t LowRankBytes(const Layer& layer, const ActivationShape& shape) {
     bytes += kFp32Bytes * pair.rank * rows;
   }
   return bytes;
+}
+
+int64_t MagnitudeBytes(const LayerGraph& graph, const Layer& layer, const ActivationShape& shape) {
+  if (!graph.adapter || !graph.adapter->dora) return 0;
+  int64_t outputs = 0;
+  for (const Parameter& parameter : ParametersOf(graph, layer, {.size = static_cast<int>(shape.tensor)})) {
+    if (parameter.declaration.name.find(".lora_m.") == std::string::npos) continue;
+    for (const Block& block : parameter.declaration.dims.front().blocks) outputs += (block.size + block.padding) / block.parts;
+  }
+  return outputs * shape.tokens * shape.element_bytes;
 }
 
 int64_t DeferredBytes(const Layer& layer, Recompute recompute, const ActivationShape& shape) {

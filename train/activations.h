@@ -25,6 +25,9 @@ int64_t AttentionStatisticsBytes(const Layer& layer, const ActivationShape& shap
 // What LoRA's pairs save on npu: x · Aᵀ of each pair, [tokens, rank] fp32; an expert's for its rows.
 int64_t LowRankBytes(const Layer& layer, const ActivationShape& shape);
 
+// What DoRA saves: the outputs that it scales.
+int64_t MagnitudeBytes(const LayerGraph& graph, const Layer& layer, const ActivationShape& shape);
+
 // What a backward pass that leaves the weights' gradients for later holds until then, beside what was saved: the
 // gradients of the matmuls' outputs, about as large as what selective recomputation saves, and the matmuls' inputs
 // where they were recomputed. Those of attention itself are freed.

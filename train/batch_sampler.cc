@@ -1,6 +1,7 @@
 #include "train/batch_sampler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -14,24 +15,60 @@ void BatchSampler::MakeOrder(int64_t epoch) {
   epoch_ = epoch;
   order_.resize(options_.rows);
   std::iota(order_.begin(), order_.end(), int64_t{0});
-  if (!options_.shuffle) return;
   const RandomStream random(options_.seed, Concat("row order of epoch ", epoch));
   for (int64_t i = options_.rows - 1; i > 0; --i) {
     std::swap(order_[i], order_[random.Below(static_cast<uint64_t>(i) + 1, static_cast<uint64_t>(i))]);
   }
 }
 
-std::vector<int64_t> BatchSampler::RowsOf(int64_t step) {
-  MakeOrder((step - 1) / steps_per_epoch());
-  const int64_t begin = (step - 1) % steps_per_epoch() * options_.batch;
-  const int64_t end = std::min(begin + options_.batch, options_.rows);
-  return {order_.begin() + begin, order_.begin() + end};
+// With a ramp sizes depend on all steps before.
+BatchSampler::Span BatchSampler::SpanOf(int64_t step) {
+  if (options_.ramp.start == 0) {
+    const int64_t begin = (step - 1) % steps_per_epoch() * options_.batch;
+    return {(step - 1) / steps_per_epoch(), begin, std::min(begin + options_.batch, options_.rows)};
+  }
+  while (std::ssize(ramped_) < step) {
+    const Span last = ramped_.empty() ? Span{} : ramped_.back();
+    const bool fresh = last.end == options_.rows;
+    const Span next{.epoch = last.epoch + (fresh ? 1 : 0), .begin = fresh ? 0 : last.end};
+    const int64_t batch = options_.ramp.BatchAfter(next.epoch * options_.rows + next.begin);
+    ramped_.push_back({next.epoch, next.begin, std::min(next.begin + batch, options_.rows)});
+  }
+  return ramped_[static_cast<size_t>(step) - 1];
 }
 
-double BatchSampler::EpochAt(int64_t step) const {
-  const int64_t epochs = step / steps_per_epoch();
-  const int64_t rows = step % steps_per_epoch() * options_.batch;
-  return static_cast<double>(epochs) + static_cast<double>(rows) / static_cast<double>(options_.rows);
+std::vector<int64_t> BatchSampler::RowsOf(int64_t step) {
+  const Span span = SpanOf(step);
+  if (options_.shuffle) {
+    MakeOrder(span.epoch);
+    return {order_.begin() + span.begin, order_.begin() + span.end};
+  }
+  std::vector<int64_t> rows(static_cast<size_t>(span.end - span.begin));  // without a table of all: streams may have very many
+  std::iota(rows.begin(), rows.end(), span.begin);
+  return rows;
+}
+
+double BatchSampler::EpochAt(int64_t step) {
+  if (step == 0) return 0;
+  const Span span = SpanOf(step);
+  return static_cast<double>(span.epoch) + static_cast<double>(span.end) / static_cast<double>(options_.rows);
+}
+
+bool BatchSampler::EndsEpoch(int64_t step) { return SpanOf(step).end == options_.rows; }
+
+int64_t BatchSampler::StepsOf(double epochs) {
+  const auto parts = [](int64_t steps, double part) {
+    return static_cast<int64_t>(std::ceil(part * static_cast<double>(steps)));
+  };
+  if (options_.ramp.start == 0) return parts(steps_per_epoch(), epochs);
+  int64_t before = 0;
+  for (double left = epochs; left > 0; --left) {
+    int64_t last = before + 1;
+    while (!EndsEpoch(last)) ++last;
+    if (left <= 1) return before + parts(last - before, left);
+    before = last;
+  }
+  return before;
 }
 
 }  // namespace trireme

@@ -19,12 +19,12 @@ namespace {
 constexpr size_t kMostShown = 5;  // broken records per file
 
 // The files of records that data.train and data.valid name; indexed data is already tokenized.
-std::vector<std::filesystem::path> RecordFiles(const Config& config, Problems& problems) {
-  std::vector<std::filesystem::path> files;
+std::vector<DataFile> RecordFiles(const Config& config, Problems& problems) {
+  std::vector<DataFile> files;
   const auto add = [&](const std::string& entry, const std::string& key) {
     problems.Try([&] {
-      for (const std::filesystem::path& file : FilesOf(ParseSourceName(entry, key).path, key)) {
-        if (!IndexedPrefix(file)) files.push_back(file);
+      for (const DataFile& file : FilesOf(ParseSourceName(entry, key, config), key)) {
+        if (!IndexedPrefix(file.path)) files.push_back(file);
       }
     });
   };
@@ -34,8 +34,8 @@ std::vector<std::filesystem::path> RecordFiles(const Config& config, Problems& p
 }
 
 // By the first record that can be read; broken ones are for CheckData to name.
-RecordWants WantsOfFile(const std::filesystem::path& path, const SampleOptions& options, Stage stage) {
-  const std::unique_ptr<RecordFile> records = OpenRecords(path);
+RecordWants WantsOfFile(const DataFile& file, const SampleOptions& options, Stage stage) {
+  const std::unique_ptr<RecordFile> records = OpenRecords(file);
   for (int64_t i = 0; i < records->size(); ++i) {
     try {
       return WantsOf(records->Read(i), options, stage);
@@ -59,10 +59,10 @@ void RefuseWithoutTokenizer(const std::string& model) {
 }
 
 // Reports the broken records of a file that cannot be prepared, or else why it cannot.
-void NameBroken(const Preparer& preparer, const std::filesystem::path& path, const Error& error,
+void NameBroken(const Preparer& preparer, const DataFile& file, const Error& error,
                 Problems& problems) {
   if (error.kind() != ErrorKind::kInput) throw Error(error);
-  const std::vector<std::string> broken = preparer.FindBroken(path, kMostShown);
+  const std::vector<std::string> broken = preparer.FindBroken(file, kMostShown);
   if (broken.empty()) problems.Add(error);
   for (const std::string& record : broken) problems.Add(record);
 }
@@ -72,14 +72,15 @@ void NameBroken(const Preparer& preparer, const std::filesystem::path& path, con
 void CheckDataTools(const Config& config, Problems& problems) {
   problems.Try([&] { CheckTemplateFile(config.data()); });
   if (IsPolicy(config.stage())) return;  // prompts are read as they are, by OpenPrompts
-  const std::vector<std::filesystem::path> files = RecordFiles(config, problems);
+  std::vector<DataFile> files = RecordFiles(config, problems);
   if (files.empty()) return;
+  if (config.data().streaming()) files.erase(files.begin() + 1, files.end());  // the others are opened when their turn comes
   RecordWants wants;
   problems.Try([&] {
     const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
-    for (const std::filesystem::path& path : files) {
+    for (const DataFile& file : files) {
       problems.Try([&] {
-        const RecordWants more = WantsOfFile(path, preparer.sample_options(), config.stage());
+        const RecordWants more = WantsOfFile(file, preparer.sample_options(), config.stage());
         wants.tokenizer |= more.tokenizer;
         wants.chat |= more.chat;
       });
@@ -93,13 +94,17 @@ void CheckDataTools(const Config& config, Problems& problems) {
 
 void CheckData(const Config& config, int64_t vocabulary) {
   if (config.data().train().empty() || IsPolicy(config.stage())) return;
+  if (config.data().streaming()) {  // the first records stand for all
+    OpenDataSets(config, {.vocabulary = vocabulary, .works = true, .reports = true}).train->Length(0);
+    return;
+  }
   Problems problems;
   const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
-  for (const std::filesystem::path& path : RecordFiles(config, problems)) {
+  for (const DataFile& file : RecordFiles(config, problems)) {
     try {
-      preparer.Prepare(path);
+      preparer.Prepare(file);
     } catch (const Error& error) {
-      NameBroken(preparer, path, error, problems);
+      NameBroken(preparer, file, error, problems);
     }
   }
   problems.ThrowIfAny();

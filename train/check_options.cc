@@ -1,11 +1,15 @@
 #include "train/check_options.h"
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/sharding/lr_factors.h"
+#include "train/data/stream.h"
 
 namespace trireme {
 namespace {
@@ -36,10 +40,72 @@ void CheckMuon(const Config& config) {
   throw InputError("optimizer.name muon gathers whole matrices on the device; with memory.offload_optimizer use adamw");
 }
 
+// Optimizers that work on whole tensors, and keys of one of them.
+void CheckWholeTensors(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  const bool adafactor = optimizer.name() == "adafactor", codes = optimizer.moments() == MOMENTS_8BIT;
+  if (codes && optimizer.name() != "adamw") {
+    throw InputError("optimizer.moments 8bit is for optimizer.name adamw, it is ", optimizer.name(), "; change one of them");
+  }
+  if (adafactor && optimizer.moments() != MOMENTS_FP32) {
+    throw InputError("optimizer.moments is for optimizers with moments of each element; adafactor has none: leave it out");
+  }
+  if ((adafactor || codes) && config.memory().offload_optimizer()) {
+    throw InputError(adafactor ? "optimizer.name adafactor" : "optimizer.moments 8bit",
+                     " keeps its few states on the device; turn memory.offload_optimizer off");
+  }
+  const OptimizerConfig& unset = OptimizerConfig::default_instance();
+  const bool keys = optimizer.adafactor_scale_parameter() || optimizer.adafactor_clip() != unset.adafactor_clip() ||
+                    optimizer.adafactor_decay() != unset.adafactor_decay();
+  if (keys && !adafactor) {
+    throw InputError("optimizer.adafactor_scale_parameter, adafactor_clip and adafactor_decay are for optimizer.name ",
+                     "adafactor, it is ", optimizer.name(), "; leave them out");
+  }
+}
+
+// The model without its adapter is not the model as it was: nothing can be compared with it.
+void CheckPairStart(const Config& config) {
+  const Stage stage = config.stage();
+  const bool alone = TrainsTokens(stage) || stage == STAGE_RM || stage == STAGE_ORPO || stage == STAGE_SIMPO ||
+                     stage == STAGE_CPO;
+  if (config.tuning().init() == ADAPTER_INIT_LORA || alone) return;
+  throw InputError("tuning.init pissa and olora are for stages pt, sft, rm, orpo, simpo and cpo: the weights beside the pairs "
+                   "change, so that the model without its adapter is no reference; use tuning.init lora");
+}
+
 void CheckAverage(const Config& config) {
   const double ema = config.optimizer().ema();
   if (ema == 0 || config.tuning().kind() != TUNING_LORA) return;
   throw InputError("optimizer.ema = ", ema, " is for tuning.kind full and freeze: adapters are not averaged; leave it out");
+}
+
+std::vector<Parameter> AllParameters(const LayerGraph& graph) {
+  std::vector<Parameter> parameters;
+  for (const Layer& layer : graph.layers) {
+    for (Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+// A start that needs more than the weight has, and DoRA whose length PEFT takes of inputs that are dropped.
+void CheckAdapter(const Config& config, const LayerGraph& graph) {
+  if (!graph.adapter) return;
+  if (graph.adapter->dora && config.tuning().dropout() > 0) {
+    throw InputError("tuning.dropout = ", config.tuning().dropout(), " with DoRA (tuning.dora): set it to 0");
+  }
+  if (graph.adapter->init.empty()) return;
+  std::map<std::string, Shape> shapes;
+  for (const Parameter& parameter : AllParameters(graph)) {
+    for (const HfTensor& tensor : parameter.hf) shapes[tensor.name] = tensor.shape;
+  }
+  for (const auto& [name, module] : graph.adapter->modules) {
+    const Shape& shape = shapes.at(name + ".weight");
+    const int64_t least = std::min(shape[0], shape[1]);
+    if (module.rank <= least) continue;
+    throw InputError("tuning.rank = ", module.rank, " with tuning.init ", graph.adapter->init, ": ", name, " is ",
+                     ShapeText(shape), ", which has ", least, " singular values; set at most that, or exclude it ",
+                     "(tuning.exclude)");
+  }
 }
 
 }  // namespace
@@ -48,17 +114,17 @@ void CheckTrainingOptions(const Config& config, Problems& problems) {
   problems.Try([&] { CheckTokenOptions(config); });
   problems.Try([&] { CheckRecomputeEvery(config.memory()); });
   problems.Try([&] { CheckMuon(config); });
+  problems.Try([&] { CheckWholeTensors(config); });
+  problems.Try([&] { CheckPairStart(config); });
   problems.Try([&] { CheckAverage(config); });
+  problems.Try([&] { CheckStreaming(config); });
 }
 
 void CheckParameterOptions(const Config& config, const LayerGraph& graph) {
+  CheckAdapter(config, graph);
   const auto& entries = config.optimizer().lr_by_name();
   if (entries.empty()) return;
-  std::vector<Parameter> parameters;
-  for (const Layer& layer : graph.layers) {
-    for (Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) parameters.push_back(std::move(parameter));
-  }
-  LrFactors({entries.begin(), entries.end()}).Check(parameters);
+  LrFactors({entries.begin(), entries.end()}).Check(AllParameters(graph));
 }
 
 }  // namespace trireme

@@ -10,7 +10,7 @@ namespace trireme {
 
 void CheckTrainingOptions(const Config& config, Problems& problems);
 
-// Those that are about the model's parameters: optimizer.lr_by_name.
+// Those that are about the model's parameters: how an adapter starts, DoRA, optimizer.lr_by_name.
 void CheckParameterOptions(const Config& config, const LayerGraph& graph);
 
 }  // namespace trireme

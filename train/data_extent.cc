@@ -6,6 +6,8 @@
 
 #include "core/base/text.h"
 #include "parallel/objectives/policy_check.h"
+#include "train/batch_ramp.h"
+#include "train/batch_sampler.h"
 #include "train/followed_rollouts.h"
 
 namespace trireme {
@@ -19,6 +21,9 @@ int64_t StepsPerEpoch(const Config& config, int64_t rows) {
 int64_t TotalSteps(const Config& config, int64_t rows) {
   const RunConfig& run = config.run();
   if (run.steps() > 0) return run.steps();
+  if (const BatchRamp ramp = BatchRampOf(run); ramp.start > 0 && rows > 0) {
+    return BatchSampler({.rows = rows, .batch = ramp.batch, .ramp = ramp}).StepsOf(run.epochs());
+  }
   return static_cast<int64_t>(std::ceil(run.epochs() * static_cast<double>(StepsPerEpoch(config, rows))));
 }
 
@@ -28,6 +33,7 @@ DataExtent ExtentOf(const Config& config, const DataSets& data) {
                     .valid_rows = data.valid ? data.valid->size() : 0,
                     .steps_per_epoch = StepsPerEpoch(config, data.train->size()),
                     .total_steps = TotalSteps(config, data.train->size())};
+  if (config.data().streaming()) return extent;  // to count them would be to read them
   for (int64_t row = 0; row < extent.rows; ++row) {
     extent.tokens += data.train->Length(row);
     extent.trained_tokens += data.train->Trained(row);
@@ -41,6 +47,8 @@ std::string ToText(const DataExtent& extent, const Config& config) {
   text << std::fixed << std::setprecision(2) << "data: ";
   if (policy && FollowsRollouts(config)) {
     text << "completions of " << config.rl().rollouts() << ", as they come";
+  } else if (config.data().streaming()) {
+    text << "streamed, " << config.data().shuffle_buffer() << " records at a time";
   } else if (policy) {
     text << Counted(extent.rows, "prompt") << ", " << Counted(extent.tokens, "token");
   } else {
@@ -48,6 +56,15 @@ std::string ToText(const DataExtent& extent, const Config& config) {
          << Counted(extent.tokens, "token") << ", " << extent.trained_tokens << " of them trained";
   }
   if (extent.valid_rows > 0) text << "; " << Counted(extent.valid_rows, "sequence") << " to evaluate on";
+  if (const BatchRamp ramp = BatchRampOf(config.run()); ramp.start > 0) {
+    text << "\nsteps: " << extent.total_steps << ", of " << ramp.start << " to " << ramp.batch << " sequences each: "
+         << ramp.increment << " more at a time over the first " << Counted(ramp.samples, "sequence") << "\n";
+    return text.str();
+  }
+  if (config.data().streaming()) {
+    text << "\nsteps: " << extent.total_steps << ", " << Counted(config.run().global_batch(), "sequence") << " per step\n";
+    return text.str();
+  }
   text << "\nsteps: " << extent.total_steps << ", "
        << static_cast<double>(extent.total_steps) / static_cast<double>(extent.steps_per_epoch)
        << " epochs of " << Counted(extent.steps_per_epoch, "step") << ", "

@@ -1,6 +1,8 @@
 #include "train/initial_weights.h"
 
+#include "checkpoint/adapter_directory.h"
 #include "checkpoint/hf_directory.h"
+#include "checkpoint/state_tensors.h"
 #include "checkpoint/store_reader.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -34,6 +36,15 @@ void SayWhereHeadComesFrom(const Config& config, const LayerGraph& graph) {
                        << " is left out, as reward models of transformers have none: all scores are lower by it";
 }
 
+// New tokens whose rows stay the mean of the others, because an adapter leaves them as they are.
+void WarnUntrainedTokens(const ModelConfig& model, const LayerGraph& graph) {
+  const bool grows = !model.new_tokens().empty() || !model.new_special_tokens().empty();
+  const auto& trained = graph.layers.front().trained;
+  if (!grows || !graph.adapter || !trained || trained->contains("embedding.weight")) return;
+  TRIREME_LOG(WARNING) << "the embeddings of model.new_tokens are not trained; add embed_tokens, and lm_head where the head is "
+                       << "not tied, to tuning.modules_to_save";
+}
+
 // Those that a run's checkpoints contain beside its own.
 void CheckOtherModels(const Config& config, const std::filesystem::path& checkpoint) {
   const auto want = [&](const char* folder, const char* what) {
@@ -63,6 +74,7 @@ void LoadInitialWeights(const LayerGraph& graph, const RunStart& start, Trainer&
                         Reference* reference) {
   if (!start.checkpoint) {
     if (job.rank() == 0) SayWhereHeadComesFrom(trainer.session().config(), graph);
+    if (job.rank() == 0) WarnUntrainedTokens(trainer.session().config().model(), graph);
     trainer.session().TakeWeights();
     if (reference != nullptr) reference->TakeStart();
     return;
@@ -74,7 +86,9 @@ void LoadInitialWeights(const LayerGraph& graph, const RunStart& start, Trainer&
     trainer.session().TakeWeights();
     reference->TakeStart();
   } else {
-    trainer.session().TakeWeights(nullptr);  // of the base model alone: what its adapter trains is read next
+    // Of the base model alone: what its adapter trains is read next.
+    const StateTensors initial(reader, kInitialState);
+    trainer.session().TakeWeights(nullptr, graph.adapter->init.empty() ? nullptr : &initial);
   }
   LoadStates(reader, trainer, job);
   if (job.rank() == 0) {

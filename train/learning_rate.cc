@@ -74,6 +74,8 @@ double LearningRate(const OptimizerConfig& config, int64_t step, int64_t total_s
       return from_lr(way < 1 ? CosineLeft(std::fmod(config.cycles() * way, 1.0)) : 0);
     case LR_POLYNOMIAL:
       return from_lr(std::pow(1 - way, config.power()));
+    case LR_RELATIVE_STEP:
+      return std::max(min_lr, std::min(lr, 1 / std::sqrt(static_cast<double>(step))));
     case LR_INVERSE_SQRT: {
       const auto scale = static_cast<double>(warmup > 0 ? warmup : kInverseSqrtSteps);
       return std::max(min_lr, lr * std::sqrt(scale / (scale + static_cast<double>(step - top))));

@@ -24,6 +24,7 @@
 #include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "train/averaged_weights.h"
+#include "train/batch_ramp.h"
 #include "train/batch_sampler.h"
 #include "train/best_evaluation.h"
 #include "train/data/dataset.h"
@@ -70,8 +71,9 @@ class Run {
         rows_(data_.train),
         order_({.rows = data_.train->size(),
                 .batch = config_.run().global_batch(),
-                .shuffle = config_.data().shuffle(),
-                .seed = static_cast<uint64_t>(config_.run().seed())}),
+                .shuffle = config_.data().shuffle() && !config_.data().streaming(),
+                .seed = static_cast<uint64_t>(config_.run().seed()),
+                .ramp = BatchRampOf(config_.run())}),
         total_steps_(inputs.total_steps),
         steps_per_epoch_(std::max<int64_t>(inputs.steps_per_epoch, 1)),
         start_at_(inputs.start),
@@ -296,13 +298,15 @@ class Run {
     return every > 0 && (step % every == 0 || step == total_steps_);
   }
 
-  bool EndsEpoch(int64_t step) const { return step % steps_per_epoch_ == 0 || step == total_steps_; }
+  bool EndsEpoch(int64_t step) {
+    return step == total_steps_ || (policy_ ? step % steps_per_epoch_ == 0 : order_.EndsEpoch(step));
+  }
 
-  bool EvaluatesAt(int64_t step) const {
+  bool EvaluatesAt(int64_t step) {
     return IsDue(config_.run().eval_every(), step) || (config_.run().eval_every_epoch() && EndsEpoch(step));
   }
 
-  bool SavesAt(int64_t step, bool improved) const {
+  bool SavesAt(int64_t step, bool improved) {
     const RunConfig& run = config_.run();
     return IsDue(run.save_every(), step) || (run.save_every_epoch() && EndsEpoch(step)) ||
            (run.final_from() == FINAL_FROM_BEST && improved);

@@ -8,6 +8,7 @@
 #include "core/device/cann_info.h"
 #include "parallel/experts/dispatch_plan.h"
 #include "parallel/graph/parameters.h"
+#include "parallel/graph/tuning.h"
 #include "parallel/objectives/ppo_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/sharding/optimizers.h"
@@ -135,7 +136,9 @@ class Planner {
     const bool narrow = shape_.element_bytes < kFp32Bytes, any_masters = optimizer.masters() != MASTERS_NONE;
     const bool split_masters = narrow && optimizer.masters() == MASTERS_SPLIT;
     const int64_t master_bytes = any_masters && !split_masters ? kFp32Bytes : shape_.element_bytes;
-    const int64_t moment_bytes = optimizer.moments() == MOMENTS_BF16 ? kFp32Bytes / 2 : kFp32Bytes;
+    const int64_t moment_bytes = optimizer.moments() == MOMENTS_BF16   ? kFp32Bytes / 2
+                                 : optimizer.moments() == MOMENTS_8BIT ? 1
+                                                                       : kFp32Bytes;
     const bool separate_masters = offload || (narrow && any_masters);
     memory.values += shape_.element_bytes * (zero == 3 ? share + passing : all);
     if (!trained) return;
@@ -143,8 +146,8 @@ class Planner {
     const bool in_backward = optimizer.update() == UPDATE_IN_BACKWARD;
     memory.gradients += kFp32Bytes * (in_backward ? passing : zero == 0 ? all : share + (zero == 1 ? all : passing));
     const int64_t states = static_cast<int64_t>(OptimizerStates(in_.config.optimizer().name()).size());
-    const int64_t masters = separate_masters ? master_bytes * share : 0, ema = optimizer.ema() > 0 ? kFp32Bytes * share : 0,
-                  moments = states * moment_bytes * share + ema;
+    const int64_t masters = separate_masters ? master_bytes * share : 0, further = (optimizer.ema() > 0 ? kFp32Bytes * share : 0) + (KeepsInitial(in_.graph) ? kFp32Bytes * share : 0),
+                  moments = states * moment_bytes * share + further;
     memory.masters += offload ? 0 : masters;
     memory.moments += offload ? 0 : moments;
     memory.host += offload ? masters + moments : 0;
@@ -219,7 +222,7 @@ class Planner {
       for (size_t i = stage.begin; i < stage.end; ++i) {
         const Layer& layer = in_.graph.layers[i];
         const int64_t statistics = in_.npu ? AttentionStatisticsBytes(layer, shape_) : 0;
-        const int64_t pairs = in_.npu ? LowRankBytes(layer, shape_) : 0;
+        const int64_t pairs = (in_.npu ? LowRankBytes(layer, shape_) : 0) + MagnitudeBytes(in_.graph, layer, shape_);
         const Recompute recompute = RecomputeOf(i);
         const bool again = recompute != RECOMPUTE_NONE;  // with the attention that they belong to
         const bool all_again = recompute == RECOMPUTE_FULL;

@@ -48,6 +48,23 @@ void ModelCopy::Take() {
         state.state == "master" && state.bucket->share_values().scalar_type() == state.share.scalar_type();
     if (!state.is_copy && !is_value) TakeShare(index++, *state.bucket, state.state, state.share);
   });
+  optimizer_->ForEachTensorState([&](const TensorState& state) {
+    if (state.saved) TakeTensorState(index++, state);
+  });
+}
+
+void ModelCopy::TakeTensorState(size_t index, const TensorState& state) {
+  if (index == host_.size()) {
+    const at::Tensor host = host_.emplace_back(at::empty(state.values.sizes(), state.values.options().device(at::kCPU)));
+    const Shape shape(host.sizes().begin(), host.sizes().end());
+    pieces_.push_back({.key = state.key,
+                       .dtype = DType::kFp32,
+                       .shape = shape,
+                       .box = {Shape(shape.size(), 0), shape},
+                       .data = host.data_ptr(),
+                       .strides = RowMajorStrides(shape)});
+  }
+  host_[index].copy_(state.values);
 }
 
 void ModelCopy::TakeShare(size_t index, Bucket& bucket, const std::string& state, const at::Tensor& share) {

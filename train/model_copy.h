@@ -24,6 +24,7 @@ class ModelCopy {
 
  private:
   void TakeShare(size_t index, Bucket& bucket, const std::string& state, const at::Tensor& share);
+  void TakeTensorState(size_t index, const TensorState& state);
   void Describe(Bucket& bucket, const std::string& state, const at::Tensor& host);
   bool IsTiedCopy(const Bucket& bucket) const;
 

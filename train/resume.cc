@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <set>
 
 #include "checkpoint/adapter_directory.h"
@@ -11,6 +12,7 @@
 #include "core/plan/file_pieces.h"
 #include "core/tensor/dtype.h"
 #include "parallel/graph/parameters.h"
+#include "parallel/graph/tuning.h"
 #include "parallel/sharding/optimizers.h"
 #include "session/known_tensors.h"
 #include "session/load_weights.h"
@@ -44,6 +46,27 @@ void ReadShare(StoreReader& reader, const ShareState& state) {
   if (!on_host) at::Tensor(state.share).copy_(host);
 }
 
+void ReadTensorState(StoreReader& reader, const TensorState& state) {
+  const Shape shape(state.values.sizes().begin(), state.values.sizes().end());
+  const at::Tensor host = at::empty(shape, at::kFloat);
+  reader.Read(reader.Find(state.key), {Shape(shape.size(), 0), shape},
+              {DType::kFp32, host.data_ptr(), RowMajorStrides(shape)});
+  at::Tensor(state.values).copy_(host);
+}
+
+// Moments of 8 bits are codes and scales, which are no use to an optimizer with wider ones, nor theirs to it.
+void CheckSameMoments(const StoreReader& reader, const OptimizerConfig& optimizer) {
+  const auto& tensors = reader.manifest().tensors();
+  const bool had_codes = std::ranges::any_of(tensors, [](const checkpoint::Tensor& tensor) {
+    return tensor.key().starts_with("exp_avg_absmax/") || tensor.key().starts_with("exp_avg_fp32/");
+  });
+  const bool has_codes = optimizer.moments() == MOMENTS_8BIT;
+  if (had_codes == has_codes) return;
+  throw InputError(reader.path().string(), ": was trained with optimizer.moments ", had_codes ? "8bit" : "fp32 or bf16",
+                   ", this run has ", has_codes ? "8bit" : "wider ones",
+                   "; keep them, or start over: another run.output, and run.resume: auto");
+}
+
 // Checks that it trained the same parameters in the same way.
 void CheckSameTuning(const StoreReader& reader, const LayerGraph& graph) {
   const std::string where = reader.path().string(), text = reader.manifest().adapter_config();
@@ -58,7 +81,12 @@ void CheckSameTuning(const StoreReader& reader, const LayerGraph& graph) {
                      kKeepTuning);
   }
   if (!graph.adapter) return;
-  const AdapterPlan was = AdapterDirectory(reader.path()).Plan();
+  const AdapterPlan was = AdapterDirectory(reader.path(), {}, PairForm::kAsTrained).Plan();
+  const auto same = [&](const char* key, const std::string& before, const std::string& now) {
+    if (before != now) throw InputError(where, ": was trained with ", key, " ", before, ", this run has ", now, kKeepTuning);
+  };
+  same("tuning.init", was.init.empty() ? "lora" : was.init, graph.adapter->init.empty() ? "lora" : graph.adapter->init);
+  same("tuning.dora", was.dora ? "true" : "false", graph.adapter->dora ? "true" : "false");
   for (const auto& [name, module] : graph.adapter->modules) {
     const auto found = was.modules.find(name);
     if (found != was.modules.end() && found->second == module) continue;
@@ -119,9 +147,11 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph, const Op
       }
     }
   }
+  CheckSameMoments(reader, optimizer);
   CheckSameStates(reader, trained);
-  std::vector<std::string> states = OptimizerStates(optimizer.name(), optimizer.ema() > 0);
+  std::vector<std::string> states = OptimizerStates(optimizer.name(), {.averaged = optimizer.ema() > 0, .initial = KeepsInitial(graph)});
   states.push_back("master");
+  for (const std::string& state : WholeStates(optimizer.name(), optimizer.moments() == MOMENTS_8BIT)) states.push_back(state);
   RefuseUnknownKeys(reader, {weights, trained, states});
 }
 
@@ -136,6 +166,7 @@ void PrepareStates(const StoreReader& reader, Trainer& trainer, Job& job) {
 
 void LoadStates(StoreReader& reader, Trainer& trainer, Job& job) {
   trainer.optimizer().ForEachShare([&](const ShareState& state) { ReadShare(reader, state); }, /*changes=*/true);
+  trainer.optimizer().ForEachTensorState([&](const TensorState& state) { ReadTensorState(reader, state); });
   reader.Verify(job.rank(), job.world());
   trainer.optimizer().StatesLoaded(reader.manifest().progress().updates());
 }

@@ -44,8 +44,9 @@ checkpoint::Progress ProgressOf(const Config& config, const RunPosition& positio
   if (position.validation_loss) progress.set_validation_loss(*position.validation_loss);
   if (position.kl_coefficient) progress.set_kl_coefficient(*position.kl_coefficient);
   checkpoint::DataPosition& data = *progress.mutable_data();
-  data.set_rows(position.rows);
+  data.set_rows(config.data().streaming() ? 0 : position.rows);  // 0: stream.jsonl knows them
   data.set_global_batch(config.run().global_batch());
+  *data.mutable_batch_ramp() = config.run().batch_ramp();
   data.set_shuffle(config.data().shuffle());
   data.set_seed(static_cast<uint64_t>(config.run().seed()));
   return progress;

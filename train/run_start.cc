@@ -12,6 +12,7 @@
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
+#include "core/base/text.h"
 #include "core/config/print.h"
 #include "core/io/atomic_file.h"
 #include "core/io/file_system.h"
@@ -83,6 +84,12 @@ std::string StartAnew(const Config& config, const std::filesystem::path& checkpo
                 config.run().resume() == "auto" ? "" : " --set run.resume=auto");
 }
 
+std::string RampText(const checkpoint::DataPosition& data) {
+  std::vector<std::string> numbers;
+  for (const int64_t number : data.batch_ramp()) numbers.push_back(std::to_string(number));
+  return Concat("[", Join(numbers), "]");
+}
+
 void RefuseNewer(const RunStart& start) {
   for (const RunCheckpoint& found : FindCheckpoints(start.output)) {
     if (start.same_run && found.step <= start.step) continue;
@@ -135,6 +142,7 @@ void CheckSameData(const checkpoint::DataPosition& saved, const checkpoint::Data
                      StartAnew(config, checkpoint));
   };
   want("run.global_batch", saved.global_batch(), now.global_batch());
+  want("run.batch_ramp", RampText(saved), RampText(now));
   want("data.shuffle", saved.shuffle(), now.shuffle());
   want("run.seed", saved.seed(), now.seed());
   want("rows in data.train:", saved.rows(), now.rows());

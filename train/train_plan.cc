@@ -16,6 +16,7 @@
 #include "parallel/objectives/sampler_check.h"
 #include "session/model_graph.h"
 #include "session/tuning.h"
+#include "train/batch_ramp.h"
 #include "train/best_evaluation.h"
 #include "train/check_inputs.h"
 #include "train/check_options.h"
@@ -123,6 +124,7 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   // A layout that does not fit is reported first.
   problems.Try([&] { MakeGrids(world, SizesOf(config.parallel())); });
   problems.Try([&] { CheckLearningRate(config.optimizer()); });
+  problems.Try([&] { CheckBatchRamp(config); });
   problems.Try([&] { CheckUpdate(config, world); });
   problems.Try([&] { CheckBestEvaluation(config); });
   CheckTrainingOptions(config, problems);

@@ -6,10 +6,12 @@
 
 #include <numeric>
 
+#include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/stop_signals.h"
 #include "core/tensor/device_copies.h"
+#include "parallel/graph/tuning.h"
 #include "parallel/objectives/cross_entropy.h"
 #include "parallel/objectives/objectives.h"
 #include "parallel/objectives/policy_check.h"
@@ -22,7 +24,20 @@ namespace {
 
 constexpr char kStop[] = "stop";  // not one of the objective's sums: how many ranks were asked to stop
 
-OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) {
+at::ScalarType MomentsOf(const OptimizerConfig& optimizer) {
+  switch (optimizer.moments()) {
+    case MOMENTS_FP32:
+      return at::kFloat;
+    case MOMENTS_BF16:
+      return at::kBFloat16;
+    case MOMENTS_8BIT:
+      return at::kByte;
+  }
+  return at::kFloat;
+}
+
+OptimizerOptions OptimizerOf(const Session& session) {
+  const Config& config = session.config();
   const OptimizerConfig& optimizer = config.optimizer();
   return {.name = optimizer.name(),
           .beta1 = optimizer.beta1(),
@@ -34,10 +49,14 @@ OptimizerOptions OptimizerOf(const Config& config, const TensorDevice& tensors) 
           .loraplus_lr_ratio = config.tuning().loraplus_lr_ratio(),
           .lr_factors = LrFactors({optimizer.lr_by_name().begin(), optimizer.lr_by_name().end()}),
           .ema = optimizer.ema(),
+          .keep_initial = KeepsInitial(session.graph()),
           .offload = config.memory().offload_optimizer(),
           .in_backward = optimizer.update() == UPDATE_IN_BACKWARD,
-          .moments = optimizer.moments() == MOMENTS_BF16 ? at::kBFloat16 : at::kFloat,
-          .device = tensors.torch()};
+          .moments = MomentsOf(optimizer),
+          .adafactor = {.scale_parameter = optimizer.adafactor_scale_parameter(),
+                        .clip = optimizer.adafactor_clip(),
+                        .decay = optimizer.adafactor_decay()},
+          .device = session.tensors().torch()};
 }
 
 std::string ObjectiveOf(const Config& config) {
@@ -67,6 +86,9 @@ Trainer::Trainer(Session& session, const std::string& objective)
       objective_(MakeObjective(objective.empty() ? ObjectiveOf(session.config()) : objective,
                                session.config())),
       mtp_depths_(std::get<HeadSpec>(session.graph().layers.back().spec).mtp_depths) {
+  if (session.config().optimizer().moments() == MOMENTS_8BIT && session.tensors().torch().is_privateuseone()) {
+    throw InputError("optimizer.moments 8bit is for devices cpu and cuda; on an npu use bf16");
+  }
   CommunicatorSet& groups = session.groups();
   optimizer_ = std::make_unique<ShardedOptimizer>(
       model().buckets(),
@@ -75,8 +97,8 @@ Trainer::Trainer(Session& session, const std::string& objective)
                       .embedding = model().tied_embedding(),
                       .experts = HasExperts(session.graph()) ? &groups.Get("etp-ep") : nullptr,
                       .expert_tensor = session.plan().grids.expert.Size("etp"),
-                      .stage = session.config().optimizer().name() == "muon" ? &groups.Get("stage") : nullptr},
-      session.job(), OptimizerOf(session.config(), session.tensors()));
+                      .stage = UsesStageGroup(session.config()) ? &groups.Get("stage") : nullptr},
+      session.job(), OptimizerOf(session));
   const at::Device device = session.tensors().torch();
   if (ExpectsExchange(session.config(), /*npu=*/device.is_privateuseone())) {
     forecast_.emplace(model().expected_rows(), device);

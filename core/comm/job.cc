@@ -9,7 +9,6 @@
 #include <exception>
 
 #include "core/base/error.h"
-#include "core/base/log.h"
 #include "core/comm/stale_segments.h"
 
 namespace trireme {
@@ -39,13 +38,12 @@ std::string Who(const std::string& rank) {
   return Concat("rank ", rank, " (host ", host, ", process ", getpid(), ")");
 }
 
-// Once per host. Segments of this job are in use or do not exist yet.
+// Once per host. Segments of this job are in use or do not exist yet. Not logged: nobody has to act on it, and a wrong input is
+// answered by one line.
 void RemoveSegmentsOfKilledJobs() {
   const char* local_rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
   if (local_rank == nullptr || std::strcmp(local_rank, "0") != 0) return;
-  if (const int removed = RemoveStaleSegments()) {
-    TRIREME_LOG(INFO) << "removed " << removed << " shared-memory segments that killed jobs left in /dev/shm";
-  }
+  RemoveStaleSegments();
 }
 
 constexpr int kHandOutTag = 7001;

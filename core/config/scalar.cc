@@ -138,11 +138,17 @@ bool AddItem(const YAML::Node& node, const FieldDescriptor& field, Message& sect
     if (number) section.GetReflection()->AddDouble(&section, &field, *number);
     return number.has_value();
   }
-  TRIREME_CHECK(field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) << "a list of " << field.cpp_type_name();
+  const bool wide = field.cpp_type() == FieldDescriptor::CPPTYPE_INT64;
+  TRIREME_CHECK(wide || field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) << "a list of " << field.cpp_type_name();
   const std::optional<int64_t> number =
       IsPlainScalar(node) ? ParseInteger(node.Scalar(), field) : std::nullopt;
-  if (number) section.GetReflection()->AddInt32(&section, &field, static_cast<int32_t>(*number));
-  return number.has_value();
+  if (!number) return false;
+  if (wide) {
+    section.GetReflection()->AddInt64(&section, &field, *number);
+  } else {
+    section.GetReflection()->AddInt32(&section, &field, static_cast<int32_t>(*number));
+  }
+  return true;
 }
 
 std::string WantedInstead(const YAML::Node& node, const FieldDescriptor& field) {
@@ -182,6 +188,9 @@ std::string ItemText(const Message& section, const FieldDescriptor& field, int i
   const Reflection& reflection = *section.GetReflection();
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
     return std::to_string(reflection.GetRepeatedInt32(section, &field, index));
+  }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+    return std::to_string(reflection.GetRepeatedInt64(section, &field, index));
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
     return DoubleText(reflection.GetRepeatedDouble(section, &field, index));

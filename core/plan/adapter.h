@@ -26,6 +26,10 @@ struct AdapterPlan {
   double dropout = 0;                            // of the pairs' inputs, during training
   std::set<std::string> targets = {};  // the modules by last name component where unambiguous, as PEFT does
   bool tied = false;  // if the embedding is in `saved`, the head shares its weight, as in the model
+  // How pairs start if that takes something away from the weights beside them, as PEFT's init_lora_weights says it:
+  // "pissa", "pissa_niter_4", "olora"; empty: it does not.
+  std::string init = {};
+  bool dora = false;  // each module has a magnitude for every output, too
 
   double ScaleOf(const AdapterModule& module) const {
     const auto rank = static_cast<double>(module.rank);

@@ -23,6 +23,7 @@ using HfNames = std::map<std::string, std::string>;
 struct LowRank {
   int64_t rank = 0;
   double scale = 1;
+  bool magnitude = false;  // DoRA: the projection has a trained length for each of its outputs
 };
 
 struct Layer {

@@ -46,6 +46,22 @@ HfTensor FileTensor(const HfTensor& base, const char* ending, int64_t first_row,
   return tensor;
 }
 
+// The lengths of a projection's outputs, one for each: split like B's outputs, its gradient as partial as B's.
+Parameter Magnitude(const Parameter& base, const Dim& own, size_t block, size_t blocks) {
+  const std::vector<Dim>& dims = base.declaration.dims;
+  TRIREME_CHECK(dims.size() == 2) << base.declaration.name << ": magnitudes of a stack";
+  Parameter magnitude{Beside(base.declaration, Concat(".lora_m.", block), own, {}, dims.back()),
+                      {},
+                      {Initial::Kind::kZeros}};  // until the weight is there
+  magnitude.declaration.dims.pop_back();
+  magnitude.added = true;
+  for (size_t file = block; file < base.hf.size(); file += blocks) {
+    const int64_t out = base.hf[file].shape.front();
+    magnitude.hf.push_back({WithoutWeight(base.hf[file].name) + ".lora_magnitude_vector", {out}, {{0}, {out}}});
+  }
+  return magnitude;
+}
+
 }  // namespace
 
 std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<LowRank>& parts) {
@@ -62,7 +78,7 @@ std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<Low
               {},
               {Initial::Kind::kUniform, 1.0 / std::sqrt(static_cast<double>(in))}};
   a.added = true;
-  std::vector<Parameter> pairs;
+  std::vector<Parameter> pairs, magnitudes;
   int64_t first_rank = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t rank = parts[i].rank;
@@ -79,8 +95,10 @@ std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<Low
     }
     first_rank += rank;
     pairs.push_back(std::move(b));
+    if (parts[i].magnitude) magnitudes.push_back(Magnitude(base, own, i, parts.size()));
   }
   pairs.insert(pairs.begin(), std::move(a));
+  pairs.insert(pairs.end(), magnitudes.begin(), magnitudes.end());
   return pairs;
 }
 

@@ -225,7 +225,11 @@ void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan) {
       throw InputError("adapter: ", module.name,
                        " has a LoRA adapter; only linear layers inside the model can have one");
     }
-    graph.layers[module.layer].low_rank[module.role] = {wanted->rank, plan.ScaleOf(*wanted)};
+    if (plan.dora && (module.experts > 0 || !module.in_block)) {
+      throw InputError("DoRA: ", module.name, module.experts > 0 ? " belongs to an expert" : " is a router or a gate",
+                       ", which cannot have magnitudes; exclude it (tuning.exclude)");
+    }
+    graph.layers[module.layer].low_rank[module.role] = {wanted->rank, plan.ScaleOf(*wanted), plan.dora};
   }
   for (const auto& [name, module] : plan.modules) {
     if (!used.contains(name)) RefuseName("adapter", name, modules);

@@ -34,6 +34,9 @@ AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, con
 // the graph does not have, and experts of one layer that differ.
 void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan);
 
+// Whether training needs to know what pairs started with: the weights beside them have lost it.
+inline bool KeepsInitial(const LayerGraph& graph) { return graph.adapter && !graph.adapter->init.empty(); }
+
 // Trains only the targets' own weights, in the last `last_layers` decoder layers (0: in all), and those of
 // `saved` in any layer.
 void Freeze(LayerGraph& graph, const TargetNames& targets, const TargetNames& saved, int64_t last_layers);

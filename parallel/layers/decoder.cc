@@ -18,8 +18,14 @@ const LowRankWeights* PairsOf(const Projection& projection) {
   return projection.pairs() ? &*projection.pairs() : nullptr;
 }
 
-Projection::Place PlaceOf(const Layer& layer, const Weights& weights, const LayerOptions& options, int rank) {
-  return {.layer = layer, .weights = weights, .dropout = options.adapter_dropout, .tensor_rank = rank};
+// `tensor`: the group over which inputs may be split; nullptr: another than the tensor-parallel one, or none.
+Projection::Place PlaceOf(const Layer& layer, const Weights& weights, const LayerOptions& options, int rank,
+                          Communicator* tensor = nullptr) {
+  return {.layer = layer,
+          .weights = weights,
+          .dropout = options.adapter_dropout,
+          .tensor_rank = rank,
+          .tensor = tensor};
 }
 
 int ExpertTensorRank(const ExpertParallel& parallel) {
@@ -40,12 +46,12 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
       frequencies_(InverseFrequencies(spec_.attention.rope)),
       attention_norm_(weights.FindOrNull(layer.name + ".attention_norm.weight")),
       attention_output_norm_(weights.FindOrNull(layer.name + ".attention_output_norm.weight")),
-      qkv_(PlaceOf(layer, weights, options, parallel_.rank()), "attention.qkv",
+      qkv_(PlaceOf(layer, weights, options, parallel_.rank(), &parallel_.group), "attention.qkv",
            {"attention.q", "attention.k", "attention.v"}),
       qkv_bias_(weights.FindOrNull(layer.name + ".attention.qkv.bias")),
       query_norm_(weights.FindOrNull(layer.name + ".attention.q_norm.weight")),
       key_norm_(weights.FindOrNull(layer.name + ".attention.k_norm.weight")),
-      output_(PlaceOf(layer, weights, options, parallel_.rank()), "attention.output"),
+      output_(PlaceOf(layer, weights, options, parallel_.rank(), &parallel_.group), "attention.output"),
       output_bias_(weights.FindOrNull(layer.name + ".attention.output.bias")),
       mlp_norm_(weights.FindOrNull(layer.name + ".mlp_norm.weight")),
       mlp_output_norm_(weights.FindOrNull(layer.name + ".mlp_output_norm.weight")),
@@ -53,7 +59,7 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
       expert_gate_up_(PlaceOf(layer, weights, options, 0), "experts.gate_up", {"experts.gate", "experts.up"}),
       expert_down_(PlaceOf(layer, weights, options, ExpertTensorRank(parallel.experts)), "experts.down"),
       shared_gate_(PlaceOf(layer, weights, options, 0), "shared_gate") {
-  const Projection::Place place = PlaceOf(layer, weights, options, parallel_.rank());
+  const Projection::Place place = PlaceOf(layer, weights, options, parallel_.rank(), &parallel_.group);
   if (spec_.attention.latent) latent_.emplace(spec_.attention, place, parallel);
   if (!spec_.experts) {
     mlp_.emplace("mlp", place, parallel_, recompute_, spec_.mlp.activation);

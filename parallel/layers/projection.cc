@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "ops/linear/infer_linear.h"
+#include "parallel/layers/bias.h"
 
 namespace trireme {
 Projection::Projection(const Place& place, const std::string& role, const std::vector<std::string>& parts)
@@ -13,6 +14,8 @@ Projection::Projection(const Place& place, const std::string& role, const std::v
   pairs_ = FindPairs(place.layer, place.weights, role_);
   const bool split_inputs = !matrix->placement.declaration().dims.back().axis.empty();
   if (split_inputs) first_input_ = place.tensor_rank * matrix->placement.LocalShape().back();
+  if (split_inputs) inputs_ = place.tensor;
+  if (pairs_) magnitudes_ = FindMagnitudes(place.weights, role_);
 }
 
 at::Tensor Projection::Forward(const LinearInput& x, PassContext& pass, const Weight* bias) const {
@@ -24,7 +27,14 @@ at::Tensor Projection::Forward(const LinearInput& x, PassContext& pass, const We
     return generates ? InferLinear(x.value, *weight_, bias) : Linear(x, *weight_, bias);
   }
   const LowRankInput input{.x = x, .dropout = DropoutOf(pass, pass.input.identities)};
-  if (generates) return AddLowRank(InferLinear(x.value, *weight_, bias), input, *pairs_);
+  if (magnitudes_.empty()) return WithPairs(input, pass, bias);
+  const at::Tensor lengths = RowLengths(*weight_, *pairs_, inputs_);
+  return AddBias(ScaleToMagnitudes(WithPairs(input, pass, nullptr), magnitudes_, lengths), bias);
+}
+
+at::Tensor Projection::WithPairs(const LowRankInput& input, PassContext& pass, const Weight* bias) const {
+  const LinearInput& x = input.x;
+  if (pass.options.cache != nullptr) return AddLowRank(InferLinear(x.value, *weight_, bias), input, *pairs_);
   const bool trained = weight_->trained() || (bias != nullptr && bias->trained());
   if (trained) return AddLowRank(Linear(x, *weight_, bias), input, *pairs_);
   return LinearWithLowRank(input, *weight_, bias, *pairs_);

@@ -1,6 +1,6 @@
 // Projection: a linear layer on this rank: its matrix, which may fuse several projections of one input, and
 // their low-rank pairs if the run has an adapter, or those of the pass's rows. Collectives are the caller's: a pair is split like its
-// matrix, so that its output is a part of the same sum.
+// matrix, so that its output is a part of the same sum. Only the lengths that DoRA divides by are summed here.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,7 @@
 
 #include "ops/low_rank/low_rank.h"
 #include "parallel/layers/layer.h"
+#include "parallel/layers/magnitudes.h"
 #include "parallel/layers/row_adapters.h"
 
 namespace trireme {
@@ -23,6 +24,7 @@ class Projection {
     const Weights& weights;
     double dropout = 0;
     int tensor_rank = 0;
+    Communicator* tensor = nullptr;  // over which inputs are split, if they are
   };
   Projection(const Place& place, const std::string& role, const std::vector<std::string>& parts);
   Projection(const Place& place, const std::string& role) : Projection(place, role, {role}) {}
@@ -38,9 +40,13 @@ class Projection {
   std::shared_ptr<const Dropout> DropoutOf(PassContext& pass, const at::Tensor& rows) const;
 
  private:
+  at::Tensor WithPairs(const LowRankInput& input, PassContext& pass, const Weight* bias) const;
+
   const MatrixRole role_;
   const Weight* weight_ = nullptr;
   std::optional<LowRankWeights> pairs_;
+  std::vector<MagnitudeBlock> magnitudes_;  // of DoRA
+  Communicator* inputs_ = nullptr;          // the ranks that split them; nullptr: they are whole
   double dropout_ = 0;
   int64_t first_input_ = 0;
 };

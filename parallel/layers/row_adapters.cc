@@ -32,6 +32,20 @@ std::optional<LowRankWeights> FindPairs(const Layer& layer, const Weights& weigh
   return pairs;
 }
 
+std::vector<MagnitudeBlock> FindMagnitudes(const Weights& weights, const MatrixRole& role) {
+  const std::string stem = role.layer + "." + role.matrix;
+  const std::vector<Dim>& dims = weights.FindEntry(stem + ".weight")->placement.declaration().dims;
+  const std::vector<Block>& blocks = dims[dims.size() - 2].blocks;
+  std::vector<MagnitudeBlock> magnitudes;
+  int64_t first_output = 0;
+  for (size_t i = 0; i < role.parts.size(); ++i) {
+    const Weight* magnitude = weights.FindOrNull(stem + ".lora_m." + std::to_string(i));
+    if (magnitude != nullptr) magnitudes.push_back({.magnitude = magnitude, .first_output = first_output});
+    first_output += (blocks[i].size + blocks[i].padding) / blocks[i].parts;
+  }
+  return magnitudes;
+}
+
 AdapterWeights::AdapterWeights(const LayerGraph& graph, std::vector<Layer> layers, const Grids& grids,
                                const TensorSplit& split)
     : layers_(std::move(layers)), weights_(graph, layers_, grids, split) {

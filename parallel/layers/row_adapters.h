@@ -12,6 +12,7 @@
 
 #include "ops/low_rank/low_rank.h"
 #include "parallel/layers/key_value_cache.h"
+#include "parallel/layers/magnitudes.h"
 #include "parallel/layers/weights.h"
 #include "parallel/pass/pass_context.h"
 
@@ -26,6 +27,9 @@ struct MatrixRole {
 
 // The pairs that `layer` has for a matrix whose declaration is in `weights`; nothing if it has none.
 std::optional<LowRankWeights> FindPairs(const Layer& layer, const Weights& weights, const MatrixRole& role);
+
+// The magnitudes of its projections, if they have pairs with them (DoRA).
+std::vector<MagnitudeBlock> FindMagnitudes(const Weights& weights, const MatrixRole& role);
 
 // One adapter on this rank.
 class AdapterWeights {

@@ -21,6 +21,11 @@ namespace {
 constexpr char kTiedLayer[] = "embedding", kMaster[] = "master", kMuon[] = "muon";
 constexpr char kLowRankB[] = ".lora_b.";  // in the names of parallel/graph/low_rank.h
 
+// [share] fp32; may be the master itself.
+at::Tensor WideMasterOf(Bucket& bucket) {
+  return bucket.has_split_master() ? bucket.JoinedMaster() : bucket.share_master().to(at::kFloat);
+}
+
 UpdateTensors ElementsOf(const UpdateTensors& share, const FlatRange& range) {
   const auto elements = [&](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.narrow(0, range.begin, range.size()) : at::Tensor();
@@ -40,7 +45,7 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups
     : groups_(groups),
       job_(job),
       options_(options),
-      state_names_(OptimizerStates(options.name, options.ema > 0)),
+      state_names_(OptimizerStates(options.name, {.averaged = options.ema > 0, .initial = options.keep_initial})),
       update_(UpdateRuleOf(options.name)),
       tensor_sums_(TrainedOnly(buckets),
                    {.name = "tp", .size = groups.tensor.size(), .group = groups.tensor}),
@@ -78,14 +83,19 @@ std::vector<ShardedOptimizer::UpdateRun> ShardedOptimizer::UpdateRuns(const Buck
 
 // From the part to the end of the share.
 ShardedOptimizer::UpdateRun ShardedOptimizer::RunOf(const Bucket& bucket, const FlatPart& part) const {
-  const Parameter& parameter = bucket.entries()[part.parameter]->parameter;
+  UpdateRun run = RunOf(bucket.entries()[part.parameter]->parameter, bucket.layer());
+  run.elements = {part.offset, bucket.share().size()};
+  return run;
+}
+
+ShardedOptimizer::UpdateRun ShardedOptimizer::RunOf(const Parameter& parameter, const std::string& layer) const {
   const ParameterDeclaration& declaration = parameter.declaration;
   const bool decayed = declaration.dims.size() > 1;
   const bool loraplus = !decayed || declaration.name.find(kLowRankB) != std::string::npos;
-  return {.elements = {part.offset, bucket.share().size()},
+  return {.elements = {},
           .decayed = decayed,
           .lr_factor = options_.lr_factors.Of(parameter) * (loraplus ? options_.loraplus_lr_ratio : 1),
-          .muon = options_.name == kMuon && TakesMuon(parameter, bucket.layer())};
+          .muon = options_.name == kMuon && TakesMuon(parameter, layer)};
 }
 
 std::vector<Bucket*> ShardedOptimizer::Counted(const std::vector<Bucket*>& buckets) const {
@@ -166,10 +176,28 @@ void ShardedOptimizer::MakeStates() {
   for (Trained& trained : trained_) {
     const at::Tensor master = trained.bucket->share_master();
     while (trained.states.size() < state_names_.size()) {
-      const bool average = state_names_[trained.states.size()] == kAveraged;
-      const at::ScalarType type = average ? at::kFloat : options_.moments;
+      const std::string& name = state_names_[trained.states.size()];
+      if (name == kInitial) {
+        trained.states.push_back(WideMasterOf(*trained.bucket).clone());
+        continue;
+      }
+      const at::ScalarType type = name == kAveraged ? at::kFloat : options_.moments;
       trained.states.push_back(at::zeros({master.numel()}, master.options().dtype(type)));
     }
+    if (trained.tensors.empty() && UpdatesWholeTensors(options_.name, moments_8bit())) MakeTensorStates(trained);
+  }
+}
+
+void ShardedOptimizer::MakeTensorStates(Trained& trained) const {
+  const auto options = trained.bucket->share_master().options().dtype(at::kFloat);
+  for (ShareTensor& tensor : ShareTensorsOf(*trained.bucket)) {
+    const UpdateRun run = RunOf(*tensor.parameter, trained.bucket->layer());
+    WholeTensor whole{.share = std::move(tensor), .decayed = run.decayed, .lr_factor = run.lr_factor};
+    const Shape& shape = whole.share.file->shape;
+    for (const auto& [name, of_state] : moments_8bit() ? Adam8BitStates(shape) : AdafactorStates(shape)) {
+      whole.states[name] = at::zeros(of_state, options);
+    }
+    trained.tensors.push_back(std::move(whole));
   }
 }
 
@@ -208,12 +236,21 @@ void ShardedOptimizer::Step(Trained& trained, const UpdateNumbers& numbers) {
                             .states = trained.states,
                             .gradient = bucket.share_gradient().to(master.device()),
                             .parameter = bucket.BeginValues()};
-  for (const UpdateRun& run : trained.runs) {
-    if (!run.muon) update_(ElementsOf(share, run.elements), NumbersOf(run, numbers));
+  if (!trained.tensors.empty()) {
+    StepTensors(trained, share, numbers);
+  } else {
+    for (const UpdateRun& run : trained.runs) {
+      if (!run.muon) update_(ElementsOf(share, run.elements), NumbersOf(run, numbers));
+    }
+    if (options_.name == kMuon) StepMuon(trained, share, numbers);
   }
-  if (options_.name == kMuon) StepMuon(trained, share, numbers);
   if (options_.ema > 0) Average(share, numbers);
   bucket.EndValues();
+}
+
+void ShardedOptimizer::StepTensors(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers) {
+  if (moments_8bit()) return StepAdam8Bit(trained.tensors, share, numbers, *groups_.stage);
+  StepAdafactor(trained.tensors, share, numbers, options_.adafactor, *groups_.stage);
 }
 
 // The momentum is the first state. All ranks of the stage come here with the same buckets, also those whose share has no
@@ -287,6 +324,18 @@ void ShardedOptimizer::ForEachShare(const std::function<void(const ShareState&)>
     visit({&bucket, kMaster, master, is_copy});
     if (changes && bucket.has_split_master()) bucket.TakeJoinedMaster(master);
     for (size_t i = 0; i < state_names_.size(); ++i) visit({&bucket, state_names_[i], trained.states[i], is_copy});
+  }
+}
+
+void ShardedOptimizer::ForEachTensorState(const std::function<void(const TensorState&)>& visit) {
+  MakeStates();
+  for (const Trained& trained : trained_) {
+    const bool saved = !trained.tensors.empty() && groups_.stage->rank() == 0 && !IsTiedCopy(*trained.bucket);
+    for (const WholeTensor& tensor : trained.tensors) {
+      for (const auto& [name, values] : tensor.states) {
+        visit({.key = Concat(name, "/", tensor.share.file->name), .values = values, .saved = saved});
+      }
+    }
   }
 }
 

@@ -14,6 +14,7 @@
 #include "parallel/sharding/lr_factors.h"
 #include "parallel/sharding/tensor_sums.h"
 #include "parallel/sharding/update_rule.h"
+#include "parallel/sharding/whole_tensors.h"
 
 namespace trireme {
 
@@ -33,7 +34,7 @@ struct OptimizerGroups {
   // If each expert's matrices are split over `expert_tensor` ranks: those ranks and those of other experts.
   Communicator* experts = nullptr;
   int expert_tensor = 1;
-  Communicator* stage = nullptr;  // all ranks of the pipeline stage; for muon
+  Communicator* stage = nullptr;  // all ranks of the pipeline stage; for muon, adafactor and 8-bit moments
 };
 
 struct OptimizerOptions {
@@ -47,9 +48,11 @@ struct OptimizerOptions {
   double loraplus_lr_ratio = 1;  // LoRA+: of B and of one-dimensional parameters
   LrFactors lr_factors = {};
   double ema = 0;                // decay rate of the average of the weights; 0: there is none
+  bool keep_initial = false;     // the weights before the first update are a state, too
   bool offload = false;          // masters and moments on the host, whatever the device
   bool in_backward = false;      // a bucket is updated when its gradient is complete: one process, one micro batch
-  at::ScalarType moments = at::kFloat;
+  at::ScalarType moments = at::kFloat;  // kByte: 8 bits with a scale per block
+  AdafactorOptions adafactor = {};
   at::Device device = at::kCPU;  // of the buckets
 };
 
@@ -59,6 +62,13 @@ struct ShareState {
   std::string state;  // "master", or one of OptimizerStates
   at::Tensor share;   // [share]
   bool is_copy;       // of a tied embedding: another stage's is the one that counts
+};
+
+// A state of a whole tensor, the same on all ranks of its stage.
+struct TensorState {
+  std::string key;    // "exp_avg_sq_row/NAME"
+  at::Tensor values;  // fp32
+  bool saved;         // by this rank
 };
 
 class ShardedOptimizer {
@@ -84,6 +94,8 @@ class ShardedOptimizer {
   // Every state of every trained bucket, one after another: a split master exists in fp32 only in the call. With
   // `changes` what is written there counts, and StatesLoaded must be called afterwards.
   void ForEachShare(const std::function<void(const ShareState&)>& visit, bool changes = false);
+  // The same for states that belong to whole tensors.
+  void ForEachTensorState(const std::function<void(const TensorState&)>& visit);
   bool IsTiedCopy(const Bucket& bucket) const;  // the last stage's
   // Of every trained parameter what this rank's share holds: "master/NAME" and "STATE/NAME" of each
   // optimizer state, in host memory: where the states are a device's, in copies that live until
@@ -109,16 +121,21 @@ class ShardedOptimizer {
     Bucket* bucket;
     std::vector<UpdateRun> runs;
     std::vector<at::Tensor> states;  // by state_names_, [share] each; empty before the first update
+    std::vector<WholeTensor> tensors = {};  // of optimizers that update whole ones; likewise
   };
 
   static std::vector<Bucket*> TrainedOnly(const std::vector<Bucket*>& buckets);
   std::vector<UpdateRun> UpdateRuns(const Bucket& bucket) const;
   UpdateRun RunOf(const Bucket& bucket, const FlatPart& part) const;
+  UpdateRun RunOf(const Parameter& parameter, const std::string& layer) const;  // without its elements
+  bool moments_8bit() const { return options_.moments == at::kByte; }
+  void MakeTensorStates(Trained& trained) const;
   std::vector<Bucket*> Counted(const std::vector<Bucket*>& buckets) const;
   bool IsTied(const Bucket& bucket) const;
   UpdateNumbers NumbersOf(double learning_rate, double gradient_scale) const;  // of the next update
   void Step(Trained& trained, const UpdateNumbers& numbers);
   UpdateNumbers NumbersOf(const UpdateRun& run, UpdateNumbers numbers) const;
+  void StepTensors(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers);
   void StepMuon(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers);
   void Average(const UpdateTensors& share, const UpdateNumbers& numbers) const;
   void UpdateInPass(Trained& trained, double learning_rate);

@@ -33,11 +33,20 @@ std::vector<std::string> OptimizerMeanings() {
   return meanings;
 }
 
-std::vector<std::string> OptimizerStates(const std::string& name, bool ema) {
+std::vector<std::string> WholeStates(const std::string& name, bool moments_8bit) {
+  if (name == "adafactor") return {"exp_avg_sq_row", "exp_avg_sq_col", "exp_avg_sq"};
+  if (moments_8bit) return {"exp_avg_absmax", "exp_avg_sq_absmax", "exp_avg_fp32", "exp_avg_sq_fp32"};
+  return {};
+}
+
+bool UpdatesWholeTensors(const std::string& name, bool moments_8bit) { return !WholeStates(name, moments_8bit).empty(); }
+
+std::vector<std::string> OptimizerStates(const std::string& name, const FurtherStates& further) {
   for (const Entry& entry : Entries()) {
     if (entry.name != name) continue;
     std::vector<std::string> states = entry.states;
-    if (ema) states.emplace_back(kAveraged);
+    if (further.initial) states.emplace_back(kInitial);
+    if (further.averaged) states.emplace_back(kAveraged);
     return states;
   }
   throw InputError("optimizer.name: '", name, "' is not known; wanted one of ", Join(OptimizerNames()));

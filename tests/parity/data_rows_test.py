@@ -3,6 +3,7 @@ hand, with data_speed.py, on a machine that does nothing else."""
 import gzip
 import json
 
+import pyarrow
 import transformers
 
 import data_speed
@@ -47,6 +48,20 @@ def test_gzip(folder):
     data_speed.write_chats(path, 200)
     lines = path.read_bytes().splitlines(keepends=True)
     packed.write_bytes(b"".join(gzip.compress(b"".join(part)) for part in (lines[:70], lines[70:])))
+    model = directory_of("qwen2_5")
+    rows, again = (data_speed.ours(model, one, folder, packing=False)[0] for one in (path, packed))
+    assert len(rows) == 200 and rows == again
+
+
+def test_zstd(folder):
+    """Likewise by pyarrow's zstd: a frame that says how long its content is, and one that does not."""
+    path, packed = folder / "zstd.jsonl", folder / "zstd.jsonl.zst"
+    data_speed.write_chats(path, 200)
+    lines = path.read_bytes().splitlines(keepends=True)
+    streamed = pyarrow.BufferOutputStream()
+    with pyarrow.CompressedOutputStream(streamed, "zstd") as stream:
+        stream.write(b"".join(lines[70:]))
+    packed.write_bytes(pyarrow.compress(b"".join(lines[:70]), "zstd", asbytes=True) + streamed.getvalue().to_pybytes())
     model = directory_of("qwen2_5")
     rows, again = (data_speed.ours(model, one, folder, packing=False)[0] for one in (path, packed))
     assert len(rows) == 200 and rows == again

@@ -55,8 +55,8 @@ def theirs(model, path, processes):
         return data["input_ids"][:], data["labels"][:], seconds
 
 
-def ours(model, path, folder, packing, words=(), data=None):
-    config = {"stage": "sft", "model": {"path": str(model)},
+def ours(model, path, folder, packing, words=(), data=None, stage="sft"):
+    config = {"stage": stage, "model": {"path": str(model)},
               "data": {"train": [str(path)], "packing": packing, "shuffle": False, "max_length": 4096,
                        "cache": tempfile.mkdtemp(dir=folder), **(data or {})}}
     (folder / "run.yaml").write_text(yaml.safe_dump(config))

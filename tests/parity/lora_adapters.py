@@ -26,6 +26,9 @@ ADAPTERS = {
     "patterns": ("qwen3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
                                    rank_pattern={"q_proj": 2, "layers.1.mlp.up_proj": 7},
                                    alpha_pattern={"q_proj": 3, "layers.1.mlp.up_proj": 20})),
+    "dora": ("qwen2", {}, dict(r=4, lora_alpha=8, target_modules=[word for word in LINEAR if word != "k_proj"], use_dora=True)),
+    "dora of latents": ("deepseek_v3", {}, dict(r=3, lora_alpha=5, target_modules=LATENT, use_dora=True)),
+    "dora of one qkv": ("phi3", {}, dict(r=3, lora_alpha=5, target_modules=["qkv_proj", "o_proj"], use_dora=True)),
     "phi3": ("phi3", {}, dict(r=3, lora_alpha=5, target_modules=["qkv_proj", "o_proj", "gate_up_proj", "down_proj"])),
     "mistral": ("mistral", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "granite": ("granite", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
@@ -98,7 +101,7 @@ def in_adapter(name, tensor, tuned):
         name = name.replace(word, "")
     kind = tuned.config.model_type
     block, words = tiny_models.EXPERT_NAMES.get(kind, ("mlp", dict(gate="gate_proj", up="up_proj", down="down_proj")))
-    name = name.replace(".mlp.", f".{block}.")
+    name = name.replace(".mlp.", f".{block}.").replace("lora_magnitude_vector.weight", "lora_magnitude_vector")
     if ".experts." not in name:
         return {name: tensor}
     stem, matrix = name.split(".experts.")[0] + ".experts", "lora_A" if "lora_A" in name else "lora_B"

@@ -20,6 +20,7 @@ ADAPTERS = [
     ("some, rslora", "qwen2", dict(r=6, lora_alpha=5, target_modules=["q_proj", "down_proj"], use_rslora=True)),
     ("patterns", "qwen3", dict(r=4, lora_alpha=8, target_modules=LINEAR, rank_pattern={"q_proj": 2, "layers.1.mlp.up_proj": 7},
                                alpha_pattern={"q_proj": 3, "layers.1.mlp.up_proj": 20})),
+    ("dora", "qwen2", dict(r=4, lora_alpha=8, target_modules=LINEAR, use_dora=True)),
     ("a replaced head", "llama3", dict(r=3, lora_alpha=8, target_modules=["v_proj"], modules_to_save=["lm_head"])),
     ("an embedding", "llama", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "o_proj"])),
     ("experts in one tensor", "mixtral", dict(r=3, lora_alpha=4, target_modules=["o_proj"], target_parameters=[
@@ -96,10 +97,15 @@ BAD = [
     ("A and B of different rank", {}, lambda tensors: tensors.update({NAME: tensors[NAME][:2].clone()}),
      ["q_proj.weight", "A [2, 64] and B [64, 4]"]),
     ("B without A", {}, lambda tensors: tensors.pop(NAME), ["q_proj.weight", "its A or B is missing"]),
-    ("DoRA", {"use_dora": True}, lambda tensors: None, ["use_dora is true"]),
+    ("DoRA without magnitudes", {"use_dora": True}, lambda tensors: None, ["lora_magnitude_vector' is missing", "use_dora"]),
+    ("magnitudes without DoRA", {}, lambda tensors: tensors.update({NAME.replace("lora_A.weight", "lora_magnitude_vector"):
+                                                                     torch.ones(64)}),
+     ["lora_magnitude_vector' is there", "use_dora"]),
+    ("a start that changed the base", {"init_lora_weights": "pissa_niter_4"}, lambda tensors: None,
+     ["init_lora_weights is \"pissa_niter_4\"", "path_initial_model_for_weight_conversion"]),
     ("another kind", {"peft_type": "IA3"}, lambda tensors: None, ["peft_type is \"IA3\""]),
-    ("an unknown tensor", {}, lambda tensors: tensors.update({"base_model.model.x.lora_magnitude_vector": torch.ones(3)}),
-     ["x.lora_magnitude_vector", "not supported"]),
+    ("an unknown tensor", {}, lambda tensors: tensors.update({"base_model.model.x.lora_length": torch.ones(3)}),
+     ["x.lora_length", "not supported"]),
 ]
 
 

@@ -27,6 +27,12 @@ LAYOUTS = [
     ("qwen3_moe", 1, [NPU]),
     ("all-linear", 2, ["parallel.tensor=2", "memory.recompute=selective"]),
     ("patterns", 2, ["parallel.tensor=2", "parallel.sequence=false"]),
+    ("dora", 1, ["memory.recompute=full"]),
+    ("dora", 2, ["parallel.tensor=2"]),
+    ("dora", 2, ["parallel.tensor=2", "parallel.sequence=false", "memory.recompute=selective"]),
+    ("dora", 2, ["parallel.context=2", "parallel.zero=3"]),
+    ("dora of latents", 2, ["parallel.tensor=2"]),
+    ("dora of one qkv", 2, ["parallel.tensor=2"]),
     ("rslora", 2, ["parallel.pipeline=2", "parallel.schedule=zero_bubble"]),
     ("rslora", 2, ["parallel.zero=3"]),
     ("all-linear", 2, ["parallel.zero=2", "memory.recompute=full"]),
@@ -145,6 +151,10 @@ STEPS = [
     ("qwen3_moe", 1, ["memory.recompute=selective"]),
     ("freeze", 1, []),
     ("rslora", 1, []),
+    ("dora", 1, []),
+    ("dora", 2, ["parallel.tensor=2"]),
+    ("dora", 2, ["parallel.pipeline=2", "parallel.zero=1"]),
+    ("dora", 2, ["parallel.zero=3"]),
     ("rslora", 2, ["parallel.pipeline=2"]),
     ("all-linear", 2, ["parallel.tensor=2"]),
     ("all-linear", 2, ["parallel.pipeline=2"]),
@@ -344,7 +354,7 @@ def test_checkpoint_of_an_adapter_is_no_model(resumed, rows, folder):
 
 
 # Unmerged adapters that generate. adapter, ranks, settings
-WRITERS = [("patterns", 1, []), ("qwen3_moe", 1, []), ("patterns", 2, ["parallel.tensor=2"]),
+WRITERS = [("dora", 1, []), ("dora of latents", 2, ["parallel.tensor=2"]), ("patterns", 1, []), ("qwen3_moe", 1, []), ("patterns", 2, ["parallel.tensor=2"]),
            ("rslora", 2, ["parallel.pipeline=2"]), ("qwen3_moe", 2, ["parallel.expert=2"]),
            ("deepseek_v3", 2, ["parallel.tensor=2", "parallel.expert_tensor=2"])]
 

@@ -27,6 +27,8 @@ def learning_rate(optimizer, step):
     """Of step 1, 2, …: a straight rise to lr, then as Hugging Face's schedules fall: the step after the last would have
     min_lr."""
     rise, low, high = round(optimizer["warmup"] * STEPS), optimizer["min_lr"], optimizer["lr"]
+    if optimizer["schedule"] == "relative_step":
+        return min(high, step ** -0.5)
     if step <= rise:
         return high * step / rise
     way = (step - 1 - rise) / (STEPS - rise)
@@ -40,9 +42,10 @@ def parameter_groups(model):
             {"params": [p for p in model.parameters() if p.dim() == 1], "weight_decay": 0.0}]
 
 
-def reference(model, rows, optimizer, adamw=None, parts=tiny_models.loss_parts, after_step=lambda model: None):
+def reference(model, rows, optimizer, adamw=None, parts=tiny_models.loss_parts, after_step=lambda model: None, batches=None):
     """The log that transformers and torch would write. adamw: an optimizer of the model's parameters, whose groups'
-    rates keep their proportions. parts(model, rows): what is summed to the loss."""
+    rates keep their proportions. parts(model, rows): what is summed to the loss. batches: the rows of each step, if they
+    are not BATCH in turn."""
     if adamw is None:
         adamw = torch.optim.AdamW(parameter_groups(model), lr=optimizer["lr"], betas=(ADAMW["beta1"], ADAMW["beta2"]),
                                   eps=ADAMW["eps"])
@@ -51,7 +54,7 @@ def reference(model, rows, optimizer, adamw=None, parts=tiny_models.loss_parts, 
     for step in range(1, STEPS + 1):
         for group, share in zip(adamw.param_groups, shares):
             group["lr"] = share * learning_rate(optimizer, step)
-        batch = [rows[((step - 1) * BATCH + index) % len(rows)] for index in range(BATCH)]
+        batch = batches[step - 1] if batches else [rows[((step - 1) * BATCH + index) % len(rows)] for index in range(BATCH)]
         loss, tokens = tiny_models.backward(model, batch, parts)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), optimizer["clip"] or math.inf).item()
         adamw.step()

@@ -52,5 +52,26 @@ TEST(BatchSampler, DependsOnlyOnTheSeedAndTheStep) {
   EXPECT_NE(Epoch(forwards, 0), Epoch(other, 0));
 }
 
+// By hand from Megatron's rule: 1, 2 and 3 rows for two rows each, then 4; the last step of an epoch has what is left.
+TEST(BatchSampler, GrowsBatches) {
+  BatchSampler order({.rows = 12, .batch = 4, .shuffle = false, .ramp = {.batch = 4, .start = 1, .increment = 1, .samples = 6}});
+  std::vector<int64_t> firsts, sizes;
+  for (int64_t step = 1; step <= 9; ++step) {
+    const std::vector<int64_t> rows = order.RowsOf(step);
+    firsts.push_back(rows.front());
+    sizes.push_back(static_cast<int64_t>(rows.size()));
+  }
+  EXPECT_EQ(sizes, (std::vector<int64_t>{1, 1, 2, 3, 4, 1, 4, 4, 4}));
+  EXPECT_EQ(firsts, (std::vector<int64_t>{0, 1, 2, 4, 7, 11, 0, 4, 8}));
+  EXPECT_TRUE(order.EndsEpoch(6) && order.EndsEpoch(9) && !order.EndsEpoch(5));
+  EXPECT_DOUBLE_EQ(order.EpochAt(7), 1 + 4 / 12.0);
+  EXPECT_EQ(order.StepsOf(1), 6);
+  EXPECT_EQ(order.StepsOf(2), 9);
+  EXPECT_EQ(order.StepsOf(0.5), 3);
+  EXPECT_EQ(order.StepsOf(1.34), 8);
+  BatchSampler jumping(order.options());
+  EXPECT_EQ(jumping.RowsOf(8), order.RowsOf(8));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -125,6 +125,18 @@ TEST(LearningRate, NeverLeavesItsBounds) {
   }
 }
 
+// Adafactor's: 1e-2 up to step 10000, then 1 / sqrt(step).
+TEST(LearningRate, RelativeStepFallsWithTheRootOfTheStep) {
+  OptimizerConfig config;
+  config.set_schedule(LR_RELATIVE_STEP);
+  config.set_lr(1e-2);
+  EXPECT_DOUBLE_EQ(LearningRate(config, 1, 100000), 1e-2);
+  EXPECT_DOUBLE_EQ(LearningRate(config, 10000, 100000), 1e-2);
+  EXPECT_DOUBLE_EQ(LearningRate(config, 40000, 100000), 5e-3);
+  config.set_min_lr(6e-3);
+  EXPECT_DOUBLE_EQ(LearningRate(config, 40000, 100000), 6e-3);
+}
+
 TEST(LearningRate, RefusesARateThatWouldRise) {
   CheckLearningRate(Optimizer("lr: 0.1, min_lr: 0.1"));
   try {

@@ -10,6 +10,7 @@
 #include "train/data/indexed_rows.h"
 #include "train/data/prepare.h"
 #include "train/data/source_name.h"
+#include "train/data/stream.h"
 
 namespace trireme {
 namespace {
@@ -38,7 +39,7 @@ class Opener {
                 int part = 0) {
     part_ = part;
     std::vector<SourceName> names;
-    for (const std::string& entry : entries) names.push_back(ParseSourceName(entry, key));
+    for (const std::string& entry : entries) names.push_back(ParseSourceName(entry, key, config_));
     const auto weighed =
         std::ranges::count_if(names, [](const SourceName& name) { return name.weight.has_value(); });
     if (weighed > 0 && weighed < static_cast<std::ptrdiff_t>(names.size())) {
@@ -64,14 +65,15 @@ class Opener {
  private:
   Rows OpenEntry(const SourceName& name, const std::string& key) {
     std::vector<Rows> files;
-    for (const std::filesystem::path& path : FilesOf(name.path, key)) files.push_back(OpenFile(path));
+    for (const DataFile& file : FilesOf(name, key)) files.push_back(OpenFile(file));
     Rows rows = JoinRows(std::move(files));
     if (!name.count) return rows;
     return SampleRows(std::move(rows), *name.count, static_cast<uint64_t>(config_.run().seed()),
                       name.path.string());
   }
 
-  Rows OpenFile(const std::filesystem::path& path) {
+  Rows OpenFile(const DataFile& file) {
+    const std::filesystem::path& path = file.path;
     if (const auto prefix = IndexedPrefix(path)) {
       if (!IsPreference(config_.stage())) return OpenIndexed(*prefix);
       throw InputError(path.string(), ": indexed data has no answers; stage ", NameOf(config_.stage()),
@@ -81,7 +83,7 @@ class Opener {
       throw InputError("data.split is for .bin files with their .idx, which ", path.string(),
                        " is not; write data.valid_ratio");
     }
-    return OpenPrepared(path);
+    return OpenPrepared(file);
   }
 
   Rows OpenIndexed(const std::filesystem::path& prefix) const {
@@ -95,8 +97,9 @@ class Opener {
                                     .vocabulary = place_.vocabulary});
   }
 
-  Rows OpenPrepared(const std::filesystem::path& path) {
-    const std::shared_ptr<const RowStore> store = preparer_.Prepare(path);
+  Rows OpenPrepared(const DataFile& file) {
+    const std::filesystem::path& path = file.path;
+    const std::shared_ptr<const RowStore> store = preparer_.Prepare(file);
     if (store->highest_id() >= place_.vocabulary) {
       throw InputError(path.string(), ": has the token ", store->highest_id(), "; the model's vocabulary of ",
                        place_.vocabulary, " is smaller. Does the tokenizer belong to the model?");
@@ -152,11 +155,22 @@ void CheckEvaluation(const Config& config, bool reports) {
   }
 }
 
+// Validation data is not streamed.
+DataSets OpenStreamed(const Config& config, const DataPlace& place) {
+  CheckEvaluation(config, place.reports);
+  DataSets sets{.train = OpenStream(config, place), .valid = nullptr};
+  if (config.data().valid().empty()) return sets;
+  sets.valid = Opener(config, place).OpenList(config.data().valid(), "data.valid");
+  if (config.data().packing()) sets.valid = PackRows(sets.valid, LongestRow(config));
+  return sets;
+}
+
 }  // namespace
 
 DataSets OpenDataSets(const Config& config, const DataPlace& place) {
   const DataConfig& data = config.data();
   if (data.train().empty()) throw InputError("data.train is empty; name at least one file");
+  if (data.streaming()) return OpenStreamed(config, place);
   if (!data.valid().empty() + (data.valid_ratio() > 0) + (data.split_size() > 0) > 1) {
     throw InputError("data.valid names ", data.valid_size(), " files, data.valid_ratio is ",
                      data.valid_ratio(), " and data.split has ", data.split_size(),

@@ -17,7 +17,7 @@ namespace trireme {
 struct DataSets {
   Rows train;
   Rows valid;  // null if the run has none
-  int64_t samples = 0;  // to train on, before packing
+  int64_t samples = 0;  // to train on, before packing; 0: unknown, as the data is streamed
 };
 
 struct DataPlace {

@@ -54,6 +54,11 @@ Json TextOfContent(const Json& content, size_t message) {
   return text;
 }
 
+bool HasCalls(const Json& message) {
+  const auto calls = message.find("tool_calls");
+  return calls != message.end() && !calls->is_null();
+}
+
 // Whether it asks for training, as an assistant's message may. One that says false or 0 asks for what happens anyway.
 bool AsksForLoss(const Json& message) {
   for (const char* key : {"loss", "loss_scale"}) {
@@ -78,7 +83,7 @@ void AddMessage(Json& messages, const Json& message, const std::string& role, co
     return;
   }
   // Some templates recognise calls by a null content.
-  const bool only_calls = content.is_null() && message.contains("tool_calls");
+  const bool only_calls = content.is_null() && HasCalls(message);
   const Json text = only_calls ? content : TextOfContent(content, messages.size() + 1);
   if (!text.is_string() && !only_calls) {
     throw InputError("message ", messages.size() + 1, " has the content ", content.dump().substr(0, 60),
@@ -87,7 +92,8 @@ void AddMessage(Json& messages, const Json& message, const std::string& role, co
   RefuseMedia(message);
   Json normal = {{"role", role}, {"content", text}};
   for (const auto& [key, value] : message.items()) {
-    if (key != "role" && key != "content" && key != "from" && key != "value") normal[key] = value;
+    const bool copied = key == "role" || key == "content" || key == "from" || key == "value";
+    if (!copied && !value.is_null()) normal[key] = value;  // tables have a null where other messages have a value
   }
   messages.push_back(std::move(normal));
 }
@@ -134,7 +140,7 @@ Json NormalMessages(const Json& list) {
     if (AddPair(messages, message)) continue;
     const Json* role = FirstOf(message, "role", "from");
     const Json* content = FirstOf(message, "content", "value");
-    if (role == nullptr || !role->is_string() || (content == nullptr && !message.contains("tool_calls"))) {
+    if (role == nullptr || !role->is_string() || (content == nullptr && !HasCalls(message))) {
       throw InputError("has the message ", message.dump().substr(0, 60), "; wanted a role and a content");
     }
     const auto known = Roles().find(role->get<std::string>());

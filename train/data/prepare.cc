@@ -1,27 +1,25 @@
 #include "train/data/prepare.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <sstream>
-#include <system_error>
 #include <thread>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/io/digest.h"
+#include "core/io/user_cache.h"
 #include "parallel/objectives/preference_check.h"
 #include "train/data/answer_tokens.h"
 #include "train/data/progress.h"
 #include "train/data/record_fields.h"
+#include "train/data/record_form.h"
 #include "train/data/records.h"
 #include "train/tokenizer/all_cores.h"
 
@@ -32,29 +30,12 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kFormat = "rows 4";      // a change of what is stored changes this
-constexpr const char* kReading = "reading 4";  // a change of how records are read, or refused, changes this
+constexpr const char* kReading = "reading 5";  // a change of how records are read, or refused, changes this
 constexpr int64_t kBlock = 1024;               // records that are read, tokenised and written together
 // Rows of stores up to this size are checked at the start, where a damaged one can still be made anew: 0.1 to 0.2 s
 // per GiB that is in memory. Larger ones are checked row by row as they are trained on.
 constexpr size_t kCheckedAtStart = size_t{1} << 30;
 constexpr int64_t kMostShown = 5;  // skipped records whose errors are shown
-
-// Held while a process works on a file of the cache, so that two jobs do not duplicate the work; released
-// with the process.
-class FileLock {
- public:
-  explicit FileLock(const fs::path& path) : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    if (fd_ >= 0) flock(fd_, LOCK_EX);
-  }
-  ~FileLock() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
- private:
-  const int fd_;
-};
 
 // The form in which DigestOf and Work name stores; anything else in a damaged link is not opened.
 bool IsStoreName(const std::string& name) {
@@ -116,23 +97,10 @@ Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const Sam
 }  // namespace
 
 fs::path DataCacheOf(const DataConfig& data) {
-  if (!data.cache().empty()) return data.cache();
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (cache != nullptr && *cache != 0) return fs::path(cache) / "trireme" / "data";
-  if (home != nullptr && *home != 0) return fs::path(home) / ".cache" / "trireme" / "data";
-  throw InputError(
-      "neither HOME nor XDG_CACHE_HOME is set; set data.cache to a directory for cached data");
+  return data.cache().empty() ? UserCache("data", "data.cache") : fs::path(data.cache());
 }
 
-void MakeDataCache(const fs::path& cache) {
-  std::error_code error;
-  fs::create_directories(cache, error);
-  if (!error && access(cache.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
-  if (!error) return;
-  throw InputError("data cannot be cached in ", cache.string(), ": ", error.message(),
-                   "; set data.cache to a writable directory");
-}
+void MakeDataCache(const fs::path& cache) { MakeUserCache(cache, "data", "data.cache"); }
 
 RecordWants WantsOf(Json record, const SampleOptions& options, Stage stage) {
   if (IsPreference(stage)) {
@@ -156,26 +124,28 @@ Preparer::Preparer(const DataConfig& data, Stage stage, const std::string& model
       tokenizer_({model, data.template_(), stage, LossOf(data), IsPreference(stage) ? data.max_length() : 0,
                   TemplateValuesOf(data)}) {}
 
-std::string Preparer::OptionsText() const {
+std::string Preparer::OptionsText(const DataFile& file) const {
   std::string text = Concat(kFormat, "\n", kReading, "\n", tokenizer_.options().stage, "\n", data_.loss(),
                             "\n", data_.on_error(), "\n", data_.system(), "\n");
   for (const std::string& entry : data_.columns()) text += entry + "\n";
   for (const std::string& entry : data_.template_values()) text += Concat("value ", entry, "\n");
   if (tokenizer_.options().max_length > 0) text += Concat("max_length ", data_.max_length(), "\n");
+  if (file.form) text += Concat("form ", file.form->digest, "\n");
   return text;
 }
 
 // Named after what is known without reading the file: its path, size and time, and the options.
-fs::path Preparer::LinkOf(const fs::path& path) const {
+fs::path Preparer::LinkOf(const DataFile& file) const {
+  const fs::path& path = file.path;
   struct stat status {};
   if (stat(path.c_str(), &status) != 0)
     throw InputError(path.string(), ": cannot be read: ", std::strerror(errno));
   Digest digest;
-  digest.Add(fs::absolute(path).string()).Add(OptionsText());
+  digest.Add(fs::absolute(path).string()).Add(OptionsText(file));
   digest.Add(Concat(status.st_size, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec));
-  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
+  for (const char* part : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
     struct stat of_file {};
-    const fs::path beside = fs::absolute(fs::path(tokenizer_.options().model) / file);
+    const fs::path beside = fs::absolute(fs::path(tokenizer_.options().model) / part);
     if (stat(beside.c_str(), &of_file) != 0) continue;
     digest.Add(Concat(beside.string(), " ", of_file.st_size, " ", of_file.st_mtim.tv_sec, " ",
                       of_file.st_mtim.tv_nsec));
@@ -212,15 +182,15 @@ void Preparer::Discard(const fs::path& store, const std::string& why) const {
   fs::remove(store, ignored);
 }
 
-std::shared_ptr<const RowStore> Preparer::Prepare(const fs::path& path) const {
-  const fs::path link = LinkOf(path);
+std::shared_ptr<const RowStore> Preparer::Prepare(const DataFile& file) const {
+  const fs::path link = LinkOf(file);
   std::shared_ptr<const RowStore> store = OpenLinked(link);
   if (store) return store;
   if (works_) {
     MakeDataCache(cache_);
     const FileLock lock(link.string() + ".lock");
     store = OpenLinked(link);
-    return store ? store : Work(path, link);
+    return store ? store : Work(file, link);
   }
   // If the working process fails, it ends the whole job, including this wait.
   while (!store) {
@@ -230,13 +200,13 @@ std::shared_ptr<const RowStore> Preparer::Prepare(const fs::path& path) const {
   return store;
 }
 
-std::string Preparer::DigestOf(const fs::path& path) const {
+std::string Preparer::DigestOf(const DataFile& file) const {
   Digest digest;
-  digest.Add(OptionsText()).Add(MappedFile(path).bytes());
-  for (const char* file :
+  digest.Add(OptionsText(file)).Add(MappedFile(file.path).bytes());
+  for (const char* part :
        {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}) {
-    const fs::path beside = fs::path(tokenizer_.options().model) / file;
-    if (PathExists(beside)) digest.Add(file).Add(MappedFile(beside).bytes());
+    const fs::path beside = fs::path(tokenizer_.options().model) / part;
+    if (PathExists(beside)) digest.Add(part).Add(MappedFile(beside).bytes());
   }
   digest.Add(TemplateText(data_));
   return digest.Hex();
@@ -258,22 +228,22 @@ void Preparer::OpenTools(const RecordFile& records) const {
   }
 }
 
-std::shared_ptr<const RowStore> Preparer::Work(const fs::path& path, const fs::path& link) const {
-  const std::unique_ptr<RecordFile> records = OpenRecords(path);
-  if (records->size() == 0) throw InputError(path.string(), ": has no rows");
+std::shared_ptr<const RowStore> Preparer::Work(const DataFile& file, const fs::path& link) const {
+  const std::unique_ptr<RecordFile> records = OpenRecords(file);
+  if (records->size() == 0) throw InputError(file.path.string(), ": has no rows");
   OpenTools(*records);
-  const std::string name = DigestOf(path) + ".rows";
+  const std::string name = DigestOf(file) + ".rows";
   std::shared_ptr<const RowStore> store = PathExists(cache_ / name) ? OpenStore(cache_ / name) : nullptr;
   if (!store) {
-    TokeniseFile(*records, cache_ / name);
+    TokeniseFile(*records, cache_ / name, /*shows=*/true);
     store = std::make_shared<RowStore>(cache_ / name);
   }
   WriteAtomicFile(link, name + "\n");
   return store;
 }
 
-std::vector<std::string> Preparer::FindBroken(const fs::path& path, size_t most) const {
-  const std::unique_ptr<RecordFile> records = OpenRecords(path);
+std::vector<std::string> Preparer::FindBroken(const DataFile& file, size_t most) const {
+  const std::unique_ptr<RecordFile> records = OpenRecords(file);
   std::vector<std::string> broken;
   if (data_.on_error() == ON_DATA_ERROR_SKIP) return broken;
   size_t count = 0;
@@ -286,14 +256,29 @@ std::vector<std::string> Preparer::FindBroken(const fs::path& path, size_t most)
   }
   if (count > most)
     broken.push_back(
-        Concat(path.string(), ": ", count - most, " more of its ", records->size(), " records are broken"));
+        Concat(file.path.string(), ": ", count - most, " more of its ", records->size(), " records are broken"));
   return broken;
 }
 
-void Preparer::TokeniseFile(const RecordFile& records, const fs::path& store) const {
+void Preparer::PrepareRecords(const RecordFile& records, const fs::path& store) const {
+  MakeDataCache(cache_);
+  OpenTools(records);
+  TokeniseFile(records, store, /*shows=*/false);
+}
+
+std::string Preparer::IdentityOf(const DataFile& file) const {
+  std::error_code ignored;
+  const fs::path tokenizer = fs::path(tokenizer_.options().model) / "tokenizer.json";
+  const auto size = [&](const fs::path& path) { return PathExists(path) ? fs::file_size(path, ignored) : 0; };
+  return Concat(OptionsText(file), file.path.filename().string(), " ", size(file.path), " ", size(tokenizer), " ",
+                TemplateText(data_));
+}
+
+void Preparer::TokeniseFile(const RecordFile& records, const fs::path& store, bool shows) const {
   const bool skip = data_.on_error() == ON_DATA_ERROR_SKIP;
   RowStoreWriter writer(store);
-  Progress progress("tokenizing " + records.Where(0).substr(0, records.Where(0).rfind(':')), records.size());
+  std::optional<Progress> progress;
+  if (shows) progress.emplace("tokenizing " + records.Where(0).substr(0, records.Where(0).rfind(':')), records.size());
   int64_t skipped = 0;
   for (int64_t begin = 0; begin < records.size(); begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, records.size());
@@ -305,7 +290,7 @@ void Preparer::TokeniseFile(const RecordFile& records, const fs::path& store) co
         TRIREME_LOG(WARNING) << "left out: " << block.errors[i];
       }
     }
-    progress.Advance(end - begin);
+    if (progress) progress->Advance(end - begin);
   }
   writer.Commit(skipped);
 }

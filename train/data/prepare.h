@@ -34,25 +34,28 @@ class Preparer {
   // until another one has. `data` outlives it.
   Preparer(const DataConfig& data, Stage stage, const std::string& model, bool works);
 
-  std::shared_ptr<const RowStore> Prepare(const std::filesystem::path& path) const;
+  std::shared_ptr<const RowStore> Prepare(const DataFile& file) const;
+  // Tokenizes these records into a store of their own, which is not looked for in the cache.
+  void PrepareRecords(const RecordFile& records, const std::filesystem::path& store) const;
+  // Of what a file's rows depend on, but for its records: its name and size, the options, the tokenizer.
+  std::string IdentityOf(const DataFile& file) const;
   // What is wrong with the file's records, each with its location: the first `most` of them, and how many
   // there are beyond. Empty if the run would accept the file, also if data.on_error skips broken ones.
-  std::vector<std::string> FindBroken(const std::filesystem::path& path, size_t most) const;
+  std::vector<std::string> FindBroken(const DataFile& file, size_t most) const;
   // The options with which records are read, for inspection.
   const SampleOptions& sample_options() const { return sample_options_; }
   const SampleTokenizer& tokenizer() const { return tokenizer_; }
 
  private:
-  std::string OptionsText() const;
-  std::filesystem::path LinkOf(const std::filesystem::path& path) const;
+  std::string OptionsText(const DataFile& file) const;
+  std::filesystem::path LinkOf(const DataFile& file) const;
   std::shared_ptr<const RowStore> OpenLinked(const std::filesystem::path& link) const;
   std::shared_ptr<const RowStore> OpenStore(const std::filesystem::path& store) const;
   void Discard(const std::filesystem::path& store, const std::string& why) const;
-  std::shared_ptr<const RowStore> Work(const std::filesystem::path& path,
-                                       const std::filesystem::path& link) const;
-  std::string DigestOf(const std::filesystem::path& path) const;
+  std::shared_ptr<const RowStore> Work(const DataFile& file, const std::filesystem::path& link) const;
+  std::string DigestOf(const DataFile& file) const;
   void OpenTools(const RecordFile& records) const;
-  void TokeniseFile(const RecordFile& records, const std::filesystem::path& store) const;
+  void TokeniseFile(const RecordFile& records, const std::filesystem::path& store, bool shows) const;
 
   const DataConfig& data_;
   const bool works_;

@@ -8,11 +8,10 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/io/gzip.h"
-#include "core/io/mapped_file.h"
 #include "train/data/csv.h"
+#include "train/data/file_text.h"
+#include "train/data/record_form.h"
 
 // A new format is a file with its function and a line here: the file extension, the function.
 // clang-format off
@@ -23,9 +22,14 @@
   FORMAT(".jsonl.gz", OpenJsonLines)   \
   FORMAT(".json.gz", OpenJson)         \
   FORMAT(".txt.gz", OpenTextLines)     \
+  FORMAT(".jsonl.zst", OpenJsonLines)  \
+  FORMAT(".json.zst", OpenJson)        \
+  FORMAT(".txt.zst", OpenTextLines)    \
   FORMAT(".csv", OpenCsv)              \
   FORMAT(".tsv", OpenCsv)              \
-  FORMAT(".txt", OpenTextLines)
+  FORMAT(".txt", OpenTextLines)        \
+  FORMAT(".parquet", OpenColumns)      \
+  FORMAT(".arrow", OpenColumns)
 // clang-format on
 
 namespace trireme {
@@ -36,35 +40,15 @@ TRIREME_RECORD_FORMATS(DECLARE)
 
 namespace {
 
-// A file's text: mapped, or where it is compressed whole in memory.
-class FileText {
- public:
-  explicit FileText(const std::filesystem::path& path) : path_(path) {
-    if (path.extension() == ".gz") {
-      unpacked_ = ReadGzipFile(path);
-    } else {
-      mapped_.emplace(path);
-    }
-  }
-  std::string_view view() const {
-    if (!mapped_) return unpacked_;
-    return {reinterpret_cast<const char*>(mapped_->bytes().data()), mapped_->bytes().size()};
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  const std::filesystem::path path_;
-  std::optional<MappedFile> mapped_;
-  std::string unpacked_;
-};
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // as some editors put it before UTF-8
 
 // The lines of a file that are not blank.
 class Lines {
  public:
-  explicit Lines(const std::filesystem::path& path) : file_(path) {
-    const std::string_view text = file_.view();
+  explicit Lines(std::unique_ptr<const FileText> file) : file_(std::move(file)) {
+    const std::string_view text = file_->view();
     uint64_t number = 1;
-    for (size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; begin < text.size(); ++number) {
+    for (size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; begin < text.size(); ++number) {
       size_t end = text.find('\n', begin);
       if (end == std::string_view::npos) end = text.size();
       if (!IsBlank(text.substr(begin, end - begin))) positions_.push_back({begin, number});
@@ -73,26 +57,26 @@ class Lines {
   }
   int64_t size() const { return static_cast<int64_t>(positions_.size()); }
   std::string_view Line(int64_t index) const {
-    const std::string_view rest = file_.view().substr(positions_[index].begin);
+    const std::string_view rest = file_->view().substr(positions_[index].begin);
     std::string_view line = rest.substr(0, rest.find('\n'));
     if (line.ends_with('\r')) line.remove_suffix(1);
     return line;
   }
   std::string Where(int64_t index) const {
-    return Concat(file_.path().string(), ":", positions_[index].number);
+    return Concat(file_->path().string(), ":", positions_[index].number);
   }
 
  private:
   struct Place {
     uint64_t begin, number;
   };
-  const FileText file_;
+  const std::unique_ptr<const FileText> file_;
   std::vector<Place> positions_;
 };
 
 class JsonLines : public RecordFile {
  public:
-  explicit JsonLines(const std::filesystem::path& path) : lines_(path) {}
+  explicit JsonLines(std::unique_ptr<const FileText> file) : lines_(std::move(file)) {}
   int64_t size() const override { return lines_.size(); }
   std::string Where(int64_t record) const override { return lines_.Where(record); }
   Json Read(int64_t record) const override {
@@ -112,7 +96,7 @@ class JsonLines : public RecordFile {
 
 class TextLines : public RecordFile {
  public:
-  explicit TextLines(const std::filesystem::path& path) : lines_(path) {}
+  explicit TextLines(std::unique_ptr<const FileText> file) : lines_(std::move(file)) {}
   int64_t size() const override { return lines_.size(); }
   std::string Where(int64_t record) const override { return lines_.Where(record); }
   Json Read(int64_t record) const override { return {{"text", lines_.Line(record)}}; }
@@ -137,6 +121,22 @@ class RecordList : public RecordFile {
   const std::string path_;
 };
 
+// Records of a described data set, as if they were written in our own words.
+class FormedRecords : public RecordFile {
+ public:
+  FormedRecords(std::unique_ptr<RecordFile> records, std::shared_ptr<const RecordForm> form)
+      : records_(std::move(records)), form_(std::move(form)) {}
+  int64_t size() const override { return records_->size(); }
+  std::string Where(int64_t record) const override { return records_->Where(record); }
+  Json Read(int64_t record) const override {
+    return UseRecord(*records_, record, [&](const Json& value) { return ReadFormed(value, *form_); });
+  }
+
+ private:
+  const std::unique_ptr<RecordFile> records_;
+  const std::shared_ptr<const RecordForm> form_;
+};
+
 struct Format {
   const char* ending;
   std::unique_ptr<RecordFile> (*open)(const std::filesystem::path&);
@@ -156,10 +156,16 @@ const Format* FormatOf(const std::filesystem::path& path) {
 
 // A list of objects, or one object per line with the same extension.
 std::unique_ptr<RecordFile> OpenJson(const std::filesystem::path& path) {
-  const std::string text = path.extension() == ".gz" ? ReadGzipFile(path) : ReadTextFile(path.string());
+  if (path.filename() == "dataset_info.json") {
+    throw InputError(path.string(), ": describes data sets and holds no records; set data.dataset_info to it, and name ",
+                     "data sets of it in data.train");
+  }
+  auto file = std::make_unique<const FileText>(path);
+  std::string_view text = file->view();
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos || text[first] != '[') return std::make_unique<JsonLines>(path);
-  return std::make_unique<RecordList>(ParseJson(text, path.string()).get<std::vector<Json>>(), path.string());
+  if (first == std::string_view::npos || text[first] != '[') return std::make_unique<JsonLines>(std::move(file));
+  return std::make_unique<RecordList>(ParseJson(std::string(text), path.string()).get<std::vector<Json>>(), path.string());
 }
 
 std::unique_ptr<RecordFile> OpenCsv(const std::filesystem::path& path) {
@@ -168,11 +174,11 @@ std::unique_ptr<RecordFile> OpenCsv(const std::filesystem::path& path) {
 }
 
 std::unique_ptr<RecordFile> OpenJsonLines(const std::filesystem::path& path) {
-  return std::make_unique<JsonLines>(path);
+  return std::make_unique<JsonLines>(std::make_unique<const FileText>(path));
 }
 
 std::unique_ptr<RecordFile> OpenTextLines(const std::filesystem::path& path) {
-  return std::make_unique<TextLines>(path);
+  return std::make_unique<TextLines>(std::make_unique<const FileText>(path));
 }
 
 std::string RecordEndings() {
@@ -181,14 +187,13 @@ std::string RecordEndings() {
 
 bool HoldsRecords(const std::filesystem::path& path) { return FormatOf(path) != nullptr; }
 
-std::unique_ptr<RecordFile> OpenRecords(const std::filesystem::path& path) {
+std::unique_ptr<RecordFile> OpenRecords(const DataFile& file) {
+  const std::filesystem::path& path = file.path;
   const Format* format = FormatOf(path);
+  if (format != nullptr && file.form) return std::make_unique<FormedRecords>(format->open(path), file.form);
   if (format != nullptr) return format->open(path);
-  const bool columns = path.extension() == ".parquet" || path.extension() == ".arrow";
   throw InputError(path.string(), ": files ending in '", path.extension().string(), "' are unsupported; wanted ",
-                   RecordEndings(), " or a Megatron .bin with its .idx",
-                   columns ? "; datasets.load_dataset(…).to_json(\"a.jsonl\") writes one" : "",
-                   path.extension() == ".zst" ? "; zstd -d unpacks it" : "");
+                   RecordEndings(), " or a Megatron .bin with its .idx");
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 // a record means is defined in samples.h. Safe to read from many threads.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -13,6 +14,18 @@
 #include "core/base/json.h"
 
 namespace trireme {
+
+struct RecordForm;  // record_form.h
+
+// A file of records. Its form, where its data set has a description; otherwise each record shows its own.
+struct DataFile {
+  template <std::convertible_to<std::filesystem::path> Path>
+  DataFile(Path&& path, std::shared_ptr<const RecordForm> form = nullptr)  // NOLINT: a path, however written, is one
+      : path(std::forward<Path>(path)), form(std::move(form)) {}
+
+  std::filesystem::path path;
+  std::shared_ptr<const RecordForm> form;
+};
 
 class RecordFile {
  public:
@@ -38,7 +51,7 @@ auto UseRecord(const RecordFile& records, int64_t record, Use use) {
 }
 
 // By file extension; others are input errors.
-std::unique_ptr<RecordFile> OpenRecords(const std::filesystem::path& path);
+std::unique_ptr<RecordFile> OpenRecords(const DataFile& file);
 
 // Extensions of supported files: ".jsonl, .json, …".
 std::string RecordEndings();

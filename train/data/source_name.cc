@@ -8,6 +8,8 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/config.pb.h"
+#include "train/data/dataset_info.h"
 #include "train/data/records.h"
 
 namespace trireme {
@@ -49,6 +51,13 @@ T ParseNumber(const std::string& digits, const std::string& key, const std::stri
   return value;
 }
 
+// What follows a # or an @.
+void ReadMark(const std::string& text, size_t mark, const std::string& key, SourceName& name) {
+  const std::string digits = text.substr(mark + 1);
+  if (text[mark] == '#') name.count = ParseNumber<int64_t>(digits, key, text, "a number of samples, such as #500");
+  if (text[mark] == '@') name.weight = ParseNumber<double>(digits, key, text, "a weight, such as @0.3");
+}
+
 }  // namespace
 
 SourceName ParseSourceName(const std::string& text, const std::string& key) {
@@ -58,10 +67,7 @@ SourceName ParseSourceName(const std::string& text, const std::string& key) {
     const size_t mark = text.find_last_of("#@");
     if (mark != std::string::npos && IsThere(text.substr(0, mark))) {
       name.path = text.substr(0, mark);
-      const std::string digits = text.substr(mark + 1);
-      if (text[mark] == '#')
-        name.count = ParseNumber<int64_t>(digits, key, text, "a number of samples, such as #500");
-      if (text[mark] == '@') name.weight = ParseNumber<double>(digits, key, text, "a weight, such as @0.3");
+      ReadMark(text, mark, key, name);
     }
   }
   if (IsThere(name.path)) return name;
@@ -73,6 +79,25 @@ SourceName ParseSourceName(const std::string& text, const std::string& key) {
   throw InputError(key, ": ", text,
                    pattern ? " matches no file; check the pattern"
                            : " does not exist; check the path");
+}
+
+SourceName ParseSourceName(const std::string& text, const std::string& key, const Config& config) {
+  if (config.data().dataset_info().empty()) return ParseSourceName(text, key);
+  const DatasetInfo info(config.data().dataset_info());
+  const size_t mark = text.find_last_of("#@");
+  const bool marked = !info.Names(text) && mark != std::string::npos && info.Names(text.substr(0, mark));
+  const std::string title = marked ? text.substr(0, mark) : text;
+  if (!info.Names(title)) {
+    try {
+      return ParseSourceName(text, key);
+    } catch (const Error& error) {
+      throw InputError(error.what(), "; it ", info.NamesLike(title), ", either");
+    }
+  }
+  DescribedSet set = info.Find(title, config.stage());
+  SourceName name{.path = set.path, .count = set.count, .weight = {}, .form = set.form};
+  if (marked) ReadMark(text, mark, key, name);
+  return name;
 }
 
 std::optional<fs::path> IndexedPrefix(const fs::path& path) {
@@ -112,7 +137,7 @@ std::vector<fs::path> FilesOfPattern(const fs::path& pattern, const std::string&
   }
   if (!files.empty()) return files;
   throw InputError(key, ": ", pattern.string(),
-                   " matches no data; wanted .jsonl, .json, .csv, .tsv, .txt or .idx files");
+                   " matches no data; wanted files ending in ", RecordEndings(), " or .idx");
 }
 
 }  // namespace
@@ -124,7 +149,13 @@ std::vector<fs::path> FilesOf(const fs::path& path, const std::string& key) {
   if (!files.empty()) return files;
   throw InputError(
       key, ": ", path.string(),
-      " is a directory without data; wanted .jsonl, .json, .csv, .tsv, .txt or .idx files in it");
+      " is a directory without data; wanted files in it ending in ", RecordEndings(), " or .idx");
+}
+
+std::vector<DataFile> FilesOf(const SourceName& name, const std::string& key) {
+  std::vector<DataFile> files;
+  for (const fs::path& path : FilesOf(name.path, key)) files.emplace_back(path, name.form);
+  return files;
 }
 
 }  // namespace trireme

@@ -93,12 +93,12 @@ PromptSet::PromptSet(const Config& config, int64_t vocabulary) {
   PromptReader reader(config, tokenizer(), vocabulary);
   const std::map<std::string, std::string> columns = RenamedColumns(config.data());
   for (const std::string& entry : config.data().train()) {
-    const SourceName name = ParseSourceName(entry, "data.train");
+    const SourceName name = ParseSourceName(entry, "data.train", config);
     if (name.count || name.weight) {
       throw InputError("data.train: ", entry, ": prompts are taken as they are; leave the number after # or @ out");
     }
-    for (const std::filesystem::path& path : FilesOf(name.path, "data.train")) {
-      const std::unique_ptr<RecordFile> records = OpenRecords(path);
+    for (const DataFile& file : FilesOf(name, "data.train")) {
+      const std::unique_ptr<RecordFile> records = OpenRecords(file);
       for (int64_t i = 0; i < records->size(); ++i) {
         prompts_.push_back(UseRecord(*records, i, [&](Json record) {
           if (record.is_object()) RenameColumns(record, columns);

@@ -50,6 +50,8 @@ class RandomConfig {
   void AddItem(const FieldDescriptor& field, Message& section) {
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
       section.GetReflection()->AddInt32(&section, &field, DrawInteger<int32_t>(field));
+    } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+      section.GetReflection()->AddInt64(&section, &field, DrawInteger<int64_t>(field));
     } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
       section.GetReflection()->AddDouble(&section, &field, DrawDouble(field));
     } else {

@@ -203,7 +203,7 @@ TEST_F(Dataset, AcceptsGlobPatterns) {
   EXPECT_EQ(Refused(Named("**/x.jsonl")),
             "data.train: **/x.jsonl: ** is not supported; name the directory to use all files below it");
   EXPECT_EQ(Refused(Named("*.md")),
-            "data.train: *.md matches no data; wanted .jsonl, .json, .csv, .tsv, .txt or .idx files");
+            "data.train: *.md matches no data; wanted files ending in " + RecordEndings() + " or .idx");
 }
 
 TEST_F(Dataset, NamesEveryBrokenRecord) {
