@@ -246,16 +246,14 @@ class Engine::Parts {
     const std::span<const int64_t> known(scheduler.tokens(draw.id / replicas_));
     const auto prompt = static_cast<size_t>(scheduler.prompt_size(draw.id / replicas_));
     std::vector<float> own;  // the model's, before anything is adjusted
-    if (row.top) own.assign(logits.begin(), logits.end());
-    if (row.log_prob_temperature != 1) {
-      for (float& logit : own) logit /= static_cast<float>(row.log_prob_temperature);
-    }
+    if (row.top && (row.sampling.adjusts() || row.json)) own.assign(logits.begin(), logits.end());
     if (row.sampling.adjusts())
       AdjustLogits(logits, row.sampling, known.first(prompt), known.subspan(prompt));
     if (row.json) json_tokens_->Restrict(logits, *row.json);
     *draw.token = ChooseToken(logits, row.sampling, row.stream, std::ssize(known));
     if (!row.top) return;
-    const std::vector<TokenLogProb> found = LogProbs(own, *draw.token, *row.top);
+    const std::vector<TokenLogProb> found =
+        LogProbs(own.empty() ? std::span<const float>(logits) : own, *draw.token, *row.top, row.log_prob_temperature);
     draw.numbers[0] = found[0].log_prob;
     for (size_t i = 1; i < found.size(); ++i) {
       draw.numbers[2 * i - 1] = static_cast<float>(found[i].token);  // exact: vocabularies are below 2^24

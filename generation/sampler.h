@@ -51,6 +51,6 @@ struct TokenLogProb {
   float log_prob = 0;
 };
 // Of the token, and of the `top` most likely ones, likeliest first.
-std::vector<TokenLogProb> LogProbs(std::span<const float> logits, int64_t token, int64_t top);
+std::vector<TokenLogProb> LogProbs(std::span<const float> logits, int64_t token, int64_t top, double temperature = 1);
 
 }  // namespace trireme

@@ -57,12 +57,16 @@ void CheckHeads(const LayerGraph& graph, int tensor, int ulysses) {
   }
 }
 
-// Fused attention of the NPU knows no soft cap, and without it all scores would be in memory.
-void CheckSoftCaps(const LayerGraph& graph, const Config& config) {
+// What is not there on an NPU. Its fused attention knows no soft cap, and without it all scores would be in memory.
+void CheckNpu(const LayerGraph& graph, const Config& config) {
   const bool npu = config.device() == DEVICE_NPU || (config.device() == DEVICE_AUTO && CannProvider() == "ascend");
+  if (!npu) return;
+  if (config.optimizer().moments() == MOMENTS_8BIT) {
+    throw InputError("optimizer.moments 8bit is for devices cpu and cuda; on an npu use bf16");
+  }
   for (const Layer& layer : graph.layers) {
     const DecoderSpec* decoder = DecoderOf(layer.spec);
-    if (!npu || decoder == nullptr || decoder->attention.soft_cap == 0) continue;
+    if (decoder == nullptr || decoder->attention.soft_cap == 0) continue;
     throw InputError("device npu: ", graph.family, " caps its attention scores (attn_logit_softcapping = ",
                      decoder->attention.soft_cap, "), which the fused attention there does not; set device to cpu or cuda");
   }
@@ -150,7 +154,7 @@ RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
   CheckSplits(graph, config, grids);
   const int ulysses = UlyssesOf(parallel);
   CheckHeads(graph, parallel.tensor(), ulysses);
-  CheckSoftCaps(graph, config);
+  CheckNpu(graph, config);
   const std::string& schedule = parallel.schedule();
   const StagePlacement placement =
       MakeComputeOrder(schedule, {parallel.pipeline(), 1, parallel.virtual_stages()}).placement;

@@ -13,12 +13,7 @@ namespace trireme {
 void BatchSampler::MakeOrder(int64_t epoch) {
   if (epoch_ == epoch) return;
   epoch_ = epoch;
-  order_.resize(options_.rows);
-  std::iota(order_.begin(), order_.end(), int64_t{0});
-  const RandomStream random(options_.seed, Concat("row order of epoch ", epoch));
-  for (int64_t i = options_.rows - 1; i > 0; --i) {
-    std::swap(order_[i], order_[random.Below(static_cast<uint64_t>(i) + 1, static_cast<uint64_t>(i))]);
-  }
+  order_ = ShuffledOrder(options_.rows, {options_.seed, Concat("row order of epoch ", epoch)});
 }
 
 // With a ramp sizes depend on all steps before.

@@ -86,9 +86,6 @@ Trainer::Trainer(Session& session, const std::string& objective)
       objective_(MakeObjective(objective.empty() ? ObjectiveOf(session.config()) : objective,
                                session.config())),
       mtp_depths_(std::get<HeadSpec>(session.graph().layers.back().spec).mtp_depths) {
-  if (session.config().optimizer().moments() == MOMENTS_8BIT && session.tensors().torch().is_privateuseone()) {
-    throw InputError("optimizer.moments 8bit is for devices cpu and cuda; on an npu use bf16");
-  }
   CommunicatorSet& groups = session.groups();
   optimizer_ = std::make_unique<ShardedOptimizer>(
       model().buckets(),

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <numbers>
+#include <numeric>
+#include <utility>
 
 namespace trireme {
 namespace {
@@ -34,6 +36,15 @@ double RandomStream::Normal(uint64_t index) const {
 
 uint64_t RandomStream::Below(uint64_t limit, uint64_t index) const {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(Bits(index)) * limit) >> 64);
+}
+
+std::vector<int64_t> ShuffledOrder(int64_t count, const RandomStream& random) {
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  for (int64_t i = count - 1; i > 0; --i) {
+    std::swap(order[i], order[random.Below(static_cast<uint64_t>(i) + 1, static_cast<uint64_t>(i))]);
+  }
+  return order;
 }
 
 }  // namespace trireme

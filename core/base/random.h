@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
-#include <utility>
+#include <vector>
 
 namespace trireme {
 
@@ -26,5 +26,8 @@ class RandomStream {
 
   uint64_t key_;
 };
+
+// 0 to count - 1 in an order of the stream's.
+std::vector<int64_t> ShuffledOrder(int64_t count, const RandomStream& random);
 
 }  // namespace trireme

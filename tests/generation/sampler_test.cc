@@ -182,5 +182,20 @@ TEST(Sampler, LogProbabilitiesAreTheModels) {
   EXPECT_EQ(LogProbs(kLogits, 2, 0).size(), 1u);
 }
 
+// Over a vocabulary that fills no whole number of lanes, of logits far apart.
+TEST(Sampler, LogProbabilitiesAtATemperature) {
+  const RandomStream random(7, "logits");
+  std::vector<float> logits(5003);
+  for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(12 * random.Normal(i));
+  for (const double temperature : {0.3, 1.0, 1.7}) {
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(double{logit} / temperature);
+    for (const int64_t token : {0, 4095, 5002}) {
+      const double wanted = logits[static_cast<size_t>(token)] / temperature - std::log(sum);
+      EXPECT_NEAR(LogProbs(logits, token, 0, temperature)[0].log_prob / wanted, 1, 1e-6) << temperature;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme

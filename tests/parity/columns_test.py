@@ -14,8 +14,10 @@ from data_speed import PROBE, ours, write_chats
 from program import BUILD
 from real_tokenizers import directory_of
 
-pytestmark = pytest.mark.skipif(not (BUILD / "lib" / "libtrireme_columns.so").exists(),
-                                reason="built without Arrow's libraries; scripts/setup installs them")
+@pytest.fixture(scope="module", autouse=True)
+def reader():
+    assert (BUILD / "lib" / "libtrireme_columns.so").exists(), "built without Arrow's libraries; scripts/setup installs them"
+
 
 MESSAGE = pyarrow.struct([("role", pyarrow.string()), ("content", pyarrow.large_string()), ("loss", pyarrow.bool_()),
                           ("tool_calls", pyarrow.list_(pyarrow.struct([("name", pyarrow.string())])))])

@@ -325,6 +325,7 @@ def test_resumes(name, folder, ramped, references, rows, record_errors):
 
 REFUSED = [
     (["optimizer.name=muon", "optimizer.moments=8bit"], "optimizer.moments 8bit is for optimizer.name adamw"),
+    (["device=npu", "optimizer.moments=8bit"], "optimizer.moments 8bit is for devices cpu and cuda"),
     (["optimizer.name=adafactor", "optimizer.moments=bf16"], "adafactor has none"),
     (["optimizer.name=adafactor", "memory.offload_optimizer=true"], "turn memory.offload_optimizer off"),
     (["optimizer.adafactor_clip=2"], "are for optimizer.name adafactor"),

@@ -55,16 +55,6 @@ class JoinedRows : public RowSource {
   std::vector<int64_t> begins_;
 };
 
-std::vector<int64_t> Shuffled(int64_t count, uint64_t seed, const std::string& name) {
-  std::vector<int64_t> order(count);
-  std::iota(order.begin(), order.end(), int64_t{0});
-  const RandomStream random(seed, name);
-  for (int64_t i = count - 1; i > 0; --i) {
-    std::swap(order[i], order[random.Below(static_cast<uint64_t>(i) + 1, static_cast<uint64_t>(i))]);
-  }
-  return order;
-}
-
 }  // namespace
 
 Rows TakeRows(Rows rows, std::vector<int64_t> indices) {
@@ -100,7 +90,7 @@ Rows BlendRows(std::vector<Rows> parts, const std::vector<double>& weights) {
 }
 
 Rows SampleRows(Rows rows, int64_t count, uint64_t seed, const std::string& name) {
-  const std::vector<int64_t> order = Shuffled(rows->size(), seed, "sample of " + name);
+  const std::vector<int64_t> order = ShuffledOrder(rows->size(), {seed, "sample of " + name});
   std::vector<int64_t> chosen;
   for (; count >= rows->size(); count -= rows->size()) {
     for (int64_t i = 0; i < rows->size(); ++i) chosen.push_back(i);
@@ -118,7 +108,7 @@ SplitRows SetAside(Rows rows, double share, uint64_t seed) {
   }
   const auto wanted = static_cast<int64_t>(std::llround(share * static_cast<double>(rows->size())));
   const int64_t count = std::clamp<int64_t>(wanted, 1, rows->size() - 1);
-  std::vector<int64_t> order = Shuffled(rows->size(), seed, "rows set aside");
+  std::vector<int64_t> order = ShuffledOrder(rows->size(), {seed, "rows set aside"});
   std::sort(order.begin(), order.begin() + count);
   std::sort(order.begin() + count, order.end());
   const auto border = order.begin() + count;

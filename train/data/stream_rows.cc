@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <numeric>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -21,16 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kStepsKept = 3;  // a rank may prefetch one step ahead of another, which has not read the one before
-
-std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed, const std::string& name) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  const RandomStream random(seed, name);
-  for (int64_t i = count - 1; i > 0; --i) {
-    std::swap(order[i], order[random.Below(static_cast<uint64_t>(i) + 1, static_cast<uint64_t>(i))]);
-  }
-  return order;
-}
 
 }  // namespace
 
@@ -138,7 +127,7 @@ Rows StreamRows::Open(const Start& start) const {
   Rows rows = rows_of_(std::make_shared<RowStore>(StoreOf(start.chunk)));
   if (!options_.shuffle) return rows;
   const std::string name = Concat("rows of chunk ", start.chunk);
-  return TakeRows(rows, ShuffledOrder(rows->size(), options_.seed, name));
+  return TakeRows(rows, ShuffledOrder(rows->size(), {options_.seed, name}));
 }
 
 // Tokenizes the chunk, and returns where the next one begins.
@@ -170,7 +159,7 @@ std::vector<DataFile> StreamRows::FilesOfEpoch(int64_t epoch) const {
   if (!options_.shuffle) return options_.files;
   std::vector<DataFile> files;
   const auto count = static_cast<int64_t>(options_.files.size());
-  for (const int64_t file : ShuffledOrder(count, options_.seed, Concat("files of epoch ", epoch))) {
+  for (const int64_t file : ShuffledOrder(count, {options_.seed, Concat("files of epoch ", epoch)})) {
     files.push_back(options_.files[file]);
   }
   return files;

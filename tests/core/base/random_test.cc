@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <set>
+#include <vector>
 
 namespace trireme {
 namespace {
@@ -70,6 +72,17 @@ TEST(RandomStream, BelowReachesEveryValueEvenly) {
     ++counts[value];
   }
   for (int count : counts) EXPECT_NEAR(count, 10000, 400);
+}
+
+TEST(RandomStream, AShuffledOrderHasEachNumberOnceAndEveryOrderAlike) {
+  EXPECT_TRUE(ShuffledOrder(0, {7, "none"}).empty());
+  std::map<std::vector<int64_t>, int> counts;
+  for (uint64_t i = 0; i < 6000; ++i) ++counts[ShuffledOrder(3, RandomStream(7, "orders").Branch(i))];
+  EXPECT_EQ(counts.size(), 6U);
+  for (const auto& [order, count] : counts) {
+    EXPECT_EQ(std::set<int64_t>(order.begin(), order.end()), (std::set<int64_t>{0, 1, 2}));
+    EXPECT_NEAR(count, 1000, 150);
+  }
 }
 
 }  // namespace
