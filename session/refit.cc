@@ -1,26 +1,14 @@
 #include "session/refit.h"
 
-#include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "parallel/tensor/collectives.h"
 
 namespace trireme {
 namespace {
 
 LaidOutModel LaidOut(const Session& session) {
   return {session.graph(), session.plan(), SplitOf(session.config().parallel())};
-}
-
-// As bytes: a layer has weights of several types.
-at::Tensor BytesOf(const at::Tensor& view) { return view.contiguous().view({-1}).view(at::kByte); }
-int64_t SizeOf(const at::Tensor& tensor) { return tensor.numel() * tensor.element_size(); }
-
-Transfer TransferOf(Transfer::Direction direction, int peer, const at::Tensor& bytes) {
-  return {direction, peer, bytes.data_ptr(), static_cast<size_t>(bytes.numel())};
 }
 
 }  // namespace
@@ -60,48 +48,20 @@ at::Tensor Refit::View(const Locals& locals, const RefitMove& move) const {
   return {};
 }
 
-Refit::Cargo Refit::Load(size_t begin, size_t end) const {
+RankCargo Refit::Load(size_t begin, size_t end) const {
   const int rank = from_.job().rank();
-  Cargo cargo;
+  RankCargo cargo;
   for (size_t i = begin; i < end; ++i) {
     const RefitMove& move = plan_.moves[i];
     if (move.destination == rank && move.source == rank) {
       View(targets_, move).copy_(View(sources_, move));
     } else if (move.source == rank) {
-      cargo.sent[move.destination].push_back(BytesOf(View(sources_, move)));
+      cargo.sent[move.destination].push_back(View(sources_, move));
     } else if (move.destination == rank) {
       cargo.received[move.source].push_back(View(targets_, move));
     }
   }
   return cargo;
-}
-
-// Each pair of ranks exchanges one message, its boxes in the plan's order.
-void Refit::Exchange(const Cargo& cargo) const {
-  std::vector<Transfer> transfers;
-  std::vector<at::Tensor> buffers;
-  std::map<int, at::Tensor> arriving;
-  for (const auto& [peer, parts] : cargo.sent) {
-    buffers.push_back(at::cat(parts));
-    transfers.push_back(TransferOf(Transfer::Direction::kSend, peer, buffers.back()));
-  }
-  for (const auto& [peer, targets] : cargo.received) {
-    int64_t bytes = 0;
-    for (const at::Tensor& target : targets) bytes += SizeOf(target);
-    arriving[peer] = at::empty({bytes}, at::TensorOptions(at::kByte).device(from_.tensors().torch()));
-    buffers.push_back(arriving[peer]);
-    transfers.push_back(TransferOf(Transfer::Direction::kReceive, peer, buffers.back()));
-  }
-  if (transfers.empty()) return;
-  Pending(from_.world().BatchSendReceive(transfers, DType::kUint8), buffers).Wait();
-  for (const auto& [peer, targets] : cargo.received) {
-    int64_t offset = 0;
-    for (const at::Tensor& target : targets) {
-      const at::Tensor bytes = arriving.at(peer).narrow(0, offset, SizeOf(target)).clone();  // aligned for its type
-      target.copy_(bytes.view(target.scalar_type()).view(target.sizes()));
-      offset += SizeOf(target);
-    }
-  }
 }
 
 void Refit::MoveLayer(size_t begin, size_t end) {
@@ -112,7 +72,7 @@ void Refit::MoveLayer(size_t begin, size_t end) {
     held.push_back(local->second.bucket);
     held.back()->AwaitValues();
   }
-  Exchange(Load(begin, end));
+  Exchange(Load(begin, end), from_.world(), from_.tensors().torch());
   for (Bucket* bucket : held) bucket->FreeValues();
 }
 

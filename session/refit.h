@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/tensor/rank_cargo.h"
 #include "session/refit_plan.h"
 #include "session/session.h"
 
@@ -30,13 +31,8 @@ class Refit {
   };
   using Locals = std::map<std::string, Local>;  // by parameter
   static Locals LocalsOf(Session& session);
-  // What goes to and comes from each peer; received: where it belongs.
-  struct Cargo {
-    std::map<int, std::vector<at::Tensor>> sent, received;
-  };
   // Of the moves [begin, end); copies what stays here.
-  Cargo Load(size_t begin, size_t end) const;
-  void Exchange(const Cargo& cargo) const;
+  RankCargo Load(size_t begin, size_t end) const;
   // The moves [begin, end), of one layer's parameters.
   void MoveLayer(size_t begin, size_t end);
   // Where a move's box is in this rank's memory.

@@ -96,7 +96,8 @@ ParallelSizes SizesOf(const ParallelConfig& parallel) {
           .pipeline = parallel.pipeline(),
           .context = parallel.context(),
           .expert = parallel.expert(),
-          .expert_tensor = parallel.expert_tensor()};
+          .expert_tensor = parallel.expert_tensor(),
+          .replicas = parallel.replicas()};
 }
 
 bool StartsPairs(const TuningConfig& tuning) {
@@ -119,6 +120,7 @@ GroupPlan GroupsOf(const Config& config, const Grids& grids, bool experts) {
       config.experts().balance() == BALANCE_GLOBAL && config.experts().balance_coefficient() > 0;
   return GroupPlan(grids, TrainingGroups({.experts = experts,
                                           .stage_statistics = (experts && global) || UsesStageGroup(config),
+                                          .replicas = config.parallel().replicas() > 1,
                                           .buffer_mb = config.comm().buffer_mb()}));
 }
 
@@ -148,6 +150,10 @@ RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
   RefuseUnknownOperators({config.ops().off().begin(), config.ops().off().end()});
   const ParallelConfig& parallel = config.parallel();
   Grids grids = MakeGrids(world, SizesOf(parallel));
+  if (parallel.replicas() > 1 && parallel.zero() == 0) {
+    throw InputError("parallel.replicas = ", parallel.replicas(), " has no part in this run: parallel.zero = 0 shards nothing; ",
+                     "write zero 1, 2 or 3, or leave it out");
+  }
   CheckExperts(parallel, graph);
   CheckRouters(config);
   CheckExchange(config);

@@ -57,6 +57,7 @@ std::unique_ptr<Session> Session::OpenValueModel(const std::string& directory) c
 std::unique_ptr<Session> Session::OpenSecond(const std::string& directory, const FrozenOptions& options,
                                              bool trained) const {
   Config config = config_;
+  if (options.parallel) *config.mutable_parallel() = *options.parallel;
   if (options.scores) config.set_stage(STAGE_RM);
   if (options.shard) config.mutable_parallel()->set_zero(3);
   config.mutable_model()->set_path(directory);
@@ -65,12 +66,13 @@ std::unique_ptr<Session> Session::OpenSecond(const std::string& directory, const
   config.mutable_tuning()->set_kind(TUNING_FULL);
   config.mutable_multi_token_prediction()->Clear();
   PlannedModel model = PlanModel(config, job_.world());
-  if (HasExperts(model.graph) != HasExperts(graph_)) {
+  if (!options.parallel && HasExperts(model.graph) != HasExperts(graph_)) {
     throw InputError(directory, ": a ", model.graph.family, " model beside a ", graph_.family,
                      " model: only one of them has experts, and both share a layout; use one of the same architecture");
   }
+  auto site = options.parallel ? std::make_shared<Site>(*site_, config, model.plan, job_, trace_) : site_;
   return std::unique_ptr<Session>(
-      new Session(config, std::move(model), job_, site_, {.trained = trained, .dtype = dtype_, .trace = trace_}));
+      new Session(config, std::move(model), job_, std::move(site), {.trained = trained, .dtype = dtype_, .trace = trace_}));
 }
 
 std::unique_ptr<Session> Session::OpenUnder(const Config& config) const {

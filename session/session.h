@@ -33,6 +33,7 @@ struct SessionOptions {
 struct FrozenOptions {
   bool shard = false;   // its values are split over the data-parallel ranks, as zero 3 does
   bool scores = false;  // it is a reward model
+  std::optional<ParallelConfig> parallel = {};  // its layout, on the same ranks; by default the session's
 };
 
 // What a caller has already planned.
@@ -47,8 +48,8 @@ class Session {
   // Collective. Weights are allocated but not initialised. `job` outlives it.
   static std::unique_ptr<Session> Open(const Config& config, Job& job, const SessionOptions& options = {});
   Session(const Config& config, PlannedModel model, Job& job, const SessionOptions& options);
-  // A second model on the devices and groups of another session, as a frozen reference is: its graph, without
-  // tuning, under the same layout. Collective.
+  // A second model on the devices of another session, as a frozen reference is: its graph, without tuning, under the
+  // same layout and with the same groups, or under another one. This one outlives it. Collective.
   std::unique_ptr<Session> OpenFrozen(const std::string& directory, const FrozenOptions& options = {}) const;
   // The same with gradients, all of it trained: a value model that is trained beside a policy. Collective.
   std::unique_ptr<Session> OpenValueModel(const std::string& directory) const;

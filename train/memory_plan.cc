@@ -9,6 +9,7 @@
 #include "parallel/experts/dispatch_plan.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/graph/tuning.h"
+#include "parallel/objectives/distillation_check.h"
 #include "parallel/objectives/ppo_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/sharding/optimizers.h"
@@ -66,10 +67,10 @@ class Planner {
   RankMemory Position(int pipeline_rank) const {
     RankMemory memory;
     const Grids& grids = in_.grids;
-    const int64_t data = int64_t{grids.dense.Size("dp")} * grids.dense.Size("cp");
+    const int64_t data = ShardRanks(grids, GridKind::kDense);
     for (const bool trained : {false, true}) {
       AddStates(dense_[trained], data, trained, LayersOn(pipeline_rank), memory);
-      AddStates(experts_[trained], grids.expert.Size("edp"), trained, LayersOn(pipeline_rank), memory);
+      AddStates(experts_[trained], ShardRanks(grids, GridKind::kExpert), trained, LayersOn(pipeline_rank), memory);
     }
     if (in_.config.stage() == STAGE_PPO) AddValueModel(memory);
     memory.activations = PeakActivations(pipeline_rank);
@@ -146,11 +147,12 @@ class Planner {
     const bool in_backward = optimizer.update() == UPDATE_IN_BACKWARD;
     memory.gradients += kFp32Bytes * (in_backward ? passing : zero == 0 ? all : share + (zero == 1 ? all : passing));
     const int64_t states = static_cast<int64_t>(OptimizerStates(in_.config.optimizer().name()).size());
-    const int64_t masters = separate_masters ? master_bytes * share : 0, further = (optimizer.ema() > 0 ? kFp32Bytes * share : 0) + (KeepsInitial(in_.graph) ? kFp32Bytes * share : 0),
-                  moments = states * moment_bytes * share + further;
+    const int64_t copies = (optimizer.ema() > 0 ? 1 : 0) + (KeepsInitial(in_.graph) ? 1 : 0);  // of the weights, in fp32
+    const int64_t masters = separate_masters ? master_bytes * share : 0;
+    const int64_t moments = (states * moment_bytes + copies * kFp32Bytes) * share;
     memory.masters += offload ? 0 : masters;
     memory.moments += offload ? 0 : moments;
-    memory.host += offload ? masters + moments : 0;
+    memory.host += offload || in_.config.rl().offload_optimizer() ? masters + moments : 0;
   }
 
   // All states of the value model that stage ppo trains, whose layers are others than the policy's, as if all stages had the
@@ -170,18 +172,18 @@ class Planner {
       experts.push_back(DivideUp(of_experts, parallel_.pipeline()));
     }
     const Grids& grids = in_.grids;
-    AddStates(dense, int64_t{grids.dense.Size("dp")} * grids.dense.Size("cp"), /*trained=*/true, layers, memory);
-    AddStates(experts, grids.expert.Size("edp"), /*trained=*/true, layers, memory);
+    AddStates(dense, ShardRanks(grids, GridKind::kDense), /*trained=*/true, layers, memory);
+    AddStates(experts, ShardRanks(grids, GridKind::kExpert), /*trained=*/true, layers, memory);
   }
 
   // A second model's values. One that leaves the device before the policy's pass shares its memory with the activations.
   void AddReference(int pipeline_rank, RankMemory& memory) const {
     const Grids& grids = in_.grids;
-    const int64_t dense_ranks = int64_t{grids.dense.Size("dp")} * grids.dense.Size("cp");
+    const int64_t dense_ranks = ShardRanks(grids, GridKind::kDense);
     int64_t bytes = 0;
     for (const bool trained : {false, true}) {
       bytes += ReferenceBytes(dense_[trained], dense_ranks, LayersOn(pipeline_rank)) +
-               ReferenceBytes(experts_[trained], grids.expert.Size("edp"), LayersOn(pipeline_rank));
+               ReferenceBytes(experts_[trained], ShardRanks(grids, GridKind::kExpert), LayersOn(pipeline_rank));
     }
     if (in_.config.stage() == STAGE_GKD) bytes = TeacherBytes(dense_ranks);
     const bool offload = in_.config.memory().offload_reference();
@@ -192,9 +194,26 @@ class Planner {
 
   // A teacher's, whose layers are others than the student's, as if all ranks had the same of them.
   int64_t TeacherBytes(int64_t data) const {
+    if (HasTeacherLayout(in_.config)) return TeacherBytesElsewhere();
     const int64_t parameters = CountParameters(TeacherGraph(in_.config), /*trained_only=*/false);
     const bool shards = data > 1 && (parallel_.zero() == 3 || in_.config.memory().shard_reference());
     return shape_.element_bytes * parameters / (int64_t{parallel_.tensor()} * parallel_.pipeline() * (shards ? data : 1));
+  }
+
+  // The same under a layout of its own, with the weight of its head, which is brought to the student's ranks.
+  int64_t TeacherBytesElsewhere() const {
+    const ParallelConfig layout = UnderTeacherLayout(in_.config).parallel();
+    const Grids grids = MakeGrids(in_.grids.world(), SizesOf(layout));
+    const LayerGraph graph = TeacherGraph(in_.config);
+    int64_t elements = 0;
+    for (const Layer& layer : graph.layers) {
+      for (const Parameter& parameter : ParametersOf(graph, layer, SplitOf(layout))) {
+        const int64_t data = layout.zero() < 3 ? 1 : ShardRanks(grids, parameter.declaration.grid);
+        elements += DivideUp(Elements(Placement(parameter.declaration, grids).LocalShape()), data);
+      }
+    }
+    const int64_t head = DivideUp(VocabularyOf(graph), parallel_.tensor()) * HiddenOf(graph);
+    return shape_.element_bytes * (DivideUp(elements, layout.pipeline()) + head);
   }
 
   int64_t ReferenceBytes(const std::vector<int64_t>& of_layer, int64_t data, const std::vector<size_t>& layers) const {

@@ -16,7 +16,6 @@
 #include "train/data/answer_rows.h"
 #include "train/rollouts/replay.h"
 #include "train/rollouts/rollout_metrics.h"
-#include "train/teacher.h"
 
 namespace trireme {
 namespace {
@@ -62,6 +61,7 @@ double QuantileBound(std::vector<double> values, double share) {
 PolicyPass::PolicyPass(Trainer& trainer, const std::optional<std::filesystem::path>& checkpoint)
     : trainer_(trainer), session_(trainer.session()) {
   if (WantsReference(session_.config())) reference_ = std::make_unique<Reference>(session_, checkpoint);
+  if (session_.config().stage() == STAGE_GKD) teacher_ = std::make_unique<Teacher>(session_, *reference_);
   if (session_.config().stage() == STAGE_PPO) ppo_ = std::make_unique<PpoPass>(session_, checkpoint);
 }
 
@@ -103,10 +103,8 @@ void PolicyPass::AskOld() {
 
 void PolicyPass::AskReference() {
   if (!reference_) return;
-  const Config& config = session_.config();
-  if (config.stage() == STAGE_GKD) {
-    const bool leaves = config.memory().offload_reference() || config.memory().shard_reference() || config.parallel().zero() == 3;
-    for (Update& update : updates_) AskTeacher(*reference_, leaves, update.inputs);
+  if (teacher_) {
+    for (Update& update : updates_) teacher_->Ask(*update.rows, update.inputs);
     return;
   }
   reference_->Use([&](Session& model, bool adapters) {

@@ -16,6 +16,7 @@
 #include "train/report/logged_step.h"
 #include "train/rollouts/advantages.h"
 #include "train/rollouts/rollout_rows.h"
+#include "train/teacher.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -70,6 +71,7 @@ class PolicyPass {
   Trainer& trainer_;
   Session& session_;
   std::unique_ptr<Reference> reference_;
+  std::unique_ptr<Teacher> teacher_;  // in stage gkd: the reference
   std::unique_ptr<PpoPass> ppo_;
   std::vector<Rollout> rollouts_;
   std::vector<Update> updates_;

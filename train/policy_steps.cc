@@ -12,6 +12,7 @@
 #include "train/rollouts/rollout_file.h"
 #include "train/rollouts/rollout_metrics.h"
 #include "train/sampled_rollouts.h"
+#include "train/sampling_plan.h"
 
 namespace trireme {
 
@@ -23,6 +24,7 @@ PolicySteps::PolicySteps(Trainer& trainer, const RunInputs& inputs)
               .batch = PromptsPerSampling(config_),
               .shuffle = config_.data().shuffle() && !inputs.replay,
               .seed = static_cast<uint64_t>(config_.run().seed())}),
+      trainer_(trainer),
       device_(trainer.session().tensors()),
       pass_(trainer, inputs.start.checkpoint),
       source_(OpenSource(trainer, inputs)),
@@ -53,10 +55,20 @@ void PolicySteps::ShareWeights(int64_t step) {
   if (weights_) source_->UseWeights(weights_->Share((step - 1) / steps_, step - 1));
 }
 
+std::vector<Rollout> PolicySteps::Sample(int64_t step, const std::vector<int64_t>& prompts) {
+  if (!Samples(config_)) return source_->Take(step, prompts);
+  std::vector<ShardedOptimizer*> optimizers = {&trainer_.optimizer()};
+  if (pass_.ppo() != nullptr) optimizers.push_back(&pass_.ppo()->trainer().optimizer());
+  for (ShardedOptimizer* optimizer : optimizers) optimizer->LendMemory(config_.rl().offload_optimizer());
+  std::vector<Rollout> rollouts = source_->Take(step, prompts);
+  for (ShardedOptimizer* optimizer : optimizers) optimizer->TakeMemoryBack();
+  return rollouts;
+}
+
 std::vector<Rollout> PolicySteps::TakeSampling(int64_t step) {
   const int64_t sampling = (step - 1) / steps_, next = step + steps_;
   if (!prepared_) ShareWeights(step);
-  std::vector<Rollout> rollouts = source_->Take(step, PromptsOf(sampling));
+  std::vector<Rollout> rollouts = Sample(step, PromptsOf(sampling));
   prepared_ = config_.rl().sampler().one_behind() && next <= total_steps_;
   if (!prepared_) return rollouts;
   ShareWeights(step);

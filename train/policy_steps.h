@@ -38,6 +38,8 @@ class PolicySteps {
   void Begin(int64_t step);
   // The completions of the sampling that begins with this step; where the run is one behind, the next one begins.
   std::vector<Rollout> TakeSampling(int64_t step);
+  // The prompts' completions; while this program samples them, what only updates need leaves its memory to it.
+  std::vector<Rollout> Sample(int64_t step, const std::vector<int64_t>& prompts);
   // Gives the sampler outside the weights as they are, if that is due.
   void ShareWeights(int64_t step);
   std::shared_ptr<RolloutSource> OpenSource(Trainer& trainer, const RunInputs& inputs);
@@ -48,6 +50,7 @@ class PolicySteps {
   const int64_t steps_;              // per sampling
   const int64_t samplings_;          // per epoch
   BatchSampler order_;
+  Trainer& trainer_;
   const TensorDevice& device_;
   PolicyPass pass_;
   std::shared_ptr<RolloutSource> source_;

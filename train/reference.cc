@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "parallel/objectives/answer_objective.h"
+#include "parallel/objectives/distillation_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/pass/pass_batch.h"
 
@@ -64,7 +65,9 @@ Reference::Reference(Session& session, const std::optional<std::filesystem::path
     if (name == "start" && !starts_) adapters_ = false;  // a fresh adapter adds nothing
     return;
   }
-  frozen_ = session.OpenFrozen(own ? config.model().path() : name, {.shard = config.memory().shard_reference()});
+  FrozenOptions options{.shard = config.memory().shard_reference()};
+  if (HasTeacherLayout(config)) options.parallel = UnderTeacherLayout(config).parallel();
+  frozen_ = session.OpenFrozen(own ? config.model().path() : name, options);
   follows_ = config.reference_sync().steps() > 0;
   if (follows_ && checkpoint) {
     frozen_->LoadWeights((*checkpoint / kReferenceFolder).string());

@@ -26,7 +26,7 @@ int64_t RewardBytes(const Config& config, const Grids& grids) {
     const std::optional<std::string> directory = RewardModelIn(name);
     if (directory) parameters += CountParameters(RewardGraph(config, *directory), /*trained_only=*/false);
   }
-  const int64_t shards = config.memory().shard_reference() ? grids.dense.Size("dp") : 1;
+  const int64_t shards = config.memory().shard_reference() ? ShardRanks(grids, GridKind::kDense) : 1;
   const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
   return parameters * element / (grids.dense.Size("tp") * grids.dense.Size("pp") * shards);
 }
@@ -66,17 +66,20 @@ SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const G
 
 std::string SamplingText(const Config& config, const SamplingPlan& plan, const std::vector<RankMemory>& ranks) {
   if (!Samples(config)) return "";
-  int64_t idle = 0, device = 0;
+  int64_t idle = 0, device = 0, optimizer = 0;
   for (const RankMemory& rank : ranks) {
     device = std::max(device, rank.device());
-    idle = std::max(idle, rank.activations + rank.logits);
+    idle = std::max(idle, rank.activations + rank.logits + rank.gradients);
+    if (config.rl().offload_optimizer()) optimizer = std::max(optimizer, rank.masters + rank.moments);
   }
   std::ostringstream text;
   text << std::fixed << std::setprecision(1) << "sampling: " << Counted(plan.rows, "completion")
        << " at once on each data-parallel rank, with at most " << MiB(plan.cache_bytes)
        << " MiB of keys and values and " << MiB(plan.logit_bytes)
-       << " MiB of logits; the activations and logits of training, " << MiB(idle) << " MiB, are free then\n  most device memory per rank: training " << MiB(device) << " MiB, sampling "
-       << MiB(device - idle + plan.cache_bytes + plan.logit_bytes) << " MiB";
+       << " MiB of logits; the activations, logits and gradients of training, " << MiB(idle) << " MiB, are free then";
+  if (optimizer > 0) text << ", and its masters and moments, " << MiB(optimizer) << " MiB, in host memory";
+  text << "\n  most device memory per rank: training " << MiB(device) << " MiB, sampling "
+       << MiB(device - idle - optimizer + plan.cache_bytes + plan.logit_bytes) << " MiB";
   if (plan.weight_bytes > 0) text << ", and the weights under rl.sampling about " << MiB(plan.weight_bytes) << " MiB in both";
   if (plan.reward_bytes > 0) text << ", and reward models about " << MiB(plan.reward_bytes) << " MiB in both";
   text << "\n";

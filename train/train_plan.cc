@@ -10,6 +10,7 @@
 #include "checkpoint/hf_directory.h"
 #include "core/base/error.h"
 #include "core/base/problems.h"
+#include "parallel/objectives/distillation_check.h"
 #include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/objectives/reference_sync_check.h"
@@ -98,6 +99,15 @@ void PlanSamplingLayout(const Config& config, const LayerGraph& graph, int world
   }
 }
 
+// The same for a teacher's.
+void PlanTeacherLayout(const Config& config, int world) {
+  try {
+    PlanRun(UnderTeacherLayout(config), TeacherGraph(config), world);
+  } catch (const Error& error) {
+    throw InputError("distillation.layout: ", error.what());
+  }
+}
+
 }  // namespace
 
 void CheckUpdate(const Config& config, int world) {
@@ -145,6 +155,7 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   problems.ThrowIfAny();
   RunPlan run = PlanRun(config, graph, world);
   if (HasSamplingLayout(config)) PlanSamplingLayout(config, graph, world);
+  if (HasTeacherLayout(config)) PlanTeacherLayout(config, world);
   const int micro_batches = MicroBatches(config.run(), run);
   const int drawn = std::min(micro_batches, kMostDrawn);
   TrainPlan plan{.config = std::move(resolved),

@@ -118,6 +118,8 @@ constexpr OtherName kNames[] = {
     {"schedules_method", "parallel.schedule", "1f1b, interleaved, zero_bubble or dualpipev"},
     {"cp_comm_type", "parallel.context_method", "p2p is ring, a2a is ulysses, a2a+p2p is hybrid"},
     {"context_parallel_algo", "parallel.context_method", "p2p is ring, a2a is ulysses, a2a+p2p is hybrid"},
+    {"num_distributed_optimizer_instances", "parallel.replicas", ""},
+    {"data_parallel_replicate_degree", "parallel.replicas", ""},
     {"hierarchical_context_parallel_sizes", "parallel.ulysses", "with parallel.context_method: hybrid"},
     {"ulysses_degree_in_cp", "parallel.ulysses", "with parallel.context_method: hybrid"},
     // memory

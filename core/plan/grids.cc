@@ -40,6 +40,11 @@ int64_t CheckedProduct(int world, const std::vector<Factor>& factors) {
   return product;
 }
 
+void CheckReplicas(const char* what, int ranks, int replicas) {
+  if (replicas >= 1 && ranks % replicas == 0) return;
+  throw InputError("parallel.replicas = ", replicas, " does not divide the ", ranks, " ", what, "; wanted a divisor of ", ranks);
+}
+
 }  // namespace
 
 Grids MakeGrids(int world, const ParallelSizes& sizes) {
@@ -50,12 +55,29 @@ Grids MakeGrids(int world, const ParallelSizes& sizes) {
       world,
       {{"expert_tensor", sizes.expert_tensor}, {"expert", sizes.expert}, {"pipeline", sizes.pipeline}}));
   // pp is the slowest axis of both and has the same size, so the stages of the two grids are the same ranks.
-  return {Mesh("dense grid",
-               {{"tp", sizes.tensor}, {"cp", sizes.context}, {"dp", world / dense}, {"pp", sizes.pipeline}}),
-          Mesh("expert grid", {{"etp", sizes.expert_tensor},
-                               {"ep", sizes.expert},
-                               {"edp", world / expert},
-                               {"pp", sizes.pipeline}})};
+  Grids grids{Mesh("dense grid",
+                   {{"tp", sizes.tensor}, {"cp", sizes.context}, {"dp", world / dense}, {"pp", sizes.pipeline}}),
+              Mesh("expert grid", {{"etp", sizes.expert_tensor},
+                                   {"ep", sizes.expert},
+                                   {"edp", world / expert},
+                                   {"pp", sizes.pipeline}})};
+  if (sizes.replicas == 1) return grids;
+  CheckReplicas("data-parallel ranks", world / dense, sizes.replicas);
+  CheckReplicas("data-parallel ranks of the experts", world / expert, sizes.replicas);
+  grids.dense.Factor("dp", {"shard", world / dense / sizes.replicas}, "replica");
+  grids.expert.Factor("edp", {"eshard", world / expert / sizes.replicas}, "ereplica");
+  return grids;
+}
+
+AxisNames ShardAxes(const Mesh& mesh, GridKind kind) {
+  if (kind == GridKind::kExpert) return {mesh.Has("eshard") ? "eshard" : "edp"};
+  return {"cp", mesh.Has("shard") ? "shard" : "dp"};
+}
+
+int ShardRanks(const Grids& grids, GridKind kind) {
+  int ranks = 1;
+  for (const std::string& axis : ShardAxes(grids.Of(kind), kind)) ranks *= grids.Of(kind).Size(axis);
+  return ranks;
 }
 
 std::string ToText(const Grids& grids) {

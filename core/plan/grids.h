@@ -14,6 +14,7 @@ struct ParallelSizes {
   int context = 1;
   int expert = 1;
   int expert_tensor = 1;
+  int replicas = 1;  // of what data-parallel ranks shard
 };
 
 enum class GridKind { kDense, kExpert };
@@ -21,10 +22,15 @@ enum class GridKind { kDense, kExpert };
 struct Grids {
   Mesh dense;   // tp, cp, dp, pp: rank = tp + TP (cp + CP (dp + DP pp))
   Mesh expert;  // etp, ep, edp, pp: rank = etp + ETP (ep + EP (edp + EDP pp))
+  // With replicas dp = shard + SHARD replica, and edp = eshard + ESHARD ereplica.
 
   int world() const { return dense.world(); }
   const Mesh& Of(GridKind kind) const { return kind == GridKind::kDense ? dense : expert; }
 };
+
+// The axes over which data-parallel ranks shard.
+AxisNames ShardAxes(const Mesh& mesh, GridKind kind);
+int ShardRanks(const Grids& grids, GridKind kind);  // how many ranks that are
 
 // Data parallel is what remains of the world, on either grid.
 Grids MakeGrids(int world, const ParallelSizes& sizes);

@@ -57,6 +57,8 @@ std::vector<GroupSpec> TrainingGroups(const GroupNeeds& needs) {
   const int large = needs.buffer_mb;
   const int small = std::min(kSmallBufferMb, large);
   const int stage = std::min(kStageBufferMb, large);
+  const AxisNames dense = needs.replicas ? AxisNames{"cp", "shard"} : AxisNames{"cp", "dp"};
+  const AxisNames experts = needs.replicas ? AxisNames{"eshard"} : AxisNames{"edp"};
   std::vector<GroupSpec> specs = {
       {"world", kDense, {"tp", "cp", "dp", "pp"}, kControl, small, "loss, gradient norm, stop flags"},
       {"tp", kDense, {"tp"}, kLayer, large, "tensor and sequence parallel layers"},
@@ -68,12 +70,15 @@ std::vector<GroupSpec> TrainingGroups(const GroupNeeds& needs) {
       {"etp-ep", kExpert, {"etp", "ep"}, kLayer, large, "tokens to experts by all-gather"},
       {"pp", kDense, {"pp"}, kPipeline, stage, "activations between stages"},
       {"embedding", kDense, {"pp"}, kPipeline, stage, "gradient of a tied embedding", true},
-      {"dp-cp", kDense, {"cp", "dp"}, kGradient, large, "gradients and parameters of dense layers"},
-      {"edp", kExpert, {"edp"}, kGradient, large, "gradients and parameters of experts"},
+      {"dp-cp", kDense, dense, kGradient, large, "gradients and parameters of dense layers"},
+      {"edp", kExpert, experts, kGradient, large, "gradients and parameters of experts"},
+      {"replica", kDense, {"replica"}, kGradient, large, "gradients of dense layers between replicas"},
+      {"ereplica", kExpert, {"ereplica"}, kGradient, large, "gradients of experts between replicas"},
   };
   std::erase_if(specs, [&](const GroupSpec& spec) {
     const bool of_experts = spec.grid == kExpert || spec.name == "tp-cp";
     if (spec.name == "stage" && !needs.stage_statistics) return true;
+    if (spec.name.ends_with("replica") && !needs.replicas) return true;
     return (of_experts && !needs.experts) || (spec.ends_only && !needs.tied_embedding);
   });
   return specs;

@@ -28,6 +28,7 @@ struct GroupNeeds {
   bool experts = true;            // the model has expert layers
   bool tied_embedding = true;     // the head uses the embedding's weight, which may lie on another stage
   bool stage_statistics = false;  // something is counted over all ranks of a pipeline stage, layer by layer
+  bool replicas = false;          // data-parallel ranks hold what they shard more than once
   int buffer_mb = 200;            // of groups that move tensors; others use less
 };
 

@@ -37,6 +37,18 @@ void Mesh::Factor(std::string_view axis, const Axis& inner, const std::string& o
   }
   AddDigit(inner.name, inner.size, whole.stride);
   AddDigit(outer, whole.size / inner.size, whole.stride * inner.size);
+  for (Digit& digit : digits_) {
+    if (digit.name == axis) digit.factors = {inner.name, outer};
+  }
+}
+
+std::vector<Axis> Mesh::Atoms() const {
+  std::vector<Axis> atoms;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    for (const std::string& factor : digits_[i].factors) atoms.push_back({factor, Size(factor)});
+    if (digits_[i].factors.empty()) atoms.push_back(axes_[i]);
+  }
+  return atoms;
 }
 
 bool Mesh::Has(std::string_view axis) const {

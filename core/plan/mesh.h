@@ -29,6 +29,9 @@ class Mesh {
   // 2 ring. The axis itself remains; a group may span the axis or either factor.
   void Factor(std::string_view axis, const Axis& inner, const std::string& outer);
 
+  // The axes with factored ones replaced by their factors.
+  std::vector<Axis> Atoms() const;
+
   bool Has(std::string_view axis) const;
   int Size(std::string_view axis) const;
   int Coordinate(int rank, std::string_view axis) const;
@@ -49,6 +52,7 @@ class Mesh {
     std::string name;
     int size;
     int stride;
+    std::vector<std::string> factors = {};  // names of others, inner first
   };
 
   const Digit& Find(std::string_view axis) const;

@@ -133,7 +133,7 @@ int64_t Placement::BytesPerRank() const { return Elements(LocalShape()) * ByteSi
 std::vector<LocalBox> Placement::LocalBoxes(int rank, const AxisNames& distinct) const {
   // Copies on the axes that split no dim; copies of shared parts are added box by box.
   int copy = 0, copies = 1;
-  for (const Axis& axis : mesh_.axes()) {
+  for (const Axis& axis : mesh_.Atoms()) {
     const auto splits = [&](const Dim& dim) { return dim.axis == axis.name; };
     if (axis.name == "pp" || Contains(distinct, axis.name)) continue;
     if (std::any_of(declaration_.dims.begin(), declaration_.dims.end(), splits)) continue;

@@ -103,7 +103,7 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
   buffers.zero = 0;
   buffers.type = at::kFloat;
   for (const Layer& layer : layers) {
-    const auto add = [&](GridKind grid, const BucketOptions& bucket, bool is_buffer) {
+    const auto add = [&](GridKind grid, BucketOptions bucket, bool is_buffer) {
       std::vector<Weights::Entry*> entries;
       for (Weights::Entry* entry : weights_->EntriesOf(layer.name)) {
         const bool same_grid = entry->placement.declaration().grid == grid;
@@ -114,6 +114,8 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
       }
       if (entries.empty()) return;
       Communicator& data = groups.Get(grid == GridKind::kDense ? "dp-cp" : "edp");
+      const char* replicas = grid == GridKind::kDense ? "replica" : "ereplica";
+      if (bucket.trained && groups.Has(replicas)) bucket.replicas = &groups.Get(replicas);
       buckets_.push_back(std::make_unique<Bucket>(layer.name, std::move(entries), data, bucket));
     };
     for (const BucketOptions& bucket : {trained, frozen}) {

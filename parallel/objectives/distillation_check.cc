@@ -6,11 +6,13 @@
 #include "core/base/error.h"
 #include "core/config/compare.h"
 #include "core/config/schema.h"
+#include "parallel/objectives/other_layout.h"
 
 namespace trireme {
 namespace {
 
-constexpr const char* kSamplingKeys[] = {"rl.temperature", "rl.top_p", "rl.top_k", "rl.max_new_tokens", "rl.mask_truncated"};
+constexpr const char* kSamplingKeys[] = {"rl.temperature", "rl.top_p", "rl.top_k", "rl.max_new_tokens", "rl.mask_truncated",
+                                         "rl.offload_optimizer"};
 
 // Keys of rl that other stages honour.
 void RefuseRewardKeys(const Config& config) {
@@ -25,6 +27,18 @@ void RefuseRewardKeys(const Config& config) {
 
 bool DistillationSamples(const Config& config) {
   return config.distillation().lambda() > 0 || config.distillation().seq_kd();
+}
+
+bool HasTeacherLayout(const Config& config) { return config.stage() == STAGE_GKD && IsLayout(config.distillation().layout()); }
+
+Config UnderTeacherLayout(const Config& config) {
+  Config other = UnderLayout(config, config.distillation().layout());
+  if (config.memory().shard_reference()) other.mutable_parallel()->set_zero(3);
+  other.mutable_model()->set_path(config.distillation().teacher());
+  other.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
+  other.mutable_tuning()->Clear();
+  other.mutable_tuning()->set_kind(TUNING_FULL);
+  return other;
 }
 
 void CheckDistillation(const Config& config) {
@@ -48,6 +62,9 @@ void CheckDistillation(const Config& config) {
   }
   if (config.data().loss() == LOSS_ALL) {
     throw InputError("data.loss: all: stage gkd trains the last answer of a conversation; leave it out");
+  }
+  if (HasTeacherLayout(config) && SameLayout(config.parallel(), UnderTeacherLayout(config).parallel())) {
+    throw InputError("distillation.layout has no part in this run: it is the layout of parallel; leave it out");
   }
   if (DistillationSamples(config) && config.parallel().context() > 1) {
     throw InputError("parallel.context = ", config.parallel().context(), ": no answers are sampled under context parallelism; ",

@@ -1,6 +1,8 @@
 #include "parallel/objectives/sampler_check.h"
 
 #include "core/base/error.h"
+#include "parallel/objectives/distillation_check.h"
+#include "parallel/objectives/other_layout.h"
 
 namespace trireme {
 namespace {
@@ -55,8 +57,6 @@ void RefuseEndpointKeys(const Config& config) {
   if (sampler.seconds() != defaults.seconds()) RefuseSamplerKey("seconds", "this program samples");
 }
 
-int AtLeastOne(int size) { return size == 0 ? 1 : size; }
-
 void CheckSamplingLayout(const Config& config) {
   const auto refuse = [](const char* why) { throw InputError("rl.sampling has no part in this run: ", why, "; leave it out"); };
   if (!HasSamplingLayout(config)) return;
@@ -64,32 +64,24 @@ void CheckSamplingLayout(const Config& config) {
   if (!config.rl().sampler().endpoint().empty()) refuse("rl.sampler.endpoint samples");
   if (config.stage() == STAGE_GKD) refuse("stage gkd samples under the layout of training");
   const ParallelConfig &training = config.parallel(), sampling = UnderSamplingLayout(config).parallel();
-  const bool same = training.tensor() == sampling.tensor() && training.pipeline() == sampling.pipeline() &&
-                    training.expert() == sampling.expert() && training.expert_tensor() == sampling.expert_tensor() &&
-                    training.context() == 1;
-  if (same) refuse("it is the layout of parallel, and would be a second copy of the weights");
+  if (SameLayout(training, sampling)) refuse("it is the layout of parallel, and would be a second copy of the weights");
+}
+
+void CheckLentMemory(const Config& config) {
+  if (!config.rl().offload_optimizer()) return;
+  const auto refuse = [](const char* why) {
+    throw InputError("rl.offload_optimizer has no part in this run: ", why, "; leave it out");
+  };
+  if (config.memory().offload_optimizer()) refuse("memory.offload_optimizer keeps masters and moments in host memory anyway");
+  if (!config.rl().rollouts().empty()) refuse("rl.rollouts has the completions");
+  if (!config.rl().sampler().endpoint().empty()) refuse("rl.sampler.endpoint samples");
+  if (config.stage() == STAGE_GKD && !DistillationSamples(config)) refuse("the data has all answers");
 }
 
 }  // namespace
 
-bool HasSamplingLayout(const Config& config) {
-  const SamplingConfig& sampling = config.rl().sampling();
-  return sampling.tensor() + sampling.pipeline() + sampling.expert() + sampling.expert_tensor() > 0;
-}
-
-Config UnderSamplingLayout(const Config& config) {
-  const SamplingConfig& sampling = config.rl().sampling();
-  Config other = config;
-  ParallelConfig& parallel = *other.mutable_parallel();
-  parallel.Clear();
-  parallel.set_tensor(AtLeastOne(sampling.tensor()));
-  parallel.set_pipeline(AtLeastOne(sampling.pipeline()));
-  parallel.set_expert(AtLeastOne(sampling.expert()));
-  parallel.set_expert_tensor(AtLeastOne(sampling.expert_tensor()));
-  parallel.set_sequence(config.parallel().sequence());
-  parallel.set_zero(0);
-  return other;
-}
+bool HasSamplingLayout(const Config& config) { return IsLayout(config.rl().sampling()); }
+Config UnderSamplingLayout(const Config& config) { return UnderLayout(config, config.rl().sampling()); }
 
 void CheckSampler(const Config& config) {
   const SamplerConfig& sampler = config.rl().sampler();
@@ -106,6 +98,7 @@ void CheckSampler(const Config& config) {
   }
   CheckReload(sampler);
   CheckSamplingLayout(config);
+  CheckLentMemory(config);
   if (endpoint) CheckEndpoint(config);
 }
 

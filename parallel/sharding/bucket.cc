@@ -22,10 +22,6 @@ int64_t Bytes(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.numel() * static_cast<int64_t>(tensor.element_size()) : 0;
 }
 
-AxisNames DataAxes(GridKind grid) {
-  return grid == GridKind::kDense ? AxisNames{"cp", "dp"} : AxisNames{"edp"};
-}
-
 }  // namespace
 
 Bucket::Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communicator& data,
@@ -56,14 +52,16 @@ Bucket::Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communic
 }
 
 BucketMemory Bucket::memory() const {
-  const bool aliased =
-      master_.defined() && (kept_.defined() ? master_.is_same(kept_) : master_.is_alias_of(values_.tensor()));
   const int64_t leaving = splits_gradients() && reduction_.under_way() ? Bytes(gradients_.tensor()) : 0;
   const bool offloaded = kept_.defined() && kept_.is_same(host_);
   return {.value_bytes = values_.held_bytes() + (offloaded ? 0 : Bytes(kept_)) + Bytes(fresh_),
           .gradient_bytes =
               gradients_.held_bytes() + leaving + Bytes(arriving_) + (split() ? Bytes(share_gradient_) : 0),
-          .master_bytes = aliased ? 0 : Bytes(master_)};
+          .master_bytes = has_separate_master() ? Bytes(master_) : 0};
+}
+
+bool Bucket::has_separate_master() const {
+  return master_.defined() && !(kept_.defined() ? master_.is_same(kept_) : master_.is_alias_of(values_.tensor()));
 }
 
 at::Tensor Bucket::ShareOf(const at::Tensor& whole) const {
@@ -89,6 +87,10 @@ void Bucket::SealValues() {
 void Bucket::KeepMasterOnHost() {
   master_on_host_ = true;
   if (master_.defined()) master_ = master_.to(at::kCPU);
+}
+
+void Bucket::MoveMaster(at::Device device) {
+  if (has_separate_master() && !master_on_host_) master_ = master_.to(device);
 }
 
 // Waits, because a gather in flight reads or writes the share, and the caller may read and write the master.
@@ -273,6 +275,10 @@ void Bucket::AwaitGradients() {
   }
 }
 
+void Bucket::StartReplicaSum() {
+  if (options_.replicas != nullptr) replica_sum_ = StartAllReduce(share_gradient(), *options_.replicas);
+}
+
 at::Tensor Bucket::share_gradient() const {
   TRIREME_CHECK(share_gradient_.defined()) << "bucket " << layer_ << " has no gradient before AwaitGradients";
   return share_gradient_;
@@ -287,9 +293,16 @@ void Bucket::ZeroGradients() {
   summed_ = open_ = false;
 }
 
+void Bucket::ReleaseGradients() {
+  if (!options_.trained) return;
+  TRIREME_CHECK(!open_ && !summed_ && !reduction_.under_way()) << "bucket " << layer_ << " has gradients that count";
+  share_gradient_.reset();
+  if (gradients_.held()) gradients_.Release();
+}
+
 Shard Bucket::ShardOf(const FlatPart& part, const std::string& state, DType dtype, void* share_data) const {
   const Placement& placement = entries_[part.parameter]->placement;
-  const AxisNames distinct = split() ? DataAxes(placement.declaration().grid) : AxisNames{};
+  const AxisNames distinct = split() ? ShardAxes(placement.mesh(), placement.declaration().grid) : AxisNames{};
   return FlatShard(placement, data_.members()[data_.rank()],
                    {part.elements.begin, part.elements.end, distinct}, state + "/" + placement.name(), dtype,
                    static_cast<std::byte*>(share_data) + part.offset * ByteSize(dtype));

@@ -42,6 +42,8 @@ struct BucketOptions {
   at::Device device = at::kCPU;
   bool trained = true;  // false: no gradients, no masters; zero 3 splits the values all the same
   Masters masters = Masters::kFp32;
+  // Other data-parallel ranks with the same share, which add their gradients to it; outlives the bucket. nullptr: none.
+  Communicator* replicas = nullptr;
 };
 
 // What a bucket currently holds.
@@ -53,8 +55,8 @@ struct BucketMemory {
 
 class Bucket {
  public:
-  // Allocates value and gradient of the entries' weights. All entries are of one grid, whose data-parallel
-  // group is `data`; both outlive the bucket.
+  // Allocates value and gradient of the entries' weights. All entries are of one grid, over whose data-parallel
+  // group `data` it is sharded; both outlive the bucket.
   Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communicator& data,
          const BucketOptions& options);
   Bucket(const Bucket&) = delete;
@@ -87,8 +89,13 @@ class Bucket {
   // only if it is complete. Otherwise what is computed from now on waits for it: the host may be a whole step
   // ahead of the device and would collect the gradients of all layers.
   void SettleReduction(bool latest = true);
-  void AwaitGradients();   // waits for all reductions; share_gradient() then holds the sum
+  void AwaitGradients();   // waits for all reductions; share_gradient() then holds the sum over the group
+  // Once per step after AwaitGradients: adds those of the replicas. Others may start in between.
+  void StartReplicaSum();
+  void AwaitReplicaSum() { replica_sum_.Wait(); }
   void ZeroGradients();
+  // Between steps, when they count as zero: their memory is freed until something accumulates again.
+  void ReleaseGradients();
   // Called at the end of each StartReduce in a data group of one, where gradients are then complete; empty:
   // nothing is.
   void WhenReduced(std::function<void()> work) { when_reduced_ = std::move(work); }
@@ -107,6 +114,8 @@ class Bucket {
   // gather in flight. Read-only.
   at::Tensor share_values();
   void KeepMasterOnHost();  // from now on, on any device
+  // A master that is separate from the values and not kept on the host: off the device and back, when nothing uses it.
+  void MoveMaster(at::Device device);
   // Around a change of the master. BeginValues returns the buffer for the share's new values, [share] in the
   // compute dtype; undefined if the master itself is that buffer. Of a split master it has the old values. Below zero 3, EndValues starts the gather;
   // in between nothing may use the values.
@@ -119,6 +128,7 @@ class Bucket {
   bool split() const { return options_.zero >= 1 && data_.size() > 1; }
   bool splits_gradients() const { return options_.zero >= 2 && split(); }
   bool splits_values() const { return options_.zero >= 3 && split(); }
+  bool has_separate_master() const;
   at::Tensor ShareOf(const at::Tensor& whole) const;
   void ClearStale();
   void HoldGradients();
@@ -149,7 +159,7 @@ class Bucket {
   std::function<void()> when_reduced_;
   bool summed_ = false;        // the share has been reduced since ZeroGradients
   bool open_ = false;          // there may be unreduced contributions
-  Pending reduction_;
+  Pending reduction_, replica_sum_;
 };
 
 }  // namespace trireme

@@ -138,7 +138,11 @@ at::Tensor ShardedOptimizer::SquaresOfPass() {
 }
 
 void ShardedOptimizer::CompleteGradients() {
-  for (Trained& trained : trained_) trained.bucket->AwaitGradients();
+  for (Trained& trained : trained_) {
+    trained.bucket->AwaitGradients();
+    trained.bucket->StartReplicaSum();
+  }
+  for (Trained& trained : trained_) trained.bucket->AwaitReplicaSum();
   tensor_sums_.Run();
   expert_sums_.Run();
   for (Trained& trained : trained_) {
@@ -172,7 +176,29 @@ std::string ShardedOptimizer::FindSource() {
   return "all gradients are finite, but their norm overflows fp32";
 }
 
+void ShardedOptimizer::LendMemory(bool states) {
+  TRIREME_CHECK(!finished_ && updated_.empty()) << "memory is lent within step " << step_ + 1;
+  for (Trained& trained : trained_) trained.bucket->ReleaseGradients();
+  lent_ = states && !options_.offload && !options_.device.is_cpu();
+  if (lent_) MoveStates(at::kCPU);
+}
+
+void ShardedOptimizer::TakeMemoryBack() {
+  if (std::exchange(lent_, false)) MoveStates(options_.device);
+}
+
+void ShardedOptimizer::MoveStates(at::Device device) {
+  for (Trained& trained : trained_) {
+    trained.bucket->MoveMaster(device);
+    for (at::Tensor& state : trained.states) state = state.to(device);
+    for (WholeTensor& tensor : trained.tensors) {
+      for (auto& [name, values] : tensor.states) values = values.to(device);
+    }
+  }
+}
+
 void ShardedOptimizer::MakeStates() {
+  TRIREME_CHECK(!lent_) << "the optimizer's memory is lent";
   for (Trained& trained : trained_) {
     const at::Tensor master = trained.bucket->share_master();
     while (trained.states.size() < state_names_.size()) {

@@ -89,6 +89,10 @@ class ShardedOptimizer {
   // Only zeroes the gradients.
   void SkipUpdate();
   int64_t step() const { return step_; }  // updates so far
+  // Between steps: gradients free their memory for something else; with `states` masters and moments wait in host memory
+  // until TakeMemoryBack, before which nothing else may be called.
+  void LendMemory(bool states);
+  void TakeMemoryBack();
 
   void MakeStates();  // if there are none yet
   // Every state of every trained bucket, one after another: a split master exists in fp32 only in the call. With
@@ -128,6 +132,7 @@ class ShardedOptimizer {
   std::vector<UpdateRun> UpdateRuns(const Bucket& bucket) const;
   UpdateRun RunOf(const Bucket& bucket, const FlatPart& part) const;
   UpdateRun RunOf(const Parameter& parameter, const std::string& layer) const;  // without its elements
+  void MoveStates(at::Device device);
   bool moments_8bit() const { return options_.moments == at::kByte; }
   void MakeTensorStates(Trained& trained) const;
   std::vector<Bucket*> Counted(const std::vector<Bucket*>& buckets) const;
@@ -164,6 +169,7 @@ class ShardedOptimizer {
   std::vector<at::Tensor> squares_;  // of the buckets that this pass has updated, in order
   std::vector<const Bucket*> updated_;
   bool finished_ = false;  // FinishGradients ran since the last step
+  bool lent_ = false;      // the memory of the states
   int64_t step_ = 0;
 };
 

@@ -1,5 +1,6 @@
 """Distillation against TRL's GKDTrainer and its divergence: four steps on given answers; loss and every gradient for each
-divergence and temperature, and under layouts, with a teacher that is larger than the student; then answers that the
+divergence and temperature, and under layouts, with a teacher that is larger than the student and may have a layout of its
+own; then answers that the
 student and the teacher write, each with the log-probabilities of its writer. In fp32."""
 import json
 
@@ -33,6 +34,16 @@ CASES += [{**PLAIN, **one} for one in (
     {"ranks": 4, "beta": 0.1, "settings": ["parallel.tensor=2", "parallel.pipeline=2", "parallel.schedule=zero_bubble"]},
     {"ranks": 4, "settings": ["parallel.tensor=2", "data.packing=true"]},
     {"ranks": 2, "models": ("capped", "capped_teacher"), "temperature": 0.7, "settings": ["parallel.tensor=2"]},
+    # A teacher under a layout of its own.
+    {"ranks": 2, "settings": ["distillation.layout.tensor=2"]},
+    {"ranks": 2, "beta": 0.1, "settings": ["parallel.tensor=2", "distillation.layout.pipeline=2", "run.micro_batch=2"]},
+    {"ranks": 2, "settings": ["parallel.context=2", "distillation.layout.tensor=2", "data.packing=true"]},
+    {"ranks": 2, "models": ("capped", "capped_teacher"), "temperature": 0.7,
+     "settings": ["parallel.pipeline=2", "distillation.layout.tensor=2", "memory.offload_reference=true"]},
+    {"ranks": 2, "models": ("student", "experts"), "settings": ["distillation.layout.expert=2"]},
+    {"ranks": 4, "settings": ["parallel.tensor=2", "parallel.zero=3", "distillation.layout.pipeline=2", "memory.shard_reference=true"]},
+    {"ranks": 4, "beta": 0.1, "settings": ["parallel.pipeline=2", "parallel.schedule=dualpipev", "parallel.virtual_stages=2",
+                                           "distillation.layout.tensor=2", "distillation.layout.pipeline=2"]},
 )]
 
 
@@ -46,8 +57,8 @@ def load(path):
 
 @pytest.fixture(scope="module")
 def inputs(folder):
-    """A student, a teacher with more layers and another width, both again with soft-capped logits, and answers, in both token
-    forms."""
+    """A student, a teacher with more layers and another width, both again with soft-capped logits, a teacher with experts, and
+    answers, in both token forms."""
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     ends = dict(pad_token_id=0, eos_token_id=1, bos_token_id=1)
@@ -55,6 +66,7 @@ def inputs(folder):
     tiny_models.write_model(tiny_models.config_of("qwen3", num_hidden_layers=6, hidden_size=96, **ends), folder / "teacher")
     tiny_models.write_model(tiny_models.config_of("gemma2", **ends), folder / "capped")
     tiny_models.write_model(tiny_models.config_of("gemma2", hidden_size=96, final_logit_softcapping=3.0, **ends), folder / "capped_teacher")
+    tiny_models.write_model(tiny_models.config_of("qwen3_moe", hidden_size=96, **ends), folder / "experts")
     pairs = [{"prompt_ids": pair["prompt_ids"], "completion_ids": pair["chosen_ids"]} for pair in peers.answers(count=STEPS * BATCH)]
     tiny_models.write_rows(folder / "pairs.jsonl", pairs)
     tiny_models.write_rows(folder / "rows.jsonl", [row_of(pair) for pair in pairs])

@@ -166,3 +166,21 @@ def test_plan(case, measured, folder, record_property):
     planned, found = planned_mib(case, folder), measured.of(case)
     record_property("MiB", f"planned {planned:.1f}, measured {found:.1f}, {found / planned:.3f}")
     assert abs(found / planned - 1) <= TOLERANCE, f"planned {planned:.1f} MiB, measured {found:.1f}: {found / planned:.3f}"
+
+
+def test_optimizer_leaves_while_sampling(folder, record_property):
+    """With rl.offload_optimizer masters and moments are not on the device beside a large cache, and nothing else changes."""
+    case = next(case for case in RUNS if case[0] == "qwen3_30b_a3b_grpo")
+    ranks = case[3]
+    settings = [*settings_of(case), "data.max_length=8192"]
+    outputs = [folder / f"offload-{offload}" for offload in ("false", "true")]
+    result = run_many(ranks, [["train", run_file(case, folder), *words_of([
+        *settings, f"rl.offload_optimizer={output.name.removeprefix('offload-')}", f"run.output={output}"])] for output in outputs])
+    assert result.returncode == 0, failure_text(result)
+    stays, leaves = ([json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()] for output in outputs)
+    assert [(line["loss"], line["grad_norm"]) for line in stays] == [(line["loss"], line["grad_norm"]) for line in leaves]
+    text = run_well(None, ["train", run_file(case, folder), "--dry-run", "--world", ranks], [*settings, "rl.offload_optimizer=true"]).stdout
+    states = float(re.search(r"its masters and moments, ([\d.]+) MiB", text)[1])
+    less = (stays[-1]["memory_gib"] - leaves[-1]["memory_gib"]) * 1024
+    record_property("MiB", f"planned {states:.1f} less, measured {less:.1f}")
+    assert 0.9 * states < less < 1.1 * states

@@ -34,6 +34,7 @@ EXPERT_LAYOUTS = [
     Layout("tp2-ep2-etp2", 4, ["parallel.tensor=2", "parallel.expert=2", "parallel.expert_tensor=2"]),
     Layout("ep4-z3", 4, ["parallel.expert=4", "parallel.zero=3"]),
     Layout("pp2-ep2-z2", 4, ["parallel.pipeline=2", "parallel.expert=2", "parallel.zero=2"]),
+    Layout("ep2-r2-z3", 4, ["parallel.expert=2", "parallel.replicas=2", "parallel.zero=3"]),
 ]
 SHIM = BUILD / "tests" / "checkpoint" / "libfault_shim.so"
 SAVED, AFTER, BATCH = 3, 10, 6
@@ -114,7 +115,7 @@ class Chain:
 
 
 DENSE_ORDER = [LAYOUTS[i] for i in (0, 7, 1, 5, 2, 4, 3, 6, 7, 0)]
-EXPERT_ORDER = [EXPERT_LAYOUTS[i] for i in (0, 5, 2, 6, 3, 4, 1, 0)]
+EXPERT_ORDER = [EXPERT_LAYOUTS[i] for i in (0, 5, 2, 6, 7, 3, 4, 1, 0)]
 HOPS = [(kind, hop) for kind, order in (("dense", DENSE_ORDER), ("experts", EXPERT_ORDER))
         for hop in range(1, len(order) + 1)]
 PAIRS = [(kind, source, target) for kind, layouts in (("dense", LAYOUTS), ("experts", EXPERT_LAYOUTS))

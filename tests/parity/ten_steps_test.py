@@ -27,6 +27,7 @@ RUNS = [
     ("qwen2", COSINE, 2, ["parallel.zero=2"]),
     ("qwen2", COSINE, 2, ["parallel.zero=3", "memory.recompute=full"]),
     ("llama3", COSINE, 4, ["parallel.tensor=2", "parallel.zero=3"]),
+    ("qwen2", COSINE, 4, ["parallel.replicas=2", "parallel.zero=3"]),
     ("qwen2", COSINE, 4, ["parallel.pipeline=2", "parallel.zero=2"]),
     ("qwen3", COSINE, 4, ["parallel.tensor=2", "parallel.pipeline=2", "parallel.schedule=dualpipev"]),
     ("qwen3_moe", COSINE, 2, ["parallel.expert=2", "experts.exchange=expected"]),

@@ -106,6 +106,8 @@ std::vector<Settings> Layouts() {
   layouts.push_back({"parallel.context=2", "parallel.zero=3"});
   layouts.push_back({"parallel.tensor=2", "parallel.pipeline=2"});
   layouts.push_back({"parallel.context=4", "parallel.context_method=hybrid"});
+  layouts.push_back({"parallel.replicas=2", "parallel.zero=3"});
+  layouts.push_back({"parallel.replicas=2", "parallel.zero=1", "parallel.tensor=2"});
   return layouts;
 }
 

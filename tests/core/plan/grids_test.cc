@@ -28,6 +28,20 @@ Lists Pairs(const std::vector<int>& firsts, int distance) {
   return pairs;
 }
 
+TEST(Grids, ReplicasAreOfNeighbours) {  // world 16, tp 2, dp 8; ep 2, edp 8
+  const Grids grids = MakeGrids(16, {.tensor = 2, .expert = 2, .replicas = 2});
+  EXPECT_EQ(ShardAxes(grids.dense, GridKind::kDense), (AxisNames{"cp", "shard"}));
+  EXPECT_EQ(grids.dense.Group(9, {"cp", "shard"}), (RankList{9, 11, 13, 15}));
+  EXPECT_EQ(grids.dense.Group(9, {"replica"}), (RankList{1, 9}));
+  EXPECT_EQ(grids.expert.Group(3, {"eshard"}), (RankList{1, 3, 5, 7}));
+  EXPECT_EQ(ShardRanks(grids, GridKind::kExpert), 4);
+  EXPECT_EQ(ShardRanks(MakeGrids(16, {.context = 2}), GridKind::kDense), 16);
+  EXPECT_EQ(Refusal([] { MakeGrids(12, {.tensor = 2, .replicas = 4}); }),
+            "parallel.replicas = 4 does not divide the 6 data-parallel ranks; wanted a divisor of 6");
+  EXPECT_EQ(Refusal([] { MakeGrids(8, {.expert = 4, .replicas = 4}); }),
+            "parallel.replicas = 4 does not divide the 2 data-parallel ranks of the experts; wanted a divisor of 2");
+}
+
 TEST(Grids, DenseExample) {  // world 16, tp 2, cp 2, dp 2, pp 2
   const Mesh mesh = MakeGrids(16, {.tensor = 2, .pipeline = 2, .context = 2}).dense;
   EXPECT_EQ(mesh.Groups({"tp"}), Pairs({0, 2, 4, 6, 8, 10, 12, 14}, 1));

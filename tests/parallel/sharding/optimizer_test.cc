@@ -124,6 +124,26 @@ std::map<std::string, at::Tensor> ValuesAfterSteps(const Grids& grids, Communica
   return rank.Values();
 }
 
+// Between steps no gradient is in memory, and the next step is what it would have been.
+TEST(ShardedOptimizer, LendsTheMemoryOfGradients) {
+  ForEachLayout([](const ParallelSizes& sizes, const Grids& grids, CommunicatorSet& groups) {
+    for (int zero = 0; zero <= 3; ++zero) {
+      SCOPED_TRACE(TextOf(sizes, {.zero = zero}));
+      const auto wanted = ValuesAfterSteps(grids, groups, {.zero = zero, .micro_batches = 2});
+      ModelRank rank(grids, groups, {.zero = zero, .micro_batches = 2});
+      for (int step = 1; step <= kSteps; ++step) {
+        rank.optimizer().LendMemory(/*states=*/true);
+        for (const Bucket* bucket : rank.buckets()) EXPECT_EQ(bucket->memory().gradient_bytes, 0);
+        rank.optimizer().TakeMemoryBack();
+        rank.RunStep(step);
+        rank.optimizer().FinishGradients();
+        rank.optimizer().Update(kRate);
+      }
+      for (const auto& [name, value] : rank.Values()) EXPECT_TRUE(at::equal(value, wanted.at(name))) << name;
+    }
+  });
+}
+
 TEST(ShardedOptimizer, ZeroLevelsGiveTheSameBits) {
   ForEachLayout([](const ParallelSizes& sizes, const Grids& grids, CommunicatorSet& groups) {
     for (int micro_batches : {1, 2}) {

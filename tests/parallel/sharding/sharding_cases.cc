@@ -55,24 +55,29 @@ DeclaredLayer LayerB(int tensor) {
 
 std::vector<ParallelSizes> LayoutsOf(int world) {
   if (world == 1) return {{}};
-  if (world == 2) return {{}, {.tensor = 2}, {.pipeline = 2}, {.context = 2}};
+  if (world == 2) return {{}, {.tensor = 2}, {.pipeline = 2}, {.context = 2}, {.replicas = 2}};
   return {{},
           {.tensor = 2},
           {.tensor = 4},
           {.context = 2},
           {.pipeline = 2},
           {.tensor = 2, .pipeline = 2},
-          {.tensor = 2, .context = 2}};
+          {.tensor = 2, .context = 2},
+          {.replicas = 2},
+          {.context = 2, .replicas = 2}};
 }
 
 std::unique_ptr<CommunicatorSet> MakeGroups(const Grids& grids) {
-  const GroupPlan plan(grids, TrainingGroups({.experts = false, .tied_embedding = true, .buffer_mb = 1}));
+  const GroupPlan plan(grids, TrainingGroups({.experts = false,
+                                               .tied_embedding = true,
+                                               .replicas = grids.dense.Has("replica"),
+                                               .buffer_mb = 1}));
   return std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
 }
 
 std::string TextOf(const ParallelSizes& sizes, const CaseOptions& options) {
   return Concat("world ", TestJob().world(), " tp ", sizes.tensor, " cp ", sizes.context, " pp ",
-                sizes.pipeline, " zero ", options.zero, " ", c10::toString(options.type), " micro batches ",
+                sizes.pipeline, " replicas ", sizes.replicas, " zero ", options.zero, " ", c10::toString(options.type), " micro batches ",
                 options.micro_batches);
 }
 
@@ -117,8 +122,12 @@ ModelRank::ModelRank(const Grids& grids, CommunicatorSet& groups, const CaseOpti
                           {.name = declaration.name, .value = {}, .gradient = {}}});
       of_layer.push_back(&entries_.back());
     }
-    buckets_.push_back(std::make_unique<Bucket>(layer.name, of_layer, groups.Get("dp-cp"),
-                                                BucketOptions{.zero = options.zero, .type = options.type, .masters = options.masters}));
+    buckets_.push_back(std::make_unique<Bucket>(
+        layer.name, of_layer, groups.Get("dp-cp"),
+        BucketOptions{.zero = options.zero,
+                      .type = options.type,
+                      .masters = options.masters,
+                      .replicas = groups.Has("replica") ? &groups.Get("replica") : nullptr}));
   }
   for (Weights::Entry& entry : entries_) {
     CopyToLocal(entry.placement, rank, InitialValue(entry.placement, options.type), entry.weight.value);
