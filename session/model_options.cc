@@ -68,7 +68,9 @@ ModelOptions ModelOptionsOf(const Config& config, const LayerGraph& graph) {
           .sequence = config.parallel().sequence(),
           .keep = KeepOf(config.memory().recompute()),
           .recompute_every = config.memory().recompute_every(),
+          .offload_activations = config.memory().offload_activations(),
           .masters = MastersOf(config.optimizer().masters()),
+          .offload_parameters = config.memory().offload_parameters(),
           .hidden_dropout = config.tuning().hidden_dropout(),
           .neftune_alpha = config.tuning().neftune_alpha(),
           .router = RouterOf(config.experts(), graph)};

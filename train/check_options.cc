@@ -29,10 +29,30 @@ void CheckTokenOptions(const Config& config) {
   refuse("tuning.neftune_alpha", config.tuning().neftune_alpha());
 }
 
-void CheckRecomputeEvery(const MemoryConfig& memory) {
-  if (memory.recompute_every() == 1 || memory.recompute() == RECOMPUTE_FULL) return;
+void CheckRecompute(const MemoryConfig& memory) {
+  if (memory.recompute() == RECOMPUTE_FULL) return;
+  if (memory.offload_activations()) {
+    throw InputError("memory.offload_activations moves the inputs of layers that are recomputed; set memory.recompute to full, ",
+                     "or leave it out");
+  }
+  if (memory.recompute_every() == 1) return;
   throw InputError("memory.recompute_every = ", memory.recompute_every(),
                    " is for memory.recompute full; set that, or leave it out");
+}
+
+void CheckOffloadedParameters(const Config& config) {
+  const MemoryConfig& memory = config.memory();
+  if (!memory.offload_parameters()) return;
+  const auto refuse = [](const char* why) { throw InputError("memory.offload_parameters ", why); };
+  if (config.parallel().zero() != 3) refuse("moves the shares of weights that parallel.zero 3 makes; set that, or leave it out");
+  if (memory.offload_reference()) refuse("is for a reference, too, with parallel.zero 3; turn memory.offload_reference off");
+  if (config.reference_sync().steps() > 0) refuse("does not go with reference_sync, which mixes weights on the device; leave one out");
+  const OptimizerConfig& optimizer = config.optimizer();
+  if (optimizer.masters() == MASTERS_SPLIT) refuse("does not go with optimizer.masters split, whose halves stay together; use fp32");
+  const bool own_masters = config.model().dtype() == DTYPE_FP32 || optimizer.masters() == MASTERS_NONE;
+  if (own_masters && config.tuning().kind() == TUNING_FULL && !memory.offload_optimizer()) {
+    refuse("has nothing to move: these weights are updated as they are; set memory.offload_optimizer, or bf16 with masters");
+  }
 }
 
 void CheckMuon(const Config& config) {
@@ -112,7 +132,8 @@ void CheckAdapter(const Config& config, const LayerGraph& graph) {
 
 void CheckTrainingOptions(const Config& config, Problems& problems) {
   problems.Try([&] { CheckTokenOptions(config); });
-  problems.Try([&] { CheckRecomputeEvery(config.memory()); });
+  problems.Try([&] { CheckRecompute(config.memory()); });
+  problems.Try([&] { CheckOffloadedParameters(config); });
   problems.Try([&] { CheckMuon(config); });
   problems.Try([&] { CheckWholeTensors(config); });
   problems.Try([&] { CheckPairStart(config); });

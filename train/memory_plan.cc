@@ -73,7 +73,7 @@ class Planner {
       AddStates(experts_[trained], ShardRanks(grids, GridKind::kExpert), trained, LayersOn(pipeline_rank), memory);
     }
     if (in_.config.stage() == STAGE_PPO) AddValueModel(memory);
-    memory.activations = PeakActivations(pipeline_rank);
+    PlanActivations(pipeline_rank, memory);
     if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
     int64_t of_experts = 0, of_mlp = 0;
     for (size_t layer : LayersOn(pipeline_rank)) {
@@ -141,7 +141,10 @@ class Planner {
                                  : optimizer.moments() == MOMENTS_8BIT ? 1
                                                                        : kFp32Bytes;
     const bool separate_masters = offload || (narrow && any_masters);
-    memory.values += shape_.element_bytes * (zero == 3 ? share + passing : all);
+    const bool waits = zero == 3 && in_.config.memory().offload_parameters() && (!trained || separate_masters);
+    const int64_t kept = waits ? DivideUp(passing, data) : share;  // of those that wait only what is being gathered
+    memory.values += shape_.element_bytes * (zero == 3 ? kept + passing : all);
+    memory.host += waits ? shape_.element_bytes * share : 0;
     if (!trained) return;
     // A reduction cannot write into what it reads: the share's sum has its own memory.
     const bool in_backward = optimizer.update() == UPDATE_IN_BACKWARD;
@@ -231,10 +234,8 @@ class Planner {
     return skipped ? RECOMPUTE_NONE : recompute_;
   }
 
-  // Simulates the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient. One
-  // whose weight gradient is left for later holds more from its backward on.
-  int64_t PeakActivations(int pipeline_rank) const {
-    std::vector<int64_t> saved(in_.placement.chunks, 0), deferred(in_.placement.chunks, 0);
+  void PlanActivations(int pipeline_rank, RankMemory& memory) const {
+    std::vector<int64_t> saved(in_.placement.chunks, 0), deferred = saved, on_host = saved;
     int64_t remade = 0;
     for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {
       const StageLayers& stage = StageAt(pipeline_rank, chunk);
@@ -245,14 +246,23 @@ class Planner {
         const Recompute recompute = RecomputeOf(i);
         const bool again = recompute != RECOMPUTE_NONE;  // with the attention that they belong to
         const bool all_again = recompute == RECOMPUTE_FULL;
-        saved[chunk] += SavedActivationBytes(layer, recompute, shape_) + (again ? 0 : statistics) +
-                        (all_again ? 0 : pairs);
+        const bool leaves = all_again && in_.config.memory().offload_activations() && DecoderOf(layer.spec) != nullptr;
+        const int64_t input = SavedActivationBytes(layer, recompute, shape_);
+        (leaves ? on_host : saved)[chunk] += input;
+        saved[chunk] += (again ? 0 : statistics) + (all_again ? 0 : pairs);
         deferred[chunk] += DeferredBytes(layer, recompute, shape_);
         remade = std::max(remade,
                           RecomputedActivationBytes(layer, recompute, shape_) + (again ? statistics : 0) +
-                              (all_again ? pairs : 0));
+                              (all_again ? pairs : 0) + (leaves ? input : 0));
       }
     }
+    memory.activations = PeakOf(pipeline_rank, saved, deferred) + remade;
+    memory.host += PeakOf(pipeline_rank, on_host, std::vector<int64_t>(on_host.size(), 0));
+  }
+
+  // Simulates the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient. One
+  // whose weight gradient is left for later holds more from its backward on.
+  int64_t PeakOf(int pipeline_rank, const std::vector<int64_t>& saved, const std::vector<int64_t>& deferred) const {
     int64_t alive = 0, peak = 0;
     for (const TimedAction& timed : in_.timeline.ranks.at(pipeline_rank).compute) {
       const auto [kind, chunk] = std::pair(timed.action.kind, timed.action.chunk);
@@ -262,7 +272,7 @@ class Planner {
       if (timed.action.makes_weight_gradient()) alive -= saved[chunk];
       if (kind == ActionKind::kBackwardWeight) alive -= deferred[chunk];
     }
-    return peak + remade;
+    return peak;
   }
 
   const MemoryInputs& in_;

@@ -22,7 +22,7 @@ struct RankMemory {  // bytes
   int64_t logits = 0;         // the chunk of them that is alive at a time
   int64_t workspace = 0;      // on npu: attention's mask, and the largest temporaries of a layer's backward pass
   int64_t communicators = 0;  // HCCL's buffers
-  int64_t host = 0;           // masters and moments that are offloaded, all the time or in samplings
+  int64_t host = 0;           // masters and moments that are offloaded, all the time or in samplings, and activations
   bool operator==(const RankMemory&) const = default;
 
   int64_t device() const {

@@ -129,6 +129,9 @@ constexpr OtherName kNames[] = {
     {"recompute_method", "memory.recompute", "none, selective or full"},
     {"optimizer_cpu_offload", "memory.offload_optimizer", ""},
     {"swap_optimizer", "memory.offload_optimizer", ""},
+    {"cpu_offloading", "memory.offload_activations", "with memory.recompute: full"},
+    {"offload_param", "memory.offload_parameters", "with parallel.zero: 3"},
+    {"swap_attention", "memory.offload_activations", "with memory.recompute: full"},
     // the optimizer
     {"learning_rate", "optimizer.lr", ""},
     {"lr_scheduler_type", "optimizer.schedule",

@@ -62,14 +62,14 @@ Staging& TheStaging() {
   return staging;
 }
 
+}  // namespace
+
 // A copy that is recorded would send what its pinned memory holds when it is replayed.
-Stream StreamOf(const at::Device& device) {
+Stream ComputeStreamOf(const at::Device& device) {
   if (!device.is_cuda()) return Npu::Open(device.index()).Flushed();
   TRIREME_CHECK(!Cuda::Open().bridge().recording()) << "a pass that is recorded sends something to the device";
   return Cuda::Open().Flushed();
 }
-
-}  // namespace
 
 at::Tensor Upload(const at::Tensor& host, at::Device device) {
   TRIREME_CHECK(host.is_cpu());
@@ -82,7 +82,7 @@ at::Tensor Upload(const at::Tensor& host, at::Device device) {
 void UploadInto(const at::Tensor& host, const at::Tensor& target) {
   TRIREME_CHECK(host.is_cpu() && target.is_contiguous() && host.nbytes() == target.nbytes());
   const at::Tensor source = host.contiguous();
-  TheStaging().CopyToDevice(target.data_ptr(), source.data_ptr(), source.nbytes(), StreamOf(target.device()));
+  TheStaging().CopyToDevice(target.data_ptr(), source.data_ptr(), source.nbytes(), ComputeStreamOf(target.device()));
 }
 
 at::Tensor DownloadComputed(const at::Tensor& tensor) {

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "core/device/stream.h"
+
 namespace trireme {
 
 // `host` on `device`, in the order of the computation there. On a device the values travel from pinned memory
@@ -11,6 +13,9 @@ namespace trireme {
 at::Tensor Upload(const at::Tensor& host, at::Device device);
 // The same into memory that is there already, contiguous and of the same bytes; not for the cpu.
 void UploadInto(const at::Tensor& host, const at::Tensor& target);
+
+// What copies are queued on to come after everything that is computed there so far.
+Stream ComputeStreamOf(const at::Device& device);
 
 // A contiguous tensor that is known to be computed, because a call that came after it on the device is done:
 // its copy on the host, which waits for no stream.

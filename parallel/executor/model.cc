@@ -74,6 +74,7 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
     }
     stages_.push_back(std::make_unique<RunningStage>(
         std::move(running), StageOptions{.recompute_layers = options.keep == Keep::kLayerInputs,
+                                         .offload_inputs = options.offload_activations,
                                          .weights_want_values = options.keep == Keep::kSelected,
                                          .type = options.type,
                                          .hidden = HiddenOf(graph),
@@ -97,7 +98,8 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
   const BucketOptions trained{.zero = options.zero,
                               .type = options.type,
                               .device = options.device,
-                              .masters = options.masters};
+                              .masters = options.masters,
+                              .offload_values = options.offload_parameters};
   BucketOptions frozen = trained, buffers = trained;
   frozen.trained = buffers.trained = false;
   buffers.zero = 0;

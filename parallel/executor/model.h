@@ -36,9 +36,11 @@ struct ModelOptions {
   bool sequence = true;
   Keep keep = Keep::kAll;
   int recompute_every = 1;  // with kLayerInputs: one layer in so many, the first decoder layer and so on
+  bool offload_activations = false;  // with kLayerInputs: they wait in host memory
   int ulysses = 1;      // of the context ranks; the rest is a ring
   bool trained = true;  // false: values only, for inference
   Masters masters = Masters::kFp32;
+  bool offload_parameters = false;  // at zero 3 shares of them wait in host memory
   double hidden_dropout = 0;
   double neftune_alpha = 0;
   RouterOptions router = {};

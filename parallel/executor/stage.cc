@@ -68,9 +68,15 @@ at::Tensor RunningStage::PassAndSave(at::Tensor value, PassContext& pass, std::v
       if (!again) passed[i].output = output;
       value = output.detach();
     }
+    if (again && options_.offload_inputs) passed[i].kept = room_.Keep(std::exchange(passed[i].input, {}).detach());
     Close(i);
   }
   return value;
+}
+
+at::Tensor RunningStage::InputOf(Passed& passed) {
+  if (passed.kept) passed.input = room_.Bring(std::move(*std::exchange(passed.kept, {}))).set_requires_grad(true);
+  return passed.input;
 }
 
 at::Tensor RunningStage::Backward(int micro_batch, const at::Tensor& gradient,
@@ -82,7 +88,7 @@ at::Tensor RunningStage::Backward(int micro_batch, const at::Tensor& gradient,
     const StageLayer& layer = layers_[i];
     Open(i, -1);
     for (Bucket* bucket : layer.uses) bucket->PrepareGradients();
-    if (!passed[i].output.defined()) passed[i].output = layer.layer->Forward(passed[i].input, pass);
+    if (!passed[i].output.defined()) passed[i].output = layer.layer->Forward(InputOf(passed[i]), pass);
     if (!flowing.defined()) flowing = at::ones_like(passed[i].output);
     {
       Overlap overlap;

@@ -6,8 +6,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "core/tensor/host_room.h"
 #include "parallel/executor/stage_work.h"
 #include "parallel/layers/layer.h"
 #include "parallel/pass/pass_batch.h"
@@ -24,6 +26,7 @@ struct StageLayer {
 
 struct StageOptions {
   bool recompute_layers = false;     // save only the inputs of layers that can be recomputed
+  bool offload_inputs = false;       // of layers that are recomputed: they wait in host memory
   bool weights_want_values = false;  // deferred weight gradients need the parameters again
   at::ScalarType type = at::kFloat;  // dtype of the activations
   int64_t hidden = 0;                // hidden size
@@ -55,9 +58,11 @@ class RunningStage : public StageWork {
   struct Passed {
     at::Tensor input;   // a leaf, so that each layer is differentiated separately
     at::Tensor output;  // undefined where it is recomputed
+    std::optional<HostRoom::Kept> kept;  // the input, where it waits in host memory
     std::vector<std::function<void()>> put_off;
   };
 
+  at::Tensor InputOf(Passed& passed);  // on the device
   // Runs all layers forward and saves what the backward pass needs.
   at::Tensor PassAndSave(at::Tensor value, PassContext& pass, std::vector<Passed>& passed);
   void Open(size_t layer, int direction);
@@ -71,6 +76,7 @@ class RunningStage : public StageWork {
   StageOptions options_;
   PassBatch* batches_ = nullptr;
   std::map<int, std::vector<Passed>> passed_;  // by micro batch, one per layer
+  HostRoom room_;
   bool reduced_ = false;  // the reduction of the latest weight gradients has started
 };
 

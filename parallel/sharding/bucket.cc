@@ -2,11 +2,13 @@
 #include "parallel/sharding/bucket.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/tensor/device_copies.h"
 #include "ops/flat/split_master.h"
 
 namespace trireme {
@@ -53,7 +55,7 @@ Bucket::Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communic
 
 BucketMemory Bucket::memory() const {
   const int64_t leaving = splits_gradients() && reduction_.under_way() ? Bytes(gradients_.tensor()) : 0;
-  const bool offloaded = kept_.defined() && kept_.is_same(host_);
+  const bool offloaded = kept_.defined() && (kept_.is_same(host_) || keeps_on_host());
   return {.value_bytes = values_.held_bytes() + (offloaded ? 0 : Bytes(kept_)) + Bytes(fresh_),
           .gradient_bytes =
               gradients_.held_bytes() + leaving + Bytes(arriving_) + (split() ? Bytes(share_gradient_) : 0),
@@ -81,6 +83,16 @@ void Bucket::SealValues() {
   }
   if (master_on_host_) KeepMasterOnHost();
   FreeValues();
+  const bool own_master = master_.defined() && master_.is_same(kept_);
+  if (options_.offload_values && kept_.defined() && !own_master && !options_.device.is_cpu()) KeepShareOnHost();
+}
+
+// Pinned, so that copies are queued; they are all on the compute stream, one after another.
+void Bucket::KeepShareOnHost() {
+  pinned_ = PinnedBuffer(kept_.nbytes());
+  const at::Tensor host = at::from_blob(pinned_.data(), kept_.sizes(), kept_.options().device(at::kCPU));
+  host.copy_(kept_);
+  kept_ = host;
 }
 
 // A no-op if the tensors are on the host anyway.
@@ -110,6 +122,7 @@ void Bucket::TakeJoinedMaster(const at::Tensor& master) {
 
 at::Tensor Bucket::share_values() {
   if (gather_.under_way()) AwaitValues();
+  if (keeps_on_host()) ComputeStreamOf(options_.device).Synchronize();  // what the last update sent
   return kept_.defined() ? kept_ : ShareOf(values_.tensor());
 }
 
@@ -125,17 +138,25 @@ at::Tensor Bucket::BeginValues() {
     return fresh_;
   }
   if (values_.held()) values_.Release();
+  if (keeps_on_host()) return fresh_ = at::empty({share_.size()}, values_.tensor().options());
   return master_.is_same(kept_) ? at::Tensor() : kept_;
 }
 
 void Bucket::EndValues() {
   if (!splits_values()) StartGather();
+  if (!keeps_on_host()) return;
+  CopyAsync(pinned_.data(), fresh_.data_ptr(), pinned_.bytes(), CopyKind::kDeviceToHost, ComputeStreamOf(options_.device));
+  fresh_.reset();
 }
 
 void Bucket::StartGather() {
   if (whole_ || gather_.under_way()) return;
   values_.Hold();
-  gather_ = StartAllGather(splits_values() ? kept_ : fresh_, values_.tensor(), data_);
+  if (keeps_on_host()) {
+    fresh_ = at::empty({share_.size()}, values_.tensor().options());
+    CopyAsync(fresh_.data_ptr(), pinned_.data(), pinned_.bytes(), CopyKind::kHostToDevice, ComputeStreamOf(options_.device));
+  }
+  gather_ = StartAllGather(splits_values() && !keeps_on_host() ? kept_ : fresh_, values_.tensor(), data_);
 }
 
 void Bucket::AwaitValues() {

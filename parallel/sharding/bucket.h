@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
+#include "core/device/buffer.h"
 #include "core/plan/shard.h"
 #include "parallel/layers/weights.h"
 #include "parallel/sharding/flat_layout.h"
@@ -42,6 +43,7 @@ struct BucketOptions {
   at::Device device = at::kCPU;
   bool trained = true;  // false: no gradients, no masters; zero 3 splits the values all the same
   Masters masters = Masters::kFp32;
+  bool offload_values = false;  // at zero 3 the kept share is in host memory, unless it is the master, too
   // Other data-parallel ranks with the same share, which add their gradients to it; outlives the bucket. nullptr: none.
   Communicator* replicas = nullptr;
 };
@@ -129,6 +131,8 @@ class Bucket {
   bool splits_gradients() const { return options_.zero >= 2 && split(); }
   bool splits_values() const { return options_.zero >= 3 && split(); }
   bool has_separate_master() const;
+  bool keeps_on_host() const { return pinned_.bytes() > 0; }
+  void KeepShareOnHost();
   at::Tensor ShareOf(const at::Tensor& whole) const;
   void ClearStale();
   void HoldGradients();
@@ -146,6 +150,7 @@ class Bucket {
 
   FlatMemory values_;
   at::Tensor kept_;    // zero 3: the share of the values while they are not whole
+  PinnedBuffer pinned_;  // of kept_, where it is in host memory
   at::Tensor host_;    // of values that are offloaded: never changed, as the values are not
   at::Tensor master_;  // [share]
   at::Tensor fresh_;   // zero 1, 2: the share's new values until the gather has taken them

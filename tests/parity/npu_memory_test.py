@@ -30,6 +30,8 @@ RUNS = [
     ("qwen2.5_14b_lora", "qwen2.5-14b", SIZES, 1, []),
     ("llama3_8b_pretrain", "llama-3-8b", SIZES, 2, []),
     ("qwen3_32b_full", "qwen3-32b", SIZES, 2, ["parallel.tensor=2"]),
+    ("qwen3_32b_full", "qwen3-32b", SIZES, 2, ["parallel.tensor=1", "parallel.zero=3", "memory.recompute=full",
+                                               "memory.offload_activations=true", "memory.offload_parameters=true"]),
     ("qwen3_30b_a3b_pretrain", "qwen3-30b-a3b", SIZES | EXPERTS, 2, ["parallel.expert=2"]),
     ("deepseek_v3_pretrain", "deepseek-v3", SIZES | LATENT, 4, ["parallel.pipeline=2", "parallel.expert=2"]),
     ("qwen3_8b_dpo_lora", "qwen3-8b", SIZES, 1, []),

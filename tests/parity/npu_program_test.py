@@ -18,6 +18,8 @@ RUNS = [
     (1, []), (1, ["memory.recompute=full", "run.micro_batch=3"]), (1, ["memory.offload_optimizer=true"]),
     (2, ["parallel.tensor=2"]), (2, ["parallel.pipeline=2", "parallel.schedule=zero_bubble"]), (2, ["parallel.zero=0"]),
     (2, ["parallel.zero=2"]), (2, ["parallel.zero=3", "memory.recompute=selective"]),
+    (2, ["parallel.zero=3", "memory.recompute=full", "memory.offload_activations=true", "memory.offload_parameters=true",
+         "memory.offload_optimizer=true"]),
     (4, ["parallel.tensor=2", "parallel.pipeline=2", "parallel.schedule=dualpipev"]),
     (4, ["parallel.tensor=2", "parallel.zero=3"]),
 ]
