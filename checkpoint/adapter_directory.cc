@@ -10,6 +10,7 @@
 
 #include "checkpoint/elements.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/nearest.h"
@@ -259,8 +260,12 @@ AdapterPlan AdapterDirectory::Plan() const {
 }
 
 std::vector<std::string> AdapterDirectory::Names() const {
-  if (files_) return files_->Names();
   std::vector<std::string> names;
+  if (files_) {
+    names = files_->Names();
+    std::erase_if(names, IsValueHead);
+    return names;
+  }
   for (const auto& [name, view] : views_) names.push_back(name);
   return names;
 }

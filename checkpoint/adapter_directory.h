@@ -54,6 +54,7 @@ class AdapterDirectory : public TensorSource {
   // The pairs' modules with rank and alpha, and the modules it replaces. Refuses a pair without its A or B.
   AdapterPlan Plan() const;
 
+  // Without those of a value head, which is no part of an adapter.
   std::vector<std::string> Names() const;
   bool Has(const std::string& name) const override {
     return views_.contains(name) || (files_ && files_->Has(name));

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -17,7 +18,6 @@ namespace trireme {
 namespace {
 
 constexpr char kConfig[] = "config.json";
-constexpr char kValueHeadFile[] = "value_head.safetensors";
 constexpr std::array<std::string_view, 6> kEndings = {".json",  ".txt",      ".model",
                                                       ".jinja", ".tiktoken", ".py"};
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -20,6 +21,7 @@
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/store_writer.h"
+#include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -168,6 +170,24 @@ void WriteShard(const HfDirectory& source, const PlannedShard& shard, const std:
   file.Sync();
 }
 
+// Takes the value head's tensors out of a model's, whose own files do not hold them.
+std::vector<PlannedTensor> TakeValueHead(std::vector<PlannedTensor>& tensors) {
+  const auto first = std::stable_partition(tensors.begin(), tensors.end(),
+                                           [](const PlannedTensor& tensor) { return !IsValueHead(tensor.name); });
+  std::vector<PlannedTensor> head(first, tensors.end());
+  tensors.erase(first, tensors.end());
+  return head;
+}
+
+// Small: rank 0 writes it alone.
+void WriteValueHead(const HfDirectory& source, const std::vector<PlannedTensor>& head, const std::filesystem::path& part,
+                    Prepared& prepared) {
+  if (head.empty()) return;
+  PlannedShard shard = PlanShards(head, std::numeric_limits<int64_t>::max()).front();
+  shard.file = kValueHeadFile;
+  WriteShard(source, shard, part, std::vector<bool>(head.size(), true), /*first_rank=*/true, prepared);
+}
+
 // Only rank 0; the others wait.
 void Prepare(const std::filesystem::path& target, const ConvertOptions& options,
              const ProcessGroup& process_group) {
@@ -208,6 +228,10 @@ void ExportAdapter(const HfDirectory& source, const std::filesystem::path& targe
     try {
       WriteAdapter(AdapterDirectory(source.path()), PartOf(target),
                    {.dtype = options.dtype, .fuse_experts = experts && !options.experts_apart});
+      Prepared prepared(options);
+      std::vector<PlannedTensor> tensors = TensorsOf(source, options);
+      if (options.value_head) WriteValueHead(source, TakeValueHead(tensors), PartOf(target), prepared);
+      if (prepared.refusal()) throw InputError(*prepared.refusal());
     } catch (const Error&) {
       RemoveAll(PartOf(target));
       throw;
@@ -222,7 +246,8 @@ void ExportAdapter(const HfDirectory& source, const std::filesystem::path& targe
 void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target,
                        const ConvertOptions& options, const ProcessGroup& process_group) {
   if (HoldsAdapter(source)) return ExportAdapter(source, target, options, process_group);
-  const std::vector<PlannedTensor> tensors = TensorsOf(source, options);
+  std::vector<PlannedTensor> tensors = TensorsOf(source, options);
+  const std::vector<PlannedTensor> value_head = TakeValueHead(tensors);
   const std::vector<PlannedShard> shards = PlanShards(tensors, options.shard_bytes);
   const std::filesystem::path part = PartOf(target);
   Prepare(target, options, process_group);
@@ -230,10 +255,12 @@ void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& t
   for (const PlannedShard& shard : shards) {
     WriteShard(source, shard, part, MyShare(shard.tensors, process_group), process_group.rank == 0, prepared);
   }
+  if (options.value_head && process_group.rank == 0) WriteValueHead(source, value_head, part, prepared);
   AgreeOnRefusal(part, prepared.refusal(), process_group);
   if (process_group.rank == 0) {
     if (shards.size() > 1) WriteAtomicFile(part / "model.safetensors.index.json", ShardIndex(shards));
-    CarryFiles(source.path(), part, {.dtype = CommonType(tensors), .config = options.config, .value_head = true});
+    CarryFiles(source.path(), part,
+               {.dtype = CommonType(tensors), .config = options.config, .value_head = options.value_head && value_head.empty()});
     Publish(target);
   }
   process_group.barrier();

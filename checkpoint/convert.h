@@ -35,6 +35,7 @@ struct ConvertOptions {
   std::optional<std::string> config{};  // the text of the Hugging Face directory's config.json; nullopt: the source's
   bool replace = false;            // an existing target
   bool experts_apart = false;      // for an adapter: one tensor per expert
+  bool value_head = true;          // a value head is written beside the model or adapter, if the source has one
   std::string writer = "trireme";  // the program, for a checkpoint's manifest
 };
 

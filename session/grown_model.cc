@@ -87,7 +87,7 @@ void MakeGrownModel(const Growing& growing, const fs::path& to) {
   const fs::path aside = to.string() + ".part";
   RemoveAll(aside);
   CreateFolder(aside);
-  CarryFiles(growing.from, aside, {.config = growing.config.dump(2) + "\n"});
+  CarryFiles(growing.from, aside, {.config = growing.config.dump(2) + "\n", .value_head = true});
   growing.tokenizer.Write(aside);
   if (growing.weights) WriteGrownWeights(growing.from, aside, growing.rows);
   RenameAndSync(aside, to);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/adapter_directory.h"
+#include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "parallel/graph/parameters.h"
@@ -75,6 +76,7 @@ void RefuseUnknownTensors(const HfDirectory& directory, const LayerGraph& graph)
     // Some files repeat a tied head, and old ones store the rotary frequencies: both are redundant.
     const bool repeated = HasTiedHead(graph) && name == "lm_head.weight";
     if (IsUnused(name, graph) || IsPartOf(name, known)) continue;
+    if (IsValueHead(name)) continue;  // in checkpoints of stage ppo; other stages leave it out
     if (repeated || name.ends_with(".rotary_emb.inv_freq") || known.contains(name)) continue;
     RefuseName(directory.FileOf(name).string(), name, graph, known);
   }
@@ -94,6 +96,7 @@ void RefuseMissingTensors(const HfDirectory& directory, const LayerGraph& graph)
 void RefuseUnknownModules(const HfDirectory& adapter, const LayerGraph& graph) {
   const std::set<std::string> known = NamesOf(graph);
   for (const std::string& name : adapter.Names()) {
+    if (IsValueHead(name)) continue;
     const std::optional<PairNames> pair = PairOf(name);
     const std::string weight = pair ? pair->module + ".weight" : name;
     const bool tied = HasTiedHead(graph) && weight == "lm_head.weight";

@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "checkpoint/convert.h"
+#include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/io/crc32c.h"
@@ -153,7 +154,8 @@ void LoadOwn(const HfDirectory& files, const std::vector<Weights::Entry*>& entri
 // What an adapter trains. One that was trained without a value head leaves the model's as it is.
 void LoadTrained(const TensorSource& adapter, std::vector<Weights::Entry*> entries, int rank) {
   std::erase_if(entries, [&](const Weights::Entry* entry) {
-    return FileName(*entry) == kScoreWeight && !adapter.Has(kScoreWeight);
+    const std::string& name = FileName(*entry);
+    return (name == kScoreWeight || IsValueHead(name)) && !adapter.Has(name);
   });
   LoadWeights(adapter, entries, rank);
 }

@@ -1,9 +1,13 @@
 #include "session/model_graph.h"
 
+#include <utility>
+
+#include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
 #include "models/families.h"
 #include "models/reward_model.h"
 #include "parallel/graph/parameters.h"
+#include "parallel/objectives/ppo_check.h"
 #include "session/tuning.h"
 
 namespace trireme {
@@ -22,6 +26,19 @@ void TakeValueHead(LayerGraph& graph, const Config& config) {
   graph.drawn.insert(kScoreWeight);
 }
 
+// Of stage ppo. After the tuning, none of whose targets means this head: it is always trained in full. A reference beside the
+// policy has one, too, which nothing reads: so it can follow the policy weight by weight.
+void AddPolicyValues(LayerGraph& graph, const Config& config) {
+  if (!PolicyHasValues(config)) return;
+  Layer& head = graph.layers.back();
+  std::get<HeadSpec>(head.spec).values = true;
+  for (const auto& [role, name] : {std::pair("value.weight", kValueHeadWeight), std::pair("value.bias", kValueHeadBias)}) {
+    head.hf_names[role] = name;
+    if (head.trained) head.trained->insert(role);
+    graph.drawn.insert(name);
+  }
+}
+
 }  // namespace
 
 LayerGraph ReadGraph(const Config& config) {
@@ -32,6 +49,7 @@ LayerGraph ReadGraph(const Config& config) {
   TakeValueHead(graph, config);
   ApplyMultiToken(graph, config);
   ApplyTuning(graph, config.tuning());
+  AddPolicyValues(graph, config);
   return graph;
 }
 

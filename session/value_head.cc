@@ -4,6 +4,7 @@
 
 #include "checkpoint/elements.h"
 #include "checkpoint/hf_directory.h"
+#include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "models/reward_model.h"
@@ -12,8 +13,12 @@
 namespace trireme {
 namespace {
 
-constexpr char kValueHeadFile[] = "value_head.safetensors", kPickledValueHead[] = "value_head.bin";
-constexpr char kValueHeadWeight[] = "v_head.summary.weight", kValueHeadBias[] = "v_head.summary.bias";
+constexpr char kPickledValueHead[] = "value_head.bin";
+
+const std::string& NameInFile(const std::string& name) {
+  static const std::string weight = kValueHeadWeight;
+  return name == kScoreWeight ? weight : name;
+}
 
 }  // namespace
 
@@ -31,11 +36,11 @@ ValueHead::ValueHead(const std::filesystem::path& file) : file_(file) {
   bias_ = value;
 }
 
-bool ValueHead::Has(const std::string& name) const { return name == kScoreWeight; }
+bool ValueHead::Has(const std::string& name) const { return file_.tensors().contains(NameInFile(name)); }
 
 const TensorView& ValueHead::Find(const std::string& name) const {
   if (!Has(name)) throw InputError(file_.path().string(), ": has no tensor '", name, "'");
-  return file_.tensors().at(kValueHeadWeight);
+  return file_.tensors().at(NameInFile(name));
 }
 
 std::unique_ptr<ValueHead> FindValueHead(const Config& config) {

@@ -1,6 +1,6 @@
-// ValueHead: the value head that LLaMA-Factory writes beside a causal model or an adapter, value_head.safetensors, as the
-// score.weight of a reward model. Its bias moves all scores alike: it has no part in training, and is added where scores
-// are given out. No torch.
+// ValueHead: the value head that LLaMA-Factory, or a run of stage ppo, writes beside a causal model or an adapter,
+// value_head.safetensors: under its own names for a policy's value head, and as the score.weight of a reward model. There its
+// bias, which moves all scores alike, has no part in training, and is added where scores are given out. No torch.
 #pragma once
 
 #include <memory>

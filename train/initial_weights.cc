@@ -4,34 +4,37 @@
 #include "checkpoint/hf_directory.h"
 #include "checkpoint/state_tensors.h"
 #include "checkpoint/store_reader.h"
+#include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "models/reward_model.h"
+#include "parallel/graph/parameters.h"
 #include "parallel/objectives/ppo_check.h"
 #include "session/load_weights.h"
 #include "session/tuning.h"
 #include "session/value_head.h"
-#include "train/ppo_pass.h"
 #include "train/resume.h"
 #include "train/reward_graph.h"
+#include "train/value_model.h"
 
 namespace trireme {
 namespace {
 
-// A reward model's head, where the model's own files have none.
+// That of a reward model, or of a policy, where the model's own files have none.
 void SayWhereHeadComesFrom(const Config& config, const LayerGraph& graph) {
   if (graph.drawn.empty()) return;
+  const std::string name = HasValueHead(graph) ? kScoreWeight : kValueHeadWeight;
   const std::unique_ptr<ValueHead> apart = FindValueHead(config);
-  if (config.model().init() == MODEL_INIT_WEIGHTS && HfDirectory(config.model().path()).Has(kScoreWeight)) return;
-  if (const auto adapter = OpenAdapter(config.tuning(), graph); adapter && adapter->Has(kScoreWeight)) return;
+  if (config.model().init() == MODEL_INIT_WEIGHTS && HfDirectory(config.model().path()).Has(name)) return;
+  if (const auto adapter = OpenAdapter(config.tuning(), graph); adapter && adapter->Has(name)) return;
   if (apart == nullptr || config.model().init() == MODEL_INIT_RANDOM) {
-    TRIREME_LOG(INFO) << config.model().path() << " has no value head: " << kScoreWeight
+    TRIREME_LOG(INFO) << config.model().path() << " has no value head: " << name
                       << " is new, drawn from run.seed = " << config.run().seed();
     return;
   }
-  TRIREME_LOG(INFO) << kScoreWeight << " is the value head of " << apart->FileOf(kScoreWeight).string();
-  if (apart->bias() == 0) return;
+  TRIREME_LOG(INFO) << name << " is the value head of " << apart->FileOf(name).string();
+  if (name != kScoreWeight || apart->bias() == 0) return;
   TRIREME_LOG(WARNING) << apart->FileOf(kScoreWeight).string() << ": its bias " << apart->bias()
                        << " is left out, as reward models of transformers have none: all scores are lower by it";
 }
@@ -53,7 +56,7 @@ void CheckOtherModels(const Config& config, const std::filesystem::path& checkpo
                      "; keep that run's settings, or start over: another run.output, and run.resume: auto");
   };
   if (config.reference_sync().steps() > 0) want(kReferenceFolder, "reference_sync.steps");
-  if (config.stage() != STAGE_PPO) return;
+  if (config.stage() != STAGE_PPO || PolicyHasValues(config)) return;
   want(kValueFolder, "stage: ppo");
   const StoreReader reader(checkpoint / kValueFolder);
   CheckResumable(reader, RewardGraph(config, ValueModelOf(config)), config.optimizer());

@@ -147,7 +147,7 @@ class Run {
     if (job_.rank() == 0) WarnUnused(config_, graph_);
     std::filesystem::path chosen = CheckpointPath(directory_, FinalStep());
     if (FinalStep() == start_at_.step) chosen = *start_at_.checkpoint;  // nothing was left to train
-    if (PpoOrNull() != nullptr) Export(HfDirectory(chosen / kValueFolder), "final_value", nullptr);
+    if (ValueModelOrNull() != nullptr) Export(HfDirectory(chosen / kValueFolder), "final_value", nullptr);
     const HfDirectory checkpoint(chosen);
     const AveragedWeights averages(checkpoint, graph_);
     Export(checkpoint, "final", config_.optimizer().ema() > 0 ? &averages : nullptr);
@@ -221,7 +221,7 @@ class Run {
     if (Reference* reference = ReferenceOrNull()) reference->Sync(step);
     logged.experts = Balance(logged.skipped.empty());
     if (policy_) logged.metrics = policy_->metrics();
-    if (PpoOrNull() != nullptr) logged.metrics["value/grad_norm"] = of_values.norm;
+    if (ValueModelOrNull() != nullptr) logged.metrics["value/grad_norm"] = of_values.norm;
     logged.step_seconds = SecondsSince(start);
     logged.data_seconds = rows_.waited_seconds() - waited_before;
     policy_ ? AddSpeed(policy_->rows(), policy_->all_rows(), logged) : AddSpeed(rows_, batch, logged);
@@ -235,7 +235,7 @@ class Run {
   // Of the model, and of the value model where there is one.
   std::vector<Trainer*> Trainers() {
     std::vector<Trainer*> trainers = {&trainer_};
-    if (PpoPass* ppo = PpoOrNull()) trainers.push_back(&ppo->trainer());
+    if (ValueModel* values = ValueModelOrNull()) trainers.push_back(&values->trainer());
     return trainers;
   }
 
@@ -253,9 +253,10 @@ class Run {
 
   // Of the value model of stage ppo. Its routers' numbers are no part of the log.
   GradientReport FinishValueGradients() {
-    if (PpoOrNull() == nullptr) return {};
-    GradientReport report = PpoOrNull()->trainer().FinishGradients();
-    PpoOrNull()->trainer().TakeBalance();
+    ValueModel* values = ValueModelOrNull();
+    if (values == nullptr) return {};
+    GradientReport report = values->trainer().FinishGradients();
+    values->trainer().TakeBalance();
     if (!report.finite) report.source = "the value model: " + report.source;
     return report;
   }
@@ -264,10 +265,11 @@ class Run {
   void SaveOtherModels() {
     Reference* reference = ReferenceOrNull();
     if (reference != nullptr && reference->saved() != nullptr) saver_->Add(kReferenceFolder, *reference->saved(), nullptr);
-    if (PpoPass* ppo = PpoOrNull()) saver_->Add(kValueFolder, ppo->session(), &ppo->trainer().optimizer());
+    if (ValueModel* values = ValueModelOrNull()) saver_->Add(kValueFolder, values->session(), &values->trainer().optimizer());
   }
 
   PpoPass* PpoOrNull() { return policy_ ? policy_->ppo() : nullptr; }
+  ValueModel* ValueModelOrNull() { return PpoOrNull() != nullptr ? PpoOrNull()->value_model() : nullptr; }
 
   Reference* ReferenceOrNull() {
     if (preference_) return preference_->reference();

@@ -72,7 +72,7 @@ class Planner {
       AddStates(dense_[trained], data, trained, LayersOn(pipeline_rank), memory);
       AddStates(experts_[trained], ShardRanks(grids, GridKind::kExpert), trained, LayersOn(pipeline_rank), memory);
     }
-    if (in_.config.stage() == STAGE_PPO) AddValueModel(memory);
+    if (in_.config.stage() == STAGE_PPO && !PolicyHasValues(in_.config)) AddValueModel(memory);
     PlanActivations(pipeline_rank, memory);
     if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
     int64_t of_experts = 0, of_mlp = 0;

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "parallel/objectives/policy_check.h"
+#include "parallel/objectives/ppo_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/objectives/token_log_probs.h"
 #include "parallel/tensor/collectives.h"
@@ -95,9 +96,13 @@ void PolicyPass::MakeUpdates(size_t count) {
 }
 
 void PolicyPass::AskOld() {
+  const PassWants wants{.log_probs = true, .scores = PolicyHasValues(session_.config())};
   for (Update& update : updates_) {
-    const std::vector<PassOutput> outputs = ForwardOf(session_, update.inputs, {.wants = {.log_probs = true}});
-    for (size_t i = 0; i < outputs.size(); ++i) update.inputs[i].policy.old = outputs[i].log_probs;
+    const std::vector<PassOutput> outputs = ForwardOf(session_, update.inputs, {.wants = wants});
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      update.inputs[i].policy.old = outputs[i].log_probs;
+      update.inputs[i].policy.values = outputs[i].scores;
+    }
   }
 }
 
@@ -250,14 +255,16 @@ void PolicyPass::AddSamplerDifference(const PassResult& result, const Update& up
   metrics_["sampling/sampling_logp_difference/max"] = most.item<double>();
 }
 
-// By TRL's names; the sum of both losses.
-double PolicyPass::AddValueLoss(const Update& update, double policy_loss) {
-  const double value_loss = ppo_->Pass(update.inputs, update.totals, RolloutsOf(update));
-  metrics_["loss/policy_avg"] = policy_loss;
-  metrics_["loss/value_avg"] = value_loss;
+// By TRL's names; the sum of both losses, of which the objective of a policy with values itself has given all.
+double PolicyPass::AddValueLoss(const Update& update, double loss) {
   metrics_["policy/clipfrac_avg"] = metrics_.at("clip_ratio/region_mean");
-  metrics_["val/clipfrac_avg"] = ppo_->sums().at("val/clipfrac_avg");
-  return policy_loss + session_.config().rl().vf_coef() * value_loss;
+  ValueModel* model = ppo_->value_model();
+  if (model == nullptr) return loss;
+  const double value_loss = model->Pass(update.inputs, update.totals, RolloutsOf(update));
+  metrics_["loss/policy_avg"] = loss;
+  metrics_["loss/value_avg"] = value_loss;
+  metrics_["val/clipfrac_avg"] = model->sums().at("val/clipfrac_avg");
+  return loss + session_.config().rl().vf_coef() * value_loss;
 }
 
 double PolicyPass::Pass(size_t update) {

@@ -64,7 +64,7 @@ class PolicyPass {
   std::vector<double> Penalties();
   void PutAdvantages();
   double EntropyBound(const Update& update);
-  double AddValueLoss(const Update& update, double policy_loss);
+  double AddValueLoss(const Update& update, double loss);
   void AddSamplerDifference(const PassResult& result, const Update& update);
   std::vector<double> SumOverRanks(const std::vector<double>& values);
 

@@ -58,7 +58,8 @@ void PolicySteps::ShareWeights(int64_t step) {
 std::vector<Rollout> PolicySteps::Sample(int64_t step, const std::vector<int64_t>& prompts) {
   if (!Samples(config_)) return source_->Take(step, prompts);
   std::vector<ShardedOptimizer*> optimizers = {&trainer_.optimizer()};
-  if (pass_.ppo() != nullptr) optimizers.push_back(&pass_.ppo()->trainer().optimizer());
+  ValueModel* value_model = pass_.ppo() == nullptr ? nullptr : pass_.ppo()->value_model();
+  if (value_model != nullptr) optimizers.push_back(&value_model->trainer().optimizer());
   for (ShardedOptimizer* optimizer : optimizers) optimizer->LendMemory(config_.rl().offload_optimizer());
   std::vector<Rollout> rollouts = source_->Take(step, prompts);
   for (ShardedOptimizer* optimizer : optimizers) optimizer->TakeMemoryBack();

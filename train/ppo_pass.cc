@@ -6,10 +6,7 @@
 #include <cmath>
 
 #include "checkpoint/store_reader.h"
-#include "parallel/objectives/objectives.h"
 #include "parallel/objectives/ppo_check.h"
-#include "parallel/pass/pass_batch.h"
-#include "train/resume.h"
 
 namespace trireme {
 namespace {
@@ -40,16 +37,10 @@ double MeanScore(const std::vector<double>& scores) {
 
 PpoPass::PpoPass(Session& policy, const std::optional<std::filesystem::path>& checkpoint)
     : policy_(policy),
-      session_(policy.OpenValueModel(ValueModelOf(policy.config()))),
-      trainer_(*session_, "value"),
+      model_(PolicyHasValues(policy.config()) ? nullptr : std::make_unique<ValueModel>(policy, checkpoint)),
       kl_coefficient_(policy.config().rl().beta()) {
-  if (!checkpoint) {
-    session_->TakeWeights();
-    return;
-  }
-  StoreReader reader(*checkpoint / kValueFolder);
-  PrepareStates(reader, trainer_, policy.job());
-  LoadStates(reader, trainer_, policy.job());
+  if (!checkpoint) return;
+  const StoreReader reader(*checkpoint);
   const checkpoint::Progress& progress = reader.manifest().progress();
   if (progress.has_kl_coefficient()) kl_coefficient_ = progress.kl_coefficient();
 }
@@ -58,11 +49,11 @@ std::optional<double> PpoPass::kl_coefficient() const {
   return policy_.config().rl().kl_target() > 0 ? std::optional(kl_coefficient_) : std::nullopt;
 }
 
-std::vector<PassOutput> PpoPass::ValuesOf(const std::vector<PassInput>& inputs) {
-  const std::unique_ptr<Objective> objective = MakeObjective("value", policy_.config());
-  PassBatch batch(inputs, {.objective = objective.get(), .differentiate = false, .wants = {.scores = true}});
-  session_->RunForward(batch);
-  return batch.result().outputs;
+std::vector<at::Tensor> PpoPass::ValuesOf(const std::vector<PassInput>& inputs) {
+  if (model_) return model_->ValuesOf(inputs);
+  std::vector<at::Tensor> values;
+  for (const PassInput& input : inputs) values.push_back(input.policy.values);
+  return values;
 }
 
 // Each number is on one of the ranks that speak.
@@ -71,14 +62,14 @@ void PpoPass::CollectTokens(const std::vector<Update>& updates, const std::vecto
   const bool speaks = policy_.Coordinate("tp") == 0;
   size_t first = 0;
   for (size_t u = 0; u < updates.size(); ++u) {
-    const std::vector<PassOutput> values = ValuesOf(updates[u].inputs);
+    const std::vector<at::Tensor> values = ValuesOf(updates[u].inputs);
     const size_t count = updates[u].rollouts.size();
     const auto rows = [&](TokenNumbers& table) { return std::span(table).subspan(first, count); };
     for (size_t i = 0; i < updates[u].inputs.size() && speaks; ++i) {
       const PolicyFacts& known = updates[u].inputs[i].policy;
       if (known.old.defined()) states[u].Collect(i, known.old, rows(facts.old));
       if (known.reference.defined()) states[u].Collect(i, known.reference, rows(facts.reference));
-      if (values[i].scores.defined()) states[u].Collect(i, values[i].scores, rows(facts.values));
+      if (values[i].defined()) states[u].Collect(i, values[i], rows(facts.values));
     }
     first += count;
   }
@@ -123,7 +114,7 @@ MetricValues PpoPass::Begin(const std::vector<Update>& updates, const std::vecto
   PpoFacts facts{.scores = ScoresOf(rollouts, scores, rl),
                  .old = ZerosFor(rollouts, 0),
                  .reference = rl.beta() > 0 ? ZerosFor(rollouts, 0) : TokenNumbers(),
-                 .values = ZerosFor(rollouts, 1)};
+                 .values = ZerosFor(rollouts, model_ ? 1 : 0)};
   CollectTokens(updates, states, facts);
   const double coefficient = kl_coefficient_;
   const PpoTargets targets = TargetsOf(facts, rl, coefficient);
@@ -136,13 +127,6 @@ MetricValues PpoPass::Begin(const std::vector<Update>& updates, const std::vecto
           {"objective/scores", scored},
           {"objective/rlhf_reward", scored - coefficient * targets.kl},
           {"kl_coef", coefficient}};
-}
-
-double PpoPass::Pass(const std::vector<PassInput>& inputs, BatchTotals totals, std::span<const Rollout> rollouts) {
-  totals.trained = 0;  // states
-  for (const Rollout& rollout : rollouts) totals.trained += std::ssize(rollout.tokens.returns);
-  PassBatch batch(inputs, trainer_.OptionsOf(totals));
-  return trainer_.Pass(batch);
 }
 
 }  // namespace trireme

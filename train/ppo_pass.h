@@ -1,5 +1,5 @@
-// PpoPass: the value model that stage ppo trains beside its policy, and what both learn from a sampling: advantages of tokens
-// for the policy, returns of states for the value model. The policy's own passes are PolicyPass's.
+// PpoPass: what a policy of stage ppo and its value model, or value head, learn from a sampling: advantages of tokens, returns
+// of states. Passes of the policy are PolicyPass's, those of a value model its own.
 #pragma once
 
 #include <filesystem>
@@ -10,17 +10,14 @@
 
 #include "train/completion_states.h"
 #include "train/report/logged_step.h"
-#include "train/trainer.h"
+#include "train/value_model.h"
 
 namespace trireme {
 
-// Its folder in a checkpoint.
-inline constexpr char kValueFolder[] = "value_model";
-
 class PpoPass {
  public:
-  // Opens the value model with its initial weights, or with all states of the checkpoint that the run resumes from. `policy`
-  // outlives it. Collective.
+  // Opens the value model, unless the policy has values itself. checkpoint: that the run resumes from. `policy` outlives it.
+  // Collective.
   PpoPass(Session& policy, const std::optional<std::filesystem::path>& checkpoint);
 
   // The micro batches of an update, and its completions.
@@ -28,16 +25,13 @@ class PpoPass {
     std::vector<PassInput>& inputs;
     std::span<Rollout> rollouts;
   };
-  // Before the first update with a sampling's completions, when micro batches have log-probabilities of policy and reference:
-  // computes values, then puts advantages and returns into the micro batches, and what they were made of into the
-  // completions. scores: the completions' rewards; NaN counts as 0. The sampling's metrics. Collective.
+  // Before the first update with a sampling's completions, when micro batches have log-probabilities of policy and reference,
+  // and values that the policy has itself: computes the value model's, then puts advantages and returns into the micro batches,
+  // and what they were made of into the completions. scores: the completions' rewards; NaN counts as 0. The sampling's metrics.
+  // Collective.
   MetricValues Begin(const std::vector<Update>& updates, const std::vector<double>& scores);
-  // Forward and backward of the value model over an update's micro batches; the loss, without its weight. Collective.
-  double Pass(const std::vector<PassInput>& inputs, BatchTotals totals, std::span<const Rollout> rollouts);
-  const NamedSums& sums() const { return trainer_.sums(); }  // of the last pass
 
-  Session& session() { return *session_; }
-  Trainer& trainer() { return trainer_; }
+  ValueModel* value_model() { return model_.get(); }  // nullptr: the policy has values itself
   // What the KL counts in the next sampling's rewards; only where it is steered, and part of a checkpoint.
   std::optional<double> kl_coefficient() const;
 
@@ -45,12 +39,11 @@ class PpoPass {
   void CollectTokens(const std::vector<Update>& updates, const std::vector<CompletionStates>& states, PpoFacts& facts);
   void PutTargets(const std::vector<Update>& updates, const std::vector<CompletionStates>& states, const PpoFacts& facts,
                   const PpoTargets& targets);
-  // By micro batch, of each token; nothing is differentiated.
-  std::vector<PassOutput> ValuesOf(const std::vector<PassInput>& inputs);
+  // By micro batch, of each token; undefined on ranks without the head.
+  std::vector<at::Tensor> ValuesOf(const std::vector<PassInput>& inputs);
 
   Session& policy_;
-  const std::unique_ptr<Session> session_;
-  Trainer trainer_;
+  std::unique_ptr<ValueModel> model_;
   double kl_coefficient_;
 };
 

@@ -20,6 +20,7 @@ LayerGraph RewardGraph(const Config& config, const std::string& directory) {
 }
 
 void CheckValueModel(const Config& config, int64_t vocabulary) {
+  if (PolicyHasValues(config)) return;
   const std::string directory = ValueModelOf(config);
   const int64_t theirs = VocabularyOf(RewardGraph(config, directory));
   if (theirs == vocabulary) return;

@@ -94,7 +94,8 @@ void SamplerWeights::Export(int64_t steps, const fs::path& target) {
   saver.Save(ProgressOf(config_, {.step = steps, .updates = steps}));
   saver.Finish();
   const fs::path stored = CheckpointPath(scratch_, steps);
-  ExportHuggingFace(HfDirectory(stored), target, {.replace = true},
+  // A sampler would take a value head for a part of the model that it does not know.
+  ExportHuggingFace(HfDirectory(stored), target, {.replace = true, .value_head = false},
                     {.rank = job_.rank(), .size = job_.world(), .barrier = [this] { job_.Barrier(); }});
   job_.Barrier();
   std::error_code ignored;

@@ -15,6 +15,7 @@
 #include "parallel/objectives/cross_entropy.h"
 #include "parallel/objectives/objectives.h"
 #include "parallel/objectives/policy_check.h"
+#include "parallel/objectives/ppo_check.h"
 #include "parallel/objectives/preference_check.h"
 #include "parallel/tensor/collectives.h"
 #include "session/exchange_sizes.h"
@@ -60,6 +61,7 @@ OptimizerOptions OptimizerOf(const Session& session) {
 }
 
 std::string ObjectiveOf(const Config& config) {
+  if (PolicyHasValues(config)) return "ppo";
   if (IsPolicy(config.stage()) && config.stage() != STAGE_GKD) return "policy";
   const bool named = IsPreference(config.stage()) || config.stage() == STAGE_GKD;
   return named ? NameOf(config.stage()) : "cross_entropy";

@@ -60,6 +60,11 @@ void Declarer::OnAllTokens(const std::string& role, int64_t outputs, int64_t inp
   Add(PlainParameter(Declare(role, {WholeDim(outputs), WholeDim(inputs)}), Hf(role), Normal()), {role});
 }
 
+void Declarer::ValueHead(const std::string& role, int64_t inputs) {
+  OnAllTokens(role + ".weight", 1, inputs);
+  Add(PlainParameter(Declare(role + ".bias", {WholeDim(1)}), Hf(role + ".bias"), kZeros), {role + ".bias"});
+}
+
 void Declarer::ExpertColumns(const std::string& role, const std::vector<std::string>& parts, int64_t experts,
                              int64_t rows, int64_t inputs) {
   const Block block{.size = rows, .parts = split_.expert_tensor};

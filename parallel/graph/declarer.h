@@ -38,6 +38,8 @@ class Declarer {
 
   // Replicated on every rank, used on all tokens: every rank computes the same gradient.
   void OnAllTokens(const std::string& role, int64_t outputs, int64_t inputs);
+  // The same of one output, with a bias.
+  void ValueHead(const std::string& role, int64_t inputs);
 
   // One matrix per expert, stacked: experts are split over ep, and over etp the rows of gate and up and the
   // columns of down.

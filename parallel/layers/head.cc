@@ -47,7 +47,9 @@ HeadLayer::HeadLayer(const Layer& layer, const Weights& weights, const LayerPara
       parallel_(parallel.tensor),
       context_(parallel.context),
       norm_(weights.FindOrNull(layer.name + ".norm.weight")),
-      weight_(weights.Find(WeightName(layer))) {}
+      weight_(weights.Find(WeightName(layer))),
+      value_(weights.FindOrNull(layer.name + ".value.weight")),
+      value_bias_(weights.FindOrNull(layer.name + ".value.bias")) {}
 
 at::Tensor HeadLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   TRIREME_CHECK(pass.options.objective != nullptr && pass.output != nullptr) << "the head has no objective";
@@ -92,6 +94,9 @@ HeadStates HeadLayer::StatesOf(const std::vector<at::Tensor>& hidden) const {
           .vocabulary = spec_.vocabulary,
           .mtp_weight = spec_.mtp_weight,
           .soft_cap = spec_.soft_cap,
+          .logit_scale = spec_.logit_scale,
+          .value = value_,
+          .value_bias = value_bias_,
           .tensor = parallel_.group,
           .context = context_.group};
 }

@@ -29,6 +29,7 @@ class HeadLayer : public RunningLayer {
   const Weight* norm_;    // nullptr: the input is already normalised
   // [vocabulary / tp, hidden]; the embedding's if tied; [1, hidden] of a value head
   const Weight& weight_;
+  const Weight *value_, *value_bias_;  // of a value head beside the logits; nullptr: there is none
 };
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "parallel/objectives/gradient_chunks.h"
+#include "parallel/objectives/value_loss.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -20,6 +21,10 @@ void GiveWanted(const LabelLogProbs& found) {
   }
   if (wants.entropies) {
     output.entropies = AtTheirPositions(found.entropies, found.tokens, found.head.hidden[0].size(0));
+  }
+  if (wants.scores) {
+    const at::Tensor values = ValuesOf(found.tokens.inputs.to(at::kFloat), ValueHeadOf(found.head));
+    output.scores = AtTheirPositions(values, found.tokens, found.head.hidden[0].size(0));
   }
   if (wants.sequence_log_probs) output.sequence_log_probs = found.SumsBySequence();
 }

@@ -26,6 +26,10 @@ struct HeadStates {
   int64_t vocabulary = 0;
   double mtp_weight = 0;   // of each mtp depth's loss
   double soft_cap = 0;     // a logit x is cap · tanh(x / cap); 0: none
+  double logit_scale = 1;  // `hidden` is already multiplied by it
+  // Of a value head beside the logits: [1, hidden] and [1], the same on all ranks; nullptr: there is none.
+  const Weight* value = nullptr;
+  const Weight* value_bias = nullptr;
   Communicator& tensor;    // the ranks that split the vocabulary
   Communicator& context;   // the ranks that split each row's tokens
 };

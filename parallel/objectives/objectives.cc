@@ -16,7 +16,8 @@
   OBJECTIVE("rm", MakeRewardModel)              \
   OBJECTIVE("policy", MakePolicyLoss)           \
   OBJECTIVE("gkd", MakeDistillation)            \
-  OBJECTIVE("value", MakeValueLoss)
+  OBJECTIVE("value", MakeValueLoss)             \
+  OBJECTIVE("ppo", MakePpo)
 // clang-format on
 
 namespace trireme {

@@ -11,6 +11,7 @@ namespace trireme {
 namespace {
 
 constexpr char kRewardModelPrefix[] = "model:";
+constexpr char kOfPolicy[] = "policy";  // as a value model
 constexpr const char* kPpoKeys[] = {"rl.value_model",          "rl.gamma",         "rl.lam",
                                     "rl.vf_coef",              "rl.cliprange_value", "rl.whiten_rewards",
                                     "rl.missing_eos_penalty",  "rl.kl_estimator",  "rl.kl_target",
@@ -32,13 +33,17 @@ void RefuseOthersKeys(const Config& config) {
 
 }  // namespace
 
+bool PolicyHasValues(const Config& config) {
+  return config.stage() == STAGE_PPO && config.rl().value_model() == kOfPolicy;
+}
+
 std::string ValueModelOf(const Config& config) {
   if (!config.rl().value_model().empty()) return config.rl().value_model();
   for (const std::string& reward : config.rl().rewards()) {
     if (reward.starts_with(kRewardModelPrefix)) return reward.substr(std::size(kRewardModelPrefix) - 1);
   }
   throw InputError("rl.value_model is empty, and rl.rewards has no model:DIR to start from; name the directory of a reward ",
-                   "model, such as one of stage rm");
+                   "model, such as one of stage rm, or write ", kOfPolicy, " for a value head on the policy's own layers");
 }
 
 void CheckPpo(const Config& config) {
@@ -48,15 +53,16 @@ void CheckPpo(const Config& config) {
     return;
   }
   RefuseOthersKeys(config);
-  ValueModelOf(config);
+  if (!PolicyHasValues(config)) ValueModelOf(config);
   if (rl.beta() == 0) {
     for (const char* key : {"rl.kl_estimator", "rl.kl_target", "rl.kl_horizon"}) {
       RefuseIfSet(config, key, "with rl.beta = 0 there is no KL in the reward");
     }
   }
   if (rl.kl_target() == 0) RefuseIfSet(config, "rl.kl_horizon", "rl.kl_target is 0");
-  if (config.optimizer().update() == UPDATE_IN_BACKWARD) {
-    throw InputError("optimizer.update: in_backward: stage ppo updates policy and value model together, or neither; leave it out");
+  if (config.optimizer().update() == UPDATE_IN_BACKWARD && !PolicyHasValues(config)) {
+    throw InputError("optimizer.update: in_backward: stage ppo updates policy and value model together, or neither; leave it ",
+                     "out, or write rl.value_model: ", kOfPolicy);
   }
 }
 

@@ -1,4 +1,4 @@
-// What the keys of stage ppo must be, checked before anything is read, and which model values come from. No torch.
+// What the keys of stage ppo must be, checked before anything is read, and what values come from. No torch.
 #pragma once
 
 #include <string>
@@ -7,6 +7,9 @@
 
 namespace trireme {
 
+// Whether values come from a head on the policy's own layers (rl.value_model: policy); otherwise a value model is trained
+// beside the policy.
+bool PolicyHasValues(const Config& config);
 // The directory that the value model starts from.
 std::string ValueModelOf(const Config& config);
 

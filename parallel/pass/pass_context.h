@@ -46,7 +46,7 @@ struct PassWants {  // requested of the head per micro batch, in addition to the
   bool entropies = false;           // of the distribution over the label's position
   bool sequence_log_probs = false;  // their sum over each document
   bool hidden = false;              // after the final norm
-  bool scores = false;              // of a value head, for each token
+  bool scores = false;              // of a value head, for each token; of one beside the logits, where labels are trained
   bool sequence_scores = false;     // that of each document's last token
 };
 

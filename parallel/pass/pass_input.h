@@ -29,6 +29,7 @@ struct PolicyFacts {
   at::Tensor sampled = {};    // by the sampler
   at::Tensor old = {};        // by the policy before the first update with it
   at::Tensor reference = {};  // by the reference
+  at::Tensor values = {};     // by the old policy's value head, of the state before the token; undefined: it has none
   at::Tensor advantages = {}; // of each token by itself; undefined: its completion's
 };
 

@@ -48,9 +48,9 @@ TokenNumbers RewardsOf(const PpoFacts& facts, const RlConfig& rl, double kl_coef
   TokenNumbers rewards;
   for (size_t i = 0; i < facts.old.size(); ++i) {
     const std::vector<float>& old = facts.old[i];
-    TRIREME_CHECK(!old.empty() && facts.values[i].size() == old.size() + 1)
-        << facts.values[i].size() << " values for " << old.size() << " tokens";
-    std::vector<float>& row = rewards.emplace_back(old.size() < longest ? old.size() + 1 : old.size(), 0.0F);
+    const size_t after = facts.values[i].size() - old.size();  // states
+    TRIREME_CHECK(!old.empty() && after <= 1) << facts.values[i].size() << " values for " << old.size() << " tokens";
+    std::vector<float>& row = rewards.emplace_back(old.size() + (old.size() < longest ? after : 0), 0.0F);
     for (size_t t = 0; t < old.size(); ++t) {
       targets.entropy -= old[t] / completions;
       if (facts.reference.empty()) continue;

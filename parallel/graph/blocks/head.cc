@@ -1,5 +1,6 @@
 // The head: norm and logits, for the next token and for the tokens of multi-token prediction. The loss is
-// computed from one chunk of the logits at a time. Of a reward model: norm and one score per token.
+// computed from one chunk of the logits at a time. Of a reward model: norm and one score per token. Of a policy of PPO: a
+// value head beside the logits.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -17,11 +18,12 @@ class Head : public LayerBlock {
     if (spec_.mtp_depths == 0) declare.Norm("norm.weight", spec_.hidden, spec_.norm_offset);
     if (spec_.scores) return declare.OnAllTokens("score.weight", 1, spec_.hidden);
     if (!spec_.tied) declare.Vocabulary("logits.weight", spec_.vocabulary, spec_.hidden);
+    if (spec_.values) declare.ValueHead("value", spec_.hidden);
   }
 
   // Whether tied or not.
   int64_t MatMulParameters() const override {
-    return (1 + spec_.mtp_depths) * spec_.hidden * (spec_.scores ? 1 : spec_.vocabulary);
+    return (1 + spec_.mtp_depths) * spec_.hidden * (spec_.scores ? 1 : spec_.vocabulary) + (spec_.values ? spec_.hidden : 0);
   }
 
   // Its input and that input's gradient, for each predicted token; never recomputed.
@@ -40,7 +42,7 @@ class Head : public LayerBlock {
   std::string ToText() const override {
     if (spec_.scores) return Concat("value head ", spec_.hidden, " > 1");
     return Concat("head ", spec_.hidden, " > ", spec_.vocabulary,
-                  spec_.tied ? ", tied to the embedding" : "");
+                  spec_.tied ? ", tied to the embedding" : "", spec_.values ? ", with a value head" : "");
   }
 
  private:

@@ -39,6 +39,14 @@ TEST(GaeTest, TheScoreIsAfterTheLastTokenExceptInTheLongest) {
   ExpectRows(targets.returns, {{.95, 1}, {2.1, 2.1}});
 }
 
+TEST(GaeTest, WithoutAValueAfterTheLastTokenTheScoreIsThatTokens) {
+  PpoFacts facts = Facts();
+  for (std::vector<float>& row : facts.values) row.pop_back();
+  const PpoTargets targets = TargetsOf(facts, Plain(), 0.1);
+  ExpectRows(targets.rewards, {{.95}, {0, 2.1}});
+  ExpectRows(targets.returns, {{.95}, {2.1, 2.1}});
+}
+
 TEST(GaeTest, TheOtherEstimateOfTheKlIsNeverNegative) {
   RlConfig rl = Plain();
   rl.set_kl_estimator(KL_K3);
