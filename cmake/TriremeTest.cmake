@@ -39,7 +39,7 @@ function(trireme_test name)
     list(APPEND labels sanitized)
     add_dependencies(sanitized_tests ${name})
   endif()
-  set(environment OMP_NUM_THREADS=1 ${T_ENV})
+  set(environment OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 ${T_ENV})  # a path that is missing may look like a name on a hub
   if(T_RANKS)
     list(APPEND environment ASAN_OPTIONS=detect_leaks=0)  # Open MPI itself leaks at exit
   endif()
@@ -63,7 +63,7 @@ function(trireme_script_test name)
     list(APPEND labels long)
   endif()
   set_tests_properties(${T_LABEL}.${name} PROPERTIES LABELS "${labels}" TIMEOUT ${T_TIMEOUT}
-                       ENVIRONMENT "TRIREME_BUILD=${PROJECT_BINARY_DIR};${T_ENV}" SKIP_RETURN_CODE 77)
+                       ENVIRONMENT "TRIREME_BUILD=${PROJECT_BINARY_DIR};HF_HUB_OFFLINE=1;${T_ENV}" SKIP_RETURN_CODE 77)
   if(T_SERIAL)
     set_tests_properties(${T_LABEL}.${name} PROPERTIES RUN_SERIAL ON)
   endif()

@@ -40,7 +40,7 @@ double Time(Job& job, const std::function<void()>& work) {
 class CheckpointBench {
  public:
   CheckpointBench(const Arguments& arguments, Job& job)
-      : config_(ModelConfigOf(arguments)),
+      : config_(ModelConfigOf(arguments, job)),
         model_(arguments.value("model")),
         job_(job),
         scratch_(std::filesystem::path(

@@ -104,7 +104,7 @@ void SayKernelsOf(Session& session, const GenerateShape& shape, int64_t rows, Jo
 }
 
 void BenchGenerate(const Arguments& arguments, Job& job) {
-  const Config config = ModelConfigOf(arguments);
+  const Config config = ModelConfigOf(arguments, job);
   const GenerateShape shape{.rows = arguments.integer("rows", 1, 1),
                             .prompt_tokens = arguments.integer("prompt-tokens", 64, 1),
                             .new_tokens = arguments.integer("new-tokens", 32, 1)};

@@ -122,7 +122,7 @@ double PlannedGib(const Config& config, const Session& session) {
 }
 
 void BenchStep(const Arguments& arguments, Job& job) {
-  const Config config = ModelConfigOf(arguments);
+  const Config config = ModelConfigOf(arguments, job);
   const DType dtype = DTypeOf(config.model());
   const int64_t length = config.data().max_length(), batch = config.run().global_batch();
   const int64_t steps = arguments.integer("steps", 5, 1), documents = arguments.integer("documents", 1, 1);

@@ -225,7 +225,7 @@ void CheckOperators(const Arguments& arguments, const Config& config, Job& job) 
 }
 
 void Check(const Arguments& arguments, Job& job) {
-  const Config config = ConfigOf(arguments);
+  const Config config = ConfigOf(arguments, job);
   if (arguments.has("npu-ops")) return CheckNpuOperators(arguments, job);
   if (arguments.has("ops")) return CheckOperators(arguments, config, job);
   const Grids grids = MakeGrids(job.world(), SizesOf(config.parallel()));

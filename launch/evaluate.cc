@@ -43,8 +43,8 @@ Rows RowsOf(const Arguments& arguments, Config config, int64_t vocabulary, const
 }
 
 void EvaluateModel(const Arguments& arguments, Job& job) {
-  Config config = ConfigOf(arguments);
-  UseModel(FindModel(arguments, config), config);
+  Config config = ConfigOf(arguments, job);
+  UseModel(FindModel(arguments, config, job), config);
   PlannedModel model = PlanModel(config, job.world());
   const Rows rows = RowsOf(arguments, config, VocabularyOf(model.graph), job);
   Session session(config, std::move(model), job, {.trained = false});

@@ -44,9 +44,9 @@ struct Request {
 };
 
 // The layout is the run's; tuning is reduced to the adapter that was found.
-Config GenerateConfig(const Arguments& arguments) {
-  Config config = ConfigOf(arguments);
-  UseModel(FindModel(arguments, config), config);
+Config GenerateConfig(const Arguments& arguments, Job& job) {
+  Config config = ConfigOf(arguments, job);
+  UseModel(FindModel(arguments, config, job), config);
   if (arguments.has("system")) config.mutable_data()->set_system(arguments.value("system"));
   return config;
 }
@@ -233,7 +233,7 @@ std::string Rate(int64_t tokens, double seconds) {
 }
 
 void Generate(const Arguments& arguments, Job& job) {
-  const Config config = GenerateConfig(arguments);
+  const Config config = GenerateConfig(arguments, job);
   RefuseUngeneratable(config);
   PlannedModel model = PlanModel(config, job.world());
   Request request = RequestOf(arguments, config, VocabularyOf(model.graph), job);

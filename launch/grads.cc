@@ -53,7 +53,7 @@ void WriteLogProbs(const std::string& path, const std::vector<std::vector<double
 }
 
 void Grads(const Arguments& arguments, Job& job) {
-  const Config config = ModelConfigOf(arguments, arguments.value("adapters"));
+  const Config config = ModelConfigOf(arguments, job, arguments.value("adapters"));
   const bool wants_log_probs = arguments.has("log-probs");
   if (wants_log_probs) RefuseToOverwrite("--log-probs", arguments.value("log-probs"));
   PlannedModel model = PlanModel(config, job.world());

@@ -9,6 +9,7 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "core/config/load.h"
+#include "core/hub/hub_cache.h"
 #include "launch/inspect_data.h"
 #include "launch/inspect_rollouts.h"
 #include "launch/inspect_tensors.h"
@@ -34,7 +35,7 @@ DataLook LookOf(const Arguments& arguments) {
   look.config =
       run.empty() ? ParseConfig("", "--set", arguments.overrides()) : LoadConfig(run, arguments.overrides());
   if (arguments.has("model")) look.config.mutable_model()->set_path(arguments.value("model"));
-  look.config = WithModelDirectories(std::move(look.config));
+  look.config = WithModelDirectories(std::move(look.config), ModelDirectory);
   return look;
 }
 

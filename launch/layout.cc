@@ -9,32 +9,40 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/config/load.h"
-#include "core/io/hub_cache.h"
+#include "launch/hub_model.h"
 #include "session/grown_model.h"
 
 namespace trireme {
+namespace {
 
-Config WithModelDirectories(Config config) {
-  const auto find = [](const std::string& name, const char* key, const auto& set) {
-    const std::string directory = ModelDirectory(name, key);
+ModelFinder FinderOf(Job& job, HubParts parts) {
+  return [&job, parts](const std::string& path, const std::string& key) { return ModelHere(path, key, job, parts); };
+}
+
+}  // namespace
+
+Config WithModelDirectories(Config config, const ModelFinder& find) {
+  const auto replace = [&](const std::string& name, const char* key, const auto& set) {
+    const std::string directory = find(name, key);
     if (directory != name) set(directory);  // a key that nobody set stays so
   };
-  find(config.model().path(), "model.path", [&](const std::string& path) { config.mutable_model()->set_path(path); });
-  find(config.tuning().adapters(), "tuning.adapters", [&](const std::string& path) { config.mutable_tuning()->set_adapters(path); });
-  find(config.reference(), "reference", [&](const std::string& path) { config.set_reference(path); });
-  find(config.distillation().teacher(), "distillation.teacher",
+  replace(config.model().path(), "model.path", [&](const std::string& path) { config.mutable_model()->set_path(path); });
+  replace(config.tuning().adapters(), "tuning.adapters", [&](const std::string& path) { config.mutable_tuning()->set_adapters(path); });
+  replace(config.reference(), "reference", [&](const std::string& path) { config.set_reference(path); });
+  replace(config.distillation().teacher(), "distillation.teacher",
        [&](const std::string& path) { config.mutable_distillation()->set_teacher(path); });
   const std::string grown = GrownModel(config);
   if (grown != config.model().path()) config.mutable_model()->set_path(grown);
   return config;
 }
 
-Config ConfigOf(const Arguments& arguments) {
-  if (arguments.has(kRunFile)) return WithModelDirectories(LoadConfig(arguments.value(kRunFile), arguments.overrides()));
-  return WithModelDirectories(ParseConfig("", "defaults", arguments.overrides()));
+Config ConfigOf(const Arguments& arguments, Job& job, HubParts parts) {
+  Config config = arguments.has(kRunFile) ? LoadConfig(arguments.value(kRunFile), arguments.overrides())
+                                          : ParseConfig("", "defaults", arguments.overrides());
+  return WithModelDirectories(std::move(config), FinderOf(job, parts));
 }
 
-Config ModelConfigOf(const Arguments& arguments, const std::string& adapters) {
+Config ModelConfigOf(const Arguments& arguments, Job& job, const std::string& adapters) {
   std::vector<std::string> said;
   if (!arguments.has(kRunFile)) said = {"tuning.kind=full", "tuning.dropout=0"};
   if (!adapters.empty()) {
@@ -45,10 +53,10 @@ Config ModelConfigOf(const Arguments& arguments, const std::string& adapters) {
   Config config = arguments.has(kRunFile) ? LoadConfig(arguments.value(kRunFile), said)
                                           : ParseConfig("", "defaults", said);
   config.mutable_model()->set_path(arguments.value("model"));
-  return WithModelDirectories(std::move(config));
+  return WithModelDirectories(std::move(config), FinderOf(job, HubParts::kAll));
 }
 
-std::string ModelArgument(const Arguments& arguments) { return ModelDirectory(arguments.value("model"), "--model"); }
+std::string ModelArgument(const Arguments& arguments, Job& job) { return ModelHere(arguments.value("model"), "--model", job); }
 
 void RefuseToOverwrite(const std::string& option, const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();

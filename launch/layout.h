@@ -2,29 +2,36 @@
 // that take one.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "core/cli/arguments.h"
+#include "core/comm/job.h"
 #include "core/config.pb.h"
+#include "core/hub/hub_download.h"
 
 namespace trireme {
 
 // The name of a command's configuration argument.
 inline constexpr const char* kRunFile = "RUN.yaml";
 
-// Names of models on hubs become directories; a vocabulary that is to grow has one of its own.
-Config WithModelDirectories(Config config);
+// The directory of a model by its path or its name on a hub; the key is for errors.
+using ModelFinder = std::function<std::string(const std::string& path, const std::string& key)>;
 
-// The file if one is given, otherwise all defaults; then --set. Models are directories in it, whatever they were named by.
-Config ConfigOf(const Arguments& arguments);
+// Names of models on hubs become directories; a vocabulary that is to grow has one of its own.
+Config WithModelDirectories(Config config, const ModelFinder& find);
+
+// The file if one is given, otherwise all defaults; then --set. Models are directories in it, whatever they were named by: those of a
+// hub are downloaded if need be. Collective.
+Config ConfigOf(const Arguments& arguments, Job& job, HubParts parts = HubParts::kAll);
 
 // The same for commands that take --model, which sets model.path, and perhaps an adapter, which sets
 // tuning.adapters. Without a run's file all parameters are trained without dropout, unless --set overrides
 // it.
-Config ModelConfigOf(const Arguments& arguments, const std::string& adapters = "");
+Config ModelConfigOf(const Arguments& arguments, Job& job, const std::string& adapters = "");
 
-// --model: a directory, or the name of a model on a hub that is in a local cache.
-std::string ModelArgument(const Arguments& arguments);
+// --model: a directory, or the name of a model on a hub. Collective.
+std::string ModelArgument(const Arguments& arguments, Job& job);
 
 // For an option that names a file to write: checked before the work, so that no result is lost because the
 // name is taken.

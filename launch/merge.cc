@@ -26,7 +26,7 @@ ExpertNames ExpertNamesIn(const std::filesystem::path& model) {
 }
 
 void Merge(const Arguments& arguments, Job& job) {
-  const std::string model = ModelArgument(arguments);
+  const std::string model = ModelArgument(arguments, job);
   const HfDirectory base(model);
   const LoraAdapter adapter(arguments.value("adapters"), base, ExpertNamesIn(model));
   ConvertOptions options{.replace = arguments.has("force")};

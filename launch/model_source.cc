@@ -8,7 +8,7 @@
 #include "checkpoint/run_checkpoints.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/io/hub_cache.h"
+#include "launch/hub_model.h"
 #include "launch/layout.h"
 
 namespace trireme {
@@ -30,7 +30,7 @@ std::optional<Json> AdapterConfigOf(const fs::path& path) {
 
 // The directory that an adapter was trained on. A relative path is resolved from the working directory, as in
 // PEFT.
-std::string BaseOf(const fs::path& adapter) {
+std::string BaseOf(const fs::path& adapter, Job& job) {
   const std::optional<Json> config = AdapterConfigOf(adapter);
   if (!config) {
     throw InputError("--adapters ", adapter.string(), ": is not an adapter; wanted a directory with ",
@@ -38,7 +38,7 @@ std::string BaseOf(const fs::path& adapter) {
   }
   const auto base = config->find("base_model_name_or_path");
   std::string name = base != config->end() && base->is_string() ? base->get<std::string>() : "";
-  name = ModelDirectory(name, Concat(adapter.string(), ": its base model, which --model DIR may name"));
+  name = ModelHere(name, Concat(adapter.string(), ": its base model, which --model DIR may name"), job);
   std::error_code ignored;
   if (!name.empty() && fs::exists(fs::path(name) / "config.json", ignored)) return name;
   throw InputError(
@@ -47,30 +47,30 @@ std::string BaseOf(const fs::path& adapter) {
       "; give --model DIR");
 }
 
-ModelSource OfDirectory(const std::string& directory, const std::string& base) {
-  if (AdapterConfigOf(directory)) return {base.empty() ? BaseOf(directory) : base, directory};
+ModelSource OfDirectory(const std::string& directory, const std::string& base, Job& job) {
+  if (AdapterConfigOf(directory)) return {base.empty() ? BaseOf(directory, job) : base, directory};
   return {directory, ""};
 }
 
-ModelSource OfRun(const Config& config) {
+ModelSource OfRun(const Config& config, Job& job) {
   const fs::path output = config.run().output();
   std::error_code ignored;
   if (!output.empty()) {
     const std::string& base = config.model().path();
-    if (fs::exists(output / "final", ignored)) return OfDirectory((output / "final").string(), base);
-    if (const auto newest = NewestComplete(output)) return OfDirectory(newest->path.string(), base);
+    if (fs::exists(output / "final", ignored)) return OfDirectory((output / "final").string(), base, job);
+    if (const auto newest = NewestComplete(output)) return OfDirectory(newest->path.string(), base, job);
   }
   throw InputError("run.output ",
                    output.empty() ? "is empty" : output.string() + " has neither final/ nor a checkpoint",
                    "; train first, or give --model DIR");
 }
 
-ModelSource SourceOf(const Arguments& arguments, const Config& config) {
+ModelSource SourceOf(const Arguments& arguments, const Config& config, Job& job) {
   if (arguments.has("model") && arguments.has("adapters"))
-    return {ModelArgument(arguments), arguments.value("adapters")};
-  if (arguments.has("model")) return OfDirectory(ModelArgument(arguments), "");
-  if (arguments.has("adapters")) return {BaseOf(arguments.value("adapters")), arguments.value("adapters")};
-  if (arguments.has(kRunFile)) return OfRun(config);
+    return {ModelArgument(arguments, job), arguments.value("adapters")};
+  if (arguments.has("model")) return OfDirectory(ModelArgument(arguments, job), "", job);
+  if (arguments.has("adapters")) return {BaseOf(arguments.value("adapters"), job), arguments.value("adapters")};
+  if (arguments.has(kRunFile)) return OfRun(config, job);
   throw InputError(
       "no model; give --model DIR, --adapters DIR of an adapter that names its base, or the RUN.yaml of ",
       "a run");
@@ -85,15 +85,15 @@ ModelSource WithWeights(ModelSource source, const Arguments& arguments, const Co
 
 }  // namespace
 
-ModelSource FindModel(const Arguments& arguments, const Config& config) {
-  return WithWeights(SourceOf(arguments, config), arguments, config);
+ModelSource FindModel(const Arguments& arguments, const Config& config, Job& job) {
+  return WithWeights(SourceOf(arguments, config, job), arguments, config);
 }
 
-ModelSource FindBase(const Arguments& arguments, const Config& config, const std::string& adapter) {
+ModelSource FindBase(const Arguments& arguments, const Config& config, Job& job, const std::string& adapter) {
   const auto source = [&]() -> ModelSource {
-    if (arguments.has("model")) return OfDirectory(ModelArgument(arguments), "");
-    if (!adapter.empty()) return {BaseOf(adapter), ""};
-    return SourceOf(arguments, config);
+    if (arguments.has("model")) return OfDirectory(ModelArgument(arguments, job), "", job);
+    if (!adapter.empty()) return {BaseOf(adapter, job), ""};
+    return SourceOf(arguments, config, job);
   };
   return WithWeights(source(), arguments, config);
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/cli/arguments.h"
+#include "core/comm/job.h"
 #include "core/config.pb.h"
 
 namespace trireme {
@@ -17,12 +18,12 @@ struct ModelSource {
 };
 
 // From --model and --adapters, and RUN.yaml where neither is given: the run's final/, or else its newest
-// checkpoint. An adapter alone implies the base that it names.
-ModelSource FindModel(const Arguments& arguments, const Config& config);
+// checkpoint. An adapter alone implies the base that it names. Collective: what is on a hub is downloaded.
+ModelSource FindModel(const Arguments& arguments, const Config& config, Job& job);
 
 // The same without --adapters, which a command gives to some of its rows: the model, or the base that `adapter`
 // names, if that is not empty.
-ModelSource FindBase(const Arguments& arguments, const Config& config, const std::string& adapter);
+ModelSource FindBase(const Arguments& arguments, const Config& config, Job& job, const std::string& adapter);
 
 // Sets model.path and tuning, so that the run's own tuning has no effect: the whole model, or the adapter;
 // no MTP layers.

@@ -85,7 +85,7 @@ RefitPlan RefitOf(const Config& config, const std::string& layout, int world) {
 
 void ShowPlan(const Arguments& arguments, Job& job) {
   constexpr int64_t kMostRanks = 1 << 20;
-  const Config config = ConfigOf(arguments);
+  const Config config = ConfigOf(arguments, job, HubParts::kWithoutWeights);
   const int64_t world = arguments.integer("world", job.world(), 1);
   if (world > kMostRanks) {
     throw InputError("--world ", world, " is too large for a plan; wanted at most ", kMostRanks);

@@ -70,9 +70,9 @@ std::optional<DType> ScoringTypeOf(const Arguments& arguments, const LayerGraph&
 }
 
 void Score(const Arguments& arguments, Job& job) {
-  Config config = ConfigOf(arguments);
+  Config config = ConfigOf(arguments, job);
   if (arguments.has("output")) RefuseToOverwrite("--output", arguments.value("output"));
-  UseModel(FindModel(arguments, config), config);
+  UseModel(FindModel(arguments, config, job), config);
   config.set_stage(STAGE_RM);
   config.set_reference("base");
   PlannedModel model = PlanModel(config, job.world());

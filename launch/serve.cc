@@ -92,8 +92,9 @@ void CheckAdapters(const std::vector<AdapterArgument>& adapters, const LayerGrap
 }
 
 // The model, and the adapters that requests may name in its place.
-ModelSource ServedSource(const Arguments& arguments, const Config& config, const std::vector<AdapterArgument>& adapters) {
-  const ModelSource source = FindBase(arguments, config, adapters.empty() ? "" : adapters.front().directory);
+ModelSource ServedSource(const Arguments& arguments, const Config& config, const std::vector<AdapterArgument>& adapters,
+                         Job& job) {
+  const ModelSource source = FindBase(arguments, config, job, adapters.empty() ? "" : adapters.front().directory);
   if (!source.adapters.empty() && (!adapters.empty() || arguments.has("adapter-directory"))) {
     throw InputError(source.adapters, ": is an adapter itself; give its base as --model and it as --adapters NAME=",
                      source.adapters);
@@ -212,9 +213,9 @@ ServiceLimits LimitsOf(const Arguments& arguments) {
 }
 
 void Serve(const Arguments& arguments, Job& job) {
-  Config config = ConfigOf(arguments);
+  Config config = ConfigOf(arguments, job);
   const std::vector<AdapterArgument> adapters = ServedAdapters(arguments);
-  UseModel(ServedSource(arguments, config, adapters), config);
+  UseModel(ServedSource(arguments, config, adapters, job), config);
   RefuseUngeneratable(config);
   PlannedModel planned = PlanModel(config, job.world());
   const bool speaks = job.rank() == 0;

@@ -25,7 +25,7 @@ void RefuseIndexedFile(const std::string& prefix) {
 }
 
 void Tokenize(const Arguments& arguments, Job& job) {
-  const Config config = ConfigOf(arguments);
+  const Config config = ConfigOf(arguments, job);
   if (config.stage() != STAGE_PT) {
     throw InputError(
         "stage: a .bin cannot hold a loss mask; set stage: pt to tokenize whole texts");

@@ -51,7 +51,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
 }
 
 void Train(const Arguments& arguments, Job& job) {
-  const Config config = ConfigOf(arguments);
+  const Config config = ConfigOf(arguments, job);
   if (arguments.has("dry-run")) return DryRun(config, arguments, job);
   for (const char* option : {"world", "svg"}) {
     if (arguments.has(option)) throw InputError("--", option, " requires --dry-run");

@@ -15,8 +15,8 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
+#include "core/http/http_client.h"
 #include "train/asked_rank.h"
-#include "train/rollouts/http_client.h"
 #include "train/run_header.h"
 #include "train/sampler_exports.h"
 

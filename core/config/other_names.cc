@@ -17,8 +17,8 @@ struct OtherName {
 // clang-format off
 constexpr OtherName kNames[] = {
     // the model and what is trained
-    {"model_name_or_path", "model.path", "a directory, or a hub's name in the local cache; nothing is downloaded"},
-    {"model_id_or_path", "model.path", "a directory, or a hub's name in the local cache; nothing is downloaded"},
+    {"model_name_or_path", "model.path", "a directory, or a hub's name, which is downloaded if no local cache has it"},
+    {"model_id_or_path", "model.path", "a directory, or a hub's name, which is downloaded if no local cache has it"},
     {"add_tokens", "model.new_tokens", ""},
     {"add_special_tokens", "model.new_special_tokens", ""},
     {"resize_vocab", "", "the vocabulary grows where model.new_tokens need it"},

@@ -29,8 +29,11 @@ void MakeUserCache(const std::filesystem::path& cache, const std::string& what, 
                    " to a writable directory");
 }
 
-FileLock::FileLock(const std::filesystem::path& path) : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-  if (fd_ >= 0) flock(fd_, LOCK_EX);
+FileLock::FileLock(const std::filesystem::path& path, const std::function<void()>& on_wait)
+    : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  if (fd_ < 0 || flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+  if (errno == EWOULDBLOCK && on_wait) on_wait();
+  flock(fd_, LOCK_EX);
 }
 
 FileLock::~FileLock() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace trireme {
@@ -16,7 +17,8 @@ void MakeUserCache(const std::filesystem::path& cache, const std::string& what, 
 // Held while a process works on a file of a cache; released with the process. Where it cannot be made, nothing is locked.
 class FileLock {
  public:
-  explicit FileLock(const std::filesystem::path& path);
+  // on_wait: called if another process holds it, before waiting.
+  explicit FileLock(const std::filesystem::path& path, const std::function<void()>& on_wait = {});
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;

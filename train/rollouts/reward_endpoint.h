@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/http/http_client.h"
 #include "train/rollouts/asked_reward.h"
-#include "train/rollouts/http_client.h"
 
 namespace trireme {
 

@@ -1,5 +1,5 @@
 // Names of models on hubs: where each library keeps what it has downloaded, and what is not such a name.
-#include "core/io/hub_cache.h"
+#include "core/hub/hub_cache.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,7 +19,8 @@ class HubCache : public testing::Test {
     std::string name = (std::filesystem::temp_directory_path() / "trireme-hub-XXXXXX").string();
     EXPECT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
-    for (const char* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "MODELSCOPE_CACHE", "USE_MODELSCOPE_HUB"}) {
+    for (const char* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "MODELSCOPE_CACHE", "USE_MODELSCOPE_HUB",
+                                 "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}) {
       unsetenv(variable);
     }
     setenv("HOME", folder_.c_str(), 1);
@@ -78,6 +79,48 @@ TEST_F(HubCache, OfModelScope) {
   EXPECT_EQ(ModelDirectory("Qwen/Old-1.5", "model.path"), other);
   const std::string set = Model("scope/models/Qwen/Old-1___5");
   EXPECT_EQ(ModelDirectory("Qwen/Old-1.5", "model.path"), set);
+}
+
+TEST_F(HubCache, KnowsWhetherWeightsAreMissing) {
+  const std::string repository = ".cache/huggingface/hub/models--a--b";
+  const std::filesystem::path model = Model(repository + "/snapshots/1");
+  Ref(repository + "/refs/main", "1");
+  const HubName name = *ParseHubName("a/b");
+  const auto whole = [&] { return FindCached(name).whole; };
+  EXPECT_EQ(FindCached(name).directory, model);
+  EXPECT_FALSE(whole());
+  std::filesystem::create_symlink("../../blobs/removed", model / "model.safetensors");
+  EXPECT_FALSE(whole());
+  std::filesystem::remove(model / "model.safetensors");
+  std::ofstream(model / "model-1.safetensors") << "x";
+  EXPECT_FALSE(whole());
+  std::ofstream(model / "model.safetensors") << "x";
+  EXPECT_TRUE(whole());
+  std::ofstream(model / "model.safetensors.index.json") << R"({"weight_map": {"w": "model-1.safetensors", "v": "model-2.safetensors"}})";
+  EXPECT_FALSE(whole());
+  std::ofstream(model / "model-2.safetensors") << "x";
+  EXPECT_TRUE(whole());
+  EXPECT_FALSE(FindCached(*ParseHubName("a/c")).whole);
+}
+
+TEST_F(HubCache, TakesTheOneWithWeights) {
+  Ref(".cache/huggingface/hub/models--a--b/refs/main", "1");
+  const std::string bare = Model(".cache/huggingface/hub/models--a--b/snapshots/1");
+  EXPECT_EQ(ModelDirectory("a/b", "model.path"), bare);
+  const std::filesystem::path full = Model(".cache/modelscope/models/a/b");
+  std::ofstream(full / "model.safetensors") << "x";
+  EXPECT_EQ(ModelDirectory("a/b", "model.path"), full);
+}
+
+TEST_F(HubCache, SaysWhyNothingIsDownloaded) {
+  setenv("HF_HUB_OFFLINE", "1", 1);
+  try {
+    ModelDirectory("a/b", "model.path");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("and HF_HUB_OFFLINE is set, so that nothing is downloaded; use hf download a/b"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(HubCache, SaysWhereItLooked) {
