@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/process.h"
 #include "train/tokenizer/all_cores.h"
 #include "train/tokenizer/library.h"
 
@@ -25,15 +26,24 @@ void TakeSpecialTokens(const std::filesystem::path& path, Json& tokens) {
   }
 }
 
+// Tokenizers of older models have files of their own kinds, which transformers converts. Only tokenizer.json is written: saving all
+// its files would follow the links of a hub's cache and change what they lead to.
+[[noreturn]] void RefuseWithoutJson(const std::filesystem::path& folder) {
+  for (const char* file : {"tokenizer.model", "vocab.json"}) {
+    if (!PathExists(folder / file)) continue;
+    throw InputError(folder.string(), ": has ", file, " and no tokenizer.json; convert it once, with transformers, sentencepiece and ",
+                     "protobuf installed: python3 -c 'import sys, transformers as t; t.AutoTokenizer.from_pretrained(sys.argv[1])",
+                     ".backend_tokenizer.save(sys.argv[1] + \"/tokenizer.json\")' ", ShellWord(folder.string()));
+  }
+  throw InputError(folder.string(), ": has no tokenizer.json; wanted the directory of a model with its tokenizer");
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(const std::string& directory) : directory_(directory) {
   const std::filesystem::path folder = directory;
   const std::string path = (folder / "tokenizer.json").string();
-  if (!PathExists(path)) {
-    throw InputError(directory,
-                     ": has no tokenizer.json; wanted the directory of a model with its tokenizer");
-  }
+  if (!PathExists(path)) RefuseWithoutJson(folder);
   const std::string json = ReadTextFile(path);
   ThrowLibraryError(trireme_tokenizer_open(json.data(), json.size(), &handle_),
                     path + " is not a tokenizer: ");
