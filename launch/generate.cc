@@ -12,6 +12,7 @@
 #include "core/cli/command.h"
 #include "core/tensor/torch_errors.h"
 #include "launch/generate_chat.h"
+#include "launch/generate_tools.h"
 #include "launch/layout.h"
 #include "launch/model_source.h"
 #include "models/families.h"
@@ -39,6 +40,8 @@ struct Request {
   int64_t most = 256;  // new tokens
   std::optional<int64_t> positions = {};
   Json variables = Json::object();  // for the chat template
+  Json tools = nullptr;             // for conversations without any; null: none
+  ToolForm tool_form = nullptr;     // of calls in answers; none if no conversation has tools
 
   const Tokenizer* text() const { return tokenizer ? &*tokenizer : nullptr; }
 };
@@ -96,7 +99,7 @@ void ReadStops(const Arguments& arguments, Request& request) {
 // These options feed the chat template, which plain text and rows of tokens bypass.
 void RefuseWithoutTemplate(const Arguments& arguments, const Request& request) {
   if (request.chat) return;
-  for (const char* name : {"system", "template-value"}) {
+  for (const char* name : {"system", "template-value", "tools"}) {
     if (!arguments.has(name)) continue;
     throw InputError("--", name,
                      " is for conversations; use --messages FILE or --chat: other prompts are used ",
@@ -116,11 +119,17 @@ void UseChat(const Config& config, Request& request) {
   if (const auto end = TurnEnd(*request.tokenizer, *request.chat)) request.rules.ends.insert(*end);
 }
 
+void UseTools(Request& request) {
+  request.tool_form = ToolFormOf(request.chat->source());
+  request.rules.keep_special = request.tool_form != nullptr;  // marks of calls may be special tokens
+}
+
 void ReadMessages(const std::string& path, const Config& config, Request& request) {
   UseChat(config, request);
   const Conversations conversations = ReadConversations(path);
   for (const Conversation& one : conversations.each) {
-    RenderOptions options{.tools = one.tools, .variables = one.variables};
+    RenderOptions options{.tools = one.tools.is_null() ? request.tools : one.tools, .variables = one.variables};
+    if (!options.tools.is_null()) UseTools(request);
     options.variables.update(request.variables);
     request.prompts.push_back(ChatPrompt(*request.tokenizer, *request.chat,
                                          WithSystem(one.messages, config.data().system()), options));
@@ -132,7 +141,11 @@ void ReadText(const Arguments& arguments, const Config& config, Job& job, Reques
   StandardInput input{.terminal = arguments.has("chat"), .text = arguments.value("prompt")};
   if (!arguments.has("chat") && !arguments.has("prompt")) input = ReadStandardInput(job);
   request.talks = input.terminal;
-  if (request.talks) return UseChat(config, request);
+  if (request.talks) {
+    UseChat(config, request);
+    if (!request.tools.is_null()) UseTools(request);
+    return;
+  }
   if (input.text.empty()) {
     throw InputError(
         "no prompt; use --prompt TEXT, --messages FILE.json, --rows ROWS.jsonl or --chat, or pass a text "
@@ -152,6 +165,7 @@ Request RequestOf(const Arguments& arguments, const Config& config, int64_t voca
                   .most = arguments.integer("max-new-tokens", 256, 1)};
   ReadStops(arguments, request);
   request.variables = ParseTemplateValues("--template-value", arguments.values("template-value"));
+  if (arguments.has("tools")) request.tools = ReadToolsFile(arguments.value("tools"));
   const std::string& model = config.model().path();
   const bool rows = arguments.has("rows");
   if (!rows || !request.rules.stops.empty()) request.tokenizer.emplace(model);
@@ -173,9 +187,10 @@ Request RequestOf(const Arguments& arguments, const Config& config, int64_t voca
   return request;
 }
 
-std::string LineOf(const Answer& answer, bool text) {
+std::string LineOf(const Answer& answer, const Request& request) {
   Json line = Json::object();
-  if (text) line["text"] = answer.text();
+  if (request.tokenizer) line["text"] = answer.text();
+  if (const Json calls = ToolCallsIn(request.tool_form, answer.text()); !calls.empty()) line["tool_calls"] = calls;
   line["output_ids"] = answer.ids();
   line["finish_reason"] = answer.reason();
   return JsonLine(line);
@@ -216,7 +231,7 @@ void Write(Generator& generator, const Request& request, bool speaks) {
       return goes_on;
     }
     for (; printed < answers.size() && answers[printed].ended(); ++printed) {
-      std::cout << LineOf(answers[printed], request.tokenizer.has_value()) << "\n" << std::flush;
+      std::cout << LineOf(answers[printed], request) << "\n" << std::flush;
     }
     return goes_on;
   });
@@ -252,7 +267,9 @@ void Generate(const Arguments& arguments, Job& job) {
           .most = request.most,
           .positions = request.positions,
           .system = config.data().system(),
-          .variables = request.variables},
+          .variables = request.variables,
+          .tools = request.tools,
+          .tool_form = request.tool_form},
          job);
   } else {
     Write(generator, request, job.rank() == 0);
@@ -295,6 +312,10 @@ std::vector<Option> GenerateOptions() {
        .value_name = "NAME=VALUE",
        .help = "a value for the chat template, such as enable_thinking=false",
        .repeatable = true},
+      {.name = "tools",
+       .value_name = "FILE",
+       .help = "functions that the model may call, for conversations without any: a JSON list as in OpenAI's API, or an object with such "
+               "\"tools\""},
       {.name = "rows", .value_name = "ROWS.jsonl", .help = "one {\"input_ids\": […]} per line to continue"},
       {.name = "chat", .help = "a chat on standard input and output, even if these are not a terminal"},
       {.name = "max-new-tokens", .value_name = "N", .help = "most new tokens per row; by default 256"},

@@ -8,12 +8,16 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "launch/generate_tools.h"
 #include "train/generation/prompts.h"
 
 namespace trireme {
 namespace {
 
 constexpr const char* kHelp = "/new starts a new conversation, /quit or ctrl-D ends\n";
+constexpr const char* kToolHelp =
+    "/tool RESULT answers a call of the model, /new starts a new conversation, /quit or ctrl-D ends\n";
+constexpr const char* kToolLine = "/tool ";
 
 bool OnTerminal() { return isatty(STDIN_FILENO) == 1; }
 
@@ -38,6 +42,29 @@ Json FirstMessages(const std::string& system) {
   return messages;
 }
 
+// Calls of the model at the end of the conversation that have no result yet.
+int64_t OpenCalls(const Json& messages) {
+  int64_t results = 0;
+  for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
+    if ((*message)["role"] != "tool") return message->contains("tool_calls") ? std::ssize((*message)["tool_calls"]) - results : 0;
+    ++results;
+  }
+  return 0;
+}
+
+// Whether it is the model's turn now.
+bool AddLine(const std::string& line, Json& messages, bool speaks) {
+  if (!line.starts_with(kToolLine)) {
+    messages.push_back({{"role", "user"}, {"content", line}});
+    return true;
+  }
+  const int64_t open = OpenCalls(messages);
+  if (open > 0) messages.push_back({{"role", "tool"}, {"content", line.substr(std::string(kToolLine).size())}});
+  if (speaks && open == 0) std::cerr << "no call of a tool is open; write a line for the model, or /quit\n";
+  if (speaks && open > 1) std::cerr << "the model made more calls: " << Counted(open - 1, "result") << " to go\n";
+  return open == 1;
+}
+
 std::string WriteAnswer(Generator& generator, const ChatSettings& settings, const Tokens& prompt,
                         bool speaks) {
   const int64_t room = settings.positions ? *settings.positions - std::ssize(prompt) : settings.most;
@@ -55,15 +82,14 @@ std::string WriteAnswer(Generator& generator, const ChatSettings& settings, cons
 
 void Chat(Generator& generator, const ChatSettings& settings, Job& job) {
   const bool speaks = job.rank() == 0;
-  if (speaks && OnTerminal()) std::cerr << kHelp;
+  if (speaks && OnTerminal()) std::cerr << (settings.tools.is_null() ? kHelp : kToolHelp);
   Json messages = FirstMessages(settings.system);
   while (const std::optional<std::string> line = NextLine(job)) {
     if (*line == "/quit") return;
     if (*line == "/new") messages = FirstMessages(settings.system);
-    if (*line == "/new" || IsBlank(*line)) continue;
-    messages.push_back({{"role", "user"}, {"content", *line}});
-    const Tokens prompt =
-        ChatPrompt(settings.tokenizer, settings.chat, messages, {.variables = settings.variables});
+    if (*line == "/new" || IsBlank(*line) || !AddLine(*line, messages, speaks)) continue;
+    const Tokens prompt = ChatPrompt(settings.tokenizer, settings.chat, messages,
+                                     {.tools = settings.tools, .variables = settings.variables});
     if (settings.positions && std::ssize(prompt) >= *settings.positions) {
       messages.erase(messages.size() - 1);
       if (speaks) {
@@ -72,8 +98,7 @@ void Chat(Generator& generator, const ChatSettings& settings, Job& job) {
       }
       continue;
     }
-    messages.push_back(
-        {{"role", "assistant"}, {"content", WriteAnswer(generator, settings, prompt, speaks)}});
+    messages.push_back(AssistantMessage(settings.tool_form, WriteAnswer(generator, settings, prompt, speaks)));
   }
 }
 

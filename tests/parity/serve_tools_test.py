@@ -1,4 +1,4 @@
-"""Tools of `trireme serve` with the openai package as its client. A small model is trained to answer three questions with tool
+"""Tools of `trireme serve` with the openai package as its client, and of `generate`. A small model is trained to answer three questions with tool
 calls in the forms of three families; each comes back as calls, streamed and not, and the prompt is transformers' own
 rendering of tools and of calls in the history."""
 import json
@@ -8,6 +8,8 @@ import pytest
 import torch
 import transformers
 
+from decoding import likeliest
+from program import BUILD, failure_text, start
 from served import VOCABULARY, Server, add_tokenizer
 
 TEMPLATE = """{%- if tools %}<|im_start|>system
@@ -150,3 +152,74 @@ def test_the_prompt_is_transformers_own(servers, trained):
     assert ask(server, "", messages=messages, max_tokens=1).usage.prompt_tokens == len(ids)
     tokens = server.client.post("/tokenize", cast_to=object, body={"model": "chat", "messages": messages, "tools": TOOLS})
     assert tokens["tokens"] == ids
+
+
+def generate(folder, *words, stdin=""):
+    (folder / "tools.json").write_text(json.dumps(TOOLS))
+    result = start(None, [BUILD / "trireme", "generate", "--model", folder / "chat", "--tools", folder / "tools.json", "--set", "model.dtype=fp32",
+                          "--max-new-tokens", 150, *words], stdin=stdin)
+    assert result.returncode == 0, failure_text(result)
+    return result
+
+
+def written(folder, tokenizer, messages, **variables):
+    """What transformers writes, greedily."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "chat", dtype=torch.float32)
+    ids = tokenizer.apply_chat_template(messages, tools=TOOLS, add_generation_prompt=True, tokenize=True, return_dict=False, **variables)
+    tokens, _ = likeliest(model, ids, 150, [tokenizer.convert_tokens_to_ids("<|im_end|>")])
+    return tokenizer.decode(tokens, skip_special_tokens=True)
+
+
+def test_generate(folder, trained):
+    lines = [{"messages": question("hermes")}, {"messages": question("broken")}, {"messages": question("hermes"), "tools": []}]
+    (folder / "ask.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = [json.loads(line) for line in generate(folder, "--messages", folder / "ask.jsonl").stdout.splitlines()]
+    assert [line["text"] for line in found] == [ANSWERS["hermes"][0], ANSWERS["broken"][0], ANSWERS["hermes"][0]]
+    assert [(call["name"], call["arguments"]) for call in found[0]["tool_calls"]] == ANSWERS["hermes"][2]
+    assert "tool_calls" not in found[1]
+
+
+def test_chat(folder, trained):
+    """Calls of an answer are calls in the history, and their results messages of the role tool, as transformers renders them."""
+    answer, content, calls = ANSWERS["hermes"]
+    messages = [*question("hermes"), {"role": "assistant", "content": content, "tool_calls": [
+        {"type": "function", "function": {"name": name, "arguments": arguments}} for name, arguments in calls]},
+        {"role": "tool", "content": "one"}, {"role": "tool", "content": "two"}]
+    result = generate(folder, "--chat", stdin="/tool none\nhermes\n/tool one\n/tool two\n/quit\n")
+    assert result.stdout == f"{answer}\n{written(folder, trained, messages)}\n", failure_text(result)
+    assert "no call of a tool is open" in result.stderr and "1 result to go" in result.stderr
+
+
+def test_tools_that_are_refused(folder, trained):
+    wrong = {"text.json": '"f"', "empty.json": "[]", "nameless.json": '[{"type": "function"}]'}
+    for name, text in wrong.items():
+        (folder / name).write_text(text)
+        result = start(None, [BUILD / "trireme", "generate", "--model", folder / "chat", "--chat", "--tools", folder / name])
+        assert result.returncode == 2 and f"--tools {folder / name}: wanted a list of functions" in result.stderr, failure_text(result)
+    result = start(None, [BUILD / "trireme", "generate", "--model", folder / "chat", "--prompt", "a", "--tools", folder / "tools.json"])
+    assert result.returncode == 2 and "--tools is for conversations" in result.stderr, failure_text(result)
+
+
+THINKS = """{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content }}<|im_end|>
+{% endfor %}{% if tools %}{{ tools | tojson }}{% endif %}{% if add_generation_prompt %}<|im_start|>assistant
+{% if enable_thinking is defined and enable_thinking is false %}<think>
+
+</think>
+
+{% endif %}{% endif %}"""
+
+
+def test_thinking_and_system(folder, trained):
+    """--template-value and data.template_values switch what --system and --tools are beside of."""
+    (folder / "thinks.jinja").write_text(THINKS)
+    (folder / "one.json").write_text(json.dumps(question("llama3_json")))
+    messages = [{"role": "system", "content": "Be brief."}, *question("llama3_json")]
+    common = ["--system", "Be brief.", "--set", f"data.template={folder / 'thinks.jinja'}"]
+    texts = {value: written(folder, trained, messages, chat_template=THINKS, enable_thinking=value) for value in (True, False)}
+    assert texts[True] != texts[False]
+    for words, value in [([], True), (["--template-value", "enable_thinking=false"], False),
+                         (["--set", "data.template_values=[enable_thinking=false]"], False),
+                         (["--set", "data.template_values=[enable_thinking=false]", "--template-value", "enable_thinking=true"], True)]:
+        assert generate(folder, *common, *words, "--messages", folder / "one.json").stdout == texts[value] + "\n", words
+        assert generate(folder, *common, *words, "--chat", stdin="llama3_json\n").stdout == texts[value] + "\n", words

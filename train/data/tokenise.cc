@@ -33,22 +33,14 @@ bool HasAnswer(const Json& messages) {
                              [](const Json& message) { return message.value("role", "") == "assistant"; });
 }
 
-std::string NameOf(const Json& tool) {
-  const Json& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
-  return function.is_object() ? function.value("name", "") : "";
-}
-
 // What a template does not render would be lost silently: messages of an unknown role, tools.
 void RefuseLost(const Conversation& sample, const ChatTokens& tokens) {
   if (!tokens.lost.empty()) throw InputError(LostText(sample.messages, tokens.lost));
-  if (!sample.tools.is_array()) return;
-  for (const Json& tool : sample.tools) {
-    const std::string name = NameOf(tool);
-    if (tokens.text.find(name) != std::string::npos) continue;
-    throw InputError("has the tool ", name,
-                     ", which the chat template does not render; set ",
-                     "data.template to one that does, or drop the tools with data.columns: [tools=unused]");
-  }
+  const std::string tool = LostTool(sample.tools, tokens.text);
+  if (tool.empty()) return;
+  throw InputError("has the tool ", tool,
+                   ", which the chat template does not render; set ",
+                   "data.template to one that does, or drop the tools with data.columns: [tools=unused]");
 }
 
 StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with) {

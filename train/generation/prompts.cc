@@ -67,7 +67,11 @@ Tokens TextPrompt(const Tokenizer& tokenizer, const std::string& text) {
 Tokens ChatPrompt(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& messages,
                   RenderOptions options) {
   options.add_generation_prompt = true;
-  return AsTokens(tokenizer.Encode(chat.RenderAll(messages, options)).ids);
+  const std::string text = chat.RenderAll(messages, options);
+  if (const std::string tool = LostTool(options.tools, text); !tool.empty()) {
+    throw InputError("the chat template does not render the tool ", tool, "; set data.template to one that does, or leave the tools out");
+  }
+  return AsTokens(tokenizer.Encode(text).ids);
 }
 
 Conversations ReadConversations(const std::string& path) {

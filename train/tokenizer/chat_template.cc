@@ -157,6 +157,16 @@ std::string ChatTemplate::RenderAll(const Json& messages, const RenderOptions& o
   return text;
 }
 
+std::string LostTool(const Json& tools, const std::string& text) {
+  if (!tools.is_array()) return "";
+  for (const Json& tool : tools) {
+    const Json& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
+    const std::string name = function.is_object() ? function.value("name", "") : "";
+    if (text.find(name) == std::string::npos) return name;
+  }
+  return "";
+}
+
 std::string LostText(const Json& messages, const std::vector<size_t>& lost) {
   if (lost.empty()) return {};
   const Json& message = messages[lost.front()];

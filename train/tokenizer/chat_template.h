@@ -34,6 +34,9 @@ struct RenderedChat {
 // The error for a conversation whose messages are not all in its text; empty if none is lost.
 std::string LostText(const Json& messages, const std::vector<size_t>& lost);
 
+// The name of a tool that a text does not have, although its conversation does; empty: there is none.
+std::string LostTool(const Json& tools, const std::string& text);
+
 class ChatTemplate {
  public:
   // `name` stands for the template in errors.
