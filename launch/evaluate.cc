@@ -1,18 +1,24 @@
-// `trireme evaluate`: loss, perplexity and token accuracy of a model on data, alone or over many ranks.
-// Trains nothing and writes no file.
+// `trireme evaluate`: loss, perplexity and token accuracy of a model on data, alone or over many ranks; with --generate also
+// scores of the answers that it writes, and these. Trains nothing.
 #include <cmath>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
+#include "core/io/atomic_file.h"
 #include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
 #include "launch/model_source.h"
 #include "session/session.h"
+#include "train/answer_evaluator.h"
+#include "train/check_answers.h"
 #include "train/data/dataset.h"
 #include "train/evaluator.h"
 
@@ -42,26 +48,56 @@ Rows RowsOf(const Arguments& arguments, Config config, int64_t vocabulary, const
   return OpenDataSets(config, place).train;
 }
 
-void EvaluateModel(const Arguments& arguments, Job& job) {
+// What is asked of the model, refused before any weights are read.
+Config EvaluatedConfig(const Arguments& arguments, Job& job) {
   Config config = ConfigOf(arguments, job);
   UseModel(FindModel(arguments, config, job), config);
+  if (arguments.has("generate")) config.mutable_eval()->set_generate(true);
+  CheckAnswerEvaluation(config);
+  if (!arguments.has("predictions")) return config;
+  if (!config.eval().generate()) throw InputError("--predictions is for answers; add --generate");
+  if (job.rank() == 0) RefuseToOverwrite("--predictions", arguments.value("predictions"));
+  return config;
+}
+
+// Empty where nothing says where: neither --predictions nor the output of a run.
+std::string SavePredictions(const Arguments& arguments, const Config& config, const std::vector<Prediction>& predictions) {
+  if (arguments.has("predictions")) {
+    WriteAtomicFile(arguments.value("predictions"), PredictionLines(predictions));
+    return arguments.value("predictions");
+  }
+  const std::string& output = config.run().output();
+  if (!arguments.has(kRunFile) || output.empty() || !PathExists(output)) return "";
+  return WritePredictions(output, "predictions-evaluate", predictions).string();
+}
+
+void EvaluateModel(const Arguments& arguments, Job& job) {
+  const Config config = EvaluatedConfig(arguments, job);
   PlannedModel model = PlanModel(config, job.world());
   const Rows rows = RowsOf(arguments, config, VocabularyOf(model.graph), job);
+  std::optional<AnswerEvaluator> answers;
+  if (config.eval().generate()) answers.emplace(config, *rows);
   Session session(config, std::move(model), job, {.trained = false});
   session.TakeWeights();
   const EvaluationSums sums = Evaluate(session, *rows);
+  const MetricValues scores = answers ? answers->Run(session) : MetricValues();
   if (job.rank() != 0) return;
-  std::cout << JsonLine({{"loss", sums.mean_loss()},
-                         {"perplexity", std::exp(sums.mean_loss())},
-                         {"token_accuracy", sums.accuracy()},
-                         {"tokens", sums.tokens},
-                         {"sequences", rows->size()}})
-            << "\n";
+  Json line = {{"loss", sums.mean_loss()},
+               {"perplexity", std::exp(sums.mean_loss())},
+               {"token_accuracy", sums.accuracy()},
+               {"tokens", sums.tokens},
+               {"sequences", rows->size()}};
+  for (const auto& [name, value] : scores) line[name] = value;
+  const std::string saved = answers ? SavePredictions(arguments, config, answers->predictions()) : "";
+  if (!saved.empty()) line["predictions"] = saved;
+  std::cout << JsonLine(line) << "\n";
 }
 
 constexpr const char* kEvaluateSummary =
     "Loss, perplexity and token accuracy of a model on data, as one JSON line. Given a RUN.yaml, it uses "
-    "the run's result and data.valid (or what valid_ratio holds out), read as the run reads it.";
+    "the run's result and data.valid (or what valid_ratio holds out), read as the run reads it. With --generate the "
+    "model also writes the last answer of each conversation, as the section eval of RUN.yaml says: exact match, ROUGE "
+    "and BLEU are in the line, too.";
 
 }  // namespace
 
@@ -80,7 +116,12 @@ Command EvaluateCommand() {
            {.name = "data",
             .value_name = "FILE",
             .help = "what to evaluate on, in the notation of data.valid, which it overrides",
-            .repeatable = true}},
+            .repeatable = true},
+           {.name = "generate", .help = "write answers and compare them with the data's: sets eval.generate"},
+           {.name = "predictions",
+            .value_name = "FILE",
+            .help = "with --generate: a new file for prompts, predictions and labels, one JSON object per line; by default "
+                    "predictions-evaluate.jsonl in the output of the run of RUN.yaml, and no file without one"}},
       .positionals = {{.name = kRunFile,
                        .help =
                            "the run whose result, data and layout are used; by default all keys have their "

@@ -66,6 +66,13 @@ double RepetitionPenalty(const Arguments& arguments) {
   return penalty;
 }
 
+// As the field's servers take them: negative ones favour tokens that were generated.
+double SubtractedPenalty(const Arguments& arguments, const std::string& name) {
+  const double penalty = arguments.number(name, 0, -2);
+  if (penalty > 2) throw InputError("--", name, " ", arguments.value(name), ": wanted a number from -2 to 2");
+  return penalty;
+}
+
 GenerationOptions OptionsOf(const Arguments& arguments) {
   const double top_p = arguments.number("top-p", 1);
   if (top_p == 0 || top_p > 1)
@@ -74,6 +81,8 @@ GenerationOptions OptionsOf(const Arguments& arguments) {
                        .top_k = arguments.integer("top-k", 0),
                        .top_p = top_p,
                        .min_p = ShareOf(arguments, "min-p"),
+                       .presence_penalty = SubtractedPenalty(arguments, "presence-penalty"),
+                       .frequency_penalty = SubtractedPenalty(arguments, "frequency-penalty"),
                        .repetition_penalty = RepetitionPenalty(arguments),
                        .seed = static_cast<uint64_t>(arguments.integer("seed", 42))},
           .batch = arguments.integer("batch", 8, 1),
@@ -335,6 +344,12 @@ std::vector<Option> GenerateOptions() {
        .value_name = "F",
        .help = "divides the positive logits of tokens that prompt or answer have, and multiplies the negative; by "
                "default 1"},
+      {.name = "presence-penalty",
+       .value_name = "F",
+       .help = "subtracted from the logit of each token that was generated, from -2 to 2; by default 0"},
+      {.name = "frequency-penalty",
+       .value_name = "F",
+       .help = "subtracted once for each time that the token was generated, from -2 to 2; by default 0"},
       {.name = "seed", .value_name = "N", .help = "seed for sampling; by default 42"},
       {.name = "stop",
        .value_name = "TEXT",

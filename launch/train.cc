@@ -17,11 +17,11 @@
 namespace trireme {
 namespace {
 
-void Run(const Config& config, Job& job) {
+void Run(const Config& config, ReportForm report, Job& job) {
   const TrainPlan plan = MakeTrainPlan(config, job.world());
 #ifdef TRIREME_TORCH_VERSION
   const int64_t memory = plan.memory.at(static_cast<size_t>(job.rank())).device();
-  RunTraining(plan.config, plan.graph, plan.run, job, memory);
+  RunTraining(plan.config, plan.graph, plan.run, job, {.planned_memory = memory, .report = report});
 #else
   throw InputError("this trireme was built without torch and can only plan; add --dry-run");
 #endif
@@ -52,11 +52,12 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
 
 void Train(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments, job);
+  const ReportForm report = ParseReportForm(arguments.value("report", "rich"));
   if (arguments.has("dry-run")) return DryRun(config, arguments, job);
   for (const char* option : {"world", "svg"}) {
     if (arguments.has(option)) throw InputError("--", option, " requires --dry-run");
   }
-  Run(config, job);
+  Run(config, report, job);
 }
 
 }  // namespace
@@ -75,7 +76,12 @@ Command TrainCommand() {
             .help = "with --dry-run: plan for N ranks; by default, for the ranks of this job"},
            {.name = "svg",
             .value_name = "FILE",
-            .help = "with --dry-run: draw the schedule into a new file"}},
+            .help = "with --dry-run: draw the schedule into a new file"},
+           {.name = "report",
+            .value_name = "FORM",
+            .help = "what stdout shows of the steps: rich, one line that is redrawn, and plain where stdout is no terminal "
+                    "(the default); plain, a line per logged step; json, the lines of log.jsonl and nothing else: what is "
+                    "said before and after the steps goes to stderr"}},
       .positionals = {{.name = kRunFile, .help = "the run's configuration"}},
       .takes_config = true,
       .run = Train};

@@ -23,6 +23,7 @@
 #include "parallel/graph/costs.h"
 #include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/preference_check.h"
+#include "train/answer_evaluator.h"
 #include "train/averaged_weights.h"
 #include "train/batch_ramp.h"
 #include "train/batch_sampler.h"
@@ -35,6 +36,7 @@
 #include "train/output_lock.h"
 #include "train/policy_steps.h"
 #include "train/preference.h"
+#include "train/report/report_client.h"
 #include "train/report/run_report.h"
 #include "train/run_header.h"
 #include "train/run_inputs.h"
@@ -63,7 +65,7 @@ checkpoint::Progress BestBefore(const Config& config, const RunStart& start) {
 // One run: the state that its steps share.
 class Run {
  public:
-  Run(const RunInputs& inputs, OutputLock& lock, Job& job)
+  Run(const RunInputs& inputs, OutputLock& lock, Job& job, const ScreenOptions& screen)
       : config_(inputs.config),
         graph_(inputs.graph),
         job_(job),
@@ -77,6 +79,7 @@ class Run {
         total_steps_(inputs.total_steps),
         steps_per_epoch_(std::max<int64_t>(inputs.steps_per_epoch, 1)),
         start_at_(inputs.start),
+        answers_(config_.eval().generate() ? std::make_unique<AnswerEvaluator>(config_, *data_.valid) : nullptr),
         best_(config_.run(), BestBefore(config_, start_at_)),
         done_(start_at_.step),
         directory_(start_at_.output),
@@ -100,10 +103,11 @@ class Run {
       WriteRecord(directory_, config_);
       CutLog(directory_ / "log.jsonl", start_at_.step);
       CutLog(directory_ / "rollouts.jsonl", start_at_.step);
-      report_.emplace(ReportOptions{.output = directory_,
-                                    .go_on = start_at_.same_run,
-                                    .first_step = start_at_.step + 1,
-                                    .screen = ScreenOf(job.under_mpi())});
+      ReportOptions options = ReportOptionsOf(config_, screen);
+      options.output = directory_;
+      options.go_on = start_at_.same_run;
+      options.first_step = start_at_.step + 1;
+      report_.emplace(options);
     }
     peak_rate_ = MeasureMatrixRate(DTypeOf(config_.model()), trainer_.tensors()) * job.world();
     trainer_.tensors().ResetTensorPeak();  // what that took is not the run's
@@ -225,7 +229,7 @@ class Run {
     logged.step_seconds = SecondsSince(start);
     logged.data_seconds = rows_.waited_seconds() - waited_before;
     policy_ ? AddSpeed(policy_->rows(), policy_->all_rows(), logged) : AddSpeed(rows_, batch, logged);
-    if (EvaluatesAt(step)) logged.evaluation = Evaluate();
+    if (EvaluatesAt(step)) logged.evaluation = Evaluate(step);
     logged.elapsed_seconds = SecondsSince(start_);
     logged.steps_here = step - start_at_.step;
     if (report_) report_->Step(logged, IsDue(config_.run().log_every(), step));
@@ -314,16 +318,26 @@ class Run {
            (run.final_from() == FINAL_FROM_BEST && improved);
   }
 
-  Evaluation Evaluate() {
+  Evaluation Evaluate(int64_t step) {
     const Span span(trace_.get(), "compute", "evaluate");
     const Clock::time_point start = Clock::now();
-    if (preference_) {
-      Evaluation evaluation = preference_->Evaluate(*data_.valid);
-      evaluation.seconds = SecondsSince(start);
-      return evaluation;
-    }
+    Evaluation evaluation = preference_ ? preference_->Evaluate(*data_.valid) : EvaluateTokens();
+    if (answers_) AddAnswers(step, evaluation.metrics);
+    evaluation.seconds = SecondsSince(start);
+    return evaluation;
+  }
+
+  Evaluation EvaluateTokens() {
     const EvaluationSums sums = trireme::Evaluate(session_, *data_.valid);
-    return {.loss = sums.mean_loss(), .accuracy = sums.accuracy(), .seconds = SecondsSince(start)};
+    return {.loss = sums.mean_loss(),
+            .token_accuracy = sums.accuracy(),
+            .metrics = {{"perplexity", std::exp(sums.mean_loss())}}};
+  }
+
+  // What the model writes, compared and kept.
+  void AddAnswers(int64_t step, MetricValues& metrics) {
+    metrics.merge(answers_->Run(session_));
+    if (job_.rank() == 0) WritePredictions(directory_, Concat("predictions-", step), answers_->predictions());
   }
 
   void AddSpeed(const RowSource& rows, const std::vector<int64_t>& batch, LoggedStep& logged) const {
@@ -388,6 +402,7 @@ class Run {
   std::vector<int64_t> next_rows_;  // of the coming step
   const int64_t total_steps_, steps_per_epoch_;
   const RunStart start_at_;
+  const std::unique_ptr<AnswerEvaluator> answers_;  // with eval.generate
   BestEvaluation best_;
   int64_t done_;  // steps
   const std::filesystem::path directory_;
@@ -425,22 +440,26 @@ void RemoveWhatAKilledRunLeft(const std::filesystem::path& output) {
 }  // namespace
 
 void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job,
-                 int64_t planned_memory) {
+                 const RunOptions& options) {
   RefuseUnsupported(config);
   RefuseNoOutput(config);
+  if (job.rank() == 0) CheckReportPackages(config.run());
+  const ScreenOptions screen = ScreenOf(job.under_mpi(), options.report);
   WithTorchErrors([&] {
     OutputLock lock(config.run().output(), job);
     const RunInputs inputs = OpenInputs(config, graph, plan, job);
-    if (IsComplete(config, inputs.start, inputs.total_steps)) return SayComplete(inputs, job);
+    if (IsComplete(config, inputs.start, inputs.total_steps)) {
+      return SayComplete(inputs, job, NoticesOf(screen));
+    }
     CheckInitialWeights(config, graph, inputs.start,
                         ProgressOf(config, {.rows = inputs.data.train->size()}).data());
-    SayWhatBegins(inputs, DeviceText(config), job);
+    SayWhatBegins(inputs, DeviceText(config), job, NoticesOf(screen));
     if (lock.excludes_all()) RemoveWhatAKilledRunLeft(inputs.start.output);
-    Run run(inputs, lock, job);
+    Run run(inputs, lock, job, screen);
     run.AllSteps();
     if (!run.stopped()) run.WriteFinal();
     run.Report();
-  }, planned_memory);
+  }, options.planned_memory);
 }
 
 }  // namespace trireme

@@ -7,12 +7,17 @@
 #include "parallel/graph/graph.h"
 #include "session/run_plan.h"
 #include "train/data/rows.h"
+#include "train/report/screen.h"
 
 namespace trireme {
 
-// Collective over the job. Rejects what it cannot do before any device is touched. planned_memory: this rank's bytes
-// on the device by the plan, named where they run out; 0: there is no plan.
+struct RunOptions {
+  int64_t planned_memory = 0;  // this rank's bytes on the device by the plan, named where they run out; 0: there is no plan
+  ReportForm report = ReportForm::kRich;  // on stdout
+};
+
+// Collective over the job. Rejects what it cannot do before any device is touched.
 void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job,
-                 int64_t planned_memory = 0);
+                 const RunOptions& options = {});
 
 }  // namespace trireme

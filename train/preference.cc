@@ -249,11 +249,6 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
   }
   evaluation.loss /= samples;
   evaluation.metrics = means.Take();
-  for (const char* name : {"rewards/accuracies", "accuracy"}) {
-    if (const auto found = evaluation.metrics.find(name); found != evaluation.metrics.end()) {
-      evaluation.accuracy = found->second;
-    }
-  }
   return evaluation;
 }
 

@@ -1,6 +1,6 @@
 #include "train/run_inputs.h"
 
-#include <iostream>
+#include <ostream>
 
 #include "core/base/log.h"
 #include "core/base/process.h"
@@ -38,28 +38,27 @@ RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPla
   return inputs;
 }
 
-void SayComplete(const RunInputs& inputs, const Job& job) {
+void SayComplete(const RunInputs& inputs, const Job& job, std::ostream& out) {
   if (job.rank() != 0) return;
   const RunEnd end{.step = inputs.start.step,
                    .total_steps = inputs.total_steps,
                    .trained = false,
                    .early = inputs.start.step < inputs.total_steps};
-  std::cout << EndSummary(inputs.config, end, ReadCurves(inputs.start.output / "log.jsonl"),
-                          ShellWord(ProgramPath()))
-            << std::flush;
+  out << EndSummary(inputs.config, end, ReadCurves(inputs.start.output / "log.jsonl"), ShellWord(ProgramPath()))
+      << std::flush;
 }
 
-void SayWhatBegins(const RunInputs& inputs, const std::string& device, const Job& job) {
+void SayWhatBegins(const RunInputs& inputs, const std::string& device, const Job& job, std::ostream& out) {
   if (job.rank() != 0) return;
   const DataExtent extent = ExtentOf(inputs.config, inputs.data);
-  std::cout << PreambleText({.config = inputs.config,
-                             .graph = inputs.graph,
-                             .plan = inputs.plan,
-                             .extent = extent,
-                             .job = job,
-                             .device = device,
-                             .done_steps = inputs.start.step})
-            << std::flush;
+  out << PreambleText({.config = inputs.config,
+                       .graph = inputs.graph,
+                       .plan = inputs.plan,
+                       .extent = extent,
+                       .job = job,
+                       .device = device,
+                       .done_steps = inputs.start.step})
+      << std::flush;
   if (!inputs.start.same_run) return;
   const std::vector<KeyDifference> differences = DifferencesFromRecord(inputs.start.output, inputs.config);
   if (differences.empty()) return;

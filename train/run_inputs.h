@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <ostream>
 #include <string>
 
 #include "core/comm/job.h"
@@ -32,10 +33,10 @@ struct RunInputs {
 RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job);
 
 // For a run that is already complete: prints that nothing was trained, and what the output contains.
-void SayComplete(const RunInputs& inputs, const Job& job);
+void SayComplete(const RunInputs& inputs, const Job& job, std::ostream& out);
 
 // Before the first step: model, data, steps, device, memory, and how this start differs from the one
 // before.
-void SayWhatBegins(const RunInputs& inputs, const std::string& device, const Job& job);
+void SayWhatBegins(const RunInputs& inputs, const std::string& device, const Job& job, std::ostream& out);
 
 }  // namespace trireme

@@ -21,7 +21,8 @@ constexpr const char* kRecord = "run.yaml";
 constexpr std::string_view kOfNoEffect[] = {
     "device",       "parallel.",      "memory.",        "comm.",          "ops.",     "data.cache",
     "run.output",   "run.log_every",  "run.save_every", "run.eval_every", "run.keep", "run.resume",
-    "run.trace",    "run.deterministic", "run.save_every_epoch"};
+    "run.trace",    "run.deterministic", "run.save_every_epoch", "eval.", "run.report_to", "run.report_project",
+    "run.report_name"};
 
 bool HasEffect(const KeyDifference& difference) {
   return std::ranges::none_of(kOfNoEffect, [&](std::string_view known) {

@@ -19,10 +19,12 @@
 #include "session/tuning.h"
 #include "train/batch_ramp.h"
 #include "train/best_evaluation.h"
+#include "train/check_answers.h"
 #include "train/check_inputs.h"
 #include "train/check_options.h"
 #include "train/data/dataset.h"
 #include "train/learning_rate.h"
+#include "train/report/report_client.h"
 #include "train/reward_graph.h"
 #include "train/teacher_graph.h"
 
@@ -137,6 +139,8 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   problems.Try([&] { CheckBatchRamp(config); });
   problems.Try([&] { CheckUpdate(config, world); });
   problems.Try([&] { CheckBestEvaluation(config); });
+  problems.Try([&] { CheckRunAnswers(config); });
+  problems.Try([&] { CheckReportNames(config.run()); });
   CheckTrainingOptions(config, problems);
   problems.Try([&] { CheckTokens(config); });
   problems.Try([&] { CheckResume(config); });

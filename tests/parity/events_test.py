@@ -14,7 +14,7 @@ from program import run_well
 CURVES = {"train/loss": "loss", "train/grad_norm": "grad_norm", "train/learning_rate": "learning_rate",
           "train/epoch": "epoch", "speed/tokens_per_second": "tokens_per_second", "speed/mfu": "mfu",
           "speed/step_seconds": "step_seconds", "speed/memory_gib": "memory_gib", "eval/loss": "eval_loss",
-          "eval/token_accuracy": "eval_token_accuracy"}
+          "eval/token_accuracy": "eval_token_accuracy", "eval/perplexity": "eval_perplexity"}
 
 
 def train(output, steps):

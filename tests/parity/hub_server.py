@@ -28,6 +28,7 @@ class Hub:
         self.wrong = set()       # large files that come with other bytes
         self.ignore_range = self.chunked = False
         self.pause = 0           # seconds between parts of 10 kB
+        self.silences = []       # seconds after each part, of the next answers of the storage server
         self.failures = 0        # so many of the next answers are 503
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"hub": self}))
         self.server.daemon_threads = True
@@ -140,6 +141,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
+        pause = hub.silences.pop(0) if hub.silences else hub.pause
         end = len(data) if not hub.cuts else min(len(data), begin + hub.cuts.pop(0))
         try:
             for first in range(begin, end, 10_000):
@@ -147,7 +149,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part) if hub.chunked else part)
                 self.wfile.flush()
                 hub.sent[file] = hub.sent.get(file, 0) + len(part)
-                time.sleep(hub.pause)
+                time.sleep(pause)
             if end < len(data):
                 self.close_connection = True
                 self.connection.close()

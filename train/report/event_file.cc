@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <string>
 
-#include "core/base/error.h"
 #include "core/io/crc32c.h"
 #include "core/io/file_system.h"
+#include "train/report/curves.h"
 
 namespace trireme {
 namespace {
@@ -65,27 +65,10 @@ EventFile::EventFile(const std::filesystem::path& directory, int64_t first_step)
 void EventFile::Write(const LoggedStep& step) {
   events::Event event;
   event.set_step(step.step);
-  const auto add = [&](const std::string& tag, double number) {
+  for (const auto& [tag, number] : CurvesOf(step)) {
     events::Summary::Value& value = *event.mutable_summary()->add_value();
     value.set_tag(tag);
     value.set_simple_value(static_cast<float>(number));
-  };
-  add("train/loss", step.loss);
-  for (size_t depth = 0; depth < step.mtp_loss.size(); ++depth) {
-    add(Concat("train/mtp_loss_", depth + 1), step.mtp_loss[depth]);
-  }
-  for (const auto& [name, value] : step.metrics) add("train/" + name, value);
-  add("train/grad_norm", step.grad_norm);
-  add("train/learning_rate", step.learning_rate);
-  add("train/epoch", step.epoch);
-  add("speed/tokens_per_second", step.tokens_per_second);
-  add("speed/step_seconds", step.step_seconds);
-  add("speed/mfu", step.mfu);
-  add("speed/memory_gib", step.memory_gib);
-  if (step.evaluation) {
-    add("eval/loss", step.evaluation->loss);
-    for (const auto& [name, value] : step.evaluation->metrics) add("eval/" + name, value);
-    if (step.evaluation->metrics.empty()) add("eval/token_accuracy", step.evaluation->accuracy);
   }
   Append(std::move(event));
 }

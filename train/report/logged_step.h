@@ -16,8 +16,8 @@ using MetricValues = std::map<std::string, double>;
 
 // What the model makes of data that it is not trained on.
 struct Evaluation {
-  double loss = 0;      // mean over all trained tokens
-  double accuracy = 0;  // fraction of them predicted correctly
+  double loss = 0;                            // mean over all trained tokens, or over answers
+  std::optional<double> token_accuracy = {};  // fraction of them predicted correctly, if tokens are trained
   double seconds = 0;
   MetricValues metrics = {};
 };

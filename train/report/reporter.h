@@ -1,11 +1,13 @@
-// Reporter: one way a run tells of its steps. A new one is a file with its function and a line in reporters.cc. On rank 0
-// only.
+// Reporter: one way a run tells of its steps. A new one is a file with its function and a line in reporters.cc; a service
+// with a Python package is one in report_clients.cc (report_client.h). On rank 0 only.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "core/base/json.h"
 #include "train/report/logged_step.h"
 #include "train/report/screen.h"
 
@@ -16,6 +18,9 @@ struct ReportOptions {
   bool go_on = false;            // with the log that is there
   int64_t first_step = 1;        // of this start
   ScreenOptions screen = {};
+  std::vector<std::string> clients = {};  // run.report_to
+  std::string project = {}, name = {};    // of the run there
+  Json settings = Json::object();         // what is set, by key
 };
 
 class Reporter {

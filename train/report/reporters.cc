@@ -1,4 +1,5 @@
 // The list of reporters, in the order in which they hear of a step.
+#include "train/report/report_client.h"
 #include "train/report/reporter.h"
 
 // clang-format off
@@ -19,6 +20,7 @@ std::vector<std::unique_ptr<Reporter>> OpenReporters(const ReportOptions& option
 #define OPEN(open) reporters.push_back(open(options));
   TRIREME_REPORTERS(OPEN)
 #undef OPEN
+  for (std::unique_ptr<Reporter>& client : OpenClients(options)) reporters.push_back(std::move(client));
   return reporters;
 }
 

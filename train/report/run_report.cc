@@ -4,13 +4,32 @@
 
 #include "core/base/error.h"
 #include "core/base/process.h"
+#include "core/config/compare.h"
+#include "core/config/load.h"
 #include "core/io/atomic_file.h"
 #include "train/report/loss_chart.h"
 
 namespace trireme {
 
+ReportOptions ReportOptionsOf(const Config& config, const ScreenOptions& screen) {
+  const RunConfig& run = config.run();
+  ReportOptions options{.output = run.output(),
+                        .screen = screen,
+                        .clients = {run.report_to().begin(), run.report_to().end()},
+                        .project = run.report_project(),
+                        .name = run.report_name()};
+  if (options.name.empty()) options.name = std::filesystem::absolute(options.output / ".").parent_path().filename().string();
+  for (const KeyDifference& set : DifferingKeys(ParseConfig("", "defaults"), config)) {
+    const Json value = TryParseJson(set.now);
+    options.settings[set.key] = value.is_discarded() ? Json(set.now) : value;
+  }
+  return options;
+}
+
+std::ostream& NoticesOf(const ScreenOptions& screen) { return screen.json ? std::cerr : std::cout; }
+
 RunReport::RunReport(const ReportOptions& options)
-    : output_(options.output), reporters_(OpenReporters(options)) {}
+    : output_(options.output), notices_(NoticesOf(options.screen)), reporters_(OpenReporters(options)) {}
 
 void RunReport::Step(const LoggedStep& step, bool logged) {
   logged = logged || step.evaluation.has_value();
@@ -35,7 +54,7 @@ void RunReport::Finish(const Config& config, const RunEnd& end) {
     const LogCurves rewards = ReadCurves(output_ / "log.jsonl", key);
     if (!rewards.train.empty()) WriteAtomicFile(output_ / Concat(name, ".svg"), DrawLossChart(rewards, name));
   }
-  std::cout << EndSummary(config, end, curves, ShellWord(ProgramPath())) << std::flush;
+  notices_ << EndSummary(config, end, curves, ShellWord(ProgramPath())) << std::flush;
 }
 
 }  // namespace trireme

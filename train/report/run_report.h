@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <ostream>
 
 #include "core/config.pb.h"
 #include "train/report/logged_step.h"
@@ -11,6 +12,12 @@
 #include "train/report/summary.h"
 
 namespace trireme {
+
+// Of a run: its services, under what name, and the settings that differ from the defaults.
+ReportOptions ReportOptionsOf(const Config& config, const ScreenOptions& screen);
+
+// Where what is said once goes: stdout, or stderr where stdout has JSON lines alone.
+std::ostream& NoticesOf(const ScreenOptions& screen);
 
 class RunReport {
  public:
@@ -23,6 +30,7 @@ class RunReport {
 
  private:
   const std::filesystem::path output_;
+  std::ostream& notices_;
   std::vector<std::unique_ptr<Reporter>> reporters_;
   MeanLoss mean_;  // since the last line
 };

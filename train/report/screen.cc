@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/error.h"
+
 namespace trireme {
 namespace {
 
@@ -42,7 +44,9 @@ std::string MetricsText(const MetricValues& metrics) {
   for (const auto& [name, word] : {std::pair{"rewards/accuracies", "accuracy"}, std::pair{"rewards/margins", "margin"},
                                    std::pair{"accuracy", "accuracy"}, std::pair{"margin", "margin"},
                                    std::pair{"reward", "reward"}, std::pair{"completions/mean_length", "length"},
-                                   std::pair{"kl", "kl"}}) {
+                                   std::pair{"kl", "kl"}, std::pair{"perplexity", "perplexity"},
+                                   std::pair{"exact_match", "exact match"}, std::pair{"rouge-l", "rouge-l"},
+                                   std::pair{"bleu-4", "bleu-4"}}) {
     if (const auto found = metrics.find(name); found != metrics.end()) text << "  " << word << " " << found->second;
   }
   return text.str();
@@ -64,7 +68,7 @@ std::string EvaluationLine(const LoggedStep& step) {
   std::ostringstream line;
   line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4)
        << "  eval loss " << step.evaluation->loss;
-  if (step.evaluation->metrics.empty()) line << "  token accuracy " << step.evaluation->accuracy;
+  if (step.evaluation->token_accuracy) line << "  token accuracy " << *step.evaluation->token_accuracy;
   line << MetricsText(step.evaluation->metrics)
        << std::setprecision(2) << "  " << step.evaluation->seconds << " s";
   return line.str();
@@ -95,11 +99,20 @@ std::string ClockText(double seconds) {
   return text.str();
 }
 
-ScreenOptions ScreenOf(bool under_mpi) {
+ReportForm ParseReportForm(const std::string& name) {
+  if (name == "rich") return ReportForm::kRich;
+  if (name == "plain") return ReportForm::kPlain;
+  if (name == "json") return ReportForm::kJson;
+  throw InputError("--report ", name, ": wanted rich, plain or json");
+}
+
+ScreenOptions ScreenOf(bool under_mpi, ReportForm form) {
   const char* told = std::getenv("TRIREME_TERMINAL");
   const bool is_terminal =
       under_mpi ? told != nullptr && std::string_view(told) == "1" : isatty(STDOUT_FILENO) == 1;
-  return {.bar = is_terminal, .columns = ColumnsOf(STDOUT_FILENO)};
+  return {.bar = is_terminal && form == ReportForm::kRich,
+          .columns = ColumnsOf(STDOUT_FILENO),
+          .json = form == ReportForm::kJson};
 }
 
 void Screen::Show(const LoggedStep& step, bool logged) {

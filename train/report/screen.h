@@ -10,14 +10,24 @@
 
 namespace trireme {
 
+// What --report asks for on stdout.
+enum class ReportForm {
+  kRich,   // one line that is redrawn; plain where stdout is no terminal
+  kPlain,  // a line per logged step
+  kJson,   // the same lines as in log.jsonl, and nothing else
+};
+// An input error if it is no form's name.
+ReportForm ParseReportForm(const std::string& name);
+
 struct ScreenOptions {
-  bool bar = false;  // a line that is redrawn; otherwise plain lines
-  int columns = 80;  // of the terminal
+  bool bar = false;   // a line that is redrawn; otherwise plain lines
+  int columns = 80;   // of the terminal
+  bool json = false;  // JSON lines alone: notices go to stderr
 };
 
 // Options for this process's stdout. Under mpirun every rank's stdout looks like a terminal, so that only
 // whoever started mpirun knows: TRIREME_TERMINAL=1 means it is one, COLUMNS is its width.
-ScreenOptions ScreenOf(bool under_mpi);
+ScreenOptions ScreenOf(bool under_mpi, ReportForm form);
 
 class Screen {
  public:

@@ -1,6 +1,8 @@
-// The screen as a reporter, on this process's stdout.
+// The screen as a reporter, on this process's stdout: for people, or JSON lines for programs.
 #include <iostream>
 
+#include "core/base/json.h"
+#include "train/report/log_line.h"
 #include "train/report/reporter.h"
 
 namespace trireme {
@@ -17,9 +19,15 @@ class ScreenReporter : public Reporter {
   Screen screen_;
 };
 
+class JsonScreen : public Reporter {
+ public:
+  void Write(const LoggedStep& step) override { std::cout << JsonLine(LogLineOf(step)) << std::endl; }
+};
+
 }  // namespace
 
 std::unique_ptr<Reporter> OpenScreen(const ReportOptions& options) {
+  if (options.screen.json) return std::make_unique<JsonScreen>();
   return std::make_unique<ScreenReporter>(options.screen);
 }
 

@@ -34,7 +34,7 @@ std::string Shown(const ScreenOptions& options, const std::vector<std::pair<Logg
 
 TEST(Screen, PlainLinesForLoggedStepsAndEvaluations) {
   LoggedStep evaluated = StepOf(100);
-  evaluated.evaluation = Evaluation{.loss = 1.5, .accuracy = 0.75, .seconds = 2};
+  evaluated.evaluation = Evaluation{.loss = 1.5, .token_accuracy = 0.75, .seconds = 2};
   EXPECT_EQ(Shown({}, {{StepOf(99), false}, {evaluated, true}}),
             "step 100/200  loss 1.2500  norm 0.500  lr 1.00e-04  1234 tokens/s  0.50 s  mfu 41.3 %  38.13 "
             "GiB  left "
@@ -67,7 +67,7 @@ TEST(Screen, BarRedrawsAreThrottledExceptAtTheEnd) {
 
 TEST(Screen, EvaluationStaysAboveTheBar) {
   LoggedStep evaluated = StepOf(100);
-  evaluated.evaluation = Evaluation{.loss = 1.5, .accuracy = 0.75, .seconds = 2};
+  evaluated.evaluation = Evaluation{.loss = 1.5, .token_accuracy = 0.75, .seconds = 2};
   const std::string shown = Shown({.bar = true, .columns = 200}, {{StepOf(1), true}, {evaluated, true}});
   EXPECT_NE(shown.find("\r\x1b[Kstep 100/200  eval loss 1.5000  token accuracy 0.7500  2.00 s\n"),
             std::string::npos)

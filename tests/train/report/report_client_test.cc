@@ -1,0 +1,133 @@
+// wandb and SwanLab as reporters, with stand-ins for their packages that record what they are told. What the packages
+// themselves make of it is not tested here: they are large, and need no change of ours to change.
+#include "train/report/report_client.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "train/report/run_report.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kWandb = R"(
+import json, os
+class Run:
+    def __init__(self, told):
+        self.file = open(os.path.join(told["dir"], "told"), "w")
+        self.dir, self.url = told["dir"] + "/wandb/run/files", None
+        self.tell("init", told)
+    def tell(self, call, told): print(call, json.dumps(told), file=self.file, flush=True)
+    def log(self, values, step): self.tell("log", [step, values])
+    def finish(self): self.tell("finish", None)
+def init(**told): return Run(told)
+)";
+
+constexpr const char* kSwanlab = R"(
+import json, os
+def tell(call, told): print(call, json.dumps(told), file=file, flush=True)
+def init(**told):
+    global file
+    file = open(os.path.dirname(told["logdir"]) + "/told", "w")
+    tell("init", told)
+def log(values, step): tell("log", [step, values])
+def finish(): tell("finish", None)
+)";
+
+class ReportClients : public testing::Test {
+ protected:
+  ReportClients() : folder_(testing::TempDir() + "trireme_clients_" + std::to_string(getpid())) {
+    std::filesystem::create_directories(folder_ / "output");
+    for (const char* name : {"WANDB_MODE", "WANDB_API_KEY", "SWANLAB_MODE", "SWANLAB_API_KEY"}) unsetenv(name);
+    setenv("PYTHONPATH", folder_.c_str(), 1);
+  }
+  ~ReportClients() override { std::filesystem::remove_all(folder_); }
+
+  // What the stand-in for the package of this name was told.
+  std::string Told(const std::string& name, const std::string& code) {
+    std::ofstream(folder_ / (name + ".py")) << code;
+    const ReportOptions options{.output = folder_ / "output",
+                                .clients = {"tensorboard", name},
+                                .project = "boats",
+                                .name = "first",
+                                .settings = {{"run.steps", 3}}};
+    const auto reporters = OpenClients(options);
+    EXPECT_EQ(reporters.size(), 1u);
+    for (const auto& reporter : reporters) {
+      reporter->Write({.step = 1, .loss = 2.5, .grad_norm = std::numeric_limits<double>::quiet_NaN(), .steps_here = 1});
+      reporter->Write({.step = 2, .loss = 2.25, .steps_here = 2, .evaluation = Evaluation{.loss = 3, .metrics = {{"bleu-4", 50}}}});
+      reporter->Finish();
+    }
+    return ReadTextFile((folder_ / "output" / "told").string());
+  }
+
+  const std::filesystem::path folder_;
+};
+
+void ExpectSteps(const std::string& told) {
+  EXPECT_NE(told.find("log [1, {\"train/loss\": 2.5, \"train/learning_rate\": 0.0,"), std::string::npos) << told;
+  EXPECT_NE(told.find("log [2, {\"train/loss\": 2.25, \"train/grad_norm\": 0.0,"), std::string::npos) << told;
+  EXPECT_NE(told.find("\"eval/loss\": 3.0, \"eval/bleu-4\": 50.0}]"), std::string::npos) << told;
+  EXPECT_TRUE(told.ends_with("finish null\n")) << told;
+}
+
+TEST_F(ReportClients, WandbIsToldOfTheRunAndItsSteps) {
+  const std::string told = Told("wandb", kWandb);
+  EXPECT_TRUE(told.starts_with("init {\"project\": \"boats\", \"name\": \"first\", \"group\": \"first\", \"dir\": \"" +
+                               (folder_ / "output").string() + "\", \"config\": {\"run.steps\": 3}, \"mode\": \"offline\"}\n"))
+      << told;
+  ExpectSteps(told);
+}
+
+TEST_F(ReportClients, AKeyOrAModeOfTheUsersTakesWandbOnline) {
+  setenv("WANDB_API_KEY", "key", 1);
+  EXPECT_NE(Told("wandb", kWandb).find("\"mode\": \"online\""), std::string::npos);
+  setenv("WANDB_MODE", "shared", 1);
+  EXPECT_NE(Told("wandb", kWandb).find("\"mode\": \"shared\""), std::string::npos);
+}
+
+TEST_F(ReportClients, SwanlabIsToldOfTheRunAndItsSteps) {
+  const std::string told = Told("swanlab", kSwanlab);
+  EXPECT_TRUE(told.starts_with("init {\"project\": \"boats\", \"experiment_name\": \"first\", \"logdir\": \"" +
+                               (folder_ / "output" / "swanlog").string() +
+                               "\", \"config\": {\"run.steps\": 3}, \"mode\": \"offline\"}\n"))
+      << told;
+  ExpectSteps(told);
+}
+
+std::string ErrorOf(void (*check)(const RunConfig&), const std::string& name) {
+  RunConfig run;
+  run.add_report_to(name);
+  try {
+    check(run);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(ReportClients, UnknownNamesAreRefused) {
+  EXPECT_EQ(ErrorOf(CheckReportNames, "tensorboard") + ErrorOf(CheckReportNames, "wandb"), "");
+  EXPECT_EQ(ErrorOf(CheckReportNames, "wanbd"),
+            "run.report_to: unknown 'wanbd'; wanted some of tensorboard, wandb, swanlab. Did you mean wandb?");
+}
+
+TEST_F(ReportClients, PackagesThatCannotBeImportedAreRefused) {
+  std::ofstream(folder_ / "wandb.py") << "raise ImportError('broken')\n";
+  EXPECT_EQ(ErrorOf(CheckReportPackages, "wandb"),
+            "run.report_to: wandb is a Python package that python3 cannot import (ImportError: broken); install it with: "
+            "python3 -m pip install wandb");
+  std::ofstream(folder_ / "wandb.py") << "";
+  EXPECT_EQ(ErrorOf(CheckReportPackages, "wandb") + ErrorOf(CheckReportPackages, "tensorboard"), "");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,28 @@
+// ReportClient: a service that shows curves, through its Python package: how it is spelled in run.report_to, and what the
+// package is told. A new one is a file with its function and a line in report_clients.cc. On rank 0 only.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/config.pb.h"
+#include "train/report/reporter.h"
+
+namespace trireme {
+
+struct ReportClient {
+  std::string name;  // in run.report_to; also that of the package
+  // Python that defines start(info), log(step, values) and finish(). info: project, name, directory (of the run), config
+  // (settings by key); values: numbers by tag.
+  std::string code;
+};
+
+// Refuses names in run.report_to that are no client's. tensorboard is always written, and may be named.
+void CheckReportNames(const RunConfig& run);
+// Refuses a client whose package python3 cannot import, with the command that installs it. Takes a second per client.
+void CheckReportPackages(const RunConfig& run);
+// One for each client in run.report_to.
+std::vector<std::unique_ptr<Reporter>> OpenClients(const ReportOptions& options);
+
+}  // namespace trireme

@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/nearest.h"
+#include "core/base/text.h"
+#include "train/report/curves.h"
+#include "train/report/fed_program.h"
+#include "train/report/report_client.h"
+
+// clang-format off
+#define TRIREME_REPORT_CLIENTS(CLIENT)   \
+  CLIENT(WandbClient)                    \
+  CLIENT(SwanlabClient)
+// clang-format on
+
+namespace trireme {
+
+#define DECLARE(client) ReportClient client();
+TRIREME_REPORT_CLIENTS(DECLARE)
+#undef DECLARE
+
+namespace {
+
+constexpr const char* kAlwaysThere = "tensorboard";
+constexpr double kSecondsToFinish = 60;  // to send what is left over a slow line
+
+// What reads the lines that a client is fed with. A number that is not finite is null in JSON, and no point of a curve.
+constexpr const char* kFeed = R"(
+import json, sys
+start(json.loads(sys.stdin.readline()))
+for line in sys.stdin:
+    line = json.loads(line)
+    log(line["step"], {tag: value for tag, value in line["values"].items() if value is not None})
+finish()
+)";
+
+std::vector<ReportClient> AllClients() {
+  std::vector<ReportClient> clients;
+#define ADD(client) clients.push_back(client());
+  TRIREME_REPORT_CLIENTS(ADD)
+#undef ADD
+  return clients;
+}
+
+template <typename Names>
+std::vector<ReportClient> ClientsIn(const Names& names) {
+  std::vector<ReportClient> clients = AllClients();
+  std::erase_if(clients, [&](const ReportClient& client) { return std::ranges::find(names, client.name) == names.end(); });
+  return clients;
+}
+
+class ClientReporter : public Reporter {
+ public:
+  ClientReporter(const ReportClient& client, const ReportOptions& options)
+      : program_({"python3", "-c", client.code + kFeed}, "the reporter " + client.name) {
+    program_.Send(JsonLine({{"project", options.project},
+                            {"name", options.name},
+                            {"directory", std::filesystem::absolute(options.output).string()},
+                            {"config", options.settings}}));
+  }
+
+  void Write(const LoggedStep& step) override {
+    Json values = Json::object();
+    for (const auto& [tag, number] : CurvesOf(step)) values[tag] = number;
+    program_.Send(JsonLine({{"step", step.step}, {"values", values}}));
+  }
+  void Finish() override { program_.Finish(kSecondsToFinish); }
+
+ private:
+  FedProgram program_;
+};
+
+// The last line that python3 says when it imports a package; empty: it can.
+std::string WhyNotImportable(const std::string& package) {
+  FILE* python = popen(("python3 -c 'import " + package + "' 2>&1").c_str(), "r");
+  if (python == nullptr) return "python3 cannot be started";
+  std::string said;
+  for (std::array<char, 256> part; std::fgets(part.data(), part.size(), python) != nullptr;) said += part.data();
+  if (pclose(python) == 0) return "";
+  while (!said.empty() && said.back() == '\n') said.pop_back();
+  return said.empty() ? "python3 fails" : said.substr(said.rfind('\n') + 1);
+}
+
+}  // namespace
+
+void CheckReportNames(const RunConfig& run) {
+  std::vector<std::string> known = {kAlwaysThere};
+  for (const ReportClient& client : AllClients()) known.push_back(client.name);
+  for (const std::string& name : run.report_to()) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const auto nearest = Nearest(name, known);
+    throw InputError("run.report_to: unknown '", name, "'; wanted some of ", Join(known),
+                     nearest ? Concat(". Did you mean ", *nearest, "?") : "");
+  }
+}
+
+void CheckReportPackages(const RunConfig& run) {
+  for (const ReportClient& client : ClientsIn(run.report_to())) {
+    const std::string why = WhyNotImportable(client.name);
+    if (why.empty()) continue;
+    throw InputError("run.report_to: ", client.name, " is a Python package that python3 cannot import (", why,
+                     "); install it with: python3 -m pip install ", client.name);
+  }
+}
+
+std::vector<std::unique_ptr<Reporter>> OpenClients(const ReportOptions& options) {
+  std::vector<std::unique_ptr<Reporter>> reporters;
+  for (const ReportClient& client : ClientsIn(options.clients)) {
+    reporters.push_back(std::make_unique<ClientReporter>(client, options));
+  }
+  return reporters;
+}
+
+}  // namespace trireme
