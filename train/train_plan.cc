@@ -157,7 +157,7 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
     CheckParameterOptions(config, graph);
   });
   problems.ThrowIfAny();
-  RunPlan run = PlanRun(config, graph, world);
+  RunPlan run = PlanRun(resolved, graph, world);
   if (HasSamplingLayout(config)) PlanSamplingLayout(config, graph, world);
   if (HasTeacherLayout(config)) PlanTeacherLayout(config, world);
   const int micro_batches = MicroBatches(config.run(), run);
