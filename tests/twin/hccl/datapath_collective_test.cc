@@ -11,6 +11,7 @@ namespace {
 
 using twin::Operation;
 using twin::OperationKind;
+using twin_test::kRankCounts;
 using twin_test::Memory;
 using twin_test::Ranks;
 using Values = std::vector<int32_t>;
@@ -254,7 +255,7 @@ TEST_P(CollectiveTest, ManyInARow) {
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const Memory memory : {Memory::kShared, Memory::kPrivate, Memory::kRemote})
-    for (const uint32_t ranks : {1u, 2u, 3u, 4u, 5u, 8u}) cases.push_back({ranks, memory});
+    for (const uint32_t ranks : kRankCounts) cases.push_back({ranks, memory});
   for (const uint32_t ranks : {3u, 4u}) cases.push_back({ranks, Memory::kMixed});
   return cases;
 }

@@ -21,6 +21,13 @@ enum class Memory {
 
 std::string Name(Memory memory);
 
+// Numbers of ranks to try. A sanitizer sees what few threads do to each other, and takes minutes for many.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr uint32_t kRankCounts[] = {2, 3, 4};
+#else
+inline constexpr uint32_t kRankCounts[] = {1, 2, 3, 4, 5, 8};
+#endif
+
 class Ranks {
  public:
   Ranks(uint32_t size, Memory memory, double timeout_s = 60);
