@@ -19,12 +19,12 @@ namespace trireme {
 ParallelSizes SizesOf(const ParallelConfig& parallel);
 TensorSplit SplitOf(const ParallelConfig& parallel);
 
-// Without a model: expert groups exist if the layout has expert axes.
 // Whether pairs of a new adapter start from the weights beside them (session/pair_start.h).
 bool StartsPairs(const TuningConfig& tuning);
 // Whether whole tensors are put together over the ranks of a pipeline stage.
 bool UsesStageGroup(const Config& config);
 
+// Without a model: expert groups exist if the layout has expert axes.
 GroupPlan GroupsOf(const Config& config, const Grids& grids);
 GroupPlan GroupsOf(const Config& config, const Grids& grids, bool experts);
 

@@ -5,7 +5,6 @@ import os
 import pathlib
 import random
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -288,7 +287,6 @@ def certified(folder, *names):
     return Hub({NAME: model()}, (certificate, key)), {"SSL_CERT_FILE": str(certificate)}
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate")
 def test_https(folder, wanted):
     hub, trusts = certified(folder / "both", "DNS:localhost", "IP:127.0.0.1")
     assert_downloaded(ours(hub, folder, **trusts), folder, wanted)

@@ -35,8 +35,12 @@ def write_reward_model(family, folder, **changes):
 
 
 def write_adapter(model, folder):
+    return save_adapter(CLASSIFIER.from_pretrained(model, dtype=torch.float32, num_labels=1), LORA, folder)
+
+
+def save_adapter(model, lora, folder):
     """An adapter whose pairs both matter."""
-    tuned = peft.get_peft_model(CLASSIFIER.from_pretrained(model, dtype=torch.float32, num_labels=1), peft.LoraConfig(**LORA))
+    tuned = peft.get_peft_model(model, peft.LoraConfig(**lora))
     torch.manual_seed(3)
     with torch.no_grad():
         for parameter in tuned.parameters():

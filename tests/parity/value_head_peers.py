@@ -9,6 +9,7 @@ import safetensors.torch
 import torch
 import transformers
 
+import reward_peers
 import tiny_models
 
 BATCH, LONGEST, END = 8, 14, 1
@@ -43,14 +44,7 @@ def write_head(folder, hidden):
 
 
 def write_adapter(model, folder):
-    """An adapter whose pairs both matter."""
-    tuned = peft.get_peft_model(CAUSAL.from_pretrained(model, dtype=torch.float32), peft.LoraConfig(**LORA))
-    torch.manual_seed(3)
-    with torch.no_grad():
-        for parameter in tuned.parameters():
-            if parameter.requires_grad:
-                parameter.add_(torch.randn_like(parameter) * 0.05)
-    tuned.save_pretrained(folder)
+    reward_peers.save_adapter(CAUSAL.from_pretrained(model, dtype=torch.float32), LORA, folder)
 
 
 class Policy(torch.nn.Module):
