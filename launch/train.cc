@@ -51,7 +51,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
 }
 
 void Train(const Arguments& arguments, Job& job) {
-  const Config config = ConfigOf(arguments, job);
+  const Config config = ConfigOf(arguments, job, arguments.has("dry-run") ? HubParts::kWithoutWeights : HubParts::kAll);
   const ReportForm report = ParseReportForm(arguments.value("report", "rich"));
   if (arguments.has("dry-run")) return DryRun(config, arguments, job);
   for (const char* option : {"world", "svg"}) {

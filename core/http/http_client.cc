@@ -1,9 +1,11 @@
 #include "core/http/http_client.h"
 
 #include <memory>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/http/byte_channel.h"
+#include "core/http/http_proxy.h"
 #include "core/http/tls_channel.h"
 
 namespace trireme {
@@ -12,10 +14,12 @@ namespace {
 constexpr size_t kLargestAnswer = size_t{256} << 20, kLargestHead = size_t{256} << 10;
 constexpr char kHeadEnd[] = "\r\n\r\n";
 
-std::string RequestText(const HttpTarget& target, const HttpQuestion& question) {
+// A proxy gets the whole address of what it is to fetch; behind a tunnel there is none.
+std::string RequestText(const HttpTarget& target, const HttpQuestion& question, const HttpProxy* proxy) {
   const std::string method = !question.method.empty() ? question.method : question.body.empty() ? "GET" : "POST";
-  std::string text = Concat(method, " ", target.path, " HTTP/1.1\r\nHost: ", target.authority(),
+  std::string text = Concat(method, " ", proxy != nullptr ? target.text() : target.path, " HTTP/1.1\r\nHost: ", target.authority(),
                             "\r\nUser-Agent: trireme\r\nConnection: close\r\nAccept-Encoding: identity\r\n");
+  if (proxy != nullptr) text += proxy->AuthorizationLine();
   if (!question.api_key.empty()) text += "Authorization: Bearer " + question.api_key + "\r\n";
   if (!question.body.empty()) text += Concat("Content-Type: application/json\r\nContent-Length: ", question.body.size(), "\r\n");
   for (const auto& [name, value] : question.headers) text += Concat(name, ": ", value, "\r\n");
@@ -62,18 +66,30 @@ HttpResult ReceiveAnswer(ByteChannel& channel, const HttpQuestion& question) {
                      " bytes of its answer");
 }
 
+// Afterwards the proxy passes on what is sent and received.
+void OpenTunnel(Socket& socket, const HttpTarget& target, const HttpProxy& proxy) {
+  const std::string place = Concat(target.host.find(':') == std::string::npos ? target.host : "[" + target.host + "]", ":", target.port);
+  socket.Send(Concat("CONNECT ", place, " HTTP/1.1\r\nHost: ", place, "\r\nUser-Agent: trireme\r\n", proxy.AuthorizationLine(), "\r\n"));
+  const HttpHead head = ReceiveHead(socket, socket.who()).first;
+  if (head.status >= 200 && head.status < 300) return;
+  throw RuntimeError(socket.who(), " cannot be reached: the proxy ", proxy.target.authority(), " (", proxy.variable, ") answered ", head.reason);
+}
+
 }  // namespace
 
 HttpResult AskHttp(const HttpTarget& target, const HttpQuestion& question) {
-  Socket socket(target, {.who = question.who,
-                         .limit = question.limit,
-                         .seconds = question.seconds,
-                         .per_wait = question.sink != nullptr,
-                         .gives_up = question.gives_up});
+  const std::optional<HttpProxy> proxy = question.by_proxy ? ProxyFor(target) : std::nullopt;
+  Socket socket(proxy ? proxy->target : target,
+                {.who = proxy ? Concat(question.who, " (by ", proxy->variable, ")") : question.who,
+                 .limit = question.limit,
+                 .seconds = question.seconds,
+                 .per_wait = question.sink != nullptr,
+                 .gives_up = question.gives_up});
+  if (proxy && target.tls) OpenTunnel(socket, target, *proxy);
   std::unique_ptr<TlsChannel> tls;
   if (target.tls) tls = std::make_unique<TlsChannel>(socket, target.host);
   ByteChannel& channel = tls ? static_cast<ByteChannel&>(*tls) : socket;
-  channel.Send(RequestText(target, question));
+  channel.Send(RequestText(target, question, proxy && !target.tls ? &*proxy : nullptr));
   return ReceiveAnswer(channel, question);
 }
 

@@ -21,6 +21,8 @@ struct HttpQuestion {
   double seconds = 60;       // for the whole answer; with `sink` for each wait
   std::function<bool()> gives_up = {};  // polled while it waits: whether nobody wants the answer any more
 
+  bool by_proxy = false;     // through the proxy that the environment names (http_proxy.h), if it names one
+
   std::string method = {};                                        // empty: GET or POST
   std::vector<std::pair<std::string, std::string>> headers = {};  // more of them
   // Takes the body of an answer with status 2xx, as it comes; the result's is empty then.

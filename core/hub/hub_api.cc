@@ -100,7 +100,7 @@ HubListing HubApi::List() const {
   const HttpTarget target = TargetOf(Concat("/api/models/", name_.id(), "/revision/", revision));
   for (Retries retries;;) {  // a server that cannot be reached is not asked again: there may be no network at all
     const HttpResult result = AskFollowing(
-        target, {.api_key = server_.token, .who = server_.endpoint.text(), .limit = kAnswerLimit, .seconds = server_.answer_seconds});
+        target, {.api_key = server_.token, .who = server_.endpoint.text(), .limit = kAnswerLimit, .seconds = server_.answer_seconds, .by_proxy = true});
     if (result.status == 200) return ParseHubListing(result.body, target.text());
     try {
       RefuseStatus(result, "its list of files");
@@ -116,7 +116,7 @@ HubFile HubApi::Describe(const std::string& commit, const std::string& file) con
     try {
       // Storage servers have digests of their own: what the hub says of a file stands in the redirection to them.
       const HttpResult result = AskFollowing(
-          target, {.api_key = server_.token, .who = target.text(), .limit = kAnswerLimit, .seconds = server_.answer_seconds, .method = "HEAD"},
+          target, {.api_key = server_.token, .who = target.text(), .limit = kAnswerLimit, .seconds = server_.answer_seconds, .by_proxy = true, .method = "HEAD"},
           [](const HttpHead& head) { return !TagOf(head).empty(); });
       if (result.status != 200 && !result.redirects()) RefuseStatus(result, file);
       return ParseHubFile(file, result, target.text());
@@ -129,7 +129,7 @@ HubFile HubApi::Describe(const std::string& commit, const std::string& file) con
 void HubApi::Read(const std::string& commit, const HubFile& file, int64_t offset, const Sink& sink) const {
   const HttpTarget target = TargetOf(Concat("/", name_.id(), "/resolve/", commit, "/", PercentEncoded(file.name)));
   int64_t position = -1;
-  HttpQuestion question{.api_key = server_.token, .who = target.text(), .limit = kWaitLimit, .seconds = server_.wait_seconds};
+  HttpQuestion question{.api_key = server_.token, .who = target.text(), .limit = kWaitLimit, .seconds = server_.wait_seconds, .by_proxy = true};
   if (offset > 0) question.headers.emplace_back("Range", Concat("bytes=", offset, "-"));
   question.sink = [&](const HttpHead& head, std::string_view bytes) {
     if (position < 0) {

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from hub_proxy import Proxy
 from hub_server import Hub
 from program import BUILD, MPIRUN
 
@@ -48,7 +49,8 @@ def hub():
 
 def variables(hub, folder, **more):
     """For both programs: this server, this cache, and nothing else of the user's."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING", "TRANSFORMERS_"))}
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(("HF_", "HUGGING", "TRANSFORMERS_")) and not name.lower().endswith("_proxy")}
     return {**kept, "HF_ENDPOINT": hub.endpoint, "HF_HOME": str(folder), "HF_HUB_DOWNLOAD_TIMEOUT": "5", "HF_HUB_DISABLE_XET": "1",
             "XDG_CACHE_HOME": str(folder / "xdg"), "OMP_NUM_THREADS": "1", **more}
 
@@ -209,10 +211,11 @@ def test_one_rank_downloads(hub, folder, wanted):
 
 
 def test_plans_need_no_weights(hub, folder):
-    words = [str(BUILD / "trireme"), "plan", "--world", "2", "--set", f"model.path={NAME}"]
-    result = subprocess.run(words, env=variables(hub, folder), capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    assert not hub.sent and ours(hub, folder).returncode == 0 and hub.sent[SHARD] == 300_000
+    for words in (["plan", "--world", "2"], ["train", "examples/chat/run.yaml", "--dry-run", "--set", f"data.cache={folder}/data"]):
+        result = subprocess.run([str(BUILD / "trireme"), *words, "--set", f"model.path={NAME}"], env=variables(hub, folder),
+                                capture_output=True, text=True)
+        assert result.returncode == 0 and not hub.sent, result.stderr
+    assert ours(hub, folder).returncode == 0 and hub.sent[SHARD] == 300_000
 
 
 def test_the_token_is_for_the_hub_only(hub, folder, wanted):
@@ -276,6 +279,31 @@ def test_offline(hub, folder):
     result = ours(hub, folder, HF_HUB_OFFLINE="1")
     assert result.returncode == 2 and "HF_HUB_OFFLINE is set, so that nothing is downloaded; use hf download owner/tiny-1.5" in result.stderr
     assert not hub.requests
+
+
+def test_proxies(hub, folder, wanted):
+    with Proxy("name:pass word") as proxy:
+        both = {"HTTP_PROXY": f"http://name:pass%20word@{proxy.place}", "HTTPS_PROXY": "http://127.0.0.1:1"}
+        theirs(hub, folder / "theirs", download(), **both)
+        assert_downloaded(ours(hub, folder, **both), folder, wanted)
+        assert proxy.asked and all(line.startswith(("GET http://", "HEAD http://")) for line in proxy.asked)
+        assert_refused(ours(hub, folder / "b", HTTP_PROXY=proxy.place), "407 Proxy Authentication Required")
+        proxy.asked.clear()
+        assert ours(hub, folder / "c", **both, NO_PROXY="localhost,127.0.0.1").returncode == 0 and not proxy.asked
+    assert_refused(ours(hub, folder / "d", HTTP_PROXY="socks5://127.0.0.1:1"), "HTTP_PROXY names 'socks5://127.0.0.1:1'; wanted http://")
+    assert_refused(ours(hub, folder / "e", all_proxy="127.0.0.1:1"), "(by all_proxy) cannot be reached: Connection refused")
+
+
+def test_tunnels(folder, wanted):
+    hub, trusts = certified(folder / "both", "DNS:localhost", "IP:127.0.0.1")
+    with Proxy() as proxy:
+        result = ours(hub, folder, https_proxy=f"http://{proxy.place}", HTTPS_PROXY="", **trusts)
+        assert_downloaded(result, folder, wanted)
+        assert proxy.asked and all(line.startswith("CONNECT ") for line in proxy.asked)
+        proxy.refuses = True
+        assert_refused(ours(hub, folder / "b", https_proxy=f"http://{proxy.place}", **trusts),
+                       f"cannot be reached: the proxy {proxy.place} (https_proxy) answered 403 Forbidden")
+    hub.close()
 
 
 def certified(folder, *names):
