@@ -86,4 +86,19 @@ std::string SamplingText(const Config& config, const SamplingPlan& plan, const s
   return text.str();
 }
 
+std::string AnswersText(const Config& config, const LayerGraph& graph, const Grids& grids, const std::vector<RankMemory>& ranks) {
+  if (!config.eval().generate()) return "";
+  const int64_t rows = config.eval().batch();
+  const int64_t longest = int64_t{config.data().max_length()} + config.eval().max_new_tokens();
+  const int64_t tokens = rows * ((longest + kCacheBlock - 1) / kCacheBlock) * kCacheBlock;
+  const int64_t cache = tokens * CacheBytesPerToken(graph, config, grids), logits = SampledLogitBytes(graph, config, grids, rows);
+  int64_t most = 0;
+  for (const RankMemory& rank : ranks) most = std::max(most, rank.device() - rank.activations - rank.logits);
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1) << "evaluation: " << Counted(rows, "answer") << " at once on each data-parallel rank, with at most "
+       << MiB(cache) << " MiB of keys and values and " << MiB(logits) << " MiB of logits; most device memory per rank then: "
+       << MiB(most + cache + logits) << " MiB\n";
+  return text.str();
+}
+
 }  // namespace trireme

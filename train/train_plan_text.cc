@@ -107,6 +107,7 @@ std::string ToText(const TrainPlan& plan) {
   const Config sampling = other ? UnderSamplingLayout(plan.config) : plan.config;
   const Grids grids = other ? MakeGrids(plan.run.grids.world(), SizesOf(sampling.parallel())) : plan.run.grids;
   out << SamplingText(plan.config, PlanSampling(sampling, plan.graph, grids), plan.memory);
+  out << AnswersText(plan.config, plan.graph, plan.run.grids, plan.memory);
   PrintLength(plan, out);
   return out.str();
 }
