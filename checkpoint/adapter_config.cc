@@ -7,6 +7,7 @@
 
 #include <re2/re2.h>
 
+#include "checkpoint/memory_names.h"
 #include "core/base/error.h"
 
 namespace trireme {
@@ -27,7 +28,7 @@ AdapterModule Commonest(const AdapterPlan& plan) {
 }
 
 bool Matches(const std::string& module, const re2::RE2& names) {
-  for (const std::string& name : {module, NameInTransformers(module)}) {
+  for (const std::string& name : {module, NameInTransformers(module), NameInMemory(module)}) {
     if (RE2::FullMatch(name, names) || RE2::FullMatch(name + ".weight", names)) return true;
   }
   return false;

@@ -10,6 +10,7 @@
 
 #include "checkpoint/elements.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/memory_names.h"
 #include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -114,6 +115,7 @@ void AdapterDirectory::ReadFile() {
       throw InputError(file_->path().string(), ": '", name, "' has the unsupported dtype ", Name(view.dtype));
     }
     std::string plain = name.substr(kPeftPrefix.size());
+    if (experts_.older_names) plain = NameInOlderFiles(plain);
     const size_t block = plain.find(".mlp.");
     if (block != std::string::npos) plain.replace(block + 1, 3, experts_.block);
     std::string stem, inner, matrix;

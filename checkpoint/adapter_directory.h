@@ -19,6 +19,7 @@ namespace trireme {
 // How the model's files name experts: "model.layers.0.BLOCK.experts.3.GATE".
 struct ExpertNames {
   std::string block = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
+  bool older_names = false;  // of all modules (memory_names.h)
 };
 
 // Metadata of a file in which gate and up of all experts are blocks of twice the rank, so that they are read

@@ -8,6 +8,7 @@
 
 #include "checkpoint/adapter_fusion.h"
 #include "checkpoint/elements.h"
+#include "checkpoint/memory_names.h"
 #include "checkpoint/safetensors_writer.h"
 #include "core/base/error.h"
 #include "core/io/atomic_file.h"
@@ -31,7 +32,7 @@ class Tensors {
       throw InputError("tensor '", kAdapterPrefix, name, "': ", lost, " of ", count, " elements are not finite in ",
                        trireme::Name(wanted), "; choose another --dtype, such as bf16");
     }
-    tensors_.push_back({kAdapterPrefix + name, wanted, shape, memory.data()});
+    tensors_.push_back({kAdapterPrefix + (options_.names_in_memory ? NameInMemory(name) : name), wanted, shape, memory.data()});
   }
   std::vector<TensorToWrite> Take() { return std::move(tensors_); }
 
@@ -76,7 +77,8 @@ void WriteAdapter(const AdapterDirectory& adapter, const std::filesystem::path& 
     }
   }
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
-  std::string config = adapter.config().json().dump(2) + "\n";
+  const Json& own = adapter.config().json();
+  std::string config = (options.names_in_memory ? ConfigInMemory(own) : own).dump(2) + "\n";
   if (fuse) {
     const FusedAdapter fused = FuseExperts(adapter);
     AddFused(fused, TypeOfExperts(adapter), tensors);

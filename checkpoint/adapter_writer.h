@@ -14,6 +14,7 @@ struct AdapterOptions {
   // All experts of a layer in one tensor, as in transformers 5 (adapter_fusion.h): for models with experts.
   // Otherwise one by one, as in transformers 4.
   bool fuse_experts = false;
+  bool names_in_memory = false;  // the model's files have older names (memory_names.h)
 };
 
 // Into an existing directory. The adapter lists experts one by one.

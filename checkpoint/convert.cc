@@ -18,6 +18,7 @@
 #include "checkpoint/carried_files.h"
 #include "checkpoint/elements.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/memory_names.h"
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/store_writer.h"
@@ -45,7 +46,11 @@ std::vector<PlannedTensor> TensorsOf(const HfDirectory& source, const ConvertOpt
   for (const std::string& name : source.Names()) {
     if (options.left_out.contains(name)) continue;
     const TensorView view = source.Describe(name);
-    tensors.push_back({name, TargetType(view.dtype, options), view.shape});
+    const PlannedTensor planned{name, TargetType(view.dtype, options), view.shape};
+    const bool packed = options.pack != nullptr && options.pack->matrices.contains(name);
+    for (const PlannedTensor& tensor : packed ? PackedTensorsOf(planned, options.pack->storage) : std::vector{planned}) {
+      tensors.push_back(tensor);
+    }
     if (!first && IsFloat(view.dtype)) first = view.dtype;
   }
   if (options.change == nullptr) return tensors;
@@ -85,9 +90,10 @@ std::vector<bool> MyShare(const std::vector<PlannedTensor>& tensors, const Proce
 // that makes numbers infinite is refused, by all ranks together at the end.
 class Prepared {
  public:
-  explicit Prepared(const ConvertOptions& options) : change_(options.change) {}
+  explicit Prepared(const ConvertOptions& options) : options_(options), change_(options.change) {}
 
   const void* Elements(const HfDirectory& source, const PlannedTensor& tensor) {
+    if (const auto matrix = PackedMatrixOf(tensor.name)) return PackedElements(source, tensor.name, *matrix);
     const TensorSource* added = change_ != nullptr ? change_->Adds(tensor.name) : nullptr;
     const TensorView& view = added != nullptr ? added->Find(tensor.name) : source.Find(tensor.name);
     const auto count = static_cast<size_t>(trireme::Elements(view.shape));
@@ -116,7 +122,31 @@ class Prepared {
   const std::optional<std::string>& refusal() const { return refusal_; }
 
  private:
+  // The matrix whose packed form the tensor is part of.
+  std::optional<std::string> PackedMatrixOf(const std::string& name) const {
+    if (options_.pack == nullptr) return std::nullopt;
+    const std::string matrix = MatrixOfPart(name).value_or(name);
+    return options_.pack->matrices.contains(matrix) ? std::optional(matrix) : std::nullopt;
+  }
+
+  // Of values in the type that they would be written in.
+  const void* PackedElements(const HfDirectory& source, const std::string& name, const std::string& matrix) {
+    const TensorView& view = source.Find(matrix);
+    const PlannedTensor planned{matrix, TargetType(view.dtype, options_), view.shape};
+    const auto count = static_cast<size_t>(trireme::Elements(view.shape));
+    memory_.resize(planned.bytes());
+    Convert(view.dtype, view.bytes.data(), planned.dtype, memory_.data(), count);
+    wide_.resize(count);
+    Convert(planned.dtype, memory_.data(), DType::kFp32, wide_.data(), count);
+    if (CountNotFinite(DType::kFp32, wide_.data(), count) > 0 && !refusal_) {
+      refusal_ = Concat(source.FileOf(matrix).string(), ": tensor '", matrix, "' has elements that are not finite and cannot be packed");
+    }
+    memory_ = PackedBytes(name, planned, wide_, *options_.pack);
+    return memory_.data();
+  }
+
   std::optional<std::string> refusal_;
+  const ConvertOptions& options_;
   const TensorChange* change_;
   std::vector<std::byte> memory_;
   std::vector<float> wide_;
@@ -219,15 +249,24 @@ bool HasExperts(const std::string& model_config, const std::string& where) {
          config.contains("n_routed_experts");
 }
 
+// As its tensors are written: decoded.
+std::string ConfigOf(const HfDirectory& source) {
+  const std::string path = (source.path() / "config.json").string(), config = ReadTextFile(path);
+  return source.has_packed() ? WithoutQuantisation(config, path) : config;
+}
+
 // An adapter is small: rank 0 writes it alone, from memory.
 void ExportAdapter(const HfDirectory& source, const std::filesystem::path& target,
                    const ConvertOptions& options, const ProcessGroup& process_group) {
   Prepare(target, options, process_group);
   if (process_group.rank == 0) {
-    const bool experts = HasExperts(source.store()->manifest().model_config(), source.path().string());
+    const std::string& model = source.store()->manifest().model_config();
+    const bool experts = HasExperts(model, source.path().string());
     try {
       WriteAdapter(AdapterDirectory(source.path()), PartOf(target),
-                   {.dtype = options.dtype, .fuse_experts = experts && !options.experts_apart});
+                   {.dtype = options.dtype,
+                    .fuse_experts = experts && !options.experts_apart,
+                    .names_in_memory = HasOlderNames(ParseJson(model, source.path().string()))});
       Prepared prepared(options);
       std::vector<PlannedTensor> tensors = TensorsOf(source, options);
       if (options.value_head) WriteValueHead(source, TakeValueHead(tensors), PartOf(target), prepared);
@@ -258,9 +297,11 @@ void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& t
   if (options.value_head && process_group.rank == 0) WriteValueHead(source, value_head, part, prepared);
   AgreeOnRefusal(part, prepared.refusal(), process_group);
   if (process_group.rank == 0) {
+    std::optional<std::string> config = options.config;
+    if (source.has_packed()) config = config ? WithoutQuantisation(*config, target.string()) : ConfigOf(source);
     if (shards.size() > 1) WriteAtomicFile(part / "model.safetensors.index.json", ShardIndex(shards));
     CarryFiles(source.path(), part,
-               {.dtype = CommonType(tensors), .config = options.config, .value_head = options.value_head && value_head.empty()});
+               {.dtype = CommonType(tensors), .config = config, .value_head = options.value_head && value_head.empty()});
     Publish(target);
   }
   process_group.barrier();
@@ -273,7 +314,7 @@ bool HoldsAdapter(const HfDirectory& source) {
 void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target,
                       const ConvertOptions& options, const ProcessGroup& process_group) {
   const std::vector<PlannedTensor> tensors = TensorsOf(source, options);
-  const std::string config = ReadTextFile((source.path() / "config.json").string());
+  const std::string config = ConfigOf(source);
   const Json parsed = ParseJson(config, (source.path() / "config.json").string());
   const std::vector<bool> mine = MyShare(tensors, process_group);
   Prepare(target, options, process_group);
@@ -293,7 +334,7 @@ void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& ta
   file.Close();
   AgreeOnRefusal(PartOf(target), prepared.refusal(), process_group);
   if (process_group.rank == 0) {
-    CarryFiles(source.path(), PartOf(target), {.dtype = CommonType(tensors), .value_head = true});
+    CarryFiles(source.path(), PartOf(target), {.dtype = CommonType(tensors), .config = config, .value_head = true});
     checkpoint::Manifest header;
     header.set_writer(options.writer);
     header.set_family(parsed.is_object() ? parsed.value("model_type", "") : "");

@@ -14,6 +14,7 @@ namespace {
 constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kShardIndex[] = "model.safetensors.index.json";
 constexpr char kStoredPrefix[] = "weights/";
+constexpr char kQuantisation[] = "quantization_config";
 
 // Numbers inside names compare as numbers: layers.2 before layers.10.
 bool InModelOrder(const std::string& a, const std::string& b) {
@@ -40,7 +41,7 @@ bool InModelOrder(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-HfDirectory::HfDirectory(const std::filesystem::path& directory) : directory_(directory) {
+HfDirectory::HfDirectory(const std::filesystem::path& directory, Packed packed) : directory_(directory) {
   const std::filesystem::path single = directory / kSingleFile, index = directory / kShardIndex;
   if (IsCheckpoint(directory)) {
     store_ = std::make_unique<StoreReader>(directory);
@@ -56,6 +57,61 @@ HfDirectory::HfDirectory(const std::filesystem::path& directory) : directory_(di
   } else {
     throw InputError(directory.string(), ": has no weights; wanted ", kSingleFile, " or ", kShardIndex);
   }
+  if (store_ || packed == Packed::kAsStored) return;
+  FindParts();
+  FindFourBits();
+}
+
+void HfDirectory::FindParts() {
+  const auto looks_packed = [](const auto& tensor) {
+    return std::ranges::any_of(PackedFormats(), [&](const PackedFormat& format) {
+      return tensor.first.ends_with(format.endings.front());
+    });
+  };
+  if (std::ranges::none_of(shard_of_, looks_packed)) return;
+  const std::filesystem::path config = directory_ / "config.json";
+  const Json parsed = PathExists(config) ? ReadJsonFile(config.string()) : Json();
+  std::string method;  // where it is not said, the names decide
+  if (parsed.is_object() && parsed.contains(kQuantisation) && parsed[kQuantisation].is_object()) {
+    quantisation_config_ = parsed[kQuantisation].dump();
+    method = parsed[kQuantisation].value("quant_method", "");
+  }
+  for (const auto& [stored, file] : shard_of_) {
+    for (const PackedFormat& format : PackedFormats()) {
+      const std::string first = format.endings.front();
+      if (!stored.ends_with(first) || (!method.empty() && method != format.name)) continue;
+      const std::string stem = stored.substr(0, stored.size() - first.size());
+      if (shard_of_.contains(stem + format.ending) || in_parts_.contains(stem + format.ending)) continue;
+      InParts tensor{&format, {}};
+      for (const char* ending : format.endings) {
+        const bool there = shard_of_.contains(stem + ending);
+        tensor.parts.push_back(there ? stem + ending : "");
+        if (there) hidden_.insert(stem + ending);
+      }
+      in_parts_[stem + format.ending] = std::move(tensor);
+    }
+  }
+}
+
+// Their parts are no tensors of the model.
+void HfDirectory::FindFourBits() {
+  for (const auto& [name, shard] : shard_of_) {
+    if (IsPackedState(name)) four_bits_[*MatrixOfPart(name)] = name;
+  }
+  if (four_bits_.empty()) return;
+  for (const auto& [name, shard] : shard_of_) {
+    const std::optional<std::string> matrix = MatrixOfPart(name);
+    if (matrix && four_bits_.contains(*matrix)) hidden_.insert(name);
+  }
+}
+
+std::optional<PackedTensor> HfDirectory::FindPacked(const std::string& name) const {
+  const auto state = four_bits_.find(name);
+  if (state == four_bits_.end()) return std::nullopt;
+  return ReadPackedTensor(name, state->second, FileOf(name).string(), [&](const std::string& part) -> std::optional<TensorView> {
+    if (!shard_of_.contains(part)) return std::nullopt;
+    return FindStored(part);
+  });
 }
 
 void HfDirectory::ReadIndex(const std::filesystem::path& index) {
@@ -78,7 +134,10 @@ void HfDirectory::ReadIndex(const std::filesystem::path& index) {
 
 std::vector<std::string> HfDirectory::Names() const {
   std::vector<std::string> names;
-  for (const auto& [name, shard] : shard_of_) names.push_back(name);
+  for (const auto& [name, shard] : shard_of_) {
+    if (!hidden_.contains(name)) names.push_back(name);
+  }
+  for (const auto& [name, tensor] : in_parts_) names.push_back(name);
   std::sort(names.begin(), names.end(), InModelOrder);
   return names;
 }
@@ -89,26 +148,53 @@ void HfDirectory::RefuseName(const std::string& name) const {
                    nearest ? Concat("; nearest: '", *nearest, "'") : "");
 }
 
+PackedFormat::Parts HfDirectory::PartsOf(const InParts& packed) const {
+  PackedFormat::Parts parts;
+  for (const std::string& part : packed.parts) parts.views.push_back(part.empty() ? TensorView{} : FindStored(part));
+  parts.quantisation_config = quantisation_config_;
+  return parts;
+}
+
+TensorView HfDirectory::DescribeParts(const std::string& name, const InParts& packed) const {
+  const std::string where = FileOf(name).string() + ": tensor '" + name + "' in " + packed.format->name;
+  return packed.format->describe(PartsOf(packed), where);
+}
+
 TensorView HfDirectory::Describe(const std::string& name) const {
-  if (!store_) return Find(name);
   if (!Has(name)) RefuseName(name);
+  if (const auto packed = in_parts_.find(name); packed != in_parts_.end()) return DescribeParts(name, packed->second);
+  if (const auto packed = FindPacked(name)) return {packed->dtype, packed->shape, {}};
+  if (!store_) return Find(name);
   const checkpoint::Tensor& tensor = store_->Find(kStoredPrefix + name);
   return {DTypeFromName(tensor.dtype()), ShapeOf(tensor), {}};
 }
 
-const TensorView& HfDirectory::Find(const std::string& name) const {
-  const auto shard = shard_of_.find(name);
-  if (shard == shard_of_.end()) RefuseName(name);
+const TensorView& HfDirectory::Assemble(const std::string& name) const {
+  if (assembled_name_ == name) return assembled_;
+  assembled_name_.clear();
+  assembled_ = Describe(name);
+  memory_.resize(static_cast<size_t>(Elements(assembled_.shape) * ByteSize(assembled_.dtype)));
   if (store_) {
-    if (assembled_name_ == name) return assembled_;
-    assembled_name_.clear();
-    assembled_ = Describe(name);
-    memory_.resize(static_cast<size_t>(Elements(assembled_.shape) * ByteSize(assembled_.dtype)));
     store_->ReadWhole(store_->Find(kStoredPrefix + name), memory_.data());
-    assembled_.bytes = memory_;
-    assembled_name_ = name;
-    return assembled_;
+  } else if (const auto packed = FindPacked(name)) {
+    DecodeTensor(*packed, memory_);
+  } else {
+    const InParts& parts = in_parts_.at(name);
+    parts.format->decode(PartsOf(parts), memory_);
   }
+  assembled_.bytes = memory_;
+  assembled_name_ = name;
+  return assembled_;
+}
+
+const TensorView& HfDirectory::Find(const std::string& name) const {
+  if (!Has(name)) RefuseName(name);
+  const bool assembled = store_ || in_parts_.contains(name) || four_bits_.contains(name);
+  return assembled ? Assemble(name) : FindStored(name);
+}
+
+const TensorView& HfDirectory::FindStored(const std::string& name) const {
+  const auto shard = shard_of_.find(name);
   auto& file = shards_[shard->second];
   if (!file) file = std::make_unique<SafetensorsFile>(directory_ / shard->second);
   const auto found = file->tensors().find(name);
@@ -120,6 +206,10 @@ const TensorView& HfDirectory::Find(const std::string& name) const {
 }
 
 void HfDirectory::Release(const std::string& name) const {
+  if (const auto packed = in_parts_.find(name); packed != in_parts_.end()) {
+    for (const std::string& part : packed->second.parts) Release(part);
+    return;
+  }
   const auto shard = shard_of_.find(name);
   if (store_ || shard == shard_of_.end()) return;
   const auto file = shards_.find(shard->second);
@@ -127,7 +217,8 @@ void HfDirectory::Release(const std::string& name) const {
 }
 
 std::filesystem::path HfDirectory::FileOf(const std::string& name) const {
-  const auto shard = shard_of_.find(name);
+  const auto packed = in_parts_.find(name);
+  const auto shard = shard_of_.find(packed == in_parts_.end() ? name : packed->second.parts.front());
   return shard == shard_of_.end() ? directory_ : directory_ / shard->second;
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 class HfDirectoryTensors : public TensorFile {
  public:
-  explicit HfDirectoryTensors(const std::filesystem::path& path) : directory_(path) {}
+  explicit HfDirectoryTensors(const std::filesystem::path& path) : directory_(path, HfDirectory::Packed::kAsStored) {}
 
   std::vector<ListedTensor> List() const override {
     std::vector<ListedTensor> tensors;

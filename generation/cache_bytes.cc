@@ -13,6 +13,7 @@ int64_t CacheBytesPerToken(const LayerGraph& graph, const Config& config, const 
     if (decoder == nullptr) continue;
     ++layers;
     const AttentionSpec& attention = decoder->attention;
+    if (attention.delta) continue;  // one state per row, however long
     numbers += attention.latent ? attention.latent->kv_rank + attention.latent->qk_rope_head_dim
                                 : 2 * std::max<int64_t>(attention.kv_heads / tensor, 1) * attention.head_dim;
   }

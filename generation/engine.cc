@@ -13,6 +13,7 @@
 #include "generation/cache_bytes.h"
 #include "generation/json_tokens.h"
 #include "generation/step_pipeline.h"
+#include "parallel/graph/rope.h"
 #include "parallel/layers/key_value_cache.h"
 #include "parallel/tensor/collectives.h"
 #include "session/session.h"
@@ -20,7 +21,22 @@
 namespace trireme {
 namespace {
 
-SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, int64_t stages) {
+// Of the graph's rotary embedding; nullptr: it does not depend on the length.
+std::function<int64_t(int64_t)> LengthClassOf(const LayerGraph& graph) {
+  const RopeSpec* rope = LengthDependentRope(graph);
+  if (rope == nullptr) return {};
+  return [rope = *rope](int64_t length) { return LengthClass(rope, length); };
+}
+
+// Whether some layer keeps a state of a whole row: no part of it is another row's.
+bool HasStates(const LayerGraph& graph) {
+  return std::ranges::any_of(graph.layers, [](const Layer& layer) {
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
+    return decoder != nullptr && decoder->attention.delta;
+  });
+}
+
+SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const LayerGraph& graph, int64_t stages) {
   const bool grows = options.max_total_tokens == 0;
   const int64_t tokens = grows ? options.max_rows * options.block_size : options.max_total_tokens;
   return {.block_size = options.block_size,
@@ -28,7 +44,8 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, int64_t stages
           .grows = grows,
           .max_rows = options.max_rows,
           .max_batched_tokens = std::max(options.max_batched_tokens, options.max_rows),
-          .prefix_cache = options.prefix_cache,
+          .prefix_cache = options.prefix_cache && !HasStates(graph),
+          .length_class = LengthClassOf(graph),
           .passes = stages};
 }
 
@@ -60,10 +77,14 @@ class Engine::Parts {
         json_tokens_(options.json_tokens),
         pipeline_(session, cache_),
         schedulers_(static_cast<size_t>(replicas_),
-                    Scheduler(SchedulerOptionsOf(options, pipeline_.stages()))) {}
+                    Scheduler(SchedulerOptionsOf(options, session.graph(), pipeline_.stages()))) {}
 
   // Ids count over all replicas: that of a row among its replica's, times replicas, plus the replica.
   int64_t Add(EngineRow row) {
+    const std::optional<ImageInputs>& images = session_.graph().images;
+    if (images && std::ranges::count(row.prompt, images->placeholder) > 0) {
+      throw InputError("the prompt has image tokens (", images->placeholder, "); generation with images is not supported yet");
+    }
     const int64_t replica = row.after ? *row.after % replicas_ : next_replica_++ % replicas_;
     RowRequest request{.prompt = std::move(row.prompt), .salt = adapters_.Salt(row.adapter, row.salt), .after = {}};
     if (row.after) request.after = *row.after / replicas_;

@@ -12,6 +12,7 @@
 #include "core/tensor/device_copies.h"
 #include "ops/attention/decode_attention.h"
 #include "ops/cuda/launch.h"
+#include "parallel/graph/rope.h"
 #include "session/session.h"
 
 namespace trireme {
@@ -49,8 +50,11 @@ std::string WhyNotLayer(const Layer& layer) {
   const auto* decoder = std::get_if<DecoderSpec>(&layer.spec);
   if (decoder == nullptr) return "";
   if (decoder->experts) return "experts wait for the rows of their tokens";
+  if (decoder->attention.delta) return "states of Gated DeltaNet are found by row on the host";
   if (decoder->attention.latent) return "latent attention copies its cache out of its blocks";
   if (decoder->attention.soft_cap > 0) return "attention with a soft cap copies its cache out of its blocks";
+  if (LengthLimit(decoder->attention.rope) > 0) return "the rotary embedding depends on the lengths of rows";
+  if (decoder->attention.sinks) return "attention with sinks copies its cache out of its blocks";
   const int64_t dim = decoder->attention.head_dim;
   return dim == 64 || dim == 128 || dim == 256 ? "" : "no kernel reads the cache in place for heads of this size";
 }

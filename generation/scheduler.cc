@@ -158,7 +158,7 @@ bool Scheduler::IsReady(const Row& row) const {
 
 // The last token is always computed: its logits are wanted.
 void Scheduler::MatchPrefix(Row& row) {
-  row.prefix = pool_.Root(row.salt);
+  row.prefix = pool_.Root(SaltOf(row));
   if (!options_.prefix_cache) return;
   const std::span<const int64_t> tokens(row.tokens);
   const auto size = static_cast<size_t>(options_.block_size);
@@ -191,7 +191,23 @@ void Scheduler::Computed(const std::vector<RowStep>& step) {
   }
 }
 
-void Scheduler::Append(int64_t id, int64_t token) { rows_.at(id).tokens.push_back(token); }
+void Scheduler::Append(int64_t id, int64_t token) {
+  Row& row = rows_.at(id);
+  const int64_t before = ClassOf(row);
+  row.tokens.push_back(token);
+  if (ClassOf(row) == before) return;
+  ReleaseBlocks(row);
+  if (running_.contains(id)) MatchPrefix(row);
+}
+
+int64_t Scheduler::ClassOf(const Row& row) const {
+  return options_.length_class ? options_.length_class(std::ssize(row.tokens)) : 0;
+}
+
+// Blocks of rows with different rotary embeddings are not shared.
+std::string Scheduler::SaltOf(const Row& row) const {
+  return options_.length_class ? Concat(ClassOf(row), ":", row.salt) : row.salt;
+}
 
 SchedulerCounts Scheduler::counts() const {
   SchedulerCounts counts = counts_;

@@ -3,10 +3,12 @@
 // decoding row its next token and fills what the budget leaves with prompts, in the order of arrival. A row
 // that needs a block when none is free preempts the row that came last, which is computed again later. Where
 // a pipeline has several steps in flight, each takes its part of the rows, and none that is in flight.
+// Keys of a row whose rotary embedding changes with its length are of no use beyond such a length: it starts anew.
 // Integers only, without clock or addresses: every rank that makes the same calls gets the same steps.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -25,6 +27,8 @@ struct SchedulerOptions {
   int64_t max_rows = 8;               // that run at once
   int64_t max_batched_tokens = 2048;  // per step; at least max_rows
   bool prefix_cache = true;
+  // Lengths of a row with the same number share its rotary embedding; nullptr: all do.
+  std::function<int64_t(int64_t)> length_class = {};
   int64_t passes = 1;  // planned before the first of them is computed: the stages of a pipeline
 };
 
@@ -64,6 +68,7 @@ class Scheduler {
   // The step's keys and values are in the cache. Steps are computed in the order of their plans: a block that a
   // row in flight has lost is written by its next owner later.
   void Computed(const std::vector<RowStep>& step);
+  // One more token of a row that is not in flight.
   void Append(int64_t row, int64_t token);
   // No computed token is used again, as after a change of weights. Only while nothing runs.
   void Forget() { pool_.Forget(); }
@@ -108,6 +113,8 @@ class Scheduler {
   bool Fits(Row& row);
   bool IsReady(const Row& row) const;
   void MatchPrefix(Row& row);
+  int64_t ClassOf(const Row& row) const;
+  std::string SaltOf(const Row& row) const;
 
   const SchedulerOptions options_;
   BlockPool pool_;

@@ -50,8 +50,11 @@ GenerateTimes RunRows(Session& session, const GenerateShape& shape, int64_t rows
                           .max_total_tokens = shape.rows * (shape.prompt_tokens + shape.new_tokens + 64),
                           .prefix_cache = false});
   std::vector<int64_t> ids;
-  for (int64_t row = 0; row < rows; ++row)
-    ids.push_back(engine.Add({.prompt = RandomPrompt(row, shape.prompt_tokens, VocabularyOf(session.graph()))}));
+  const LayerGraph& graph = session.graph();  // prompts without image tokens
+  const int64_t most = graph.images ? graph.images->placeholder : VocabularyOf(graph);
+  for (int64_t row = 0; row < rows; ++row) {
+    ids.push_back(engine.Add({.prompt = RandomPrompt(row, shape.prompt_tokens, most)}));
+  }
   GenerateTimes times;
   const Clock::time_point start = Clock::now();
   for (size_t first = 0; first < ids.size();) first += engine.Step().size();

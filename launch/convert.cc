@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/elements.h"
@@ -12,6 +13,7 @@
 #include "core/base/json.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
+#include "launch/convert_packed.h"
 #include "launch/process_group.h"
 #include "launch/verify_conversion.h"
 #include "models/families.h"
@@ -97,6 +99,19 @@ void ConvertModel(const Arguments& arguments, Job& job) {
   }
   if (source.Names().empty()) throw InputError(from.string(), ": has no weights to convert");
   RefuseOtherNames(source);
+  if (arguments.has("quantise")) {
+    std::optional<LayerGraph> graph = GraphOf(source);
+    if (!graph || source.has_packed() || HoldsAdapter(source)) {
+      throw InputError(from.string(), ": --quantise is for plain weights of a model that trireme trains");
+    }
+    return ConvertToPacked(arguments, source, *std::move(graph), options, job);
+  }
+  if (arguments.has("quantise-block") || arguments.has("quantise-flat")) {
+    throw InputError("--quantise-block and --quantise-flat are for --quantise nf4 and fp4; set that, or leave them out");
+  }
+  if (source.has_four_bits()) {
+    throw InputError(from.string(), ": its weights are in 4 bits, which a checkpoint does not hold; set model.path to it as it is");
+  }
   const ProcessGroup process_group = ProcessGroupOf(job);
   if (exporting) {
     ExportHuggingFace(source, to, options, process_group);
@@ -123,7 +138,7 @@ void ConvertModel(const Arguments& arguments, Job& job) {
 }  // namespace
 
 Command ConvertCommand() {
-  return {.name = "convert",
+  Command command{.name = "convert",
           .summary =
               "Converts a Hugging Face directory to a checkpoint, or a checkpoint to a Hugging Face "
               "directory; a "
@@ -150,6 +165,8 @@ Command ConvertCommand() {
                {.name = "verify",
                 .help = "afterwards compare every tensor, and the losses of both models on the same tokens"}},
           .run = ConvertModel};
+  for (Option& option : PackingOptions()) command.options.push_back(std::move(option));
+  return command;
 }
 
 }  // namespace trireme

@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/tensor/torch_errors.h"
+#include "launch/generate_beams.h"
 #include "launch/generate_chat.h"
 #include "launch/generate_tools.h"
 #include "launch/layout.h"
@@ -20,6 +21,7 @@
 #include "train/data/record_fields.h"
 #include "train/data/rows.h"
 #include "train/generation/answer.h"
+#include "generation/beam_generator.h"
 #include "generation/generator.h"
 #include "train/generation/prompts.h"
 #include "train/tokenizer/template_values.h"
@@ -37,6 +39,7 @@ struct Request {
   bool stream = false;
   AnswerRules rules = {};
   GenerationOptions options = {};
+  std::optional<BeamOptions> beams = {};
   int64_t most = 256;  // new tokens
   std::optional<int64_t> positions = {};
   Json variables = Json::object();  // for the chat template
@@ -171,6 +174,7 @@ Request RequestOf(const Arguments& arguments, const Config& config, int64_t voca
   RefuseSeveralPrompts(arguments);
   Request request{.stream = arguments.has("stream"),
                   .options = OptionsOf(arguments),
+                  .beams = BeamOptionsOf(arguments),
                   .most = arguments.integer("max-new-tokens", 256, 1)};
   ReadStops(arguments, request);
   request.variables = ParseTemplateValues("--template-value", arguments.values("template-value"));
@@ -247,6 +251,24 @@ void Write(Generator& generator, const Request& request, bool speaks) {
   if (speaks && !request.lines) std::cout << "\n";
 }
 
+// The best hypothesis of each prompt, when all are done.
+GenerationTimes WriteBest(Session& session, const Request& request, bool speaks) {
+  std::vector<BeamOptions> options;
+  for (const Tokens& prompt : request.prompts) {
+    options.push_back(*request.beams);
+    options.back().ends = request.rules.ends;
+    options.back().most = MostNewTokens(request, prompt);
+  }
+  GenerationTimes times;
+  const std::vector<Tokens> found = SearchBeams(session, request.prompts, options, request.options, times);
+  std::vector<Answer> answers = EmptyAnswers(request);
+  for (size_t i = 0; i < found.size(); ++i) {
+    for (const int64_t token : found[i]) answers[i].Take(token);
+    if (speaks) std::cout << (request.lines ? LineOf(answers[i], request) : answers[i].NewText()) << "\n" << std::flush;
+  }
+  return times;
+}
+
 std::string Rate(int64_t tokens, double seconds) {
   std::ostringstream text;
   text << std::fixed << tokens << " tokens in " << std::setprecision(2) << seconds << " s";
@@ -262,6 +284,11 @@ void Generate(const Arguments& arguments, Job& job) {
   PlannedModel model = PlanModel(config, job.world());
   Request request = RequestOf(arguments, config, VocabularyOf(model.graph), job);
   RefuseTooLong(request);
+  if (request.beams) {
+    request.beams->ends = request.rules.ends;
+    CheckBeams(*request.beams, VocabularyOf(model.graph));
+    if (request.talks) throw InputError("--beams ", request.beams->beams, " in a chat: beam search has no text to show on the way; give a prompt");
+  }
 
   Session session(config, std::move(model), job, {.trained = false});
   session.TakeWeights();
@@ -280,10 +307,10 @@ void Generate(const Arguments& arguments, Job& job) {
           .tools = request.tools,
           .tool_form = request.tool_form},
          job);
-  } else {
+  } else if (!request.beams) {
     Write(generator, request, job.rank() == 0);
   }
-  const GenerationTimes& times = generator.times();
+  const GenerationTimes times = request.beams ? WriteBest(session, request, job.rank() == 0) : generator.times();
   TRIREME_LOG(INFO) << "read " << Rate(times.prompt_tokens, times.prompt_seconds) << ", wrote "
                     << Rate(times.new_tokens, times.new_seconds);
 }
@@ -298,7 +325,7 @@ constexpr const char* kGenerateSummary =
     "--messages file of several conversations, print one JSON line each, with output_ids: the new tokens.";
 
 std::vector<Option> GenerateOptions() {
-  return {
+  std::vector<Option> options = {
       {.name = "model",
        .value_name = "DIR",
        .help = "a Hugging Face model directory, or a checkpoint-N; by default the base that --adapters "
@@ -368,6 +395,9 @@ std::vector<Option> GenerateOptions() {
        .value_name = "N",
        .help = "most tokens in the KV cache of each data-parallel rank: rows that find no room wait, or are computed "
                "again; by default as many as the rows need"}};
+  const std::vector<Option> beams = BeamCommandOptions();
+  options.insert(options.end(), beams.begin(), beams.end());
+  return options;
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "parallel/objectives/preference_check.h"
 #include "session/session.h"
 #include "train/data/answer_rows.h"
+#include "train/data/image_rows.h"
 #include "train/policy.h"
 #include "train/preference.h"
 #include "train/rollouts/given_advantages.h"
@@ -72,7 +73,9 @@ void Grads(const Arguments& arguments, Job& job) {
   if (policy) {
     rollouts = ReadGivenAdvantages(path, vocabulary, config);
   } else {
-    rows = preference ? ReadAnswerRows(path, vocabulary, config) : ReadRows(path, vocabulary);
+    rows = preference ? ReadAnswerRows(path, vocabulary, config)
+                      : ReadRows(path, vocabulary, model.graph.images ? &*model.graph.images : nullptr);
+    LoadRowImages(rows, path, {config.model().path(), config.model().min_pixels(), config.model().max_pixels()});
   }
   if ((preference || policy) && wants_log_probs) throw InputError("--log-probs is for rows with labels; leave stage out");
   const bool weighted = !preference && !policy && !rows.front().weights.empty();
@@ -138,6 +141,8 @@ Command GradsCommand() {
             .help =
                 "one {\"input_ids\": […], \"labels\": […]} per line; labels are not shifted, -100: not trained. With "
                 "\"weights\": […], one per label, the loss is minus the weighted sum of the labels' log-probabilities. "
+                "Models that see: also \"pixel_values\": \"FILE.safetensors\", \"image_grid_thw\": [[1, height, width], …], "
+                "what the image processor makes of the row's images, or \"images\": [\"FILE\", …] for it to make. "
                 "With --set stage=…: {\"prompt_ids\": […], \"chosen_ids\": […], \"rejected_ids\": […]} (dpo, orpo, simpo, "
                 "cpo), {\"prompt_ids\": […], \"completion_ids\": […], \"label\": true} (kto), "
                 "{\"chosen_ids\": […], \"rejected_ids\": […], \"margin\": 0.0} (rm), "

@@ -59,6 +59,29 @@ int64_t IndexOf(int64_t sample, int64_t size, const std::string& path) {
   throw InputError("--sample ", sample, ": ", path, " has ", size, " samples; wanted 1 to ", size);
 }
 
+// The tokens with one placeholder for each image, as the chat template renders it.
+std::vector<int64_t> WithoutRepeats(const Row& row) {
+  std::vector<int64_t> ids;
+  size_t image = 0;
+  for (int64_t i = 0; i < std::ssize(row.input_ids); ++i) {
+    ids.push_back(row.input_ids[i]);
+    if (image == row.images.size() || i != row.images[image].first) continue;
+    while (i + 1 < std::ssize(row.input_ids) && row.input_ids[i + 1] == row.input_ids[i]) ++i;
+    ++image;
+  }
+  return ids;
+}
+
+void PrintImages(const Row& row, std::ostream& out) {
+  for (const RowImage& image : row.images) {
+    int64_t end = image.first;
+    while (end < std::ssize(row.input_ids) && row.input_ids[end] == row.input_ids[image.first]) ++end;
+    const std::string name = image.source.starts_with("data:") ? image.source.substr(0, 40) + "…" : image.source;
+    out << "  image   " << Printable(name) << ": grid " << image.grid.height << " x " << image.grid.width << ", "
+        << end - image.first << " tokens from " << image.first << ", not trained\n";
+  }
+}
+
 // `tokenizer` may be null.
 void PrintSample(int64_t number, const Row& row, const Tokenizer* tokenizer, std::ostream& out) {
   std::vector<int> mask;
@@ -70,9 +93,10 @@ void PrintSample(int64_t number, const Row& row, const Tokenizer* tokenizer, std
   out << (number == 1 ? "first sample, " : Concat("sample ", number, ", ")) << row.input_ids.size()
       << " tokens, of which " << CountTrained(row) << " are trained on:\n";
   if (tokenizer != nullptr) {
-    out << "  text    " << Decoded(*tokenizer, row.input_ids) << "\n";
+    out << "  text    " << Decoded(*tokenizer, WithoutRepeats(row)) << "\n";
     out << "  trained " << Decoded(*tokenizer, learnt) << "\n";
   }
+  PrintImages(row, out);
   out << "  tokens  " << FirstOf(row.input_ids) << "\n  mask    " << FirstOf(mask) << "\n";
 }
 
@@ -105,7 +129,7 @@ void PrintPair(int64_t number, const RowStore& store, const std::filesystem::pat
 void InspectRecords(const DataFile& file, const DataLook& look, std::ostream& out) {
   const Config& config = look.config;
   const std::filesystem::path& path = file.path;
-  const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
+  const Preparer preparer(config.data(), config.stage(), config.model(), /*works=*/true);
   const std::unique_ptr<RecordFile> records = OpenRecords(file);
   out << path.string() << ": " << records->size() << " records\n";
   if (records->size() == 0) throw InputError(path.string(), ": has no rows");

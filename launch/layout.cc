@@ -10,7 +10,7 @@
 #include "core/base/json.h"
 #include "core/config/load.h"
 #include "launch/hub_model.h"
-#include "session/grown_model.h"
+#include "session/derived_model.h"
 
 namespace trireme {
 namespace {
@@ -31,8 +31,8 @@ Config WithModelDirectories(Config config, const ModelFinder& find) {
   replace(config.reference(), "reference", [&](const std::string& path) { config.set_reference(path); });
   replace(config.distillation().teacher(), "distillation.teacher",
        [&](const std::string& path) { config.mutable_distillation()->set_teacher(path); });
-  const std::string grown = GrownModel(config);
-  if (grown != config.model().path()) config.mutable_model()->set_path(grown);
+  const std::string derived = DerivedModel(config);
+  if (derived != config.model().path()) config.mutable_model()->set_path(derived);
   return config;
 }
 

@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "launch/hub_model.h"
 #include "launch/layout.h"
+#include "session/rope_model.h"
 
 namespace trireme {
 namespace {
@@ -101,6 +102,7 @@ ModelSource FindBase(const Arguments& arguments, const Config& config, Job& job,
 void UseModel(const ModelSource& source, Config& config) {
   if (source.has_weights) config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
   config.mutable_model()->set_path(source.model);
+  config.mutable_model()->set_path(RopeModel(config));
   config.mutable_multi_token_prediction()->Clear();
   config.mutable_tuning()->Clear();
   config.mutable_tuning()->set_kind(source.adapters.empty() ? TUNING_FULL : TUNING_LORA);

@@ -40,7 +40,7 @@ std::vector<Row> ScoredRowsOf(Json record, const Preparer& preparer, int64_t voc
 std::vector<std::vector<Row>> ReadConversations(const std::string& path, const Config& config, int64_t vocabulary) {
   DataConfig data = config.data();
   data.set_max_length(0);  // every conversation is scored as it is
-  const Preparer preparer(data, STAGE_RM, config.model().path(), /*works=*/true);
+  const Preparer preparer(data, STAGE_RM, config.model(), /*works=*/true);
   const std::unique_ptr<RecordFile> records = OpenRecords(path);
   std::vector<std::vector<Row>> conversations;
   for (int64_t i = 0; i < records->size(); ++i) {

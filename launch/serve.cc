@@ -227,6 +227,7 @@ void Serve(const Arguments& arguments, Job& job) {
                         ApiKeys::ReadFile(arguments.value("adapter-key-file"), "--adapter-key-file"));
   AdapterNames names;
   ServedModel model = ModelOf(arguments, directory, text, VocabularyOf(planned.graph));
+  if (planned.graph.images) model.image_token = planned.graph.images->placeholder;
   model.adapters = &names;
   const StopSignals signals(/*speaks=*/false);  // its text is of runs that save
   Gate gate;

@@ -34,13 +34,19 @@ void Tokenize(const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   const std::string prefix = arguments.value("out");
   RefuseIndexedFile(prefix);
-  const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
+  const Preparer preparer(config.data(), config.stage(), config.model(), /*works=*/true);
   IndexedWriter writer(prefix, preparer.tokenizer().tokenizer().vocabulary());
   int64_t documents = 0, tokens = 0;
   for (const std::string& entry : config.data().train()) {
     for (const DataFile& file : FilesOf(ParseSourceName(entry, "data.train", config), "data.train")) {
       const std::shared_ptr<const RowStore> store = preparer.Prepare(file);
-      for (int64_t i = 0; i < store->size(); ++i) writer.Add(store->Read(i).input_ids);
+      for (int64_t i = 0; i < store->size(); ++i) {
+        const Row row = store->Read(i);
+        if (!row.images.empty()) {
+          throw InputError(file.path.string(), ": sample ", i + 1, " has images, which a .bin cannot hold; train on the file itself");
+        }
+        writer.Add(row.input_ids);
+      }
       documents += store->size();
       for (int64_t i = 0; i < store->size(); ++i) tokens += store->Length(i);
     }

@@ -66,7 +66,8 @@ RopeSpec RopeOf(const HfConfig& config, int64_t head_dim, const CommonTraits& tr
     throw InputError(config.source(), ": partial_rotary_factor = ", factor, " rotates ", rotary_dim, " of the ", head_dim,
                      " elements of a head; wanted an even number of them");
   }
-  return config.Rope(rotary_dim, {.factor = factor, .theta = traits.theta, .ntk_alpha = traits.ntk_alpha});
+  return config.Rope(rotary_dim, {.factor = factor, .theta = traits.theta, .ntk_alpha = traits.ntk_alpha, .phi3 = traits.phi3_rope,
+                                  .sections = traits.sections});
 }
 
 }  // namespace
@@ -92,7 +93,8 @@ DecoderSpec CommonDecoder(const HfConfig& config, const CommonTraits& traits) {
   attention.norm_eps = decoder.norm_eps;
   if (traits.reads_rope) attention.rope = RopeOf(config, attention.head_dim, traits);
   decoder.mlp.hidden = attention.hidden;
-  decoder.mlp.ffn = config.Size("intermediate_size");
+  decoder.mlp.ffn =
+      traits.ffn > 0 ? config.Size("intermediate_size", traits.ffn) : config.Size("intermediate_size");
   return decoder;
 }
 

@@ -18,8 +18,11 @@ struct CommonTraits {
   std::optional<double> rotary_factor = {};  // of partial rotary embeddings; nullopt: it has none
   double theta = 1e4;                        // base of the rotary embedding
   bool ntk_alpha = false;                    // its "dynamic" rotary scaling has a fixed alpha
+  bool phi3_rope = false;                    // HfConfig::RopeTraits::phi3
   bool reads_rope = true;                    // false: the family does
   const char* activation = "silu";           // what hidden_act may say
+  bool sections = false;                     // M-RoPE, which tells nothing apart in text
+  int64_t ffn = 0;                           // where the config has no intermediate_size; 0: it must have one
 };
 
 // The specification of every layer, from the keys that all these families share.

@@ -26,7 +26,7 @@ LatentSpec Latent(const HfConfig& config) {
 
 DecoderSpec LatentDecoder(const HfConfig& config) {
   config.Only("mlp_bias", false);
-  DecoderSpec decoder = CommonDecoder(config);
+  DecoderSpec decoder = CommonDecoder(config, {.reads_rope = false});
   AttentionSpec& attention = decoder.attention;
   attention.latent = Latent(config);
   attention.kv_heads = attention.heads;

@@ -18,6 +18,7 @@
   FAMILY("gemma3_text", Gemma3)              \
   FAMILY("glm4", Glm4)                       \
   FAMILY("glm4_moe", Glm4Moe)                \
+  FAMILY("gpt_oss", GptOss)                  \
   FAMILY("granite", Granite)                 \
   FAMILY("hunyuan_v1_dense", HunYuanDenseV1) \
   FAMILY("hunyuan_v1_moe", HunYuanMoEV1)     \
@@ -31,9 +32,15 @@
   FAMILY("olmo3", Olmo3)                     \
   FAMILY("phi3", Phi3)                       \
   FAMILY("qwen2", Qwen2)                     \
+  FAMILY("qwen2_5_vl", Qwen2_5_VL)           \
   FAMILY("qwen2_moe", Qwen2Moe)              \
   FAMILY("qwen3", Qwen3)                     \
-  FAMILY("qwen3_moe", Qwen3Moe)
+  FAMILY("qwen3_5_moe_text", Qwen3_5Moe)     \
+  FAMILY("qwen3_5_text", Qwen3_5)            \
+  FAMILY("qwen3_moe", Qwen3Moe)              \
+  FAMILY("qwen3_next", Qwen3Next)            \
+  FAMILY("qwen3_vl", Qwen3VL)                \
+  FAMILY("qwen3_vl_moe", Qwen3VLMoe)
 // clang-format on
 
 namespace trireme {

@@ -1,21 +1,12 @@
 #include "models/hf_config.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "core/base/error.h"
 #include "models/config_keys.h"
 
 namespace trireme {
-namespace {
-
-double YarnMagnitude(double factor, double scale) {
-  return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
-}
-
-}  // namespace
-
 HfConfig HfConfig::Read(const std::filesystem::path& directory) {
   const std::string path = (directory / "config.json").string();
   Json json = ReadJsonFile(path);
@@ -110,6 +101,16 @@ std::vector<int64_t> HfConfig::Integers(const char* key) const {
   return value->get<std::vector<int64_t>>();
 }
 
+std::vector<double> HfConfig::Numbers(const char* key) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return {};
+  const auto is_number = [](const Json& item) { return item.is_number(); };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_number)) {
+    Refuse(key, "is " + value->dump().substr(0, 60) + "; wanted a list of numbers");
+  }
+  return value->get<std::vector<double>>();
+}
+
 std::vector<std::string> HfConfig::Texts(const char* key) const {
   const Json* value = Find(key);
   if (value == nullptr) return {};
@@ -135,75 +136,6 @@ DType HfConfig::WeightType() const {
   if (name == "bfloat16") return DType::kBf16;
   if (name == "float16") return DType::kFp16;
   Refuse(key, "is '" + name + "'; wanted float32, bfloat16 or float16");
-}
-
-void HfConfig::ReadYarn(RopeSpec& rope) const {
-  rope.scaling = RopeSpec::Scaling::kYarn;
-  rope.original_positions = Size("original_max_position_embeddings");
-  rope.beta_fast = Number("beta_fast", 32);
-  rope.beta_slow = Number("beta_slow", 1);
-  rope.truncate = Flag("truncate", true);
-  const double mscale = Number("mscale", 0), all_dim = Number("mscale_all_dim", 0);
-  const double magnitude = mscale != 0 && all_dim != 0
-                               ? YarnMagnitude(rope.factor, mscale) / YarnMagnitude(rope.factor, all_dim)
-                               : YarnMagnitude(rope.factor, 1);
-  rope.magnitude = Number("attention_factor", magnitude);
-}
-
-double HfConfig::YarnScoreScale() const {
-  const char* key = Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  if (!Has(key)) return 1;
-  const HfConfig scaling(*Find(key), source_ + ": " + key);
-  const double all_dim = scaling.Number("mscale_all_dim", 0);
-  const double magnitude = all_dim == 0 ? 1 : YarnMagnitude(scaling.Number("factor", 1), all_dim);
-  return magnitude * magnitude;
-}
-
-double HfConfig::RotaryFactor(double fallback) const {
-  constexpr char kFactor[] = "partial_rotary_factor";
-  double factor = Number(kFactor, fallback);
-  if (Has("rope_parameters")) factor = Within("rope_parameters").Number(kFactor, factor);
-  if (factor <= 0 || factor > 1) Refuse(kFactor, Concat("is ", factor, "; wanted above 0 and at most 1"));
-  return factor;
-}
-
-RopeSpec HfConfig::Rope(int64_t rotary_dim, const RopeTraits& traits) const {
-  RopeSpec rope{.theta = Number("rope_theta", traits.theta), .rotary_dim = rotary_dim};
-  const char* key = Find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
-  if (Find(key) == nullptr) return rope;
-  return Within(key).RopeHere(rope, traits);
-}
-
-RopeSpec HfConfig::RopeHere(RopeSpec rope, const RopeTraits& traits) const {
-  const HfConfig& scaling = *this;
-  scaling.Only("partial_rotary_factor", traits.factor);
-  rope.theta = scaling.Number("rope_theta", rope.theta);
-  const char* kind_key = scaling.Find("rope_type") != nullptr ? "rope_type" : "type";
-  const std::string kind = scaling.Find(kind_key) == nullptr ? "default" : scaling.Text(kind_key);
-  if (kind == "default") {
-    scaling.RefuseUnread();
-    return rope;
-  }
-  rope.factor = scaling.Number("factor", 1.0);
-  if (kind == "linear") {
-    rope.scaling = RopeSpec::Scaling::kLinear;
-  } else if (kind == "llama3") {
-    rope.scaling = RopeSpec::Scaling::kLlama3;
-    rope.low_freq_factor = scaling.Number("low_freq_factor", 1.0);
-    rope.high_freq_factor = scaling.Number("high_freq_factor", 4.0);
-    rope.original_positions = scaling.Size("original_max_position_embeddings");
-  } else if (kind == "yarn") {
-    scaling.ReadYarn(rope);
-  } else if (kind == "dynamic" && traits.ntk_alpha && scaling.Number("alpha", 0) > 0) {
-    const auto dim = static_cast<double>(rope.rotary_dim);
-    rope.theta *= std::pow(scaling.Number("alpha", 1), dim / (dim - 2));
-    rope.factor = 1;
-    scaling.Unused({"beta_fast", "beta_slow", "mscale", "mscale_all_dim"});
-  } else {
-    throw InputError(source_, " has the type '", kind, "'; wanted default, linear, llama3 or yarn");
-  }
-  scaling.RefuseUnread();
-  return rope;
 }
 
 }  // namespace trireme

@@ -15,6 +15,7 @@ struct Limit {
 // Each at least ten times the largest published model.
 constexpr Limit kLimits[] = {
     {"num_hidden_layers", 4096},
+    {"depth", 4096},
     {"num_nextn_predict_layers", 64},
     {"num_experts", 32768},
     {"num_local_experts", 32768},
@@ -22,6 +23,7 @@ constexpr Limit kLimits[] = {
     {"n_routed_experts", 32768},
     {"n_shared_experts", 32768},
     {"num_attention_heads", 65536},
+    {"num_heads", 65536},
     {"num_key_value_heads", 65536},
     {"head_dim", 1 << 20},
     {"hidden_size", 1 << 22},

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Refuses other weights than plain ones and blocks of fp8.
+// Refuses other weights than plain ones, blocks of fp8, and those that checkpoint/packed_formats.cc lists.
 void CheckQuantisation(const HfConfig& config);
 
 // The text of a config.json for plain weights: without the key; unchanged where there is none.

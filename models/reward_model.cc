@@ -17,7 +17,7 @@ namespace {
 constexpr char kClassifier[] = "ForSequenceClassification";
 // Families that transformers has none of.
 constexpr std::string_view kWithoutClassifier[] = {"ernie4_5", "ernie4_5_moe", "gemma3_text", "glm4_moe",
-                                                   "granite", "kimi_k2", "minimax_m2"};
+                                                   "granite", "kimi_k2", "minimax_m2", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"};
 
 std::vector<int64_t> EndTokens(const Json& config) {
   const Json found = config.value("eos_token_id", Json());

@@ -14,6 +14,7 @@
   OPERATOR(attention_merge)         \
   OPERATOR(cached_attention)        \
   OPERATOR(paged_attention)         \
+  OPERATOR(gated_delta)             \
   OPERATOR(infer_linear)            \
   OPERATOR(weight_gradient)         \
   OPERATOR(grouped_linear)          \

@@ -148,6 +148,9 @@ void CheckPrompts(const ServedModel& model, const std::string& param, const Comp
     if (prompt.empty())
       throw ApiError{.message = param + ": has no tokens", .param = param, .code = "invalid_value"};
     for (const int64_t token : prompt) {
+      if (token == model.image_token) {
+        throw ApiError{.message = param + ": has an image; this server takes none yet", .param = param, .code = "invalid_value"};
+      }
       if (token >= 0 && token < model.vocabulary) continue;
       throw ApiError{.message = Concat(param, ": ", token, " is no token id of this model"),
                      .param = param,

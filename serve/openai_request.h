@@ -32,6 +32,7 @@ struct ServedModel {
   int64_t most_rows = 128;           // prompts times choices
   ToolForm tool_form = nullptr;      // in which it writes tool calls; nullptr: it has no tools
   std::string why_no_json = {};      // for which its tokenizer cannot be restricted to JSON; empty: it can
+  int64_t image_token = -1;          // of a model that sees, which no prompt may have yet; -1: it does not see
 };
 
 struct CompletionRequest {

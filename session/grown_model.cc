@@ -12,13 +12,10 @@
 #include "checkpoint/grown_weights.h"
 #include "checkpoint/manifest.h"
 #include "core/base/error.h"
-#include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/log.h"
 #include "core/io/digest.h"
-#include "core/io/file_system.h"
-#include "core/io/user_cache.h"
 #include "models/families.h"
+#include "session/derived_directory.h"
 
 namespace trireme {
 namespace {
@@ -84,15 +81,9 @@ struct Growing {
 };
 
 void MakeGrownModel(const Growing& growing, const fs::path& to) {
-  const fs::path aside = to.string() + ".part";
-  RemoveAll(aside);
-  CreateFolder(aside);
-  CarryFiles(growing.from, aside, {.config = growing.config.dump(2) + "\n", .value_head = true});
-  growing.tokenizer.Write(aside);
-  if (growing.weights) WriteGrownWeights(growing.from, aside, growing.rows);
-  RenameAndSync(aside, to);
-  TRIREME_LOG(INFO) << growing.from.string() << " with a vocabulary of " << growing.rows.new_rows << " instead of "
-                    << growing.rows.rows << " is in " << to.string();
+  CarryFiles(growing.from, to, {.config = growing.config.dump(2) + "\n", .value_head = true});
+  growing.tokenizer.Write(to);
+  if (growing.weights) WriteGrownWeights(growing.from, to, growing.rows);
 }
 
 }  // namespace
@@ -114,13 +105,9 @@ std::string GrownModel(const Config& config) {
   Growing growing{from, tokenizer, ReadJsonFile((from / kModelConfig).string()), {VocabularyTensors(graph), rows, new_rows},
                   model.init() == MODEL_INIT_WEIGHTS};
   growing.config["vocab_size"] = new_rows;
-  const fs::path cache = config.data().cache().empty() ? UserCache("models", "data.cache") : fs::path(config.data().cache()) / "models";
-  const fs::path to = cache / Concat(fs::absolute(from).filename().string(), "-", DigestOfGrowth(from, tokens, new_rows, growing.weights));
-  if (PathExists(to)) return to.string();
-  MakeUserCache(cache, "a model with new tokens", "data.cache");
-  const FileLock lock(to.string() + ".lock");
-  if (!PathExists(to)) MakeGrownModel(growing, to);
-  return to.string();
+  return DerivedDirectory(config, DigestOfGrowth(from, tokens, new_rows, growing.weights),
+                          Concat("a model with a vocabulary of ", new_rows, " instead of ", rows),
+                          [&](const fs::path& folder) { MakeGrownModel(growing, folder); });
 }
 
 }  // namespace trireme

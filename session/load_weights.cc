@@ -14,6 +14,7 @@
 #include "core/tensor/dtype.h"
 #include "models/reward_model.h"
 #include "session/known_tensors.h"
+#include "session/pack_values.h"
 #include "session/random_weights.h"
 
 namespace trireme {
@@ -43,12 +44,21 @@ at::Tensor Dequantised(const TensorView& view, const TensorView& scales, const s
   return FileTensor(view).to(at::kFloat) * factor;
 }
 
+// A stack of matrices that files hold transposed, or as transformers 5 writes them: `shape` tells which.
+HfTensor InStoredOrder(HfTensor tensor, const Shape& shape) {
+  if (shape == tensor.box.extent && shape != tensor.shape) tensor = {tensor.name, shape, tensor.box};
+  return tensor;
+}
+
 // Experts that the directory stores fused, [experts, out, in] or with the last two swapped, instead of
 // separately as the parameter names them.
 std::vector<HfTensor> AsStored(const Weights::Entry& entry, const TensorSource& directory) {
   static const std::regex one_by_one(R"((.*\.experts)\.0\.(gate|up|down)_proj\.weight)");
   std::smatch match;
   const std::vector<HfTensor>& named = entry.parameter.hf;
+  if (named.size() == 1 && named.front().transposed && directory.Has(named.front().name)) {
+    return {InStoredOrder(named.front(), directory.Describe(named.front().name).shape)};
+  }
   if (directory.Has(named.front().name) || !std::regex_match(named.front().name, match, one_by_one))
     return named;
   const std::string fused = match[1].str() + (match[2] == "down" ? ".down_proj" : ".gate_up_proj");
@@ -77,6 +87,12 @@ void CopySlice(const TensorSource& directory, const SliceCopy& copy, const at::T
   local.as_strided(copy.extent, copy.local_strides, local.storage_offset() + copy.local_offset).copy_(slice);
 }
 
+// A box of the parameter into a tensor of its shape.
+void LoadBox(const TensorSource& directory, const Weights::Entry& entry, const Box& box, const at::Tensor& local) {
+  const std::vector<HfTensor> stored = AsStored(entry, directory);
+  for (const SliceCopy& copy : BoxCopies(stored, box)) CopySlice(directory, copy, local);
+}
+
 bool IsAdded(const Weights::Entry& entry) { return entry.parameter.added; }
 bool IsOwn(const Weights::Entry& entry) { return !entry.parameter.added; }
 bool IsTrained(const Weights::Entry& entry) { return entry.parameter.trained; }
@@ -94,6 +110,11 @@ std::vector<Weights::Entry*> EntriesOf(const Bucket& bucket, bool (*wanted)(cons
 
 void LoadWeights(const TensorSource& directory, const std::vector<Weights::Entry*>& entries, int rank) {
   for (const Weights::Entry* entry : entries) {
+    if (entry->weight.packed && TakePacked(*entry, directory)) continue;
+    if (entry->weight.packed) {
+      PackValues(*entry, [&](const Box& box, const at::Tensor& local) { LoadBox(directory, *entry, box, local); });
+      continue;
+    }
     Parameter stored = entry->parameter;
     stored.hf = AsStored(*entry, directory);
     for (const SliceCopy& copy : SliceCopies(stored, entry->placement, rank)) {

@@ -7,7 +7,11 @@
 #include "models/families.h"
 #include "models/reward_model.h"
 #include "parallel/graph/parameters.h"
+#include "parallel/graph/rope.h"
+#include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/ppo_check.h"
+#include "parallel/objectives/preference_check.h"
+#include "session/packing.h"
 #include "session/tuning.h"
 
 namespace trireme {
@@ -39,6 +43,19 @@ void AddPolicyValues(LayerGraph& graph, const Config& config) {
   }
 }
 
+// Where the length of a document decides about its rotary embedding, answers of different lengths have different keys for
+// the same prompt.
+void RefuseSharedPrompts(const LayerGraph& graph, const Config& config) {
+  const RopeSpec* rope = LengthDependentRope(graph);
+  const bool policy = IsPolicy(config.stage()), pairs = HasPairs(config.stage()) && config.stage() != STAGE_RM;
+  const bool shares = (policy && config.rl().share_prompt()) || (pairs && config.preference().share_prompt());
+  if (rope == nullptr || !shares || config.data().max_length() <= LengthLimit(*rope)) return;
+  throw InputError(policy ? "rl" : "preference", ".share_prompt: the rotary embedding of ", config.model().path(),
+                   " differs between sequences of up to ", LengthLimit(*rope), " tokens and longer ones, data.max_length is ",
+                   config.data().max_length(), ", and answers of both kinds cannot share a prompt; set share_prompt: false, or a "
+                   "smaller max_length");
+}
+
 }  // namespace
 
 LayerGraph ReadGraph(const Config& config) {
@@ -50,6 +67,8 @@ LayerGraph ReadGraph(const Config& config) {
   ApplyMultiToken(graph, config);
   ApplyTuning(graph, config.tuning());
   AddPolicyValues(graph, config);
+  ApplyPacking(graph, config);
+  RefuseSharedPrompts(graph, config);
   return graph;
 }
 

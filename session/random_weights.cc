@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "core/base/random.h"
+#include "session/pack_values.h"
 
 namespace trireme {
 namespace {
@@ -39,6 +40,13 @@ at::Tensor RandomBox(const Box& box, const Shape& global_shape, const RandomStre
 void FillRandomWeights(const std::vector<Weights::Entry*>& entries, int rank, uint64_t seed) {
   for (const Weights::Entry* entry : entries) {
     const Initial& initial = entry->parameter.initial;
+    if (entry->weight.packed) {
+      const RandomStream random(seed, entry->weight.name);
+      PackValues(*entry, [&](const Box& box, const at::Tensor& local) {
+        local.copy_(RandomBox(box, entry->placement.GlobalShape(), random, initial));
+      });
+      continue;
+    }
     const at::Tensor& value = entry->weight.value;
     value.fill_(initial.kind == Initial::Kind::kOnes ? 1.0 : 0.0);  // padding stays zero
     if (initial.kind == Initial::Kind::kOnes || initial.kind == Initial::Kind::kZeros) continue;

@@ -49,7 +49,7 @@ int UlyssesOf(const ParallelConfig& parallel) {
 void CheckHeads(const LayerGraph& graph, int tensor, int ulysses) {
   for (const Layer& layer : graph.layers) {
     const DecoderSpec* decoder = DecoderOf(layer.spec);
-    if (decoder == nullptr || decoder->attention.heads / tensor % ulysses == 0) continue;
+    if (decoder == nullptr || decoder->attention.delta || decoder->attention.heads / tensor % ulysses == 0) continue;
     throw InputError(layer.name, ": ", decoder->attention.heads,
                      " attention heads over parallel.tensor = ", tensor, " do not divide over ", ulysses,
                      " ranks that exchange them for sequence; write context_method: ring, or hybrid with a "
@@ -64,8 +64,20 @@ void CheckNpu(const LayerGraph& graph, const Config& config) {
   if (config.optimizer().moments() == MOMENTS_8BIT) {
     throw InputError("optimizer.moments 8bit is for devices cpu and cuda; on an npu use bf16");
   }
+  if (graph.images) {
+    throw InputError("device npu: ", graph.family, " has a vision tower, whose operators have not been compared there; set ",
+                     "device to cpu");
+  }
   for (const Layer& layer : graph.layers) {
     const DecoderSpec* decoder = DecoderOf(layer.spec);
+    if (decoder != nullptr && decoder->attention.sinks) {
+      throw InputError("device npu: ", graph.family, " has attention sinks, which are read from sums that the fused "
+                       "attention there keeps to itself; set device to cpu or cuda");
+    }
+    if (decoder != nullptr && decoder->attention.delta) {
+      throw InputError("device npu: ", graph.family, " has layers of Gated DeltaNet (", layer.name,
+                       "), for which no operator is there; set device to cpu or cuda");
+    }
     if (decoder == nullptr || decoder->attention.soft_cap == 0) continue;
     throw InputError("device npu: ", graph.family, " caps its attention scores (attn_logit_softcapping = ",
                      decoder->attention.soft_cap, "), which the fused attention there does not; set device to cpu or cuda");

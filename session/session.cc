@@ -38,6 +38,10 @@ Session::Session(const Config& config, PlannedModel model, Job& job, std::shared
   ModelOptions how = ModelOptionsOf(config_, graph_);
   if (options.dtype) how.type = ToTorch(*options.dtype);
   how.device = tensors().torch();
+  if (graph_.packing && !how.device.is_cpu()) {
+    throw InputError("model.quantise: packed weights are decoded on device cpu only, and this is ", how.device.str(),
+                     "; set device: cpu, or leave it out");
+  }
   how.ulysses = plan_.ulysses;
   how.trained = options.trained;
   // Without gradients and optimizer states there is nothing to shard but weights.
@@ -62,6 +66,8 @@ std::unique_ptr<Session> Session::OpenSecond(const std::string& directory, const
   if (options.shard) config.mutable_parallel()->set_zero(3);
   config.mutable_model()->set_path(directory);
   config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
+  // Another model is loaded as it is: quantise speaks of this one.
+  if (trained || directory != config_.model().path()) config.mutable_model()->clear_quantise();
   config.mutable_tuning()->Clear();
   config.mutable_tuning()->set_kind(TUNING_FULL);
   config.mutable_multi_token_prediction()->Clear();

@@ -17,10 +17,24 @@
 namespace trireme {
 namespace {
 
+std::set<ModelPart> FrozenParts(const TuningConfig& tuning) {
+  std::set<ModelPart> parts;
+  for (const std::string& name : tuning.freeze()) {
+    if (name != "vision" && name != "aligner" && name != "language") {
+      throw InputError("tuning.freeze has '", name, "'; wanted vision, aligner or language");
+    }
+    parts.insert(name == "vision"    ? ModelPart::kVision
+                 : name == "aligner" ? ModelPart::kAligner
+                                     : ModelPart::kLanguage);
+  }
+  return parts;
+}
+
 TargetNames TargetsOf(const TuningConfig& tuning) {
   return {"tuning.targets",
           {tuning.targets().begin(), tuning.targets().end()},
-          {tuning.exclude().begin(), tuning.exclude().end()}};
+          {tuning.exclude().begin(), tuning.exclude().end()},
+          FrozenParts(tuning)};
 }
 
 TargetNames SavedOf(const TuningConfig& tuning) {
@@ -106,9 +120,13 @@ std::string Word(const std::string& name, int place) {
 }  // namespace
 
 ExpertNames ExpertNamesOf(const LayerGraph& graph) {
+  const HfNames& first = graph.layers.front().hf_names;
+  const auto patch = first.find("patch.weight");
+  if (patch != first.end() && patch->second.starts_with("visual.")) return {.older_names = true};
   for (const Layer& layer : graph.layers) {
     const DecoderSpec* decoder = DecoderOf(layer.spec);
-    if (decoder == nullptr || !decoder->experts) continue;
+    if (decoder == nullptr || !decoder->experts || !layer.hf_names.contains("experts.gate.weight")) continue;
+    if (layer.hf_names.at("experts.gate.weight").find("{expert}") == std::string::npos) continue;  // stacked: no pairs
     const auto word = [&](const char* role, int place) { return Word(layer.hf_names.at(role), place); };
     return {.block = word("experts.gate.weight", 3),  // model.layers.0.BLOCK
             .gate = word("experts.gate.weight", -2),
@@ -167,11 +185,20 @@ void ApplyMultiToken(LayerGraph& graph, const Config& config) {
 
 void ApplyTuning(LayerGraph& graph, const TuningConfig& tuning) {
   RefuseWrongKeys(tuning);
+  const std::set<ModelPart> frozen = FrozenParts(tuning);
+  if (!frozen.empty() && !graph.images) {
+    throw InputError("tuning.freeze: this ", graph.family, " model has no vision tower; leave it out");
+  }
+  if (!frozen.empty() && !tuning.adapters().empty()) {
+    throw InputError("tuning.freeze with tuning.adapters = ", tuning.adapters(), ": the adapter has its own modules; leave it out");
+  }
+  if (tuning.kind() == TUNING_FULL && !frozen.empty()) return FreezeParts(graph, frozen);
   if (tuning.kind() == TUNING_LORA) ApplyAdapter(graph, AdapterPlanOf(graph, tuning));
   if (tuning.kind() != TUNING_FREEZE) return;
   TargetNames saved = SavedOf(tuning);
   if (graph.drawn.contains(kScoreWeight)) saved.names.emplace_back(kScoreModule);  // a new head says nothing yet
   Freeze(graph, TargetsOf(tuning), saved, tuning.last_layers());
+  if (!frozen.empty()) FreezeParts(graph, frozen);
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #include "train/batches.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/floor_divide.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -11,8 +12,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
+#include "core/base/error.h"
 #include "core/tensor/device_copies.h"
+#include "train/data/row_images.h"
 
 namespace trireme {
 namespace {
@@ -28,6 +32,11 @@ struct WholeRows {
   std::vector<Document> documents;
   std::vector<int64_t> samples;  // of each document
   AnswerFacts answers;
+  at::Tensor image_token;  // [rows · length]: which token of the images it is, -1: none; undefined: no row has images
+  std::vector<ImageGrid> grids;
+  std::vector<at::Tensor> patches;  // by row with images
+  std::vector<std::pair<int64_t, at::Tensor>> own_positions;  // likewise: the row, [3, tokens]
+  int64_t image_tokens = 0;
 
   WholeRows(int64_t rows, int64_t length) : rows(rows), length(length) {
     tokens = at::zeros({rows * length}, at::kLong);
@@ -67,6 +76,30 @@ struct WholeRows {
       const int64_t own = row.samples.empty() ? static_cast<int64_t>(i) : row.samples[i];
       samples.push_back(row_of_step * kMostPositions + own);
     }
+  }
+
+  // After Fill. Rows without images keep the positions that they have, three times.
+  void FillImages(int64_t index, const Row& row, const ImageTokens& kind) {
+    if (row.grids.empty()) return;
+    TRIREME_CHECK(row.shared.empty()) << "documents with images share a prompt";
+    if (!image_token.defined()) image_token = at::full({rows * length}, -1, at::kLong);
+    const auto tokens = static_cast<int64_t>(row.input_ids.size());
+    const std::vector<int64_t> found = PackedImagePositions(row.input_ids, DocumentLengths(row), row.grids, kind);
+    own_positions.emplace_back(index, at::tensor(found, at::kLong).view({3, tokens}));
+    int64_t* token_of = image_token.data_ptr<int64_t>() + index * length;
+    for (int64_t i = 0; i < tokens; ++i) {
+      if (row.input_ids[i] == kind.placeholder) token_of[i] = image_tokens++;
+    }
+    grids.insert(grids.end(), row.grids.begin(), row.grids.end());
+    int64_t count = 0;
+    for (const ImageGrid& grid : row.grids) count += grid.patches();
+    patches.push_back(at::tensor(*row.patches, at::kFloat).view({count, -1}));
+  }
+
+  at::Tensor ImagePositionsOfRows() const {
+    const at::Tensor all = positions.unsqueeze(0).repeat({3, 1});
+    for (const auto& [index, own] : own_positions) all.narrow(1, index * length, own.size(1)).copy_(own);
+    return all;
   }
 
   void FillAnswers(const Row& row) {
@@ -149,6 +182,10 @@ struct WholeRows {
     if (weights.defined()) batch.weights = weights.index_select(0, mine);
     if (sampled.defined()) batch.policy.sampled = sampled.index_select(0, mine);
     batch.last_tokens = LastTokens(plan->LocalTokens());
+    if (image_token.defined()) {
+      batch.image_positions = ImagePositionsOfRows().index_select(1, mine);
+      batch.images = {.patches = at::cat(patches), .grids = grids, .token_of = image_token.index_select(0, mine)};
+    }
     return batch;
   }
 };
@@ -179,6 +216,7 @@ PassInput MakePassInput(std::span<const Row> rows, int64_t first_row, const Batc
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
     whole.Fill(index, first_row + index, rows[i]);
+    if (shape.images) whole.FillImages(index, rows[i], *shape.images);
   }
   const auto plan =
       std::make_shared<const ContextPlan>(whole.rows, whole.length, whole.documents, shape.context);
@@ -194,7 +232,8 @@ PassInput MakePassInput(std::span<const Row> rows, int64_t first_row, const Batc
 void MoveTo(at::Device device, PassInput& input) {
   input.trained = input.labels.ne(kNotTrained).nonzero().squeeze(1);
   for (at::Tensor* tensor : {&input.tokens, &input.labels, &input.positions, &input.trained, &input.real,
-                             &input.sequence, &input.order, &input.weights, &input.policy.sampled}) {
+                             &input.sequence, &input.order, &input.weights, &input.policy.sampled,
+                             &input.image_positions, &input.images.patches}) {
     if (tensor->defined()) *tensor = Upload(*tensor, device);
   }
   for (PassInput& shifted : input.mtp) MoveTo(device, shifted);
@@ -205,12 +244,14 @@ void MoveTo(at::Device device, PassInput& input) {
 BatchShape ShapeOf(const Session& session) {
   const Mesh& dense = session.plan().grids.dense;
   const int ulysses = session.plan().ulysses;
+  const std::optional<ImageInputs>& images = session.graph().images;
   return {.micro_batch = session.config().run().micro_batch(),
           .data_rank = session.Coordinate("dp"),
           .data_size = dense.Size("dp"),
           .multiple = session.plan().row_multiple,
           .device = session.tensors().torch(),
-          .context = {.ring = dense.Size("cp") / ulysses, .ulysses = ulysses, .rank = session.Coordinate("cp")}};
+          .context = {.ring = dense.Size("cp") / ulysses, .ulysses = ulysses, .rank = session.Coordinate("cp")},
+          .images = images ? std::optional(ImageTokens{images->placeholder, images->merge}) : std::nullopt};
 }
 
 std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape) {

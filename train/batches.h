@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct BatchShape {
   at::Device device = at::kCPU;
   ContextSplit context = {};
   int64_t mtp_depths = 0;
+  std::optional<ImageTokens> images = {};  // of a model that sees
 };
 
 // The shape for this rank in a session's layout, without multi-token prediction.

@@ -77,7 +77,7 @@ void CheckDataTools(const Config& config, Problems& problems) {
   if (config.data().streaming()) files.erase(files.begin() + 1, files.end());  // the others are opened when their turn comes
   RecordWants wants;
   problems.Try([&] {
-    const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
+    const Preparer preparer(config.data(), config.stage(), config.model(), /*works=*/true);
     for (const DataFile& file : files) {
       problems.Try([&] {
         const RecordWants more = WantsOfFile(file, preparer.sample_options(), config.stage());
@@ -99,7 +99,7 @@ void CheckData(const Config& config, int64_t vocabulary) {
     return;
   }
   Problems problems;
-  const Preparer preparer(config.data(), config.stage(), config.model().path(), /*works=*/true);
+  const Preparer preparer(config.data(), config.stage(), config.model(), /*works=*/true);
   for (const DataFile& file : RecordFiles(config, problems)) {
     try {
       preparer.Prepare(file);

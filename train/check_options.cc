@@ -99,12 +99,41 @@ void CheckAverage(const Config& config) {
   throw InputError("optimizer.ema = ", ema, " is for tuning.kind full and freeze: adapters are not averaged; leave it out");
 }
 
+// Packed weights are frozen: what trains is an adapter, whose pairs start beside them.
+void CheckPackedTraining(const Config& config) {
+  if (config.model().quantise() == QUANTISE_NONE) return;
+  const auto refuse = [](const std::string& why) { throw InputError("model.quantise: ", why); };
+  const TuningConfig& tuning = config.tuning();
+  if (tuning.kind() != TUNING_LORA) {
+    refuse("packed weights cannot be trained themselves; set tuning.kind: lora, or leave model.quantise out");
+  }
+  if (tuning.init() != ADAPTER_INIT_LORA) {
+    refuse("tuning.init pissa and olora change the weights beside the pairs, which are packed; use tuning.init: lora");
+  }
+  const Stage stage = config.stage();
+  const bool samples = stage == STAGE_GRPO || stage == STAGE_RLOO || stage == STAGE_REINFORCE_PLUS_PLUS ||
+                       stage == STAGE_PPO || stage == STAGE_GKD;
+  if (samples) refuse("stages that sample during training do not have it yet; leave it out, or use stage sft or dpo");
+}
+
 std::vector<Parameter> AllParameters(const LayerGraph& graph) {
   std::vector<Parameter> parameters;
   for (const Layer& layer : graph.layers) {
     for (Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) parameters.push_back(std::move(parameter));
   }
   return parameters;
+}
+
+// Of experts that files stack, each matrix would have to be orthogonalised, or its squares averaged, for itself.
+void CheckStacks(const Config& config, const LayerGraph& graph) {
+  const std::string& name = config.optimizer().name();
+  if (name != kMuonName && name != "adafactor") return;
+  for (const Parameter& parameter : AllParameters(graph)) {
+    const bool stack = !parameter.hf.empty() && parameter.hf.front().shape.size() > 2;
+    if (!stack || !parameter.trained) continue;
+    throw InputError("optimizer.name ", name, ": ", parameter.hf.front().name, " is a stack of matrices, ",
+                     ShapeText(parameter.hf.front().shape), ", and it knows only matrices; use adamw, or freeze it");
+  }
 }
 
 // A start that needs more than the weight has, and DoRA whose length PEFT takes of inputs that are dropped.
@@ -138,11 +167,13 @@ void CheckTrainingOptions(const Config& config, Problems& problems) {
   problems.Try([&] { CheckWholeTensors(config); });
   problems.Try([&] { CheckPairStart(config); });
   problems.Try([&] { CheckAverage(config); });
+  problems.Try([&] { CheckPackedTraining(config); });
   problems.Try([&] { CheckStreaming(config); });
 }
 
 void CheckParameterOptions(const Config& config, const LayerGraph& graph) {
   CheckAdapter(config, graph);
+  CheckStacks(config, graph);
   const auto& entries = config.optimizer().lr_by_name();
   if (entries.empty()) return;
   LrFactors({entries.begin(), entries.end()}).Check(AllParameters(graph));

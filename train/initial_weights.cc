@@ -42,7 +42,7 @@ void SayWhereHeadComesFrom(const Config& config, const LayerGraph& graph) {
 // New tokens whose rows stay the mean of the others, because an adapter leaves them as they are.
 void WarnUntrainedTokens(const ModelConfig& model, const LayerGraph& graph) {
   const bool grows = !model.new_tokens().empty() || !model.new_special_tokens().empty();
-  const auto& trained = graph.layers.front().trained;
+  const auto& trained = graph.layers[EmbeddingIndex(graph)].trained;
   if (!grows || !graph.adapter || !trained || trained->contains("embedding.weight")) return;
   TRIREME_LOG(WARNING) << "the embeddings of model.new_tokens are not trained; add embed_tokens, and lm_head where the head is "
                        << "not tied, to tuning.modules_to_save";
@@ -107,7 +107,8 @@ void WarnUnused(const Config& config, const LayerGraph& trained) {
   if (count == 0) return;
   TRIREME_LOG(WARNING) << config.model().path() << ": its " << count << " tensors of " << Join(graph.unused)
                        << " are not trained and will be missing from this run's output; "
-                       << "set multi_token_prediction.depths to use them";
+                       << (graph.mtp.empty() ? "this family's layers for further tokens are not supported"
+                                             : "set multi_token_prediction.depths to use them");
 }
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/device/cann_info.h"
+#include "core/packing/packed_parts.h"
 #include "parallel/experts/dispatch_plan.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/graph/tuning.h"
@@ -61,6 +62,8 @@ class Planner {
         dense_[trained].push_back(ElementsOf(layer, GridKind::kDense, trained));
         experts_[trained].push_back(ElementsOf(layer, GridKind::kExpert, trained));
       }
+      packed_[0].push_back(PackedBytesOf(layer, GridKind::kDense));
+      packed_[1].push_back(PackedBytesOf(layer, GridKind::kExpert));
     }
   }
 
@@ -72,6 +75,7 @@ class Planner {
       AddStates(dense_[trained], data, trained, LayersOn(pipeline_rank), memory);
       AddStates(experts_[trained], ShardRanks(grids, GridKind::kExpert), trained, LayersOn(pipeline_rank), memory);
     }
+    AddPacked(LayersOn(pipeline_rank), memory);
     if (in_.config.stage() == STAGE_PPO && !PolicyHasValues(in_.config)) AddValueModel(memory);
     PlanActivations(pipeline_rank, memory);
     if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
@@ -101,10 +105,33 @@ class Planner {
   int64_t ElementsOf(const Layer& layer, GridKind grid, bool trained) const {
     int64_t sum = 0;
     for (const Parameter& parameter : ParametersOf(in_.graph, layer, SplitOf(parallel_))) {
-      if (parameter.declaration.grid != grid || parameter.trained != trained) continue;
+      if (parameter.declaration.grid != grid || parameter.trained != trained || parameter.packed) continue;
       sum += Elements(Placement(parameter.declaration, in_.grids).LocalShape());
     }
     return sum;
+  }
+
+  // As rank 0 of the grid has them: what others have differs by a scale or two.
+  int64_t PackedBytesOf(const Layer& layer, GridKind grid) const {
+    int64_t sum = 0;
+    for (const Parameter& parameter : ParametersOf(in_.graph, layer, SplitOf(parallel_))) {
+      if (parameter.declaration.grid != grid || !parameter.packed) continue;
+      sum += PackedPartsOf(parameter, Placement(parameter.declaration, in_.grids), /*rank=*/0).bytes;
+    }
+    return sum;
+  }
+
+  // The largest matrix that is decoded at once: of experts one.
+  int64_t LargestPacked(const std::vector<size_t>& layers) const {
+    int64_t most = 0;
+    for (const size_t layer : layers) {
+      for (const Parameter& parameter : ParametersOf(in_.graph, in_.graph.layers[layer], SplitOf(parallel_))) {
+        if (!parameter.packed) continue;
+        const Shape shape = Placement(parameter.declaration, in_.grids).LocalShape();
+        most = std::max(most, shape[shape.size() - 2] * shape.back());
+      }
+    }
+    return most;
   }
 
   const StageLayers& StageAt(int pipeline_rank, int chunk) const {
@@ -118,9 +145,10 @@ class Planner {
       const StageLayers& stage = StageAt(pipeline_rank, chunk);
       for (size_t layer = stage.begin; layer < stage.end; ++layer) layers.push_back(layer);
     }
-    const bool has_embedding = std::count(layers.begin(), layers.end(), 0) > 0;
+    const size_t embedding = EmbeddingIndex(in_.graph);
+    const bool has_embedding = std::count(layers.begin(), layers.end(), embedding) > 0;
     const bool has_head = std::count(layers.begin(), layers.end(), in_.graph.layers.size() - 1) > 0;
-    if (UsesEmbeddingAgain(in_.graph) && has_head && !has_embedding) layers.push_back(0);
+    if (UsesEmbeddingAgain(in_.graph) && has_head && !has_embedding) layers.push_back(embedding);
     return layers;
   }
 
@@ -156,6 +184,18 @@ class Planner {
     memory.masters += offload ? 0 : masters;
     memory.moments += offload ? 0 : moments;
     memory.host += offload || in_.config.rl().offload_optimizer() ? masters + moments : 0;
+  }
+
+  // Weights in 4 bits, and the memory that one of them is decoded into.
+  void AddPacked(const std::vector<size_t>& layers, RankMemory& memory) const {
+    for (const GridKind grid : {GridKind::kDense, GridKind::kExpert}) {
+      std::vector<int64_t> bytes;
+      for (const size_t layer : layers) bytes.push_back(packed_[grid == GridKind::kExpert ? 1 : 0][layer]);
+      const int64_t data = ShardRanks(in_.grids, grid), all = Sum(bytes);
+      const bool shards = data > 1 && parallel_.zero() == 3;
+      memory.values += shards ? DivideUp(all, data) + std::min(TwoLargest(bytes), all) : all;
+    }
+    memory.values += shape_.element_bytes * LargestPacked(layers);
   }
 
   // All states of the value model that stage ppo trains, whose layers are others than the policy's, as if all stages had the
@@ -230,7 +270,8 @@ class Planner {
   // Of one of the graph's layers: with memory.recompute_every the others save all (parallel/executor/model.h).
   Recompute RecomputeOf(size_t layer) const {
     const auto every = static_cast<size_t>(in_.config.memory().recompute_every());
-    const bool skipped = recompute_ == RECOMPUTE_FULL && layer > 0 && (layer - 1) % every != 0;
+    const size_t embedding = EmbeddingIndex(in_.graph);
+    const bool skipped = recompute_ == RECOMPUTE_FULL && layer > embedding && (layer - embedding - 1) % every != 0;
     return skipped ? RECOMPUTE_NONE : recompute_;
   }
 
@@ -281,6 +322,7 @@ class Planner {
   ActivationShape shape_;
   std::vector<int64_t> dense_[2],
       experts_[2];  // [trained][layers] elements of a rank's parameters on each grid
+  std::vector<int64_t> packed_[2];  // [dense, experts][layers] bytes of those that are packed
 };
 
 }  // namespace

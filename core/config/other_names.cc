@@ -23,6 +23,7 @@ constexpr OtherName kNames[] = {
     {"add_special_tokens", "model.new_special_tokens", ""},
     {"resize_vocab", "", "the vocabulary grows where model.new_tokens need it"},
     {"pad_to_multiple_of", "model.vocabulary_multiple", ""},
+    {"rope_scaling", "model.rope.kind", "linear, dynamic, yarn or llama3, with model.rope.factor"},
     {"torch_dtype", "model.dtype", "bf16 or fp32"},
     {"bf16", "model.dtype", "bf16 or fp32"},
     {"fp16", "model.dtype", "bf16 or fp32"},

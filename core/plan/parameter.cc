@@ -39,6 +39,25 @@ Shape Minus(Shape a, const Shape& b) {
   return a;
 }
 
+void AppendCopies(const std::vector<HfTensor>& stored, const LocalBox& held, const Shape& local_strides,
+                  std::vector<SliceCopy>& copies) {
+  for (const HfTensor& tensor : stored) {
+    const auto common = Intersect(held.global, tensor.box);
+    if (!common) continue;
+    const Shape file_strides = FileStrides(tensor);
+    SliceCopy copy;
+    copy.source = &tensor;
+    copy.extent = common->extent;
+    copy.file_strides = file_strides;
+    copy.file_offset = OffsetOf(Minus(common->offset, tensor.box.offset), file_strides);
+    copy.local_strides = local_strides;
+    copy.local_offset = OffsetOf(held.local_offset, local_strides) +
+                        OffsetOf(Minus(common->offset, held.global.offset), local_strides);
+    copy.replica = held.replica;
+    copies.push_back(std::move(copy));
+  }
+}
+
 }  // namespace
 
 Parameter PlainParameter(ParameterDeclaration declaration, const std::string& hf_name, Initial initial) {
@@ -67,26 +86,17 @@ Parameter StackedParameter(ParameterDeclaration declaration, const std::vector<s
   return {std::move(declaration), std::move(tensors), initial};
 }
 
+std::vector<SliceCopy> BoxCopies(const std::vector<HfTensor>& stored, const Box& wanted) {
+  std::vector<SliceCopy> copies;
+  AppendCopies(stored, {.global = wanted, .local_offset = Shape(wanted.extent.size(), 0)}, RowMajorStrides(wanted.extent),
+               copies);
+  return copies;
+}
+
 std::vector<SliceCopy> SliceCopies(const Parameter& parameter, const Placement& placement, int rank) {
   const Shape local_strides = RowMajorStrides(placement.LocalShape());
   std::vector<SliceCopy> copies;
-  for (const LocalBox& held : placement.LocalBoxes(rank)) {
-    for (const HfTensor& tensor : parameter.hf) {
-      const auto common = Intersect(held.global, tensor.box);
-      if (!common) continue;
-      const Shape file_strides = FileStrides(tensor);
-      SliceCopy copy;
-      copy.source = &tensor;
-      copy.extent = common->extent;
-      copy.file_strides = file_strides;
-      copy.file_offset = OffsetOf(Minus(common->offset, tensor.box.offset), file_strides);
-      copy.local_strides = local_strides;
-      copy.local_offset = OffsetOf(held.local_offset, local_strides) +
-                          OffsetOf(Minus(common->offset, held.global.offset), local_strides);
-      copy.replica = held.replica;
-      copies.push_back(std::move(copy));
-    }
-  }
+  for (const LocalBox& held : placement.LocalBoxes(rank)) AppendCopies(parameter.hf, held, local_strides, copies);
   return copies;
 }
 

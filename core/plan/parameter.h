@@ -3,9 +3,11 @@
 // file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/plan/packed_storage.h"
 #include "core/plan/placement.h"
 
 namespace trireme {
@@ -35,6 +37,7 @@ struct Parameter {
   bool added = false;   // not part of the model, such as a low-rank pair: absent from a model's files
   bool is_buffer =
       false;  // small but precision-sensitive, as a router's correction bias: fp32 and not sharded
+  std::optional<PackedStorage> packed = {};  // stored in 4 bits a weight; nullopt: in the type of the computation
 };
 
 // One file tensor that is the whole parameter.
@@ -54,6 +57,9 @@ struct SliceCopy {
   Shape local_strides;  // of the row-major local tensor
   int replica = 0;      // 0: this rank owns the elements
 };
+
+// The copies that fill a row-major tensor with `wanted`, a box of the parameter, from the file tensors that it is stored in.
+std::vector<SliceCopy> BoxCopies(const std::vector<HfTensor>& stored, const Box& wanted);
 
 // All copies that fill (or, in reverse, save) what `rank` holds. Padding is never copied.
 std::vector<SliceCopy> SliceCopies(const Parameter& parameter, const Placement& placement, int rank);

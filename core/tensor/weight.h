@@ -5,19 +5,28 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <string>
 #include <utility>
+
+#include "core/tensor/packed_weight.h"
 
 namespace trireme {
 
 struct Weight {
   std::string name;     // as declared, "layers.3.attention.qkv.weight"
-  at::Tensor value;     // in the type of the computation, local shape
+  at::Tensor value;     // in the type of the computation, local shape; undefined: packed
   at::Tensor gradient;  // fp32, the same shape, summed over micro batches; undefined: not trained
 
   // The gradient counts as zero, whatever an earlier step left in its memory. The first accumulation
   // overwrites it, which saves a pass over all memory in each step.
   mutable bool stale = false;
+
+  std::shared_ptr<PackedWeight> packed = {};  // in place of a value, of a weight that is not trained
+  // The value, or what the packed weight decodes to: for one product, never to be kept.
+  at::Tensor matrix() const { return packed ? packed->Decode() : value; }
+  // The same of one matrix of a stack.
+  at::Tensor matrix(int64_t index) const { return packed ? packed->Decode(index) : value[index]; }
 
   bool trained() const { return gradient.defined(); }
   // The tensor to accumulate into.

@@ -11,6 +11,7 @@
 #include "ops/attention/cached_tiles.h"
 #include "ops/attention/flash_attention.h"
 #include "ops/attention/npu_attention.h"
+#include "ops/attention/sinks.h"
 #include "ops/attention/windowed_tiles.h"
 #include "ops/operator.h"
 
@@ -47,6 +48,7 @@ at::Tensor Tiled(const Heads& heads, double scale, const CachedRows& rows) {
   const RowTiles tiles = TilesOf(rows);
   PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
   AttendTilesByLoops(heads, scale, tiles, partial);
+  if (rows.sinks.defined()) ApplySinks(partial, rows.sinks);
   return partial.output;
 }
 
@@ -69,7 +71,9 @@ at::Tensor Masked(const Heads& heads, double scale, const CachedRows& rows) {
   const at::Tensor seen = scores.unflatten(0, {size[0], size[1]})
                               .masked_fill(unseen.unsqueeze(1), -std::numeric_limits<float>::infinity());
   const at::Tensor mixed = at::bmm(at::softmax(seen, -1).flatten(0, 1), value);
-  return mixed.view({size[0], size[1], length, group, -1});
+  const at::Tensor output = mixed.view({size[0], size[1], length, group, heads.value.size(3)});
+  if (rows.sinks.defined()) ApplySinks({output, at::logsumexp(seen, -1).view(output.sizes().slice(0, 4))}, rows.sinks);
+  return output;
 }
 
 // Rows that start together, such as prompts; otherwise as above.
@@ -95,7 +99,7 @@ const ImplementationList<Heads, decltype(&Masked)> kWindowed{
     "cached_attention",
     {{"cpu", WhyNoCachedLoops, Tiled}, {"npu_varlen", WhyNotVarLen, NpuCachedVarLen}, {"aten", nullptr, Masked}}};
 
-// Those that take soft caps.
+// Those that take soft caps and sinks.
 const ImplementationList<Heads, decltype(&Masked)> kCappedRows{
     "cached_attention", {{"cpu", WhyNoCachedLoops, Tiled}, {"aten", nullptr, Masked}}};
 
@@ -122,7 +126,7 @@ RowTiles TilesOf(const CachedRows& rows) {
 }
 
 at::Tensor AttendCached(const Heads& all, double scale, const CachedRows& rows) {
-  if (rows.soft_cap > 0) return kCappedRows.Choose(all).forward(all, scale, rows);
+  if (rows.soft_cap > 0 || rows.sinks.defined()) return kCappedRows.Choose(all).forward(all, scale, rows);
   const bool hides = rows.window > 0 && rows.longest() > rows.window;
   return (hides ? kWindowed : kCachedAttention).Choose(all).forward(all, scale, rows);
 }

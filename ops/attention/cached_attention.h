@@ -22,6 +22,7 @@ struct CachedRows {
   std::vector<int64_t> fresh;  // [rows] new tokens; the rest of the row is padding
   int64_t window = 0;          // keys that a token attends to at most, its own among them; 0: any number
   double soft_cap = 0;         // of the scores: cap · tanh(score / cap); 0: none
+  at::Tensor sinks = {};       // [kv_heads, group] (sinks.h); undefined: none
 
   int64_t longest() const;  // the most tokens of any row, past and fresh
 };

@@ -8,7 +8,6 @@
 #include "ops/choose.h"
 
 namespace trireme {
-namespace {
 
 PartialAttention PackedByTiles(const Heads& heads, double scale, const RowTiles& tiles) {
   PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
@@ -23,6 +22,8 @@ Heads PackedByTilesBackward(const Heads& heads, double scale, const RowTiles& ti
   AttendTilesBackward(heads, scale, tiles, queries.HeadByHead(), sums);
   return sums;
 }
+
+namespace {
 
 PartialAttention FlashOrTiles(const Heads& heads, double scale, const RowTiles& tiles) {
   if (AreDocuments(tiles, heads.query.size(2))) return FlashPacked(heads, scale, tiles);

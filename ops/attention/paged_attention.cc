@@ -186,6 +186,7 @@ at::Tensor ValuesOf(const PagedGroup& c, int64_t capacity) {
 // The rows' keys and values side by side, for cached_attention.
 at::Tensor Gathered(const PagedGroup& c) {
   CachedRows rows{.past = {}, .fresh = {}, .window = c.window, .soft_cap = c.soft_cap};
+  if (c.sinks.defined()) rows.sinks = c.sinks.view({c.heads.query.size(1), c.heads.query.size(3)});
   for (const PagedRow& row : c.rows) {
     rows.past.push_back(row.past);
     rows.fresh.push_back(row.fresh);
@@ -216,7 +217,8 @@ size_t GroupFrom(const std::vector<PagedRow>& rows, size_t first) {
 }  // namespace
 
 at::Tensor PagedAttention(const Heads& heads, int64_t value_dim, double scale, const PagedRows& rows,
-                          PagedKeyValues& cache, PagedScratch& scratch, int64_t window, double soft_cap) {
+                          PagedKeyValues& cache, PagedScratch& scratch, int64_t window, double soft_cap,
+                          const at::Tensor& sinks) {
   TRIREME_CHECK(heads.query.size(0) == 1);
   if (!rows.rows.empty()) Store(heads, cache, rows, scratch);
   std::vector<at::Tensor> parts;
@@ -224,9 +226,9 @@ at::Tensor PagedAttention(const Heads& heads, int64_t value_dim, double scale, c
   for (size_t row = 0; row < rows.rows.size();) {
     const at::ArrayRef<PagedRow> group(&rows.rows[row], GroupFrom(rows.rows, row));
     const PagedGroup given{heads, begin, row, value_dim, scale, rows.block_size,
-                           group, cache, scratch, window, soft_cap, rows.most_keys};
-    // Those that read blocks in place know no soft cap.
-    parts.push_back(soft_cap > 0 ? Gathered(given) : kPagedAttention.Choose(given).forward(given));
+                           group, cache, scratch, window, soft_cap, rows.most_keys, sinks};
+    // Those that read blocks in place know no soft cap and no sinks.
+    parts.push_back(soft_cap > 0 || sinks.defined() ? Gathered(given) : kPagedAttention.Choose(given).forward(given));
     begin += parts.back().size(0);
     row += group.size();
   }

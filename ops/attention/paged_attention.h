@@ -51,10 +51,12 @@ struct PagedScratch {
 };
 
 // Stores the new keys and values in the rows' blocks, then lets each new token attend to its row up to
-// itself, with a window to the last `window` tokens only, with a soft cap by scores of cap · tanh(score / cap). heads: of one row [1, kv_heads, tokens, …] with all new tokens, and perhaps padding after them. An
+// itself, with a window to the last `window` tokens only, with a soft cap by scores of cap · tanh(score / cap), with
+// sinks ([heads], sinks.h) that take their part in the softmax. heads: of one row [1, kv_heads, tokens, …] with all new tokens, and perhaps padding after them. An
 // undefined heads.value means the first `value_dim` elements of each key, which are stored once. Returns
 // [tokens, heads · value_dim]; zero at padding.
 at::Tensor PagedAttention(const Heads& heads, int64_t value_dim, double scale, const PagedRows& rows,
-                          PagedKeyValues& cache, PagedScratch& scratch, int64_t window = 0, double soft_cap = 0);
+                          PagedKeyValues& cache, PagedScratch& scratch, int64_t window = 0, double soft_cap = 0,
+                          const at::Tensor& sinks = {});
 
 }  // namespace trireme

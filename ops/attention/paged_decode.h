@@ -22,6 +22,7 @@ struct PagedGroup {
   int64_t window = 0;     // as in PagedAttention
   double soft_cap = 0;    // as in PagedAttention
   int64_t most_keys = 0;  // as in PagedRows
+  at::Tensor sinks = {};  // as in PagedAttention
 };
 
 // [rows, columns] the rows' blocks, int32, made once for all layers of a pass; no token attends to what is

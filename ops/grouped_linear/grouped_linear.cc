@@ -44,6 +44,19 @@ at::Tensor ReferenceMatMul(const at::Tensor& x, const at::Tensor& operands, cons
   return y;
 }
 
+// The same over a packed stack, of which one expert is decoded at a time: x · Wᵀ, or the gradient of x, y · W.
+at::Tensor PackedMatMul(const at::Tensor& x, const Weight& weight, const RowEnds& ends, bool turned) {
+  at::Tensor y;
+  ForEachGroup(ends.host(), [&](int64_t expert, int64_t begin, int64_t rows) {
+    if (rows == 0 && y.defined()) return;
+    const at::Tensor matrix = turned ? weight.matrix(expert).t() : weight.matrix(expert);
+    if (!y.defined()) y = at::empty({x.size(0), matrix.size(1)}, x.options());
+    at::Tensor part = y.narrow(0, begin, rows);
+    at::mm_out(part, x.narrow(0, begin, rows), matrix);
+  });
+  return y;
+}
+
 at::Tensor NpuMatMul(const at::Tensor& x, const at::Tensor& operands, const RowEnds& ends) {
   return npu::GroupedMatMul(x.contiguous(), operands, ends.On(x.device()));
 }
@@ -109,6 +122,7 @@ struct GroupedLinearFunction : torch::autograd::Function<GroupedLinearFunction> 
     saved->again = input.again;
     if (weight->trained() && !input.again) context->save_for_backward({x});
     context->saved_data["saved"] = c10::IValue::make_capsule(saved);
+    if (weight->packed) return PackedMatMul(x, *weight, *ends, /*turned=*/true);
     return GroupedMatMul(x, weight->value.transpose(1, 2), *ends);
   }
 
@@ -119,7 +133,9 @@ struct GroupedLinearFunction : torch::autograd::Function<GroupedLinearFunction> 
     auto* saved = static_cast<SavedGroups*>(holder.get());
     const Weight* weight = saved->weight;
     const at::Tensor x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
-    const at::Tensor input_gradient = GroupedMatMul(output_gradient, weight->value, *saved->ends);
+    const at::Tensor input_gradient = weight->packed
+                                          ? PackedMatMul(output_gradient, *weight, *saved->ends, /*turned=*/false)
+                                          : GroupedMatMul(output_gradient, weight->value, *saved->ends);
     WeightGradients::Add([weight, output_gradient, x, ends = saved->ends, again = std::move(saved->again)] {
       if (weight->trained()) AddGroupedGradient(*weight, output_gradient, again ? again() : x, *ends);
     });
@@ -139,7 +155,7 @@ void AddGroupedGradient(const Weight& weight, const at::Tensor& output_gradient,
 }
 
 at::Tensor GroupedLinear(const LinearInput& x, const Weight& weight, const GroupEnds& ends) {
-  TRIREME_CHECK(ends->experts() == weight.value.size(0))
+  TRIREME_CHECK(weight.packed || ends->experts() == weight.value.size(0))
       << ends->experts() << " groups do not match " << weight.name;
   TRIREME_CHECK(!ends->on_host() || (ends->experts() == 0 ? 0 : ends->host().back()) == x.value.size(0))
       << x.value.size(0) << " rows do not match the groups of " << weight.name;

@@ -99,7 +99,8 @@ Operator operators::infer_linear() {
 
 at::Tensor InferLinear(const at::Tensor& x, const Weight& weight, const Weight* bias) {
   const at::Tensor offset = bias == nullptr ? at::Tensor() : bias->value;
-  const InferCase given{x, weight.value, offset};
+  const at::Tensor matrix = weight.matrix();
+  const InferCase given{x, matrix, offset};
   return kInferLinear.Choose(given).forward(given);
 }
 

@@ -40,8 +40,8 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     // A frozen weight does not need the input.
     if (weight->trained() && !input.again) context->save_for_backward({x});
     context->saved_data["saved"] = c10::IValue::make_capsule(saved);
-    if (bias == nullptr) return at::mm(x, weight->value.t());
-    return at::addmm(bias->value, x, weight->value.t());
+    if (bias == nullptr) return at::mm(x, weight->matrix().t());
+    return at::addmm(bias->value, x, weight->matrix().t());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -50,7 +50,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const auto holder = context->saved_data["saved"].toCapsule();
     auto* saved = static_cast<SavedLinear*>(holder.get());
     const Weight *weight = saved->weight, *bias = saved->bias;
-    at::Tensor input_gradient = at::mm(output_gradient, weight->value);
+    at::Tensor input_gradient = at::mm(output_gradient, weight->matrix());
     const at::Tensor x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
     WeightGradients::Add([weight, bias, output_gradient, x, again = std::move(saved->again)] {
       if (weight->trained()) AddWeightGradient(*weight, output_gradient, again ? again() : x);

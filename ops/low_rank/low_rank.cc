@@ -293,7 +293,7 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
 struct LinearWithLowRankFunction : torch::autograd::Function<LinearWithLowRankFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LowRankInput& input,
                             const Weight* weight, const Weight* bias, const LowRankWeights* pairs) {
-    const at::Tensor turned = weight->value.t();
+    const at::Tensor turned = weight->matrix().t();
     const at::Tensor y = bias == nullptr ? at::mm(x, turned) : at::addmm(bias->value, x, turned);
     if (pairs->a->trained() && !input.x.again) context->save_for_backward({x});
     context->saved_data["saved"] = c10::IValue::make_capsule(Keep(input, x, *pairs, y));
@@ -308,7 +308,7 @@ struct LinearWithLowRankFunction : torch::autograd::Function<LinearWithLowRankFu
     const at::Tensor gradient = gradients[0].contiguous();
     const LowRankBackward& backward = kLowRank[saved->implementation].backward;
     const at::Tensor low = backward.low(*saved, gradient);
-    at::Tensor input_gradient = at::mm(gradient, weight->value);
+    at::Tensor input_gradient = at::mm(gradient, weight->matrix());
     if (saved->dropout) {
       const at::Tensor own = backward.input(*saved, low, at::Tensor(), gradient.scalar_type());
       input_gradient.add_(Dropped(own, *saved->dropout));

@@ -21,19 +21,22 @@ using torch::autograd::variable_list;
 
 struct SavedInput : torch::CustomClassHolder {
   const Weight* weight = nullptr;
+  const Weight* bias = nullptr;
   std::function<at::Tensor()> again;
 };
 
 struct RouterLogitsFunction : torch::autograd::Function<RouterLogitsFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LinearInput& input,
-                            const Weight* weight) {
+                            const Weight* weight, const Weight* bias) {
     auto saved = c10::make_intrusive<SavedInput>();
     saved->weight = weight;
+    saved->bias = bias;
     saved->again = input.again;
     if (!input.again) context->save_for_backward({x});
     context->saved_data["saved"] = c10::IValue::make_capsule(saved);
     context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
-    return at::mm(x.to(at::kFloat), weight->value.to(at::kFloat).t());
+    const at::Tensor logits = at::mm(x.to(at::kFloat), weight->value.to(at::kFloat).t());
+    return bias == nullptr ? logits : logits + bias->value.to(at::kFloat);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -44,11 +47,12 @@ struct RouterLogitsFunction : torch::autograd::Function<RouterLogitsFunction> {
     const at::Tensor gradient = gradients[0].contiguous(),
                      x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
     const Weight* weight = saved->weight;
+    if (saved->bias != nullptr && saved->bias->trained()) saved->bias->gradient_sum().add_(gradient.sum(0));
     const at::Tensor input_gradient = at::mm(gradient, weight->value.to(at::kFloat)).to(type);
     WeightGradients::Add([weight, gradient, x, again = std::move(saved->again)] {
       AddWeightGradient(*weight, gradient, (again ? again() : x).to(at::kFloat));
     });
-    return {input_gradient, at::Tensor(), at::Tensor()};
+    return {input_gradient, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -229,8 +233,8 @@ const ImplementationList<RouterCase, decltype(&ReferenceChoice)> kRouter{
 
 }  // namespace
 
-at::Tensor RouterLogits(const LinearInput& x, const Weight& weight) {
-  return RouterLogitsFunction::apply(x.value, x, &weight);
+at::Tensor RouterLogits(const LinearInput& x, const Weight& weight, const Weight* bias) {
+  return RouterLogitsFunction::apply(x.value, x, &weight, bias);
 }
 
 Routing ChooseExperts(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/attention/attention_blocks.h"
+#include "ops/attention/sinks.h"
 #include "parallel/context/ring.h"
 
 namespace trireme {
@@ -26,6 +27,11 @@ struct Saved : torch::CustomClassHolder {
   std::unique_ptr<HeadCopies> copies;
 
   AttentionResult Attend() const;
+  // The sinks of the heads that this rank attends with, in the order of `heads`: [kv_heads, group]; also of gradients.
+  at::Tensor SinksHere(const at::Tensor& all) const {
+    const at::Tensor by_head = all.view({copies->kv_heads * copies->copies, copies->group / copies->copies});
+    return by_head.chunk(parallel.ulysses)[static_cast<size_t>(parallel.split().ulysses_rank())];
+  }
   AttentionResult Take() {
     if (!recompute || result.output.defined()) return std::exchange(result, {});
     result = Attend();
@@ -44,6 +50,7 @@ at::Tensor FromLines(const at::Tensor& lines, const HeadCopies& copies, int64_t 
 AttentionResult Saved::Attend() const {
   const at::NoGradGuard no_graph;
   const PartialAttention partial = RingAttention(heads, rule, *plan, parallel);
+  if (rule.sinks != nullptr) ApplySinks(partial, SinksHere(rule.sinks->value));
   const at::Tensor output = TokensForHeads({partial.output.to(heads.query.scalar_type())}, parallel)[0];
   return {ToLines(copies->JoinQuery(output)), partial.log_sum_exp};
 }
@@ -87,6 +94,9 @@ struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunc
     const std::vector<at::Tensor> spread =
         HeadsForTokens({by_head(gradients[0].contiguous()), by_head(result.output)}, saved->parallel);
     const AttendedQueries queries(result.log_sum_exp, spread[0], spread[1]);
+    if (const Weight* sinks = saved->rule.sinks; sinks != nullptr && sinks->trained()) {
+      saved->SinksHere(sinks->gradient_sum()).add_(SinksGradient(queries, saved->SinksHere(sinks->value)));
+    }
     const Heads sums =
         RingAttentionBackward(saved->heads, saved->rule, *saved->plan, queries, saved->parallel);
     const std::vector<at::Tensor> back =

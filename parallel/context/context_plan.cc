@@ -152,15 +152,16 @@ void ContextPlan::Deal(int64_t row, const std::vector<Document>& documents) {
   }
 }
 
-std::vector<int64_t> ContextPlan::LocalTokens() const {
+std::vector<int64_t> ContextPlan::TokensOf(int rank) const {
+  const ContextSplit split{.ring = split_.ring, .ulysses = split_.ulysses, .rank = rank};
   std::vector<int64_t> tokens;
   for (int64_t row = 0; row < rows_; ++row) {
     std::vector<int64_t> of_position;
-    for (const TokenRange& piece : pieces_[split_.ring_rank()][row]) {
+    for (const TokenRange& piece : pieces_[split.ring_rank()][row]) {
       for (int64_t token = piece.begin; token < piece.end; ++token)
         of_position.push_back(row * length_ + token);
     }
-    const auto first = of_position.begin() + split_.ulysses_rank() * local_length_;
+    const auto first = of_position.begin() + split.ulysses_rank() * local_length_;
     tokens.insert(tokens.end(), first, first + local_length_);
   }
   return tokens;

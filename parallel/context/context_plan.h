@@ -51,7 +51,12 @@ class ContextPlan {
 
   int64_t local_length() const { return local_length_; }  // tokens per row on this rank
   // [rows · local_length] indices into all tokens of the micro batch, in this rank's order.
-  std::vector<int64_t> LocalTokens() const;
+  std::vector<int64_t> LocalTokens() const { return TokensOf(split_.rank); }
+  // The same of any context rank.
+  std::vector<int64_t> TokensOf(int rank) const;
+  // Of all ranks' tokens: [rows], relative to the row's start.
+  const std::vector<std::vector<Document>>& documents() const { return documents_; }
+  int64_t length() const { return length_; }  // of a row
   // This position's queries against the keys of a ring position; both cover that position's tokens.
   const RowTiles& Tiles(int key_position) const { return tiles_.at(key_position); }
   // Nothing is split and each row is a single document: plain causal attention suffices.

@@ -84,7 +84,10 @@ RowTiles TilesUnder(const AttentionRule& rule, const RowTiles& tiles) {
 PartialAttention RingAttention(const Heads& heads, const AttentionRule& rule, const ContextPlan& plan,
                                const ContextParallel& parallel) {
   const Ring ring(heads, parallel);
-  if (ring.size() == 1) return AttendPacked(heads, rule.scale, TilesUnder(rule, plan.Tiles(0)));
+  if (ring.size() == 1) {
+    const auto attend = rule.sinks == nullptr ? AttendPacked : PackedByTiles;
+    return attend(heads, rule.scale, TilesUnder(rule, plan.Tiles(0)));
+  }
   PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
   ring.ForEachPosition([&](int step, const KeysValues& here) {
     AttendTiles({heads.query, here.key, here.value}, rule.scale,
@@ -96,7 +99,10 @@ PartialAttention RingAttention(const Heads& heads, const AttentionRule& rule, co
 Heads RingAttentionBackward(const Heads& heads, const AttentionRule& rule, const ContextPlan& plan,
                             const AttendedQueries& given, const ContextParallel& parallel) {
   const Ring ring(heads, parallel);
-  if (ring.size() == 1) return AttendPackedBackward(heads, rule.scale, TilesUnder(rule, plan.Tiles(0)), given);
+  if (ring.size() == 1) {
+    const auto backward = rule.sinks == nullptr ? AttendPackedBackward : PackedByTilesBackward;
+    return backward(heads, rule.scale, TilesUnder(rule, plan.Tiles(0)), given);
+  }
   const AttendedQueries queries = given.HeadByHead();
   const at::Tensor query_sum = at::zeros_like(heads.query, at::kFloat);
   // Gradients of the keys held here; those from earlier ranks arrive while this rank computes its own.

@@ -31,6 +31,16 @@ const Layer* FirstUserOfEmbedding(const LayerGraph& graph) {
   return found == graph.layers.end() ? nullptr : &*found;
 }
 
+// The first layer that has something to learn, or the embedding: nothing before it needs a backward pass.
+size_t FirstTrained(const LayerGraph& graph) {
+  const size_t embedding = EmbeddingIndex(graph);
+  for (size_t i = 0; i < embedding; ++i) {
+    const Layer& layer = graph.layers[i];
+    if (!layer.trained || !layer.trained->empty() || !layer.low_rank.empty()) return i;
+  }
+  return embedding;
+}
+
 }  // namespace
 
 bool EmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placement) {
@@ -59,6 +69,7 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
                                                    .sequence = options.sequence,
                                                    .expert = parallel_.experts.expert,
                                                    .expert_tensor = parallel_.experts.expert_tensor});
+  Pack(layout.rank, options.type);
   MakeBuckets(layers, groups, options);
   for (int chunk = 0; chunk < layout.placement.chunks; ++chunk) {
     const StageLayers& range = layout.stages[layout.placement.StageAt(pipeline_rank, chunk)];
@@ -70,7 +81,8 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
                                         .hidden_dropout = options.hidden_dropout,
                                         .neftune_alpha = options.neftune_alpha,
                                         .router = options.router}));
-      running.back().recomputed = IsRecomputed(i, options.recompute_every);
+      running.back().recomputed = IsRecomputed(i, EmbeddingIndex(graph), options.recompute_every);
+      running.back().differentiated = FirstTrained(graph) <= i;
     }
     stages_.push_back(std::make_unique<RunningStage>(
         std::move(running), StageOptions{.recompute_layers = options.keep == Keep::kLayerInputs,
@@ -89,8 +101,18 @@ std::vector<Layer> Model::LayersOf(const LayerGraph& graph, const ModelLayout& l
     const StageLayers& range = layout.stages[layout.placement.StageAt(pipeline_rank, chunk)];
     for (size_t i = range.begin; i < range.end; ++i) layers.push_back(graph.layers[i]);
   }
-  if (head_has_copy_) layers.push_back(graph.layers.front());
+  if (head_has_copy_) layers.push_back(graph.layers[EmbeddingIndex(graph)]);
   return layers;
+}
+
+// Places of packed weights on this rank, before anything has memory.
+void Model::Pack(int rank, at::ScalarType type) {
+  for (Weights::Entry& entry : weights_->entries()) {
+    if (!entry.parameter.packed) continue;
+    TRIREME_CHECK(!entry.parameter.trained) << entry.weight.name << " is packed and trained";
+    entry.weight.packed = std::make_shared<PackedWeight>(PackedPartsOf(entry.parameter, entry.placement, rank),
+                                                         entry.placement.LocalShape(), type);
+  }
 }
 
 void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups,
@@ -102,6 +124,8 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
                               .offload_values = options.offload_parameters};
   BucketOptions frozen = trained, buffers = trained;
   frozen.trained = buffers.trained = false;
+  BucketOptions packed = frozen;
+  packed.type = at::kByte;
   buffers.zero = 0;
   buffers.type = at::kFloat;
   for (const Layer& layer : layers) {
@@ -111,7 +135,8 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
         const bool same_grid = entry->placement.declaration().grid == grid;
         const Parameter& parameter = entry->parameter;
         const bool is_trained = parameter.trained && options.trained;
-        if (same_grid && is_trained == bucket.trained && parameter.is_buffer == is_buffer)
+        const bool same_storage = parameter.packed.has_value() == (bucket.type == at::kByte);
+        if (same_grid && is_trained == bucket.trained && parameter.is_buffer == is_buffer && same_storage)
           entries.push_back(entry);
       }
       if (entries.empty()) return;
@@ -120,7 +145,7 @@ void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet&
       if (bucket.trained && groups.Has(replicas)) bucket.replicas = &groups.Get(replicas);
       buckets_.push_back(std::make_unique<Bucket>(layer.name, std::move(entries), data, bucket));
     };
-    for (const BucketOptions& bucket : {trained, frozen}) {
+    for (const BucketOptions& bucket : {trained, frozen, packed}) {
       add(GridKind::kDense, bucket, false);
       add(GridKind::kExpert, bucket, false);
     }
@@ -138,7 +163,7 @@ StageLayer Model::MakeStageLayer(const LayerGraph& graph, const Layer& layer, La
                      .uses = BucketsOf(layer.name),
                      .owns = BucketsOf(layer.name)};
   if (UsesEmbedding(layer)) {
-    Bucket* embedding = BucketsOf(graph.layers.front().name).front();
+    Bucket* embedding = BucketsOf(graph.layers[EmbeddingIndex(graph)].name).front();
     running.uses.push_back(embedding);
     if (head_has_copy_ && &layer == FirstUserOfEmbedding(graph)) running.owns.push_back(embedding);
   }

@@ -46,8 +46,11 @@ struct ModelOptions {
   RouterOptions router = {};
 };
 
-// Whether recomputation of one layer in `every` means the graph's layer `index`; the embedding is layer 0.
-constexpr bool IsRecomputed(size_t index, int every) { return index == 0 || (index - 1) % static_cast<size_t>(every) == 0; }
+// Whether recomputation of one layer in `every` means the graph's layer `index`; `embedding`: the embedding's index. Those
+// before it always are.
+constexpr bool IsRecomputed(size_t index, size_t embedding, int every) {
+  return index <= embedding || (index - embedding - 1) % static_cast<size_t>(every) == 0;
+}
 
 class Model {
  public:
@@ -75,6 +78,7 @@ class Model {
 
  private:
   std::vector<Layer> LayersOf(const LayerGraph& graph, const ModelLayout& layout) const;
+  void Pack(int rank, at::ScalarType type);
   void MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups,
                    const ModelOptions& options);
   StageLayer MakeStageLayer(const LayerGraph& graph, const Layer& layer, LayerOptions options);

@@ -25,7 +25,7 @@ void RunningStage::SetBatches(PassBatch* batches) {
 void RunningStage::Open(size_t layer, int direction) {
   for (Bucket* bucket : layers_[layer].uses) bucket->AwaitValues();
   const size_t next = layer + static_cast<size_t>(direction);  // wraps below the first: out of range as well
-  if (next >= layers_.size()) return;
+  if (next >= layers_.size() || (direction < 0 && !layers_[next].differentiated)) return;
   for (Bucket* bucket : layers_[next].uses) bucket->StartGather();
 }
 
@@ -60,14 +60,15 @@ at::Tensor RunningStage::PassAndSave(at::Tensor value, PassContext& pass, std::v
     if (layer.layer->makes_gradients_forward()) {
       for (Bucket* bucket : layer.uses) bucket->PrepareGradients();
     }
-    passed[i].input = value.detach().set_requires_grad(true);
-    const bool again = Again(layer);
+    passed[i].input = value.detach().set_requires_grad(layer.differentiated);
+    const bool again = Again(layer) && layer.differentiated;
     {
-      const c10::AutoGradMode keep_graph(!again);
+      const c10::AutoGradMode keep_graph(!again && layer.differentiated);
       const at::Tensor output = layer.layer->Forward(passed[i].input, pass);
       if (!again) passed[i].output = output;
       value = output.detach();
     }
+    if (!layer.differentiated) passed[i] = {};
     if (again && options_.offload_inputs) passed[i].kept = room_.Keep(std::exchange(passed[i].input, {}).detach());
     Close(i);
   }
@@ -86,6 +87,7 @@ at::Tensor RunningStage::Backward(int micro_batch, const at::Tensor& gradient,
   at::Tensor flowing = gradient;
   for (size_t i = layers_.size(); i-- > 0;) {
     const StageLayer& layer = layers_[i];
+    if (!layer.differentiated) break;  // nor has any before it
     Open(i, -1);
     for (Bucket* bucket : layer.uses) bucket->PrepareGradients();
     if (!passed[i].output.defined()) passed[i].output = layer.layer->Forward(InputOf(passed[i]), pass);
@@ -114,6 +116,7 @@ void RunningStage::BackwardWeight(int micro_batch, bool reduce) {
   const c10::AutoGradMode no_graph(false);
   std::vector<Passed>& passed = passed_.at(micro_batch);
   for (size_t i = layers_.size(); i-- > 0;) {
+    if (!layers_[i].differentiated) break;
     if (options_.weights_want_values) Open(i, -1);
     for (Bucket* bucket : layers_[i].uses) bucket->PrepareGradients();
     for (std::function<void()>& work : passed[i].put_off) {

@@ -22,6 +22,7 @@ struct StageLayer {
   std::vector<Bucket*> uses;  // its parameters, including another layer's (a tied head)
   std::vector<Bucket*> owns;  // those whose gradients are complete after this layer's backward pass
   bool recomputed = true;     // where the stage recomputes layers
+  bool differentiated = true;  // false, of the first layers only: nothing is learnt before it, so it has no backward pass
 };
 
 struct StageOptions {

@@ -1,6 +1,8 @@
 #include "parallel/experts/experts_block.h"
 
+#include "ops/grouped_linear/grouped_bias.h"
 #include "ops/router/router.h"
+#include "ops/swiglu/clamped_swiglu.h"
 #include "ops/swiglu/weighted_swiglu.h"
 
 namespace trireme {
@@ -41,10 +43,10 @@ at::Tensor WithPairs(const at::Tensor& y, const LowRankInput& input, const LowRa
 at::Tensor ExpertsBlock::Logits(const LinearInput& x, const ExpertDropout& dropout,
                                 const ExpertRowPairs* adapters) const {
   if (adapters != nullptr) {
-    return AddRowPairs(RouterLogits(x, weights_.router), {.x = x},
+    return AddRowPairs(RouterLogits(x, weights_.router, weights_.router_bias), {.x = x},
                        GroupByAdapter(adapters->adapter_of, x.value.device()), adapters->router);
   }
-  return WithPairs(RouterLogits(x, weights_.router), {.x = x, .dropout = dropout.router},
+  return WithPairs(RouterLogits(x, weights_.router, weights_.router_bias), {.x = x, .dropout = dropout.router},
                    weights_.pairs.router);
 }
 
@@ -102,29 +104,55 @@ void ExpertsBlock::Count(const Dispatch& way, int64_t choices, const RouterToken
   sums->choices = choices;
 }
 
+at::Tensor ExpertsBlock::Activated(const at::Tensor& gate_up, const at::Tensor& weights) const {
+  if (spec_.activation != MlpSpec::Activation::kClampedSwiglu) return WeightedSwiGlu(gate_up, weights);
+  return WeightedClampedSwiGlu(gate_up, weights, {.limit = spec_.clamp, .alpha = spec_.alpha});
+}
+
+at::Tensor ExpertsBlock::ActivatedAgain(const at::Tensor& gate_up, const at::Tensor& weights) const {
+  if (spec_.activation != MlpSpec::Activation::kClampedSwiglu) return WeightedSwiGluAgain(gate_up, weights);
+  return WeightedClampedSwiGluAgain(gate_up, weights, {.limit = spec_.clamp, .alpha = spec_.alpha});
+}
+
+at::Tensor ExpertsBlock::WithGateUpBias(const at::Tensor& gate_up, const GroupEnds& ends) const {
+  return weights_.gate_up_bias == nullptr ? gate_up : AddGroupedBias(gate_up, *weights_.gate_up_bias, ends);
+}
+
+// The rows are partial sums over etp, whose first rank adds the bias; the tokens' weights are in all but it.
+at::Tensor ExpertsBlock::WithDownBias(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends) const {
+  if (weights_.down_bias == nullptr) return rows;
+  const bool first = parallel_.group.rank() % parallel_.expert_tensor == 0;
+  return AddWeightedGroupedBias(rows, weights, *weights_.down_bias, ends, first);
+}
+
 at::Tensor ExpertsBlock::Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
                               const ExpertDropout& dropout) const {
-  const at::Tensor gate_up =
+  const at::Tensor gate_up = WithGateUpBias(
       WithPairs(GroupedLinear(rows, weights_.gate_up, ends),
-                {.x = rows, .ends = ends, .dropout = dropout.gate_up}, weights_.pairs.gate_up);
-  LinearInput activated(WeightedSwiGlu(gate_up, weights));
+                {.x = rows, .ends = ends, .dropout = dropout.gate_up}, weights_.pairs.gate_up),
+      ends);
+  LinearInput activated(Activated(gate_up, weights));
   if (options_.recompute) {
-    activated.again = [gate_up = gate_up.detach(), weights = weights.detach()] {
-      return WeightedSwiGluAgain(gate_up, weights);
+    activated.again = [this, gate_up = gate_up.detach(), weights = weights.detach()] {
+      return ActivatedAgain(gate_up, weights);
     };
   }
-  return WithPairs(GroupedLinear(activated, weights_.down, ends),
-                   {.x = activated, .ends = ends, .dropout = dropout.down}, weights_.pairs.down);
+  const at::Tensor down = WithPairs(GroupedLinear(activated, weights_.down, ends),
+                                    {.x = activated, .ends = ends, .dropout = dropout.down}, weights_.pairs.down);
+  return WithDownBias(down, weights, ends);
 }
 
 at::Tensor ExpertsBlock::MlpsWithRowPairs(const at::Tensor& rows, const at::Tensor& weights,
                                           const GroupEnds& ends, const ExpertRowPairs& adapters,
                                           const AdapterRows& adapter_rows) const {
-  const at::Tensor gate_up = AddRowPairs(GroupedLinear(rows, weights_.gate_up, ends), {.x = rows, .ends = ends},
-                                         adapter_rows, adapters.gate_up);
-  const at::Tensor activated = WeightedSwiGlu(gate_up, weights);
-  return AddRowPairs(GroupedLinear(activated, weights_.down, ends), {.x = activated, .ends = ends}, adapter_rows,
-                     adapters.down);
+  const at::Tensor gate_up =
+      WithGateUpBias(AddRowPairs(GroupedLinear(rows, weights_.gate_up, ends), {.x = rows, .ends = ends},
+                                 adapter_rows, adapters.gate_up),
+                     ends);
+  const at::Tensor activated = Activated(gate_up, weights);
+  const at::Tensor down = AddRowPairs(GroupedLinear(activated, weights_.down, ends), {.x = activated, .ends = ends},
+                                      adapter_rows, adapters.down);
+  return WithDownBias(down, weights, ends);
 }
 
 }  // namespace trireme

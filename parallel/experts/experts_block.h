@@ -26,6 +26,9 @@ struct ExpertWeights {           // of this rank
   const Weight& gate_up;         // [experts / ep, 2 · ffn / etp, hidden]
   const Weight& down;            // [experts / ep, hidden, ffn / etp]
   const Weight* bias = nullptr;  // [experts] fp32: affects the choice only
+  const Weight* router_bias = nullptr;   // [experts], of the logits; nullptr, as the following: the family has none
+  const Weight* gate_up_bias = nullptr;  // [experts / ep, 2 · ffn / etp]
+  const Weight* down_bias = nullptr;     // [experts / ep, hidden]
   ExpertPairs pairs = {};
 };
 
@@ -73,6 +76,11 @@ class ExpertsBlock {
   // `dropout` is keyed by the identities of the rows.
   at::Tensor Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
                   const ExpertDropout& dropout) const;
+  // From gate and up to the input of `down`, scaled by the tokens' weights.
+  at::Tensor Activated(const at::Tensor& gate_up, const at::Tensor& weights) const;
+  at::Tensor ActivatedAgain(const at::Tensor& gate_up, const at::Tensor& weights) const;
+  at::Tensor WithGateUpBias(const at::Tensor& gate_up, const GroupEnds& ends) const;
+  at::Tensor WithDownBias(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends) const;
   at::Tensor MlpsWithRowPairs(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
                               const ExpertRowPairs& adapters, const AdapterRows& adapter_rows) const;
 

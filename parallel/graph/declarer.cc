@@ -1,6 +1,7 @@
 #include "parallel/graph/declarer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/base/error.h"
@@ -29,6 +30,31 @@ void Declarer::SplitNorm(const std::string& role, Block block) {
   Add(PlainParameter(Declare(role, {SplitDim(kTensorAxis, {block})}), Hf(role), kOnes), {role});
 }
 
+void Declarer::PerHead(const std::string& role, int64_t heads, const Initial& initial) {
+  Add(PlainParameter(Declare(role, {SplitDim(kTensorAxis, {OwnHeads(heads, 1)})}), Hf(role), initial), {role});
+}
+
+void Declarer::Convolution(const std::string& role, std::vector<Block> blocks, int64_t taps) {
+  const std::vector<std::string> names(blocks.size(), Hf(role));
+  Add(StackedParameter(Declare(role, {SplitDim(kTensorAxis, std::move(blocks)), WholeDim(1), WholeDim(taps)}), names,
+                       {Initial::Kind::kUniform, 1 / std::sqrt(static_cast<double>(taps))}),
+      {role});
+}
+
+void Declarer::AnyNorm(const std::string& role, int64_t size, bool layer_norm) {
+  Norm(role + ".weight", size);
+  if (!layer_norm) return;
+  auto declaration = Declare(role + ".bias", {WholeDim(size)});
+  if (sequence_) declaration.partial_gradient = {kTensorAxis};
+  Add(PlainParameter(std::move(declaration), Hf(role + ".bias"), kZeros), {role + ".bias"});
+}
+
+void Declarer::Whole(const std::string& role, const Shape& shape, bool zero) {
+  std::vector<Dim> dims;
+  for (const int64_t size : shape) dims.push_back(WholeDim(size));
+  Add(PlainParameter(Declare(role, std::move(dims)), Hf(role), zero ? kZeros : Normal()), {role});
+}
+
 void Declarer::Columns(const std::string& role, const std::vector<std::string>& parts,
                        std::vector<Block> blocks, int64_t inputs, bool bias) {
   Add(StackedParameter(Declare(role + ".weight", {SplitDim(kTensorAxis, blocks), WholeDim(inputs)}),
@@ -38,6 +64,10 @@ void Declarer::Columns(const std::string& role, const std::vector<std::string>& 
   Add(StackedParameter(Declare(role + ".bias", {SplitDim(kTensorAxis, std::move(blocks))}),
                        HfOf(parts, ".bias"), kZeros),
       RolesOf(parts, ".bias"));
+}
+
+void Declarer::PerHead(const std::string& role, Block heads) {
+  Add(PlainParameter(Declare(role, {SplitDim(kTensorAxis, {heads})}), Hf(role), Normal()), {role});
 }
 
 void Declarer::Rows(const std::string& role, int64_t outputs, Block inputs, bool bias) {
@@ -56,6 +86,12 @@ void Declarer::OnSharedTokens(const std::string& role, int64_t outputs, int64_t 
   Add(PlainParameter(std::move(declaration), Hf(role), Normal()), {role});
 }
 
+void Declarer::BiasOnSharedTokens(const std::string& role, int64_t size) {
+  auto declaration = Declare(role, {WholeDim(size)});
+  declaration.partial_gradient = {kTensorAxis};
+  Add(PlainParameter(std::move(declaration), Hf(role), Normal()), {role});
+}
+
 void Declarer::OnAllTokens(const std::string& role, int64_t outputs, int64_t inputs) {
   Add(PlainParameter(Declare(role, {WholeDim(outputs), WholeDim(inputs)}), Hf(role), Normal()), {role});
 }
@@ -69,9 +105,13 @@ void Declarer::ExpertColumns(const std::string& role, const std::vector<std::str
                              int64_t rows, int64_t inputs) {
   const Block block{.size = rows, .parts = split_.expert_tensor};
   auto declaration = DeclareExperts(
-      role, experts, SplitDim(kExpertTensorAxis, std::vector<Block>(parts.size(), block)), WholeDim(inputs));
+      role, experts, {SplitDim(kExpertTensorAxis, std::vector<Block>(parts.size(), block)), WholeDim(inputs)});
   std::vector<HfTensor> tensors;
-  for (int64_t expert = 0; expert < experts; ++expert) {
+  const int64_t all = static_cast<int64_t>(parts.size()) * rows;
+  if (AreStacked(parts.front())) {
+    tensors.push_back({Hf(parts.front()), {experts, inputs, all}, {{0, 0, 0}, {experts, all, inputs}}, /*transposed=*/true});
+  }
+  for (int64_t expert = 0; expert < experts && !AreStacked(parts.front()); ++expert) {
     for (size_t i = 0; i < parts.size(); ++i) {
       tensors.push_back({HfOfExpert(parts[i], expert),
                          {rows, inputs},
@@ -83,12 +123,38 @@ void Declarer::ExpertColumns(const std::string& role, const std::vector<std::str
 
 void Declarer::ExpertRows(const std::string& role, int64_t experts, int64_t outputs, int64_t inputs) {
   const Block block{.size = inputs, .parts = split_.expert_tensor};
-  auto declaration = DeclareExperts(role, experts, WholeDim(outputs), SplitDim(kExpertTensorAxis, {block}));
+  auto declaration = DeclareExperts(role, experts, {WholeDim(outputs), SplitDim(kExpertTensorAxis, {block})});
   std::vector<HfTensor> tensors;
-  for (int64_t expert = 0; expert < experts; ++expert) {
+  if (AreStacked(role)) {
+    tensors.push_back({Hf(role), {experts, inputs, outputs}, {{0, 0, 0}, {experts, outputs, inputs}}, /*transposed=*/true});
+  }
+  for (int64_t expert = 0; expert < experts && !AreStacked(role); ++expert) {
     tensors.push_back({HfOfExpert(role, expert), {outputs, inputs}, {{expert, 0, 0}, {1, outputs, inputs}}});
   }
   Add({std::move(declaration), std::move(tensors), Normal()}, {role});
+}
+
+void Declarer::StackedExpertColumns(const std::string& role, int64_t experts, int64_t rows, int64_t inputs, bool bias) {
+  constexpr int64_t kGateAndUp = 2;
+  const Block block{.size = kGateAndUp * rows, .parts = split_.expert_tensor, .unit = kGateAndUp};
+  AddExpertStack(role, experts, SplitDim(kExpertTensorAxis, {block}), WholeDim(inputs), bias);
+}
+
+void Declarer::StackedExpertRows(const std::string& role, int64_t experts, int64_t outputs, int64_t inputs, bool bias) {
+  const Block block{.size = inputs, .parts = split_.expert_tensor};
+  AddExpertStack(role, experts, WholeDim(outputs), SplitDim(kExpertTensorAxis, {block}), bias);
+}
+
+void Declarer::AddExpertStack(const std::string& role, int64_t experts, Dim outputs, Dim inputs, bool bias) {
+  const std::string weight = role + ".weight";
+  Parameter stack = PlainParameter(DeclareExperts(weight, experts, {outputs, std::move(inputs)}), Hf(weight), Normal());
+  HfTensor& file = stack.hf.front();
+  std::swap(file.shape[1], file.shape[2]);
+  file.transposed = true;
+  Add(std::move(stack), {weight});
+  if (!bias) return;
+  const std::string own = role + ".bias";
+  Add(PlainParameter(DeclareExperts(own, experts, {std::move(outputs)}), Hf(own), kZeros), {own});
 }
 
 void Declarer::Untrained(const std::string& role, int64_t size, bool in_row) {
@@ -140,6 +206,7 @@ void Declarer::AddNorm(const std::string& role, int64_t size, bool partial, doub
 
 void Declarer::Add(Parameter parameter, const std::vector<std::string>& roles) {
   parameter.trained = IsTrained(parameter, roles);
+  if (IsPacked(parameter, roles)) parameter.packed = graph_.packing;
   std::vector<LowRank> parts;
   for (size_t i = 0; i < roles.size(); ++i) {
     const std::string& role = roles[i];
@@ -163,19 +230,30 @@ bool Declarer::IsTrained(const Parameter& parameter, const std::vector<std::stri
                    Join(frozen), ": they are fused into one matrix; name all of them or none");
 }
 
+bool Declarer::IsPacked(const Parameter& parameter, const std::vector<std::string>& roles) const {
+  std::vector<std::string> packed, plain;
+  for (const std::string& role : roles) {
+    const bool listed = role.ends_with(".weight") && layer_.packed.contains(role.substr(0, role.rfind('.')));
+    (listed ? packed : plain).push_back(Hf(role));
+  }
+  if (packed.empty() || plain.empty()) return plain.empty();
+  throw InputError("model.quantise_except: ", Join(packed), " cannot be packed without ", Join(plain),
+                   ": they are fused into ", parameter.declaration.name, "; name all of them or none");
+}
+
 ParameterDeclaration Declarer::Declare(const std::string& role, std::vector<Dim> dims) const {
   return {.name = layer_.name + "." + role, .dtype = graph_.dtype, .dims = std::move(dims)};
 }
 
-ParameterDeclaration Declarer::DeclareExperts(const std::string& role, int64_t experts, Dim outputs,
-                                              Dim inputs) const {
+ParameterDeclaration Declarer::DeclareExperts(const std::string& role, int64_t experts,
+                                              std::vector<Dim> of_each) const {
   if (experts % split_.expert != 0) {
     throw InputError(layer_.name, ": ", experts,
                      " experts are not divisible by parallel.expert = ", split_.expert,
                      "; choose a size that divides ", experts);
   }
-  auto declaration = Declare(role, {SplitDim(kExpertAxis, {{.size = experts, .parts = split_.expert}}),
-                                    std::move(outputs), std::move(inputs)});
+  of_each.insert(of_each.begin(), SplitDim(kExpertAxis, {{.size = experts, .parts = split_.expert}}));
+  auto declaration = Declare(role, std::move(of_each));
   declaration.grid = GridKind::kExpert;
   return declaration;
 }
@@ -185,6 +263,8 @@ const std::string& Declarer::Hf(const std::string& role) const {
   TRIREME_CHECK(found != layer_.hf_names.end()) << layer_.name << " has no Hugging Face name for " << role;
   return found->second;
 }
+
+bool Declarer::AreStacked(const std::string& role) const { return Hf(role).find(kExpertPlaceholder) == std::string::npos; }
 
 std::string Declarer::HfOfExpert(const std::string& role, int64_t expert) const {
   std::string name = Hf(role);

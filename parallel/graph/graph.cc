@@ -8,17 +8,29 @@
 
 namespace trireme {
 
+size_t EmbeddingIndex(const LayerGraph& graph) {
+  size_t index = 0;
+  while (index < graph.layers.size() && TowerOf(graph.layers[index].spec) != nullptr) ++index;
+  return index;
+}
+
+int64_t TapsIn(const LayerGraph& graph) {
+  const size_t index = EmbeddingIndex(graph);
+  const auto* embedding = index < graph.layers.size() ? std::get_if<EmbeddingSpec>(&graph.layers[index].spec) : nullptr;
+  return embedding != nullptr ? embedding->taps : 0;
+}
+
 int64_t DecodersIn(const LayerGraph& graph) {
   return std::count_if(graph.layers.begin(), graph.layers.end(),
                        [](const Layer& layer) { return std::holds_alternative<DecoderSpec>(layer.spec); });
 }
 
 int64_t VocabularyOf(const LayerGraph& graph) {
-  return std::get<EmbeddingSpec>(graph.layers.front().spec).vocabulary;
+  return std::get<EmbeddingSpec>(graph.layers.at(EmbeddingIndex(graph)).spec).vocabulary;
 }
 
 int64_t HiddenOf(const LayerGraph& graph) {
-  return std::get<EmbeddingSpec>(graph.layers.front().spec).hidden;
+  return std::get<EmbeddingSpec>(graph.layers.at(EmbeddingIndex(graph)).spec).hidden;
 }
 
 std::string ToText(const LayerGraph& graph) {

@@ -11,6 +11,7 @@
 
 #include "core/plan/adapter.h"
 #include "core/plan/dtype.h"
+#include "core/plan/packed_storage.h"
 #include "parallel/graph/specs.h"
 
 namespace trireme {
@@ -36,19 +37,33 @@ struct Layer {
   std::optional<std::set<std::string>> trained = {};
   // Further names under which files hold a weight again, by its role.
   std::map<std::string, std::vector<std::string>> repeated = {};
+  std::set<std::string> packed = {};  // roles of projections ("attention.q") whose matrices are packed
+};
+
+// What a model that sees calls the tokens of images, and what it wants of their patches.
+struct ImageInputs {
+  int64_t placeholder = 0;  // the token that stands for each feature of an image
+  int64_t merge = 2;        // patches per side that become a token
+  int64_t elements = 0;     // of a patch
 };
 
 struct LayerGraph {
   std::string family;          // model_type of the config
   DType dtype = DType::kFp32;  // of the weights as published
   double initial_deviation = 0.02;
-  std::vector<Layer> layers;    // embedding first, head last, mtp layers before it
+  std::vector<Layer> layers;    // vision tower, embedding, decoder layers, mtp layers, head
   std::vector<Layer> mtp = {};  // mtp layers that the model has but does not use (multi_token.h)
   std::vector<std::string> unused = {};     // name prefix of their tensors in files, one each
   std::optional<AdapterPlan> adapter = {};  // if layers have low-rank pairs: the adapter they form
+  std::optional<ImageInputs> images = {};   // of a model that sees
   std::set<std::string> drawn = {};  // tensors that the model's files need not have: initial weights are drawn
+  std::optional<PackedStorage> packing = {};  // of the matrices that layers list as packed
 };
 
+// Of the embedding among the layers: 0 unless a vision tower precedes it.
+size_t EmbeddingIndex(const LayerGraph& graph);
+// Decoder layers, the first ones, that take further features of the vision tower.
+int64_t TapsIn(const LayerGraph& graph);
 int64_t DecodersIn(const LayerGraph& graph);  // not counting mtp layers
 int64_t VocabularyOf(const LayerGraph& graph);
 int64_t HiddenOf(const LayerGraph& graph);  // size of the activations between layers

@@ -10,7 +10,7 @@ namespace {
 
 // Files repeat the embedding and the logits' weight at each depth.
 void RepeatShared(LayerGraph& graph, const HfNames& names) {
-  Layer &embedding = graph.layers.front(), &head = graph.layers.back();
+  Layer &embedding = graph.layers[EmbeddingIndex(graph)], &head = graph.layers.back();
   const bool tied = std::get<HeadSpec>(head.spec).tied;
   embedding.repeated["embedding.weight"].push_back(names.at("embedding.weight"));
   std::vector<std::string>& logits =

@@ -18,21 +18,24 @@ constexpr double kImpossible = std::numeric_limits<double>::infinity();
 // Sums of squares round differently on different machines: smaller differences count as equal.
 constexpr double kTie = 1e-9;
 
-// Layers after the decoder layers stay with the head: they count as one layer with it.
+// The first stage's last layer at least: the embedding, or the last decoder layer that takes image features, which come
+// through the embedding.
+size_t LastOfFirst(const LayerGraph& graph) { return EmbeddingIndex(graph) + static_cast<size_t>(TapsIn(graph)); }
+
+// Layers that belong together count as one: those up to LastOfFirst, and those after the decoder layers with the head.
 class Balance {
  public:
   Balance(const LayerGraph& graph, int stages, int64_t length)
       : all_(graph.layers.size()),
+        joined_(LastOfFirst(graph)),
         stages_(static_cast<size_t>(stages)),
-        costs_(static_cast<size_t>(DecodersIn(graph)) + 3, 0) {
+        costs_(static_cast<size_t>(DecodersIn(graph) - TapsIn(graph)) + 3, 0) {
     for (size_t i = 0; i < all_; ++i) {
       const double cost = ForwardFlops(graph.layers[i], length);
-      if (i < layers()) {
-        costs_[i + 1] = costs_[i] + cost;
-      } else {
-        costs_.back() += cost;
-      }
+      const size_t unit = i <= joined_ ? 0 : std::min(i - joined_, layers() - 1);
+      costs_[unit + 1] += cost;
     }
+    for (size_t i = 1; i < costs_.size(); ++i) costs_[i] += costs_[i - 1];
   }
 
   std::vector<StageLayers> Solve() {
@@ -41,6 +44,10 @@ class Balance {
     bound_ = Fill(largest)[stages_][0];
     const auto squares = [](double stage, double rest) { return stage * stage + rest; };
     std::vector<StageLayers> result = Trace(Fill(squares), squares);
+    for (StageLayers& stage : result) {
+      stage.begin = stage.begin == 0 ? 0 : stage.begin + joined_;
+      stage.end += joined_;
+    }
     result.back().end = all_;
     return result;
   }
@@ -87,6 +94,7 @@ class Balance {
   }
 
   size_t all_;
+  size_t joined_;  // layers that the first one is joined with
   size_t stages_;
   std::vector<double> costs_;  // [layers + 1] prefix sums
   double bound_ = kImpossible;
@@ -106,6 +114,10 @@ std::vector<StageLayers> AsSaid(const LayerGraph& graph, int stages, const std::
     throw InputError(key, ": stage ", stage, " has ", said[stage], " layers; wanted at least ",
                      outer ? "0" : "1; only the first and the last stage may have none");
   }
+  if (said.front() < TapsIn(graph)) {
+    throw InputError(key, ": the first stage has ", said.front(), " decoder layers; the vision tower's features are added to ",
+                     "the outputs of the first ", TapsIn(graph), ", which must be there; wanted at least ", TapsIn(graph));
+  }
   const int64_t sum = std::accumulate(said.begin(), said.end(), int64_t{0});
   if (sum != decoders) {
     throw InputError(key, " adds up to ", sum, " decoder layers; the model has ", decoders,
@@ -114,8 +126,8 @@ std::vector<StageLayers> AsSaid(const LayerGraph& graph, int stages, const std::
   std::vector<StageLayers> result;
   size_t begin = 0;
   for (int stage = 0; stage < stages; ++stage) {
-    const size_t embedding = stage == 0;
-    result.push_back({begin, begin + embedding + static_cast<size_t>(said[stage])});
+    const size_t before = stage == 0 ? EmbeddingIndex(graph) + 1 : 0;
+    result.push_back({begin, begin + before + static_cast<size_t>(said[stage])});
     begin = result.back().end;
   }
   result.back().end = graph.layers.size();
@@ -134,6 +146,12 @@ std::vector<StageLayers> PartitionLayers(const LayerGraph& graph, int stages,
     throw InputError(stages, " stages (parallel.pipeline and virtual_stages) for ", decoders,
                      " decoder layers; lower them to at most ", decoders, " stages");
   }
+  const int64_t taps = TapsIn(graph);
+  if (taps > 0 && stages - 1 > decoders - taps) {
+    throw InputError(stages, " stages (parallel.pipeline and virtual_stages) for ", decoders, " decoder layers, of which the ",
+                     "first ", taps, " take image features and stay together in the first stage; lower them to at most ",
+                     decoders - taps + 1, " stages");
+  }
   return Balance(graph, stages, length).Solve();
 }
 
@@ -141,10 +159,12 @@ std::string LayersText(const LayerGraph& graph, const StageLayers& stage) {
   std::vector<std::string> names;
   for (size_t i = stage.begin; i < stage.end;) {
     size_t last = i;
-    const auto is_decoder = [&](size_t at) {
-      return at < stage.end && std::holds_alternative<DecoderSpec>(graph.layers[at].spec);
+    // Of a series: decoder layers, or blocks of a vision tower.
+    const auto kind = [&](size_t at) -> size_t {
+      const size_t found = at < stage.end ? graph.layers[at].spec.index() : 0;
+      return found == LayerSpec(DecoderSpec()).index() || found == LayerSpec(VisionSpec()).index() ? found : 0;
     };
-    while (is_decoder(i) && is_decoder(last + 1)) ++last;
+    while (kind(i) != 0 && kind(last + 1) == kind(i)) ++last;
     const std::string& name = graph.layers[last].name;
     names.push_back(graph.layers[i].name + (last > i ? "-" + name.substr(name.rfind('.') + 1) : ""));
     i = last + 1;

@@ -22,8 +22,9 @@ struct StageLayers {  // indices into graph.layers: [begin, end)
 // `explicit_layers` empty: minimises the largest stage's forward cost for sequences of `length` tokens; among
 // those layouts takes the most even one (least sum of squares), and among those the one whose earlier stages
 // hold fewer layers, since they keep the most micro batches in flight. Refuses more stages than decoder
-// layers. Otherwise: the number of decoder layers per stage; the embedding goes with the first stage, the
-// head and the mtp layers with the last, and only those two stages may have none.
+// layers. Otherwise: the number of decoder layers per stage; the vision tower and the embedding go with the first
+// stage, the head and the mtp layers with the last, and only those two stages may have none. Decoder layers that take
+// features of the tower beside the tokens are in the first stage, too.
 std::vector<StageLayers> PartitionLayers(const LayerGraph& graph, int stages,
                                          const std::vector<int>& explicit_layers, int64_t length);
 

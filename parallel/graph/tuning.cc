@@ -1,6 +1,7 @@
 #include "parallel/graph/tuning.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <regex>
 #include <utility>
@@ -14,6 +15,7 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kExpertPlace = "{expert}";
+constexpr std::string_view kDecay = "delta.decay.log_rate";  // a module of Gated DeltaNet's own vectors
 constexpr std::string_view kModelNorm = "model_norm";  // the head's norm, in whichever layer it is
 
 std::string WithoutLast(const std::string& name) { return name.substr(0, name.rfind('.')); }
@@ -32,6 +34,8 @@ struct Module {
   std::string name;      // "model.layers.0.self_attn.q_proj"; with a placeholder for experts
   bool linear = false;   // can have a low-rank pair
   bool in_block = true;  // part of attention, mlp or experts; not a router or gate
+  ModelPart part = ModelPart::kLanguage;
+  bool bare = false;     // a tensor of a larger module, without ".weight": sinks, experts that files stack
   int64_t experts = 0;   // 0: not an expert
 
   // Whether the name is `wanted` or ends with "." and `wanted`.
@@ -54,16 +58,20 @@ void AppendModules(const LayerGraph& graph, size_t index, std::vector<Module>& m
     for (const HfTensor& tensor : parameter.hf)
       is_matrix[tensor.name] = parameter.declaration.dims.size() > 1;
   }
-  const bool decoder = DecoderOf(layer.spec) != nullptr;
+  const bool has_linear = DecoderOf(layer.spec) != nullptr || std::holds_alternative<VisionSpec>(layer.spec) ||
+                          std::holds_alternative<MergerSpec>(layer.spec);
   for (const auto& [role, name] : layer.hf_names) {
     const auto found = is_matrix.find(OfExpert(name, 0));
-    if (found == is_matrix.end() || !role.ends_with(".weight")) continue;
+    if (found == is_matrix.end() || !(role.ends_with(".weight") || role == kDecay)) continue;
     const std::string stem = WithoutLast(role);
+    const bool bare = !name.ends_with(".weight");
     modules.push_back({.layer = index,
                        .role = stem,
-                       .name = WithoutLast(name),
-                       .linear = decoder && found->second,
+                       .name = bare ? name : WithoutLast(name),
+                       .linear = has_linear && found->second && !bare && stem != "delta.conv",
                        .in_block = stem != "router" && stem != "shared_gate",
+                       .part = PartOf(layer),
+                       .bare = bare,
                        .experts = ExpertsOf(layer, name)});
   }
 }
@@ -94,15 +102,28 @@ std::regex PatternOf(const std::string& key, const std::string& text) {
   }
 }
 
+// An adapter of such a tensor has no module to be saved under.
+void RefuseBare(const std::string& key, const Module& module) {
+  if (!module.bare) return;
+  throw InputError(key, ": ", module.name, " is a tensor, not a module, and adapters of such tensors are not supported; ",
+                   "remove it, or use tuning.kind full or freeze");
+}
+
 // The modules that one name of the key matches, at least one.
 std::vector<const Module*> Matched(const std::vector<Module>& modules, const std::string& key, const std::string& name) {
   std::optional<std::regex> pattern;
   if (name.starts_with(kRegex)) pattern = PatternOf(key, name.substr(sizeof(kRegex) - 1));
   std::vector<const Module*> matched;
   for (const Module& module : modules) {
-    const bool by_kind = name == kAllLinear ? module.linear && module.in_block : name == kAllWeights;
+    const bool of_decoder = module.linear && module.in_block && module.part == ModelPart::kLanguage;
+    const bool by_kind = name == kAllLinear ? of_decoder : name == kAllWeights;
     const bool by_name = pattern ? std::regex_match(OfExpert(module.name, 0), *pattern) : module.Is(name);
     if (by_kind || by_name) matched.push_back(&module);
+  }
+  // A word that both the language model and the tower use means the former; the tower's longer names reach it.
+  const auto of_language = [](const Module* module) { return module->part == ModelPart::kLanguage; };
+  if (!pattern && name != kAllWeights && std::any_of(matched.begin(), matched.end(), of_language)) {
+    std::erase_if(matched, std::not_fn(of_language));
   }
   if (matched.empty() && pattern) {
     throw InputError(key, ": '", name, "' matches the whole name of no module, such as ", OfExpert(modules.at(1).name, 0));
@@ -120,8 +141,11 @@ std::vector<const Module*> Chosen(const std::vector<Module>& modules, const Targ
   std::vector<const Module*> chosen;
   for (const std::string& name : targets.names) {
     for (const Module* module : Matched(modules, targets.key, name)) {
-      if (!excluded.contains(module)) chosen.push_back(module);
+      if (!excluded.contains(module) && !targets.frozen.contains(module->part)) chosen.push_back(module);
     }
+  }
+  if (chosen.empty() && !targets.names.empty() && !targets.frozen.empty() && excluded.empty()) {
+    throw InputError(targets.key, ": ", Join(targets.names), " are in parts that tuning.freeze names; nothing would be trained");
   }
   if (chosen.empty() && !excluded.empty()) {
     throw InputError(targets.key, ": ", Join(targets.names), " without tuning.exclude: ", Join(targets.excluded),
@@ -130,12 +154,27 @@ std::vector<const Module*> Chosen(const std::vector<Module>& modules, const Targ
   return chosen;
 }
 
+// What projections and experts multiply by. The recurrence of a Gated DeltaNet and its convolution read theirs as they are.
+bool CanBePacked(const LayerGraph& graph, const Module& module) {
+  const DecoderSpec* decoder = DecoderOf(graph.layers[module.layer].spec);
+  if (decoder == nullptr || !module.linear || !module.in_block) return false;
+  return !decoder->attention.delta || module.role.starts_with("mlp.") || module.role.starts_with("experts.") ||
+         module.role.starts_with("shared.");
+}
+
 // Every weight of the module: its matrix and its bias.
 void Train(LayerGraph& graph, const Module& module) {
   Layer& layer = graph.layers[module.layer];
   for (const auto& [role, name] : layer.hf_names) {
     if (WithoutLast(role) == module.role) layer.trained->insert(role);
   }
+}
+
+// Dropout of a pair's input follows a token's place in its row, which patches of images do not have.
+void RefuseTowerDropout(const AdapterPlan& plan, const Module& module) {
+  if (plan.dropout == 0 || module.part == ModelPart::kLanguage) return;
+  throw InputError("tuning.dropout = ", plan.dropout, ": ", module.name, " is in the vision tower, whose LoRA adapters have no ",
+                   "dropout; set it to 0");
 }
 
 void TrainNothing(LayerGraph& graph) {
@@ -178,11 +217,29 @@ std::set<std::string> ShortTargets(const AdapterPlan& plan, const std::vector<Mo
 
 }  // namespace
 
+ModelPart PartOf(const Layer& layer) {
+  if (std::holds_alternative<MergerSpec>(layer.spec)) return ModelPart::kAligner;
+  return TowerOf(layer.spec) != nullptr ? ModelPart::kVision : ModelPart::kLanguage;
+}
+
+void FreezeParts(LayerGraph& graph, const std::set<ModelPart>& parts) {
+  bool any = false;
+  for (Layer& layer : graph.layers) {
+    if (parts.contains(PartOf(layer))) {
+      layer.trained.emplace();
+      layer.low_rank.clear();
+    }
+    any = any || !layer.trained || !layer.trained->empty() || !layer.low_rank.empty();
+  }
+  if (!any) throw InputError("tuning.freeze leaves nothing to train; name fewer parts");
+}
+
 AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, const TargetNames& saved,
                         const AdapterModule& each) {
   const std::vector<Module> modules = ModulesOf(graph);
   AdapterPlan plan;
   for (const Module* module : Chosen(modules, targets)) {
+    RefuseBare(targets.key, *module);
     if (!module->linear) {
       throw InputError(targets.key, ": ", module->name,
                        " cannot have a LoRA adapter; list it in tuning.modules_to_save instead");
@@ -192,6 +249,7 @@ AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, con
     }
   }
   for (const Module* module : Chosen(modules, saved)) {
+    RefuseBare(saved.key, *module);
     if (module->experts > 0 || plan.modules.contains(module->name)) {
       throw InputError(saved.key, ": ", module->name,
                        module->experts > 0 ? " belongs to an expert" : " has a LoRA adapter",
@@ -229,6 +287,7 @@ void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan) {
       throw InputError("DoRA: ", module.name, module.experts > 0 ? " belongs to an expert" : " is a router or a gate",
                        ", which cannot have magnitudes; exclude it (tuning.exclude)");
     }
+    RefuseTowerDropout(plan, module);
     graph.layers[module.layer].low_rank[module.role] = {wanted->rank, plan.ScaleOf(*wanted), plan.dora};
   }
   for (const auto& [name, module] : plan.modules) {
@@ -241,14 +300,15 @@ void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan) {
 
 void Freeze(LayerGraph& graph, const TargetNames& targets, const TargetNames& saved, int64_t last_layers) {
   const std::vector<Module> modules = ModulesOf(graph);
-  const int64_t decoders = DecodersIn(graph), head = static_cast<int64_t>(graph.layers.size()) - 1;
+  const int64_t decoders = DecodersIn(graph), head = static_cast<int64_t>(graph.layers.size() - EmbeddingIndex(graph)) - 1;
   if (last_layers > decoders) {
     throw InputError("tuning.last_layers = ", last_layers, "; the model has ", decoders,
                      " layers; write at most ", decoders);
   }
   TrainNothing(graph);
   for (const Module* module : Chosen(modules, targets)) {
-    const auto layer = static_cast<int64_t>(module->layer);  // the embedding is layer 0, the head the last
+    // The embedding is layer 0, the head the last.
+    const auto layer = static_cast<int64_t>(module->layer) - static_cast<int64_t>(EmbeddingIndex(graph));
     const bool late = layer > decoders - last_layers && layer < head && module->role != kModelNorm;
     if (last_layers == 0 || late) Train(graph, *module);
   }
@@ -257,6 +317,31 @@ void Freeze(LayerGraph& graph, const TargetNames& targets, const TargetNames& sa
   if (std::all_of(graph.layers.begin(), graph.layers.end(), frozen)) {
     throw InputError(targets.key, ": ", Join(targets.names), " match no weights in the last ", last_layers,
                      " layers; nothing would be trained");
+  }
+}
+
+void PackBase(LayerGraph& graph, const PackedStorage& storage, const TargetNames& except) {
+  const std::vector<Module> modules = ModulesOf(graph);
+  std::set<const Module*> plain;
+  for (const std::string& name : except.names) {
+    for (const Module* module : Matched(modules, except.key, name)) plain.insert(module);
+  }
+  graph.packing = storage;
+  for (const Module& module : modules) {
+    if (!CanBePacked(graph, module) || plain.contains(&module)) continue;
+    Layer& layer = graph.layers[module.layer];
+    if (layer.trained && layer.trained->contains(module.role + ".weight")) {
+      throw InputError("model.quantise: ", module.name, " is packed and cannot be trained; train an adapter of it ",
+                       "(tuning.targets), or list it in ", except.key);
+    }
+    layer.packed.insert(module.role);
+  }
+  for (Layer& layer : graph.layers) {
+    if (layer.packed.empty() || layer.trained) continue;
+    layer.trained.emplace();
+    for (const auto& [role, name] : layer.hf_names) {
+      if (!layer.packed.contains(WithoutLast(role))) layer.trained->insert(role);
+    }
   }
 }
 

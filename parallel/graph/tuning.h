@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@ namespace trireme {
 inline constexpr char kAllLinear[] = "all-linear";  // attention, mlp and experts; not routers, not the head
 inline constexpr char kAllWeights[] = "all";        // for freeze: every weight of the layers
 
+// Parts of a model that sees, for tuning.freeze: the tower, its mergers, and all else.
+enum class ModelPart { kLanguage, kVision, kAligner };
+ModelPart PartOf(const Layer& layer);
+
 inline constexpr char kRegex[] = "re:";  // before a regular expression that a module's whole name must match
 
 // Module names from a run's config ("q_proj", "mlp.gate_proj"): each matches all modules whose name ends with
@@ -23,6 +28,7 @@ struct TargetNames {
   std::string key;
   std::vector<std::string> names;
   std::vector<std::string> excluded = {};  // of tuning.exclude: modules that the names do not mean
+  std::set<ModelPart> frozen = {};         // parts that the names do not reach
 };
 
 // The modules of a new adapter. Refuses a name that matches no module, with the nearest one, and modules that
@@ -33,6 +39,13 @@ AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, con
 // Adds low-rank pairs to the plan's modules and trains nothing else but its saved ones. Refuses modules that
 // the graph does not have, and experts of one layer that differ.
 void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan);
+
+// Trains no weight of these parts, whatever else is trained. Refuses to leave nothing.
+void FreezeParts(LayerGraph& graph, const std::set<ModelPart>& parts);
+
+// Marks the matrices of attention, mlp and experts as packed, except those that the names mean; nothing of them is trained.
+// Refuses matrices that the tuning trains as they are.
+void PackBase(LayerGraph& graph, const PackedStorage& storage, const TargetNames& except);
 
 // Whether training needs to know what pairs started with: the weights beside them have lost it.
 inline bool KeepsInitial(const LayerGraph& graph) { return graph.adapter && !graph.adapter->init.empty(); }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "ops/router/router.h"
 #include "parallel/context/context_attention.h"
@@ -32,6 +34,18 @@ int ExpertTensorRank(const ExpertParallel& parallel) {
   return parallel.group.rank() % parallel.expert_tensor;
 }
 
+// Of a projection whose query heads are twice as wide, [query | gate] each: q|k|v, and the gates of all heads.
+std::pair<at::Tensor, at::Tensor> SplitGate(const at::Tensor& projected, const HeadShape& shape) {
+  const int64_t queries = shape.heads * shape.head_dim;
+  const auto halves = projected.narrow(-1, 0, 2 * queries).unflatten(-1, {shape.heads, 2, shape.head_dim}).unbind(-2);
+  const at::Tensor rest = projected.narrow(-1, 2 * queries, projected.size(-1) - 2 * queries);
+  return {at::cat({halves[0].flatten(1), rest}, -1), halves[1].flatten(1)};
+}
+
+at::Tensor Gated(const at::Tensor& attended, const at::Tensor& gate) {
+  return gate.defined() ? attended * gate.sigmoid() : attended;
+}
+
 }  // namespace
 
 DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel,
@@ -43,7 +57,7 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
       dropout_(options.hidden_dropout),
       recompute_(options.recompute_selected),
       offset_(spec_.attention.norms.offset),
-      frequencies_(InverseFrequencies(spec_.attention.rope)),
+      rotation_(spec_.attention.rope),
       attention_norm_(weights.FindOrNull(layer.name + ".attention_norm.weight")),
       attention_output_norm_(weights.FindOrNull(layer.name + ".attention_output_norm.weight")),
       qkv_(PlaceOf(layer, weights, options, parallel_.rank(), &parallel_.group), "attention.qkv",
@@ -51,6 +65,7 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
       qkv_bias_(weights.FindOrNull(layer.name + ".attention.qkv.bias")),
       query_norm_(weights.FindOrNull(layer.name + ".attention.q_norm.weight")),
       key_norm_(weights.FindOrNull(layer.name + ".attention.k_norm.weight")),
+      sinks_(weights.FindOrNull(layer.name + ".attention.sinks.weight")),
       output_(PlaceOf(layer, weights, options, parallel_.rank(), &parallel_.group), "attention.output"),
       output_bias_(weights.FindOrNull(layer.name + ".attention.output.bias")),
       mlp_norm_(weights.FindOrNull(layer.name + ".mlp_norm.weight")),
@@ -61,6 +76,7 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
       shared_gate_(PlaceOf(layer, weights, options, 0), "shared_gate") {
   const Projection::Place place = PlaceOf(layer, weights, options, parallel_.rank(), &parallel_.group);
   if (spec_.attention.latent) latent_.emplace(spec_.attention, place, parallel);
+  if (spec_.attention.delta) delta_.emplace(spec_.attention, place, parallel);
   if (!spec_.experts) {
     mlp_.emplace("mlp", place, parallel_, recompute_, spec_.mlp.activation);
     return;
@@ -69,7 +85,10 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
   ExpertWeights own{.router = router_.weight(),
                     .gate_up = expert_gate_up_.weight(),
                     .down = expert_down_.weight(),
-                    .bias = weights.FindOrNull(layer.name + ".router.bias")};
+                    .bias = weights.FindOrNull(layer.name + ".router.bias"),
+                    .router_bias = weights.FindOrNull(layer.name + ".router.logit_bias"),
+                    .gate_up_bias = weights.FindOrNull(layer.name + ".experts.gate_up.bias"),
+                    .down_bias = weights.FindOrNull(layer.name + ".experts.down.bias")};
   const ExpertsOptions expert_options{
       .recompute = recompute_, .router = options.router, .sums = options.sums, .expected = options.expected};
   base_experts_.emplace(*spec_.experts, own, parallel.experts, expert_options);
@@ -125,6 +144,7 @@ LinearInput DecoderLayer::GatherNormalised(const at::Tensor& normalised, const a
 }
 
 at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) const {
+  if (delta_) return ReduceFromTensorRegion(delta_->Forward(x, pass), parallel_);
   if (latent_) {
     return AddBias(ReduceFromTensorRegion(output_.Forward(latent_->Forward(x, pass), pass), parallel_),
                    output_bias_);
@@ -135,13 +155,15 @@ at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) cons
                         .kv_heads = std::max<int64_t>(spec_.attention.kv_heads / parallel_.size(), 1),
                         .head_dim = spec_.attention.head_dim,
                         .norm_eps = spec_.attention.norm_eps};
-  const at::Tensor qkv = Rearranged(qkv_.Forward(x, pass, qkv_bias_), shape);
+  at::Tensor projected = qkv_.Forward(x, pass, qkv_bias_), gate;
+  if (spec_.attention.output_gate) std::tie(projected, gate) = SplitGate(projected, shape);
+  const at::Tensor qkv = Rearranged(projected, shape);
   const bool now = spec_.attention.qk_norm && offset_ == 0, late = spec_.attention.late_qk_norm;
   Heads heads = SplitHeads(qkv, shape, now ? query_norm_ : nullptr, now ? key_norm_ : nullptr,
-                           pass.TableFor(frequencies_, spec_.attention.rope.magnitude));
+                           pass.TableFor(rotation_));
   if (late) heads.query = RmsNorm(heads.query, *query_norm_, spec_.attention.norm_eps);
   if (late) heads.key = RmsNorm(heads.key, *key_norm_, spec_.attention.norm_eps);
-  return AddBias(ReduceFromTensorRegion(AttentionCore(heads, pass), parallel_), output_bias_);
+  return AddBias(ReduceFromTensorRegion(AttentionCore(heads, gate, pass), parallel_), output_bias_);
 }
 
 // Adjacent elements that rotate together are moved half of the rotated part apart, in queries and keys alike: no score
@@ -167,16 +189,22 @@ at::Tensor DecoderLayer::Rearranged(const at::Tensor& qkv, const HeadShape& shap
                   rearranged(parts[1], key_norm_, spec.kv_heads, shape.kv_heads), parts[2]}, -1);
 }
 
-at::Tensor DecoderLayer::AttentionCore(const Heads& heads, PassContext& pass) const {
+at::Tensor DecoderLayer::AttentionCore(const Heads& heads, const at::Tensor& gate, PassContext& pass) const {
   const double plain_scale = 1.0 / std::sqrt(static_cast<double>(spec_.attention.head_dim));
   const AttentionRule rule{.scale = spec_.attention.scale > 0 ? spec_.attention.scale : plain_scale,
                            .window = spec_.attention.window,
-                           .soft_cap = spec_.attention.soft_cap};
+                           .soft_cap = spec_.attention.soft_cap,
+                           .sinks = sinks_};
   if (pass.options.cache != nullptr) {
-    return output_.Forward(pass.options.cache->Attend(name_, heads, rule.scale, rule.window, rule.soft_cap), pass);
+    const at::Tensor sinks = sinks_ != nullptr ? sinks_->value : at::Tensor();
+    const at::Tensor attended = pass.options.cache->Attend(name_, heads, rule.scale, rule.window, rule.soft_cap, sinks);
+    return output_.Forward(Gated(attended, gate), pass);
   }
+  // The product saves both of its sides: what attention gives is not recomputed.
+  if (gate.defined()) return output_.Forward(Gated(ContextAttention(heads, rule, pass.input.context, context_), gate), pass);
   const bool hides = rule.window > 0 && rule.window < pass.input.length;
-  if (hides || rule.scale != plain_scale || rule.soft_cap > 0 || !pass.input.context->plain()) {
+  const bool own_softmax = rule.scale != plain_scale || rule.soft_cap > 0 || rule.sinks != nullptr;
+  if (hides || own_softmax || !pass.input.context->plain()) {
     if (!recompute_) return output_.Forward(ContextAttention(heads, rule, pass.input.context, context_), pass);
     const Attended attended = ContextAttentionAgain(heads, rule, pass.input.context, context_);
     return output_.Forward({attended.output, attended.again}, pass);

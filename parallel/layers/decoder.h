@@ -10,6 +10,7 @@
 #include "ops/linear/linear.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "parallel/experts/experts_block.h"
+#include "parallel/layers/delta_attention.h"
 #include "parallel/layers/latent_attention.h"
 #include "parallel/layers/layer.h"
 #include "parallel/layers/mlp.h"
@@ -45,7 +46,8 @@ class DecoderLayer : public RunningLayer {
   AddedNorm AddAttention(const at::Tensor& x, const at::Tensor& branch, PassContext& pass) const;
   // `normalised` inside a block; with recomputation it is recomputed from `x` and `norm`. No norm: x itself.
   LinearInput GatherNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight* norm) const;
-  at::Tensor AttentionCore(const Heads& heads, PassContext& pass) const;
+  // gate: of the output, [tokens, heads · head_dim]; undefined: none.
+  at::Tensor AttentionCore(const Heads& heads, const at::Tensor& gate, PassContext& pass) const;
 
   const std::string name_;
   DecoderSpec spec_;
@@ -54,19 +56,21 @@ class DecoderLayer : public RunningLayer {
   const double dropout_;  // of the outputs of attention and mlp
   const bool recompute_;  // attention core, norms and activation are recomputed in the backward pass
   const double offset_;   // added to the norms' weights
-  std::vector<double> frequencies_;
+  const Rotation rotation_;
   const Weight* attention_norm_;         // nullptr, as the following: the family has none
   const Weight* attention_output_norm_;
   const Projection qkv_;  // [(heads + 2 kv_heads) · head_dim of this rank, hidden]
   const Weight* qkv_bias_;
   const Weight* query_norm_;  // [head_dim]
   const Weight* key_norm_;
+  const Weight* sinks_;       // [heads of this rank]
   const Projection output_;  // [hidden, heads · head_dim of this rank]
   const Weight* output_bias_;
   const Weight* mlp_norm_;
   const Weight* mlp_output_norm_;
   std::optional<MlpBlock> mlp_;  // of a dense layer, or the shared expert
   std::optional<LatentAttention> latent_;
+  std::optional<DeltaAttention> delta_;
   const Projection router_, expert_gate_up_, expert_down_;
   std::optional<ExpertsBlock> experts_;
   std::optional<ExpertsBlock> base_experts_;  // the same without low-rank pairs

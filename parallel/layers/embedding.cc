@@ -7,6 +7,7 @@
 #include "core/tensor/device_copies.h"
 #include "parallel/experts/token_share.h"
 #include "parallel/layers/embedding_noise.h"
+#include "parallel/layers/image_features.h"
 
 namespace trireme {
 namespace {
@@ -49,6 +50,7 @@ EmbeddingLayer::EmbeddingLayer(const Layer& layer, const Weights& weights, const
     : spec_(std::get<EmbeddingSpec>(layer.spec)),
       weight_(weights.Find(layer.name + ".embedding.weight")),
       parallel_(parallel),
+      whole_{parallel.group, /*sequence=*/false},
       dropout_(options.hidden_dropout),
       neftune_alpha_(options.neftune_alpha) {}
 
@@ -74,7 +76,8 @@ at::Tensor EmbeddingLayer::Forward(const at::Tensor& anchor, PassContext& pass) 
   const at::Tensor found = WithNoise(LookUp(anchor, pass.input.tokens, weight_, parallel_), pass);
   const at::Tensor x = spec_.scale == 1 ? found : found * ScaleFor(found.scalar_type());
   const auto dropout = HiddenDropout("embedding", dropout_, pass, parallel_);
-  return dropout ? WithDropout(x, dropout) : x;
+  const at::Tensor y = dropout ? WithDropout(x, dropout) : x;
+  return spec_.sees ? PlaceFeatures(y, anchor, spec_.taps, pass, parallel_, whole_) : y;
 }
 
 }  // namespace trireme

@@ -18,6 +18,7 @@ class EmbeddingLayer : public RunningLayer {
  public:
   EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
                  const LayerOptions& options);
+  // Of a model that sees, `anchor` are the features of images (image_features.h).
   at::Tensor Forward(const at::Tensor& anchor, PassContext& pass) const override;
 
  private:
@@ -27,6 +28,7 @@ class EmbeddingLayer : public RunningLayer {
   const EmbeddingSpec spec_;
   const Weight& weight_;  // [vocabulary / tp, hidden]
   const TensorParallel& parallel_;
+  const TensorParallel whole_;  // the layout of a vision tower's features: every rank has all of them
   const double dropout_, neftune_alpha_;
 };
 

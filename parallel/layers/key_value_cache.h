@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ops/attention/paged_attention.h"
+#include "parallel/layers/delta_states.h"
 
 namespace trireme {
 
@@ -30,10 +31,13 @@ class KeyValueCache {
     scratch_.slots = std::move(slots);
   }
   const RowAdapters* adapters() const { return adapters_; }
+  const PagedRows& rows() const { return rows_; }
+  DeltaStates& deltas(const std::string& layer) { return deltas_[layer]; }
 
-  // Attention of the layer's new tokens over their rows; window, soft_cap: ops/attention/paged_attention.h.
-  at::Tensor Attend(const std::string& layer, const Heads& heads, double scale, int64_t window, double soft_cap) {
-    return PagedAttention(heads, heads.value.size(3), scale, rows_, layers_[layer], scratch_, window, soft_cap);
+  // Attention of the layer's new tokens over their rows; window, soft_cap, sinks: ops/attention/paged_attention.h.
+  at::Tensor Attend(const std::string& layer, const Heads& heads, double scale, int64_t window, double soft_cap,
+                    const at::Tensor& sinks = {}) {
+    return PagedAttention(heads, heads.value.size(3), scale, rows_, layers_[layer], scratch_, window, soft_cap, sinks);
   }
 
   // The same over latents, whose first `rank` elements are also the values of all heads. query: [tokens,
@@ -48,6 +52,7 @@ class KeyValueCache {
   PagedRows rows_;
   const RowAdapters* adapters_ = nullptr;
   std::map<std::string, PagedKeyValues> layers_;
+  std::map<std::string, DeltaStates> deltas_;  // of layers that keep states in place of keys and values
   PagedScratch scratch_;
 };
 

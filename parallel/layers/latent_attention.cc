@@ -14,7 +14,7 @@ LatentAttention::LatentAttention(const AttentionSpec& spec, const Projection::Pl
       latent_(*spec.latent),
       parallel_(parallel),
       heads_(spec.heads / parallel.tensor.size()),
-      frequencies_(InverseFrequencies(spec.rope)),
+      rotation_(spec.rope),
       query_(place, "attention.q"),
       query_a_(place, "attention.q_a"),
       query_a_norm_(place.weights.FindOrNull(place.layer.name + ".attention.q_a_norm.weight")),
@@ -37,7 +37,7 @@ at::Tensor LatentAttention::Turned(const at::Tensor& x, PassContext& pass) const
   const at::Tensor halves =
       latent_.interleaved ? x.unflatten(-1, {latent_.qk_rope_head_dim / 2, 2}).transpose(-2, -1).flatten(-2)
                           : x;
-  return Rotate(halves.contiguous(), pass.TableFor(frequencies_, spec_.rope.magnitude));
+  return Rotate(halves.contiguous(), pass.TableFor(rotation_));
 }
 
 at::Tensor LatentAttention::OfHeads(const at::Tensor& matrix) const {
@@ -46,9 +46,8 @@ at::Tensor LatentAttention::OfHeads(const at::Tensor& matrix) const {
 
 at::Tensor LatentAttention::Expansion(PassContext& pass) const {
   const bool pairs = kv_b_.pairs() && pass.options.adapters;
-  const at::Tensor& weight = kv_b_.weight().value;
-  const at::Tensor whole = pairs ? kv_b_.Forward(at::eye(latent_.kv_rank).to(weight.options()), pass).t() : weight;
-  return OfHeads(whole);
+  if (!pairs) return OfHeads(kv_b_.weight().matrix());
+  return OfHeads(kv_b_.Forward(at::eye(latent_.kv_rank).to(kv_a_norm_.value.options()), pass).t());
 }
 
 // By rows of an adapter, one low-rank product after the other: its expansion is never made.

@@ -39,7 +39,7 @@ class LatentAttention {
   const LatentSpec latent_;
   const LayerParallel& parallel_;
   const int64_t heads_;  // of this rank
-  const std::vector<double> frequencies_;
+  const Rotation rotation_;
   const Projection query_;    // [heads · head_dim, hidden], or query_a and query_b:
   const Projection query_a_;  // [query_rank, hidden]
   const Weight* query_a_norm_;

@@ -4,7 +4,10 @@
 #include "parallel/layers/decoder.h"
 #include "parallel/layers/embedding.h"
 #include "parallel/layers/head.h"
+#include "parallel/layers/image_features.h"
 #include "parallel/layers/mtp.h"
+#include "parallel/layers/patches.h"
+#include "parallel/layers/vision.h"
 
 namespace trireme {
 namespace {
@@ -18,11 +21,19 @@ struct Make {
   std::unique_ptr<RunningLayer> operator()(const EmbeddingSpec&) const {
     return std::make_unique<EmbeddingLayer>(layer, weights, parallel.tensor, options);
   }
-  std::unique_ptr<RunningLayer> operator()(const DecoderSpec&) const {
+  std::unique_ptr<RunningLayer> operator()(const DecoderSpec& spec) const {
+    if (spec.taps > 0) return std::make_unique<TappedDecoder>(layer, weights, parallel, options);
     return std::make_unique<DecoderLayer>(layer, weights, parallel, options);
   }
   std::unique_ptr<RunningLayer> operator()(const MtpSpec&) const {
     return std::make_unique<MtpLayer>(layer, weights, parallel, options);
+  }
+  std::unique_ptr<RunningLayer> operator()(const PatchSpec&) const { return std::make_unique<PatchLayer>(layer, weights); }
+  std::unique_ptr<RunningLayer> operator()(const VisionSpec&) const {
+    return std::make_unique<VisionLayer>(layer, weights, parallel.tensor, options);
+  }
+  std::unique_ptr<RunningLayer> operator()(const MergerSpec&) const {
+    return std::make_unique<MergerLayer>(layer, weights, parallel.tensor, options);
   }
   std::unique_ptr<RunningLayer> operator()(const HeadSpec&) const {
     return std::make_unique<HeadLayer>(layer, weights, parallel);

@@ -14,13 +14,9 @@ PassContext::PassContext(const PassInput& input, const PassOptions& options, con
   }
 }
 
-const RotaryTable& PassContext::TableFor(const std::vector<double>& frequencies, double magnitude) {
-  std::vector<double> key = frequencies;
-  key.push_back(magnitude);
-  RotaryTable& table = tables_[key];
-  if (table.cosine.defined()) return table;
-  table = MakeRotaryTable(input.positions, frequencies);
-  if (magnitude != 1) table = {table.cosine * magnitude, table.sine * magnitude};
+const RotaryTable& PassContext::TableFor(const Rotation& rotation) {
+  RotaryTable& table = tables_[rotation.key()];
+  if (!table.cosine.defined()) table = rotation.TableOf(input);
   return table;
 }
 

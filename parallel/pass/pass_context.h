@@ -11,12 +11,14 @@
 #include "ops/rotary/rotary.h"
 #include "parallel/experts/router_losses.h"
 #include "parallel/pass/pass_input.h"
+#include "parallel/pass/rotation.h"
 
 namespace trireme {
 
 class KeyValueCache;  // parallel/layers
 class Objective;      // parallel/objectives
 struct PassOutput;
+struct TowerTables;     // parallel/layers
 
 // Totals of the global batch, over all micro batches and ranks: fixed before the first micro batch, so that
 // no loss depends on how rows were split.
@@ -79,12 +81,14 @@ class PassContext {
   PassContext& mtp(int64_t depth) { return *mtp_.at(static_cast<size_t>(depth)); }
   int64_t mtp_depths() const { return static_cast<int64_t>(mtp_.size()); }
 
-  // Computed once for all layers with the same frequencies.
-  const RotaryTable& TableFor(const std::vector<double>& frequencies, double magnitude);
+  // Computed once for all layers with the same rotary embedding.
+  const RotaryTable& TableFor(const Rotation& rotation);
+  std::shared_ptr<const TowerTables>& tower_tables() { return tower_tables_; }  // null until a vision tower fills it
   RouterPool& router_pool() { return router_pool_; }  // router counts of all layers
 
  private:
-  std::map<std::vector<double>, RotaryTable> tables_;  // keyed by frequencies, then magnitude
+  std::map<std::vector<double>, RotaryTable> tables_;  // by the rotation's key
+  std::shared_ptr<const TowerTables> tower_tables_;
   RouterPool router_pool_;
   std::vector<std::unique_ptr<PassContext>> mtp_;
 };

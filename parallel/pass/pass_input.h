@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parallel/context/context_plan.h"
+#include "parallel/pass/image_positions.h"
 
 namespace trireme {
 
@@ -48,12 +49,23 @@ struct TeacherFacts {
   double soft_cap = 0;          // of its logits; 0: none
 };
 
+// The images of the micro batch's rows, one after another, whichever context rank has their tokens.
+struct ImageFacts {
+  at::Tensor patches = {};  // [patches, elements of a patch] fp32; undefined: there are none
+  std::vector<ImageGrid> grids = {};
+  // In host memory: [rows · length] int64: the image token that each token of this rank is, among those of all images;
+  // -1: none.
+  at::Tensor token_of = {};
+};
+
 struct PassInput {
   int64_t rows = 0;
   int64_t length = 0;
   at::Tensor tokens;         // [rows · length] int64
   at::Tensor labels;         // [rows · length] int64: the token after each one, -100 where it is not trained
   at::Tensor positions;      // [rows · length] int64
+  // [3, rows · length] int64: by time, row and column, where rows have images; undefined: all three are `positions`.
+  at::Tensor image_positions = {};
   // [trained] int64: where labels are trained, known before anything is on a device, so that no pass has to
   // wait for their number; undefined where whoever made the input does not say.
   at::Tensor trained = {};
@@ -80,6 +92,7 @@ struct PassInput {
   PolicyFacts policy = {};
   ValueFacts value = {};
   TeacherFacts teacher = {};
+  ImageFacts images = {};
   // By depth of multi-token prediction: the same positions, with tokens and labels that stand as many further on
   // in the same document; empty where nothing of the kind is trained.
   std::vector<PassInput> mtp = {};

@@ -3,9 +3,9 @@
 // moments in fp32.
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cmath>
 
+#include "core/packing/codes.h"
 #include "parallel/sharding/whole_tensors.h"
 #include "parallel/sharding/wide_master.h"
 
@@ -20,23 +20,6 @@ constexpr char kFirstScale[] = "exp_avg_absmax", kSecondScale[] = "exp_avg_sq_ab
 bool HasCodes(const Shape& shape) { return Elements(shape) >= kLeastCoded; }
 
 int64_t BlocksIn(const Shape& shape) { return (Elements(shape) + kBlock - 1) / kBlock; }
-
-// The 256 values, ascending: more of them for small magnitudes, over seven decades. Without negative ones twice as many.
-std::vector<float> DynamicMap(bool negative) {
-  constexpr int kDecades = 7;
-  std::vector<float> values = {0.0F, 1.0F};
-  for (int decade = 0; decade < kDecades; ++decade) {
-    const int count = 1 << (negative ? decade : decade + 1);
-    for (int i = 0; i < count; ++i) {
-      const double middle = 0.1 + 0.9 * (i + 0.5) / count;
-      const auto value = static_cast<float>(middle * std::pow(10.0, decade - (kDecades - 1)));
-      values.push_back(value);
-      if (negative) values.push_back(-value);
-    }
-  }
-  std::ranges::sort(values);
-  return values;
-}
 
 // Codes of one of the two moments.
 struct CodeMap {

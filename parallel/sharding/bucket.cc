@@ -16,7 +16,10 @@ namespace {
 
 std::vector<int64_t> LocalSizes(const std::vector<Weights::Entry*>& entries) {
   std::vector<int64_t> sizes;
-  for (const Weights::Entry* entry : entries) sizes.push_back(Elements(entry->placement.LocalShape()));
+  for (const Weights::Entry* entry : entries) {
+    const PackedWeight* packed = entry->weight.packed.get();
+    sizes.push_back(packed != nullptr ? packed->parts().bytes : Elements(entry->placement.LocalShape()));
+  }
   return sizes;
 }
 
@@ -45,6 +48,10 @@ Bucket::Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communic
         << "bucket " << layer_ << " mixes the grids of " << entries_[0]->weight.name << " and "
         << placement.name();
     const FlatRange range = layout_.RangeOf(i);
+    if (PackedWeight* packed = entries_[i]->weight.packed.get()) {
+      packed->bytes = values_.tensor().narrow(0, range.begin, range.size());
+      continue;
+    }
     const auto local = [&](const at::Tensor& flat) {
       return flat.narrow(0, range.begin, range.size()).view(placement.LocalShape());
     };

@@ -20,6 +20,7 @@ constexpr double kLeastNorm = 1e-7, kRmsOfAdamW = 0.2;
 bool TakesMuon(const Parameter& parameter, const std::string& layer) {
   const std::string& name = parameter.declaration.name;
   if (layer == "embedding" || name.ends_with(".logits.weight") || name.ends_with(".score.weight")) return false;
+  if (name.ends_with(".bias")) return false;
   return !parameter.hf.empty() && std::ranges::all_of(parameter.hf, [](const HfTensor& tensor) {
     return tensor.shape.size() == 2;
   });

@@ -90,7 +90,7 @@ ShardedOptimizer::UpdateRun ShardedOptimizer::RunOf(const Bucket& bucket, const 
 
 ShardedOptimizer::UpdateRun ShardedOptimizer::RunOf(const Parameter& parameter, const std::string& layer) const {
   const ParameterDeclaration& declaration = parameter.declaration;
-  const bool decayed = declaration.dims.size() > 1;
+  const bool decayed = declaration.dims.size() > 1 && !declaration.name.ends_with(".bias");  // experts' biases are stacked
   const bool loraplus = !decayed || declaration.name.find(kLowRankB) != std::string::npos;
   return {.elements = {},
           .decayed = decayed,

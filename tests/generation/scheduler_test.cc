@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -24,7 +25,10 @@ uint64_t Mix(uint64_t before, int64_t token) {
   uint64_t x = before * 6364136223846793005ULL + static_cast<uint64_t>(token) + 1442695040888963407ULL;
   return x ^ (x >> 29U);
 }
-uint64_t Start(const std::string& salt) { return std::hash<std::string>()(salt); }
+// All digests of a row change with the class of its length.
+uint64_t Start(const std::string& salt, int64_t length_class) { return Mix(std::hash<std::string>()(salt), length_class); }
+using LengthClasses = std::function<int64_t(int64_t)>;
+int64_t ClassOf(const LengthClasses& classes, const Tokens& tokens) { return classes ? classes(std::ssize(tokens)) : 0; }
 int64_t NextToken(uint64_t digest) { return static_cast<int64_t>((digest >> 7U) % kVocabulary); }
 
 struct Wish {
@@ -34,15 +38,15 @@ struct Wish {
   std::optional<size_t> after = {};  // an earlier wish
 };
 
-Tokens Alone(const Wish& wish) {
-  uint64_t digest = Start(wish.salt);
-  for (const int64_t token : wish.prompt) digest = Mix(digest, token);
-  Tokens written;
+// Each token from all tokens before it, computed anew.
+Tokens Alone(const Wish& wish, const LengthClasses& classes = {}) {
+  Tokens tokens = wish.prompt;
   for (int64_t i = 0; i < wish.count; ++i) {
-    written.push_back(NextToken(digest));
-    digest = Mix(digest, written.back());
+    uint64_t digest = Start(wish.salt, ClassOf(classes, tokens));
+    for (const int64_t token : tokens) digest = Mix(digest, token);
+    tokens.push_back(NextToken(digest));
   }
-  return written;
+  return {tokens.begin() + std::ssize(wish.prompt), tokens.end()};
 }
 
 class StandIn {
@@ -139,7 +143,7 @@ class StandIn {
     const auto slot = [&](int64_t position) -> uint64_t& {
       return memory[row.blocks.at(static_cast<size_t>(position / size)) * size + position % size];
     };
-    uint64_t digest = row.step.past == 0 ? Start(row.salt) : slot(row.step.past - 1);
+    uint64_t digest = row.step.past == 0 ? Start(row.salt, ClassOf(scheduler.options().length_class, row.tokens)) : slot(row.step.past - 1);
     for (int64_t i = row.step.past; i < row.step.past + row.step.fresh; ++i) {
       digest = Mix(digest, row.tokens[static_cast<size_t>(i)]);
       slot(i) = digest;
@@ -188,6 +192,9 @@ TEST(Scheduler, RowsGetTheTokensTheyGetAlone) {
                              .prefix_cache = seed % 5 != 0,
                              .passes = 1 + seed % 4};
     options.max_batched_tokens = options.max_rows + static_cast<int64_t>(random() % 20);
+    // As for longrope, and as for dynamic frequencies.
+    if (seed % 3 == 1) options.length_class = [](int64_t length) { return length > 9 ? 1 : 0; };
+    if (seed % 3 == 2) options.length_class = [](int64_t length) { return std::max<int64_t>(length - 9, 0); };
     const std::vector<Wish> wishes = RandomWishes(random, 20, longest);
     StandIn model(options);
     std::map<int64_t, size_t> wish_of;
@@ -205,7 +212,7 @@ TEST(Scheduler, RowsGetTheTokensTheyGetAlone) {
         ++cancelled;
       }
       for (const auto& [id, tokens] : model.Step()) {
-        EXPECT_EQ(tokens, Alone(wishes[wish_of.at(id)])) << "seed " << seed << " row " << id;
+        EXPECT_EQ(tokens, Alone(wishes[wish_of.at(id)], options.length_class)) << "seed " << seed << " row " << id;
         wish_of.erase(id);
         ++ended;
       }

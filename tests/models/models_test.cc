@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/reward_model.h"
+#include "parallel/graph/parameters.h"
 
 namespace trireme {
 namespace {
@@ -219,7 +221,20 @@ TEST(Models, RefusesWeightsQuantisedInAnotherWay) {
   const auto with = [](const Json& how) { return RefusalOf(Config("llama", {{"quantization_config", how}})); };
   const Json fp8 = {{"quant_method", "fp8"}, {"fmt", "e4m3"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}};
   EXPECT_EQ(with(fp8), "accepted");
-  EXPECT_NE(with({{"quant_method", "gptq"}, {"bits", 4}}).find("has the quant_method 'gptq'; wanted fp8"), std::string::npos);
+  EXPECT_EQ(with({{"quant_method", "mxfp4"}, {"modules_to_not_convert", {"lm_head"}}}), "accepted");
+  EXPECT_NE(with({{"quant_method", "mxfp4"}, {"block", 16}}).find("block is 16"), std::string::npos);
+  EXPECT_EQ(with({{"quant_method", "gptq"}, {"bits", 4}, {"sym", true}}), "accepted");
+  EXPECT_NE(with({{"quant_method", "gptq"}, {"checkpoint_format", "marlin"}}).find("wanted gptq or gptq_v2"), std::string::npos);
+  EXPECT_EQ(with({{"quant_method", "awq"}, {"bits", 4}, {"version", "gemm"}, {"zero_point", true}}), "accepted");
+  EXPECT_NE(with({{"quant_method", "awq"}, {"version", "gemv"}}).find("version is \"gemv\""), std::string::npos);
+  const Json group = {{"weights", {{"num_bits", 4}, {"type", "int"}, {"symmetric", true}}}, {"targets", {"Linear"}}};
+  Json compressed = {{"quant_method", "compressed-tensors"}, {"format", "pack-quantized"}, {"config_groups", {{"group_0", group}}}};
+  EXPECT_EQ(with(compressed), "accepted");
+  compressed["config_groups"]["group_0"]["input_activations"] = {{"num_bits", 8}};
+  EXPECT_NE(with(compressed).find("input_activations is"), std::string::npos);
+  EXPECT_NE(with({{"quant_method", "hqq"}, {"bits", 4}}).find("has the quant_method 'hqq'; wanted fp8"), std::string::npos);
+  EXPECT_EQ(with({{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}}), "accepted");
+  EXPECT_NE(with({{"quant_method", "bitsandbytes"}, {"load_in_8bit", true}}).find("bitsandbytes' 8 bits are not read"), std::string::npos);
   Json other = fp8;
   other["weight_block_size"] = {64, 64};
   EXPECT_NE(with(other).find("weight_block_size is [64,64]"), std::string::npos);
@@ -237,7 +252,7 @@ TEST(Models, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(RefusalOf(Config("qwen2_moe", {{"use_sliding_window", true}})),
             "config.json: use_sliding_window is true; only false is supported");
   EXPECT_EQ(RefusalOf(Config("llama", {{"rope_scaling", {{"type", "ntk"}, {"factor", 2.0}}}})),
-            "config.json: rope_scaling has the type 'ntk'; wanted default, linear, llama3 or yarn");
+            "config.json: rope_scaling has the type 'ntk'; wanted default, linear, dynamic, llama3, yarn or longrope");
   EXPECT_EQ(RefusalOf(Config("llama", {{"vocab_size", nullptr}})), "config.json: vocab_size is missing");
 }
 
@@ -260,6 +275,49 @@ TEST(Models, NormsAndRotationsOfBranches) {
   EXPECT_TRUE(hunyuan.attention.late_qk_norm);
   EXPECT_DOUBLE_EQ(hunyuan.attention.rope.theta, 1e4 * std::pow(1000.0, 8.0 / 6.0));
   EXPECT_NE(RefusalOf(Config("llama", {{"rope_scaling", alpha}})).find("has the type 'dynamic'"), std::string::npos);
+}
+
+TEST(Models, DynamicRopeStartsAtTheModelsLongest) {
+  const Json dynamic = {{"type", "dynamic"}, {"factor", 4.0}};
+  const Json config = Config("llama", {{"max_position_embeddings", 64}, {"rope_scaling", dynamic}});
+  const RopeSpec rope = Decoder(Build(config)).attention.rope;
+  EXPECT_EQ(rope.scaling, RopeSpec::Scaling::kDynamic);
+  EXPECT_EQ(rope.longest_positions, 64);
+  EXPECT_EQ(HfConfig(config, "config.json").LongestSequence(), 256);
+  EXPECT_EQ(HfConfig(Config("llama", {{"max_position_embeddings", 64}}), "config.json").LongestSequence(), 64);
+  EXPECT_EQ(RefusalOf(Config("llama", {{"max_position_embeddings", 64}, {"rope_scaling", {{"type", "dynamic"}}}})),
+            "config.json: rope_scaling: factor is missing; the type 'dynamic' needs a number of at least 1");
+  EXPECT_NE(RefusalOf(Config("llama", {{"rope_scaling", dynamic}})).find("needs max_position_embeddings"), std::string::npos);
+}
+
+// Phi-4-mini rotates a part of each head; the length of its pretraining stands beside the scaling.
+TEST(Models, LongropeOfBothSpellings) {
+  const Json factors = {{"short_factor", {1.0, 1.5, 2.0}}, {"long_factor", {4.0, 8.0, 16.0}}};
+  Json old = factors, current = factors;
+  old["type"] = "longrope";
+  current.update({{"rope_type", "longrope"}, {"rope_theta", 1e4}, {"partial_rotary_factor", 0.75}, {"original_max_position_embeddings", 16}});
+  const Json sizes = {{"max_position_embeddings", 256}, {"original_max_position_embeddings", 16}};
+  const auto phi = [&](const char* key, const Json& scaling, const Json& more = Json::object()) {
+    Json config = Config("phi3", sizes);
+    config[key] = scaling;
+    config.update(more);
+    return config;
+  };
+  for (const Json& config : {phi("rope_scaling", old, {{"partial_rotary_factor", 0.75}}), phi("rope_parameters", current)}) {
+    const RopeSpec rope = Decoder(Build(config)).attention.rope;
+    EXPECT_EQ(rope.scaling, RopeSpec::Scaling::kLongrope);
+    EXPECT_EQ(rope.rotary_dim, 6);
+    EXPECT_EQ(rope.original_positions, 16);
+    EXPECT_DOUBLE_EQ(rope.magnitude, std::sqrt(1 + std::log(16.0) / std::log(16.0)));
+    EXPECT_EQ(rope.long_factors, (std::vector<double>{4, 8, 16}));
+  }
+  old["attention_factor"] = 1.25;
+  EXPECT_EQ(Decoder(Build(phi("rope_scaling", old, {{"partial_rotary_factor", 0.75}}))).attention.rope.magnitude, 1.25);
+  EXPECT_EQ(RefusalOf(phi("rope_scaling", old)),
+            "config.json: rope_scaling: short_factor has 3 numbers; wanted 4 above 0, one for each pair of rotated elements");
+  EXPECT_EQ(RefusalOf(phi("rope_scaling", {{"type", "linear"}, {"factor", 2.0}})),
+            "config.json: rope_scaling has the type 'linear'; wanted default or longrope");
+  EXPECT_EQ(RefusalOf(phi("rope_scaling", nullptr, {{"lm_head_bias", true}})), "config.json: lm_head_bias is true; only false is supported");
 }
 
 // Layers with and without a window have rotary embeddings of their own, in the keys of both generations.
@@ -308,6 +366,56 @@ TEST(Models, ExpertsOfOtherKeys) {
   EXPECT_EQ(glm4_moe.unused, (std::vector<std::string>{"model.layers.2."}));
 }
 
+std::vector<int64_t> WindowsOf(const Json& config) {
+  std::vector<int64_t> windows;
+  for (const Layer& layer : Build(config).layers) {
+    if (const DecoderSpec* decoder = DecoderOf(layer.spec)) windows.push_back(decoder->attention.window);
+  }
+  return windows;
+}
+
+TEST(Models, GptOss) {
+  const Json sizes = {{"num_local_experts", 8}, {"num_experts_per_tok", 2}, {"num_hidden_layers", 4}};
+  const auto with = [&](const Json& changes) {
+    Json config = Config("gpt_oss", sizes);
+    config.update(changes);
+    return config;
+  };
+  const LayerGraph graph = Build(with(Json::object()));
+  const DecoderSpec& decoder = Decoder(graph);
+  EXPECT_TRUE(decoder.attention.sinks && decoder.attention.qkv_bias && decoder.attention.output_bias);
+  EXPECT_EQ(decoder.attention.head_dim, 64);
+  const RopeSpec& rope = decoder.attention.rope;  // transformers' defaults
+  EXPECT_TRUE(rope.scaling == RopeSpec::Scaling::kYarn && !rope.truncate);
+  EXPECT_EQ(rope.theta, 150000);
+  EXPECT_EQ(rope.factor, 32);
+  EXPECT_EQ(WindowsOf(with(Json::object())), (std::vector<int64_t>{128, 0, 128, 0}));
+  EXPECT_EQ(WindowsOf(with({{"sliding_window", 5}, {"layer_types", std::vector<std::string>(4, "full_attention")}})),
+            (std::vector<int64_t>{0, 0, 0, 0}));
+  EXPECT_EQ(decoder.experts->clamp, 7);
+  EXPECT_EQ(decoder.experts->alpha, 1.702);
+  EXPECT_EQ(Decoder(Build(with({{"swiglu_limit", 3.5}, {"swiglu_alpha", 1.0}}))).experts->clamp, 3.5);
+  EXPECT_NE(RefusalOf(with({{"experts_per_token", 3}})).find("experts_per_token is 3; only 2"), std::string::npos);
+  EXPECT_NE(RefusalOf(with({{"swiglu_limit", 0.0}})).find("swiglu_limit = 0"), std::string::npos);
+  EXPECT_NE(RefusalOf(with({{"sliding_window", nullptr}})).find("sliding_window is null"), std::string::npos);
+}
+
+// Files hold the experts of a layer in one tensor, with dims swapped; of sinks each head has one.
+TEST(Models, GptOssFiles) {
+  const LayerGraph graph = Build(Config("gpt_oss", {{"num_local_experts", 8}, {"num_experts_per_tok", 2}}));
+  std::map<std::string, Shape> shapes;
+  for (const Parameter& parameter : ParametersOf(graph, graph.layers[1], {.size = 2})) {
+    for (const HfTensor& tensor : parameter.hf) shapes[tensor.name] = tensor.shape;
+  }
+  const std::string mlp = "model.layers.0.mlp.";
+  EXPECT_EQ(shapes.at(mlp + "experts.gate_up_proj"), (Shape{8, 32, 96}));
+  EXPECT_EQ(shapes.at(mlp + "experts.gate_up_proj_bias"), (Shape{8, 96}));
+  EXPECT_EQ(shapes.at(mlp + "experts.down_proj"), (Shape{8, 48, 32}));
+  EXPECT_EQ(shapes.at(mlp + "experts.down_proj_bias"), (Shape{8, 32}));
+  EXPECT_EQ(shapes.at(mlp + "router.bias"), (Shape{8}));
+  EXPECT_EQ(shapes.at("model.layers.0.self_attn.sinks"), (Shape{4}));
+}
+
 // Kimi-K2's files are DeepSeek-V3's under another model_type.
 TEST(Models, KimiK2IsDeepseekV3) {
   Json kimi = DeepseekConfig("kimi_k2");
@@ -319,14 +427,6 @@ TEST(Models, KimiK2IsDeepseekV3) {
   EXPECT_EQ(ToText(graph), ToText(Build(deepseek)));
   EXPECT_EQ(std::get<DecoderSpec>(graph.layers[2].spec).experts->router.scores, RouterRule::Scores::kSigmoid);
   EXPECT_EQ(ClassNameOf("kimi_k2"), "DeepseekV3");
-}
-
-std::vector<int64_t> WindowsOf(const Json& config) {
-  std::vector<int64_t> windows;
-  for (const Layer& layer : Build(config).layers) {
-    if (const DecoderSpec* decoder = DecoderOf(layer.spec)) windows.push_back(decoder->attention.window);
-  }
-  return windows;
 }
 
 // As transformers reads the keys: a window that is missing is its default, one that is null is none.

@@ -18,7 +18,8 @@ CARRIED = {"generation_config.json": '{"eos_token_id": 2}\n', "tokenizer.json": 
            "tokenizer_config.json": '{"model_max_length": 128}', "chat_template.jinja": "{{ messages }}\n",
            "merges.txt": "a b\n"}
 FAMILIES = {"llama3": None, "qwen2": 2, "qwen3": 3, "llama": None, "mistral": None, "phi3": 2, "granite": None,
-            "olmo2": 2, "glm4": 3, "gemma3": None, "hunyuan_moe": 2, "minimax_m2": None, "ernie4_5_moe": 2}  # ranks that convert
+            "olmo2": 2, "glm4": 3, "gemma3": None, "hunyuan_moe": 2, "minimax_m2": None, "ernie4_5_moe": 2,
+            "gpt_oss": 2, "qwen3_next": 2, "qwen3_5": None}  # ranks that convert
 
 
 def convert(source, target, *more, ranks=None):

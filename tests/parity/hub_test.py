@@ -211,7 +211,8 @@ def test_one_rank_downloads(hub, folder, wanted):
 
 
 def test_plans_need_no_weights(hub, folder):
-    for words in (["plan", "--world", "2"], ["train", "examples/chat/run.yaml", "--dry-run", "--set", f"data.cache={folder}/data"]):
+    for words in (["plan", "--world", "2"], ["train", "examples/chat/run.yaml", "--dry-run", "--set", f"data.cache={folder}/data",
+                                                      "--set", f"data.template={CHAT}/chat_template.jinja"]):
         result = subprocess.run([str(BUILD / "trireme"), *words, "--set", f"model.path={NAME}"], env=variables(hub, folder),
                                 capture_output=True, text=True)
         assert result.returncode == 0 and not hub.sent, result.stderr

@@ -1,6 +1,6 @@
 """Other ways to keep experts' weights on disk: in one tensor, in one tensor with its dims swapped, and as fp8 with a
-scale for each block of 128 x 128 (as DeepSeek-V3 is published, with its head for a second next token). Each gives the
-gradients of the plain directory, bit for bit; scales that do not fit are refused."""
+scale for each block of 128 x 128 (as DeepSeek-V3 is published, with its head for a second next token), and as MXFP4 (as
+GPT-OSS is). Each gives the gradients of the plain directory, bit for bit; scales that do not fit are refused."""
 import json
 import re
 import shutil
@@ -8,6 +8,7 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 import tiny_models
 from program import failure_text, run, run_well
@@ -135,3 +136,43 @@ def test_scales_that_do_not_fit_are_refused(deepseek, rows, folder):
     broken = write(folder / "broken", folder / "deepseek", deepseek[2] | {f"{name}_scale_inv": torch.ones(3, 3)})
     result = run(None, ["grads", "--model", broken, "--rows", rows, "--out", folder / "never"])
     assert result.returncode == 2 and name in result.stderr and "wanted [1, 2]" in result.stderr, failure_text(result)
+
+
+@pytest.fixture(scope="module")
+def gpt_oss(folder):
+    """The directory as published, with experts in MXFP4, and the one with transformers' dequantised weights."""
+    torch.manual_seed(4)
+    like = folder / "gpt_oss"
+    tiny_models.write_model(tiny_models.config_of("gpt_oss", num_hidden_layers=2, intermediate_size=32), like)
+    published, plain = {}, {}
+    for name, tensor in load_file(like / "model.safetensors").items():
+        if not name.endswith(("gate_up_proj", "down_proj")):
+            published[name] = plain[name] = tensor.bfloat16()
+            continue
+        experts, inputs, outputs = tensor.shape
+        blocks = torch.randint(256, (experts, outputs, inputs // 32, 16), dtype=torch.uint8)
+        scales = torch.randint(119, 124, blocks.shape[:3], dtype=torch.uint8)
+        published |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
+        plain[name] = convert_moe_packed_tensors(blocks, scales)
+    config = json.loads((like / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    write(folder / "mxfp4", like, published)
+    (folder / "mxfp4/config.json").write_text(json.dumps(config))
+    return folder / "mxfp4", write(folder / "unpacked", like, plain)
+
+
+@pytest.mark.parametrize("ranks", [None, 4], ids=["1 rank", "4 ranks"])
+def test_mxfp4(ranks, gpt_oss, rows, record_property):
+    published, plain = gpt_oss
+    assert_same(plain, published, rows, ranks, ["parallel.tensor=2", "parallel.expert=2", "parallel.expert_tensor=2"],
+                record_property)
+
+
+def test_mxfp4_is_converted_to_plain_weights(gpt_oss, folder):
+    """There and back: transformers' dequantised tensors, byte for byte, and a config.json that does not say otherwise."""
+    for source, target in ((gpt_oss[0], folder / "stored"), (folder / "stored", folder / "back")):
+        run_well(None, ["convert", "--from", source, "--to", target])
+    found, wanted = load_file(folder / "back/model.safetensors"), load_file(gpt_oss[1] / "model.safetensors")
+    assert found.keys() == wanted.keys()
+    assert all(torch.equal(found[name].view(torch.int16), wanted[name].view(torch.int16)) for name in wanted)
+    assert "quantization_config" not in json.loads((folder / "back/config.json").read_text())

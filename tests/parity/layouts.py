@@ -28,11 +28,12 @@ WIDE = {**DENSE, "model": ["llama", "qwen3", *EXPERTS], "tensor": [1, 2], "pipel
         "context": [1, 2, 4], "method": ["none", "ring", "ulysses", "hybrid"],
         "rows": ["mixed", "one", "silent", "packed"]}
 # Families that differ from those of DENSE in one trait each: windows, matrices that files fuse, factors, norms.
-LIKE = {**WIDE, "model": ["mistral", "ministral", "qwen2_window", "phi3", "granite", "olmo2", "olmo3", "glm4",
-                          "ernie4_5", "hunyuan", "gemma2", "gemma3"],
+LIKE = {**WIDE, "model": ["mistral", "ministral", "qwen2_window", "phi3", "phi3_long", "llama_dynamic", "granite", "olmo2", "olmo3", "glm4",
+                          "ernie4_5", "hunyuan", "gemma2", "gemma3", "qwen3_5"],
         "expert": [1], "expert_tensor": [1]}
 # And from those of EXPERTS.
-LIKE_EXPERTS = {**WIDE, "model": ["glm4_moe", "minimax_m2", "hunyuan_moe", "ernie4_5_moe"]}
+LIKE_EXPERTS = {**WIDE, "model": ["glm4_moe", "minimax_m2", "hunyuan_moe", "ernie4_5_moe", "gpt_oss", "qwen3_next",
+                                 "qwen3_5_moe"]}
 WITH_EXPERTS = [*EXPERTS, *LIKE_EXPERTS["model"]]
 KINDS = (DENSE, WIDE, LIKE, LIKE_EXPERTS)
 FREE = ("zero", "recompute", "sequence", "micro_batch")  # valid with everything
@@ -132,7 +133,9 @@ LIKE_METHODS = [*(("mistral", method) for method in LIKE["method"]), ("qwen2_win
 # Traits that change what a layer computes, each under the layouts that could get it wrong: norms and experts under tensor
 # ranks that share the tokens or do not, windows and rotations under context ranks, recomputation.
 SPLIT, RING, ULYSSES = dict(tensor=2), dict(context=2, method="ring"), dict(context=2, method="ulysses")
-OWN_TRAITS = [("ministral", RING), ("olmo2", SPLIT | dict(recompute="selective")),
+OWN_TRAITS = [("phi3_long", SPLIT | dict(pipeline=2, rows="packed", recompute="selective")), ("phi3_long", ULYSSES | dict(zero=3)),
+              ("phi3_long", RING | dict(rows="packed", recompute="full")), ("llama_dynamic", RING | dict(rows="packed")),
+              ("llama_dynamic", SPLIT | dict(zero=3, recompute="selective")), ("ministral", RING), ("olmo2", SPLIT | dict(recompute="selective")),
               ("olmo2", SPLIT | RING | dict(sequence="false", rows="packed")),
               ("olmo3", RING | dict(recompute="full")), ("glm4", SPLIT | dict(pipeline=2, recompute="selective")),
               ("glm4", ULYSSES | dict(rows="packed")), ("ernie4_5", SPLIT | dict(zero=3)),
@@ -143,8 +146,19 @@ OWN_TRAITS = [("ministral", RING), ("olmo2", SPLIT | dict(recompute="selective")
               ("glm4_moe", RING | dict(recompute="selective", rows="packed")),
               ("minimax_m2", SPLIT | dict(expert_tensor=2, sequence="false")),
               ("minimax_m2", dict(data=2, expert=2, zero=2, recompute="full")),
-              ("hunyuan_moe", SPLIT | dict(expert=2)), ("ernie4_5_moe", SPLIT | dict(expert=2, recompute="selective"))]
-NOT_ON_NPU = ["gemma2"]  # soft caps of scores
+              ("hunyuan_moe", SPLIT | dict(expert=2)), ("ernie4_5_moe", SPLIT | dict(expert=2, recompute="selective")),
+              ("gpt_oss", SPLIT | RING | dict(expert_tensor=2, recompute="selective", sequence="false")),
+              ("gpt_oss", SPLIT | ULYSSES | dict(expert=2, expert_tensor=2, rows="packed")),
+              ("gpt_oss", dict(context=4, method="hybrid", expert=2, zero=3, rows="packed")),
+              ("gpt_oss", SPLIT | dict(pipeline=2, expert=2, schedule="zero_bubble", recompute="full")),
+              # States along the sequence: heads over tensor ranks, all tokens of some heads on context ranks.
+              ("qwen3_next", dict(rows="packed", recompute="selective")), ("qwen3_next", SPLIT | dict(expert=2, zero=3)),
+              ("qwen3_next", SPLIT | RING | dict(rows="packed", expert_tensor=2)),
+              ("qwen3_next", dict(pipeline=2, schedule="zero_bubble", data=2, expert=2, recompute="full")),
+              ("qwen3_5", SPLIT | ULYSSES | dict(sequence="false")),
+              ("qwen3_5", dict(context=4, method="ring", rows="packed", recompute="selective")),
+              ("qwen3_5", SPLIT | dict(pipeline=2, zero=2)), ("qwen3_5_moe", RING | dict(expert=2))]
+NOT_ON_NPU = ["gemma2", "gpt_oss", "qwen3_next", "qwen3_5", "qwen3_5_moe"]  # soft caps of scores, sinks, layers with states
 
 
 def like_cases(cases, device):

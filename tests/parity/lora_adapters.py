@@ -44,6 +44,7 @@ ADAPTERS = {
         r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
     "minimax_m2": ("minimax_m2", {}, dict(
         r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
+    "gpt_oss": ("gpt_oss", {}, dict(r=3, lora_alpha=5, target_modules=ATTENTION, modules_to_save=["post_attention_layernorm"])),
     "hunyuan_moe": ("hunyuan_moe", {}, dict(
         r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
     "qwen3_moe": ("qwen3_moe", dict(mlp_only_layers=[]), dict(
@@ -53,6 +54,12 @@ ADAPTERS = {
     "qwen2_moe": ("qwen2_moe", {}, dict(
         r=3, lora_alpha=5, target_parameters=EXPERTS, **TWICE,
         target_modules=[*ATTENTION, *(f"shared_expert.{word}" for word in LINEAR[4:]), "shared_expert_gate"])),
+    "qwen3_next": ("qwen3_next", dict(mlp_only_layers=[]), dict(
+        r=3, lora_alpha=5, target_parameters=EXPERTS, **TWICE,
+        target_modules=[*ATTENTION, "in_proj_qkvz", "in_proj_ba", "out_proj"])),
+    # Small pairs: large ones make decays whose gradients fp32 rounds by 5e-5, here and in transformers, one up, one down.
+    "qwen3_5": ("qwen3_5", {}, dict(r=3, lora_alpha=1, target_modules=[
+        *LINEAR, "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "out_proj"])),
     "mixtral": ("mixtral", {}, dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
 }
 ROWS = tiny_models.make_rows()

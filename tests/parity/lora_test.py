@@ -43,6 +43,8 @@ LAYOUTS = [
     ("qwen3_moe", 4, ["parallel.tensor=2", "parallel.expert=2", "parallel.expert_tensor=2", "parallel.sequence=false"]),
     ("qwen2_moe", 4, ["parallel.context=2", "parallel.pipeline=2", "parallel.expert=2", "parallel.zero=2"]),
     ("patterns", 4, ["parallel.tensor=4", "parallel.sequence=true"]),
+    ("qwen3_next", 2, ["parallel.tensor=2", "parallel.expert=2"]),
+    ("qwen3_5", 2, ["parallel.tensor=2", "memory.recompute=selective"]),
 ]
 
 

@@ -11,6 +11,7 @@ COMMON = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_a
               max_position_embeddings=128, rms_norm_eps=1e-5, initializer_range=0.1, tie_word_embeddings=False)
 LLAMA3_ROPE = dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                    original_max_position_embeddings=32)
+LIMIT = 16
 LINEAR_ROPE = dict(rope_type="linear", rope_theta=1e4, factor=2.0)
 # Family (with the trait it shows) to its transformers config. Key-value heads: as many as query heads, fewer, one.
 FAMILIES = {
@@ -22,6 +23,13 @@ FAMILIES = {
     "ministral": (transformers.MinistralConfig, dict(head_dim=24, sliding_window=7)),
     "qwen2_window": (transformers.Qwen2Config, dict(use_sliding_window=True, sliding_window=5, max_window_layers=2)),
     "phi3": (transformers.Phi3Config, dict(sliding_window=11, pad_token_id=0)),
+    # Rotary embeddings that change with the length of a row, at one that some rows reach. Phi-4-mini's: a part of each head.
+    "phi3_long": (transformers.Phi3Config, dict(
+        pad_token_id=0, original_max_position_embeddings=LIMIT, partial_rotary_factor=0.75, rope_parameters=dict(
+            rope_type="longrope", rope_theta=1e4, original_max_position_embeddings=LIMIT, partial_rotary_factor=0.75,
+            short_factor=[1.0, 1.1, 1.3, 1.2, 1.5, 2.0], long_factor=[1.2, 2.0, 4.0, 6.0, 7.0, 9.0]))),
+    "llama_dynamic": (transformers.LlamaConfig, dict(max_position_embeddings=LIMIT, rope_parameters=dict(
+        rope_type="dynamic", rope_theta=1e4, factor=3.0))),
     "granite": (transformers.GraniteConfig, dict(embedding_multiplier=3.0, attention_multiplier=0.3,
                                                  residual_multiplier=0.6, logits_scaling=2.5, tie_word_embeddings=True)),
     # Norms at the end of branches, or at both ends; one norm over all heads, one key head of which two ranks have a copy.
@@ -76,6 +84,23 @@ FAMILIES |= {
     "ernie4_5_moe": (transformers.Ernie4_5_MoeConfig, dict(
         moe_num_experts=8, moe_k=3, moe_intermediate_size=40, moe_num_shared_experts=1, tie_word_embeddings=True)),
     "hunyuan_moe": (transformers.HunYuanMoEV1Config, dict(head_dim=24, intermediate_size=40, num_experts=8, moe_topk=2)),
+    # Sinks, windows in every other layer, biases; a limit that many elements of gate and up exceed.
+    "gpt_oss": (transformers.GptOssConfig, dict(
+        head_dim=24, intermediate_size=40, num_local_experts=8, num_experts_per_tok=3, sliding_window=7, swiglu_limit=0.7,
+        rope_parameters=dict(rope_type="yarn", rope_theta=1.5e5, factor=4.0, beta_fast=32.0, beta_slow=1.0,
+                             truncate=False, original_max_position_embeddings=32))),
+}
+STACKED = ["gpt_oss"]  # files hold all experts of a layer in one tensor, as transformers does in memory
+# Layers with a state that passes along the sequence, one layer in three with attention, whose output is gated; projections
+# fused in files or not; key heads as many as two ranks need, of two value heads each.
+DELTA = dict(head_dim=24, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=12,
+             linear_value_head_dim=20, full_attention_interval=3)
+GATED_EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=40, shared_expert_intermediate_size=48)
+FAMILIES |= {
+    "qwen3_next": (transformers.Qwen3NextConfig, dict(DELTA, **GATED_EXPERTS, mlp_only_layers=[1])),
+    "qwen3_5": (transformers.Qwen3_5TextConfig, dict(DELTA, tie_word_embeddings=True, rope_parameters=dict(
+        rope_type="default", rope_theta=1e5, partial_rotary_factor=0.5, mrope_section=[2, 2, 2], mrope_interleaved=True))),
+    "qwen3_5_moe": (transformers.Qwen3_5MoeTextConfig, dict(DELTA, **GATED_EXPERTS)),
 }
 # How files name an expert's matrices where they differ from gate_proj, up_proj and down_proj below mlp.
 EXPERT_NAMES = dict.fromkeys(["mixtral", "minimax_m2"], ("block_sparse_moe", dict(gate="w1", up="w3", down="w2")))
@@ -90,19 +115,36 @@ def config_of(family, **changes):
     return make(**settings)
 
 
+def depends_on_length(config):
+    return (getattr(config, "rope_parameters", None) or {}).get("rope_type") in ("dynamic", "longrope")
+
+
+def forget_lengths(model):
+    """transformers' dynamic frequencies stay those of the longest row so far; here each pass has those of its own row."""
+    def start_anew(module, _):
+        module.inv_freq, module.max_seq_len_cached = module.original_inv_freq, module.original_max_seq_len
+
+    for module in model.modules():
+        if getattr(module, "rope_type", None) == "dynamic":
+            module.register_forward_pre_hook(start_anew)
+    return model
+
+
 def write_model(config, folder):
     """Random weights; norms, biases and routers' corrections too, which transformers would start at one and zero."""
     torch.manual_seed(11)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.dim() == 1 or name.endswith("e_score_correction_bias"):
+            if parameter.dim() == 1 or name.endswith(("e_score_correction_bias", "_proj_bias")):
                 parameter.add_(torch.randn_like(parameter) * 0.2)
+            if name.endswith("A_log"):  # states that last for some tokens: sums of large decays are rounded in fp32
+                parameter.copy_(torch.rand_like(parameter) * 3 - 3)
         for name, buffer in model.named_buffers():
             if name.endswith("e_score_correction_bias"):
                 buffer.add_(torch.randn_like(buffer) * 0.2)
     model.save_pretrained(folder)
-    return model
+    return forget_lengths(model)
 
 
 def make_rows(count=8, shortest=2, longest=40, seed=5):
@@ -181,7 +223,7 @@ def in_files(name, tensor, model_type):
     """A parameter as files hold it: experts, which transformers stacks in memory, one by one."""
     block, words = EXPERT_NAMES.get(model_type, ("mlp", dict(gate="gate_proj", up="up_proj", down="down_proj")))
     name = name.replace(".mlp.", f".{block}.")
-    if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+    if not name.endswith(("experts.gate_up_proj", "experts.down_proj")) or model_type in STACKED:
         return {name: tensor}
     stem, what = name.rsplit(".", 1)
     parts = dict(zip(("gate", "up"), tensor.chunk(2, dim=1))) if what == "gate_up_proj" else {"down": tensor}

@@ -9,6 +9,7 @@
 #include "train/data/answer_samples.h"
 #include "train/data/answer_tokens.h"
 #include "train/data/records.h"
+#include "train/data/row_images.h"
 
 namespace trireme {
 namespace {
@@ -179,6 +180,7 @@ std::vector<Row> ReadAnswerRows(const std::string& path, int64_t vocabulary, con
   std::vector<Row> rows;
   for (int64_t i = 0; i < records->size(); ++i) {
     std::vector<Row> sides = UseRecord(*records, i, [&](Json record) {
+      RefuseRowImages(record, "the row");
       return GivenTokens(ReadAnswers(std::move(record), {}, config.stage()), vocabulary, config.stage(), options.pairs);
     });
     if (options.pairs) {

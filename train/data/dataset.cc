@@ -7,6 +7,7 @@
 #include "core/config/schema.h"
 #include "parallel/objectives/preference_check.h"
 #include "train/data/answer_rows.h"
+#include "train/data/image_rows.h"
 #include "train/data/indexed_rows.h"
 #include "train/data/prepare.h"
 #include "train/data/source_name.h"
@@ -32,7 +33,7 @@ class Opener {
   Opener(const Config& config, const DataPlace& place)
       : config_(config),
         place_(place),
-        preparer_(config.data(), config.stage(), config.model().path(), place.works) {}
+        preparer_(config.data(), config.stage(), config.model(), place.works) {}
 
   // All entries of a list together, each limited in length; for indexed data the given part of data.split.
   Rows OpenList(const google::protobuf::RepeatedPtrField<std::string>& entries, const std::string& key,
@@ -155,6 +156,17 @@ void CheckEvaluation(const Config& config, bool reports) {
   }
 }
 
+// With the patches of images, for a model that sees.
+DataSets WithImages(DataSets sets, const ModelConfig& model) {
+  if (!HasImageSettings(model.path())) return sets;
+  const auto reader = std::make_shared<const ImageReader>(
+      ImageReader::Options{model.path(), model.min_pixels(), model.max_pixels()});
+  for (Rows* rows : {&sets.train, &sets.valid}) {
+    if (*rows) *rows = ImageRows(std::move(*rows), reader);
+  }
+  return sets;
+}
+
 // Validation data is not streamed.
 DataSets OpenStreamed(const Config& config, const DataPlace& place) {
   CheckEvaluation(config, place.reports);
@@ -165,12 +177,8 @@ DataSets OpenStreamed(const Config& config, const DataPlace& place) {
   return sets;
 }
 
-}  // namespace
-
-DataSets OpenDataSets(const Config& config, const DataPlace& place) {
+DataSets OpenWhole(const Config& config, const DataPlace& place) {
   const DataConfig& data = config.data();
-  if (data.train().empty()) throw InputError("data.train is empty; name at least one file");
-  if (data.streaming()) return OpenStreamed(config, place);
   if (!data.valid().empty() + (data.valid_ratio() > 0) + (data.split_size() > 0) > 1) {
     throw InputError("data.valid names ", data.valid_size(), " files, data.valid_ratio is ",
                      data.valid_ratio(), " and data.split has ", data.split_size(),
@@ -188,6 +196,13 @@ DataSets OpenDataSets(const Config& config, const DataPlace& place) {
   if (!data.packing()) return {split.train, split.valid, samples};
   const int64_t length = LongestRow(config);
   return {PackRows(split.train, length), split.valid ? PackRows(split.valid, length) : nullptr, samples};
+}
+
+}  // namespace
+
+DataSets OpenDataSets(const Config& config, const DataPlace& place) {
+  if (config.data().train().empty()) throw InputError("data.train is empty; name at least one file");
+  return WithImages(config.data().streaming() ? OpenStreamed(config, place) : OpenWhole(config, place), config.model());
 }
 
 int64_t LongestRow(const Config& config) {

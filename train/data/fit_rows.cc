@@ -74,6 +74,11 @@ class PackedRows : public RowSource {
       const auto documents = std::ssize(packed.starts);
       for (const int64_t sample : part.samples) packed.samples.push_back(documents + sample);
       const auto begin = static_cast<int64_t>(packed.input_ids.size());
+      Append(packed.grids, part.grids);
+      for (RowImage& image : part.images) {
+        image.first += begin;
+        packed.images.push_back(std::move(image));
+      }
       if (part.starts.empty()) part.starts = {0};  // otherwise it is packed itself
       for (const int64_t start : part.starts) packed.starts.push_back(begin + start);
       Append(packed.input_ids, part.input_ids);
@@ -105,6 +110,7 @@ Rows LimitLength(Rows rows, int64_t longest, OverLength policy) {
     }
     if (policy == OverLength::kDrop) continue;
     const Row whole = rows->Read(row);
+    if (!whole.images.empty()) continue;  // an image cannot be cut
     const int64_t stop = policy == OverLength::kTruncate ? longest : length;
     for (int64_t begin = 0; begin < stop; begin += longest) {
       const int64_t end = std::min(begin + longest, stop);

@@ -1,8 +1,10 @@
 #include "train/data/messages.h"
 
+#include <algorithm>
 #include <map>
 
 #include "core/base/error.h"
+#include "train/data/image_marks.h"
 
 namespace trireme {
 namespace {
@@ -34,10 +36,27 @@ Json CallOf(const Json& content) {
   return {{"type", "function"}, {"function", std::move(call)}};
 }
 
+// The content's parts, of which at least one is an image, with texts as parts, too.
+Json PartsOfContent(const Json& content, size_t message) {
+  Json parts = Json::array();
+  for (const Json& part : content) {
+    if (part.is_string()) {
+      parts.push_back({{"type", "text"}, {"text", part}});
+    } else if (IsImagePart(part) || (part.is_object() && part.contains("text") && part["text"].is_string())) {
+      parts.push_back(part);
+    } else {
+      throw InputError("message ", message, " has a part that is neither text nor an image: ", part.dump().substr(0, 60),
+                       "; audio and video are not supported yet");
+    }
+  }
+  return parts;
+}
+
 // The text parts of a content joined; other kinds of parts are input errors.
-Json TextOfContent(const Json& content, size_t message) {
+Json TextOfContent(const Json& content, size_t message, bool images) {
   if (content.is_null()) return "";
   if (!content.is_array()) return content;
+  if (images && std::any_of(content.begin(), content.end(), IsImagePart)) return PartsOfContent(content, message);
   std::string text;
   for (const Json& part : content) {
     const std::string type = part.is_object() ? part.value("type", "text") : "";
@@ -48,7 +67,7 @@ Json TextOfContent(const Json& content, size_t message) {
       text += said->get_ref<const std::string&>();
     } else {
       throw InputError("message ", message, " has a part that is not text: ", part.dump().substr(0, 60),
-                       "; images, audio and video are not supported yet");
+                       "; images need a model that sees, audio and video are not supported yet");
     }
   }
   return text;
@@ -75,7 +94,7 @@ void RefuseLoss(const Json& message, const std::string& role, size_t number) {
                                        : "remove the key, or set data.loss to all");
 }
 
-void AddMessage(Json& messages, const Json& message, const std::string& role, const Json& content) {
+void AddMessage(Json& messages, const Json& message, const std::string& role, const Json& content, bool images) {
   if (role == "tool_call") {
     const bool follows = !messages.empty() && messages.back().value("role", "") == "assistant";
     if (!follows) messages.push_back({{"role", "assistant"}, {"content", ""}});
@@ -84,8 +103,8 @@ void AddMessage(Json& messages, const Json& message, const std::string& role, co
   }
   // Some templates recognise calls by a null content.
   const bool only_calls = content.is_null() && HasCalls(message);
-  const Json text = only_calls ? content : TextOfContent(content, messages.size() + 1);
-  if (!text.is_string() && !only_calls) {
+  const Json text = only_calls ? content : TextOfContent(content, messages.size() + 1, images);
+  if (!text.is_string() && !text.is_array() && !only_calls) {
     throw InputError("message ", messages.size() + 1, " has the content ", content.dump().substr(0, 60),
                      "; wanted a string");
   }
@@ -99,23 +118,25 @@ void AddMessage(Json& messages, const Json& message, const std::string& role, co
 }
 
 // {"human": …, "assistant": …}: a whole round in one object.
-bool AddPair(Json& messages, const Json& message) {
+bool AddPair(Json& messages, const Json& message, bool images) {
   const Json* asked = FirstOf(message, "human", "user");
   if (asked == nullptr || !message.contains("assistant")) return false;
-  AddMessage(messages, Json::object(), "user", *asked);
-  AddMessage(messages, Json::object(), "assistant", message["assistant"]);
+  AddMessage(messages, Json::object(), "user", *asked, images);
+  AddMessage(messages, Json::object(), "assistant", message["assistant"], images);
   return true;
 }
 
 }  // namespace
 
-void RefuseMedia(const Json& object) {
-  for (const char* key : {"images", "image", "videos", "video", "audios", "audio"}) {
+void RefuseMedia(const Json& object, bool images) {
+  for (const std::string key : {"images", "image", "videos", "video", "audios", "audio"}) {
+    if (images && key.starts_with("image")) continue;
     const auto found = object.find(key);
     if (found == object.end() || found->is_null() || found->empty() || *found == "" || *found == "[]")
       continue;
-    throw InputError("has '", key, "', which would be lost: images, audio and video are not supported yet; ",
-                     "remove such records, set data.on_error to skip, or drop the key with data.columns: [",
+    throw InputError("has '", key, "', which would be lost: ",
+                     key.starts_with("image") ? "images need a model that sees, and stage sft" : "audio and video are not supported yet",
+                     "; remove such records, set data.on_error to skip, or drop the key with data.columns: [",
                      key, "=unused]");
   }
 }
@@ -130,14 +151,14 @@ Json ParseIfText(const Json& value, const std::string& key) {
   return parsed;
 }
 
-Json NormalMessages(const Json& list) {
+Json NormalMessages(const Json& list, bool images) {
   if (!list.is_array() || list.empty())
     throw InputError("its messages are ", list.dump().substr(0, 60), "; wanted a list with at least one");
   Json messages = Json::array();
   for (const Json& message : list) {
     if (!message.is_object())
       throw InputError("has the message ", message.dump().substr(0, 60), "; wanted an object");
-    if (AddPair(messages, message)) continue;
+    if (AddPair(messages, message, images)) continue;
     const Json* role = FirstOf(message, "role", "from");
     const Json* content = FirstOf(message, "content", "value");
     if (role == nullptr || !role->is_string() || (content == nullptr && !HasCalls(message))) {
@@ -149,7 +170,7 @@ Json NormalMessages(const Json& list) {
                        "; wanted system, user, assistant or tool");
     }
     RefuseLoss(message, known->second, messages.size() + 1);
-    AddMessage(messages, message, known->second, content != nullptr ? *content : Json());
+    AddMessage(messages, message, known->second, content != nullptr ? *content : Json(), images);
   }
   return messages;
 }

@@ -9,12 +9,12 @@
 namespace trireme {
 
 // `list`: the messages of a record. Anything that is not a message is an input error with its position in the
-// list.
-Json NormalMessages(const Json& list);
+// list. `images`: contents with images stay lists of parts (image_marks.h); otherwise such parts are refused.
+Json NormalMessages(const Json& list, bool images = false);
 
 // Rejects a record or a message with images, audio or video: their placeholders would be trained on as
-// text.
-void RefuseMedia(const Json& object);
+// text. `images`: these may be there.
+void RefuseMedia(const Json& object, bool images = false);
 
 // Table columns hold JSON as strings: such a string is parsed, anything else is returned unchanged.
 Json ParseIfText(const Json& value, const std::string& key);

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "train/tokenizer/all_cores.h"
+
 namespace trireme {
 
 void Prefetcher::Start(std::vector<int64_t> next) {
@@ -12,8 +14,15 @@ void Prefetcher::Start(std::vector<int64_t> next) {
     waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   coming_ = std::async(std::launch::async, [rows = rows_, next = std::move(next)] {
+    std::vector<Row> read(next.size());
+    const auto one = [&](size_t i) { read[i] = rows->Read(next[i]); };
+    if (rows->ReadingIsWork()) {
+      OnAllCores(next.size(), one);
+    } else {
+      for (size_t i = 0; i < next.size(); ++i) one(i);
+    }
     Found found;
-    for (const int64_t row : next) found.emplace(row, rows->Read(row));
+    for (size_t i = 0; i < next.size(); ++i) found.emplace(next[i], std::move(read[i]));
     return found;
   });
 }

@@ -17,6 +17,7 @@
 #include "core/io/user_cache.h"
 #include "parallel/objectives/preference_check.h"
 #include "train/data/answer_tokens.h"
+#include "train/data/image_marks.h"
 #include "train/data/progress.h"
 #include "train/data/record_fields.h"
 #include "train/data/record_form.h"
@@ -29,8 +30,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFormat = "rows 4";      // a change of what is stored changes this
-constexpr const char* kReading = "reading 5";  // a change of how records are read, or refused, changes this
+constexpr const char* kFormat = "rows 5";      // a change of what is stored changes this
+constexpr const char* kReading = "reading 6";  // a change of how records are read, or refused, changes this
 constexpr int64_t kBlock = 1024;               // records that are read, tokenised and written together
 // Rows of stores up to this size are checked at the start, where a damaged one can still be made anew: 0.1 to 0.2 s
 // per GiB that is in memory. Larger ones are checked row by row as they are trained on.
@@ -64,11 +65,17 @@ std::string TemplateText(const DataConfig& data) {
                    "leave it out to use the tokenizer's own");
 }
 
-// The rows of a record: one, or of a pair its two sides.
-std::vector<StoredRow> RowsOf(Json record, const SampleOptions& options, const SampleTokenizer& with) {
+// The rows of a record: one, or of a pair its two sides. `folder`: of its file, where its images are.
+std::vector<StoredRow> RowsOf(Json record, const SampleOptions& options, const SampleTokenizer& with, const fs::path& folder) {
   const Stage stage = with.options().stage;
   if (IsPreference(stage)) return TokeniseAnswers(ReadAnswers(std::move(record), options, stage), with);
-  return {Tokenise(ReadSample(std::move(record), options), with)};
+  Sample sample = ReadSample(std::move(record), options);
+  if (auto* conversation = std::get_if<Conversation>(&sample)) {
+    conversation->images = ResolvedImages(std::move(conversation->images), folder);
+  } else if (auto* row = std::get_if<StoredRow>(&sample)) {
+    for (RowImage& image : row->images) image.source = ResolvedImages({image.source}, folder)[0];
+  }
+  return {Tokenise(sample, with)};
 }
 
 // The rows of one block of records; none where a record is left out for its error.
@@ -85,7 +92,10 @@ Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const Sam
   OnAllCores(block.rows.size(), [&](size_t i) {
     const int64_t record = begin + static_cast<int64_t>(i);
     try {
-      block.rows[i] = UseRecord(records, record, [&](Json value) { return RowsOf(std::move(value), options, with); });
+      // A record's location begins with its file's path.
+      const fs::path folder = options.images ? fs::path(records.Where(record)).parent_path() : fs::path();
+      block.rows[i] =
+          UseRecord(records, record, [&](Json value) { return RowsOf(std::move(value), options, with, folder); });
     } catch (const Error& error) {
       if (!skip) throw;
       block.errors[i] = error.what();
@@ -116,13 +126,13 @@ RecordWants WantsOf(Json record, const SampleOptions& options, Stage stage) {
   return {.tokenizer = true, .chat = stage == STAGE_SFT};
 }
 
-Preparer::Preparer(const DataConfig& data, Stage stage, const std::string& model, bool works)
+Preparer::Preparer(const DataConfig& data, Stage stage, const ModelConfig& model, bool works)
     : data_(data),
       works_(works),
       cache_(DataCacheOf(data)),
-      sample_options_{RenamedColumns(data), data.system()},
-      tokenizer_({model, data.template_(), stage, LossOf(data), IsPreference(stage) ? data.max_length() : 0,
-                  TemplateValuesOf(data)}) {}
+      sample_options_{RenamedColumns(data), data.system(), SeesImages(model.path())},
+      tokenizer_({model.path(), data.template_(), stage, LossOf(data), IsPreference(stage) ? data.max_length() : 0,
+                  TemplateValuesOf(data), HasImageSettings(model.path()), model.min_pixels(), model.max_pixels()}) {}
 
 std::string Preparer::OptionsText(const DataFile& file) const {
   std::string text = Concat(kFormat, "\n", kReading, "\n", tokenizer_.options().stage, "\n", data_.loss(),
@@ -131,6 +141,7 @@ std::string Preparer::OptionsText(const DataFile& file) const {
   for (const std::string& entry : data_.template_values()) text += Concat("value ", entry, "\n");
   if (tokenizer_.options().max_length > 0) text += Concat("max_length ", data_.max_length(), "\n");
   if (file.form) text += Concat("form ", file.form->digest, "\n");
+  if (tokenizer_.options().sees) text += Concat("images ", tokenizer_.images()->Text(), "\n");
   return text;
 }
 
@@ -143,7 +154,7 @@ fs::path Preparer::LinkOf(const DataFile& file) const {
   Digest digest;
   digest.Add(fs::absolute(path).string()).Add(OptionsText(file));
   digest.Add(Concat(status.st_size, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec));
-  for (const char* part : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
+  for (const char* part : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json"}) {
     struct stat of_file {};
     const fs::path beside = fs::absolute(fs::path(tokenizer_.options().model) / part);
     if (stat(beside.c_str(), &of_file) != 0) continue;
@@ -204,7 +215,7 @@ std::string Preparer::DigestOf(const DataFile& file) const {
   Digest digest;
   digest.Add(OptionsText(file)).Add(MappedFile(file.path).bytes());
   for (const char* part :
-       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}) {
+       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"}) {
     const fs::path beside = fs::path(tokenizer_.options().model) / part;
     if (PathExists(beside)) digest.Add(part).Add(MappedFile(beside).bytes());
   }
@@ -224,6 +235,7 @@ void Preparer::OpenTools(const RecordFile& records) const {
     }
     if (wants.tokenizer) tokenizer_.tokenizer();
     if (wants.chat) tokenizer_.chat();
+    if (wants.chat && tokenizer_.options().sees) tokenizer_.images();
     return;
   }
 }

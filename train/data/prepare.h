@@ -30,9 +30,9 @@ void MakeDataCache(const std::filesystem::path& cache);
 
 class Preparer {
  public:
-  // `model`: the directory with the tokenizer. `works`: whether this process tokenizes; otherwise it waits
+  // `model`: whose path is the directory with the tokenizer. `works`: whether this process tokenizes; otherwise it waits
   // until another one has. `data` outlives it.
-  Preparer(const DataConfig& data, Stage stage, const std::string& model, bool works);
+  Preparer(const DataConfig& data, Stage stage, const ModelConfig& model, bool works);
 
   std::shared_ptr<const RowStore> Prepare(const DataFile& file) const;
   // Tokenizes these records into a store of their own, which is not looked for in the cache.

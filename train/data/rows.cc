@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
+#include "train/data/row_images.h"
 
 namespace trireme {
 namespace {
@@ -113,7 +115,7 @@ void ForEachObject(const std::string& path, const Take& take) {
 
 }  // namespace
 
-std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary) {
+std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary, const ImageInputs* images) {
   std::vector<Row> rows;
   ForEachObject(path, [&](const Json& object, const std::string& where) {
     Row row{ReadIds(object, "input_ids", where), ReadIds(object, "labels", where)};
@@ -123,6 +125,7 @@ std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary) {
     if (object.contains("weights")) row.weights = ReadWeights(object, row.labels.size(), where);
     if (object.contains("samples")) row.samples = ReadIds(object, "samples", where);
     CheckSamples(row, where);
+    ReadRowImages(object, where, std::filesystem::path(path).parent_path(), images, row);
     rows.push_back(std::move(row));
   });
   CheckAllWeighted(rows, path);

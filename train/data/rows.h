@@ -3,12 +3,23 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/base/image_grid.h"
 #include "parallel/graph/specs.h"
+#include "parallel/pass/image_positions.h"
 
 namespace trireme {
+
+// An image that some of a row's tokens stand for.
+struct RowImage {
+  std::string source;  // a path, or a data: URL
+  ImageGrid grid = {};
+  int64_t first = 0;  // the index of its first token
+  bool operator==(const RowImage&) const = default;
+};
 
 struct Row {
   std::vector<int64_t> input_ids;
@@ -32,7 +43,14 @@ struct Row {
   std::vector<float> values = {};
   // Of each document that is an answer: how many of its labels are the answer's own, not its prompt's.
   std::vector<int64_t> answer_tokens = {};
+  // The row's images, in the order of their placeholder tokens, and the patches of all of them, one after another:
+  // [patches, elements of a patch].
+  std::vector<ImageGrid> grids = {};
+  std::shared_ptr<const std::vector<float>> patches = {};
+  std::vector<RowImage> images = {};  // where they come from; patches are theirs once a source with ImageRows has read the row
 };
+
+struct ImageInputs;  // parallel/graph/graph.h
 
 // Rows by index, the same on every rank. Only Read touches a row's tokens.
 class RowSource {
@@ -43,6 +61,8 @@ class RowSource {
   // Predicted tokens: labels after the first position of their document that are not -100.
   virtual int64_t Trained(int64_t row) const = 0;
   virtual Row Read(int64_t row) const = 0;
+  // Reading a row is work (images are decoded) and may be done on several threads at once.
+  virtual bool ReadingIsWork() const { return false; }
 };
 
 // Rows in memory.
@@ -60,8 +80,8 @@ class RowList : public RowSource {
 
 // One {"input_ids": […], "labels": […]} per line, with optional "starts", "weights" and "samples". Rejects,
 // with file and line, what is not a row, an empty one, an id outside [0, vocabulary), and weights on some
-// rows only.
-std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary);
+// rows only. `images`: of a model that sees, whose rows may have patches of images (row_images.h); nullptr: it does not.
+std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary, const ImageInputs* images = nullptr);
 
 // One {"input_ids": […]} per line, other keys are ignored; rejected as above.
 std::vector<std::vector<int64_t>> ReadPrompts(const std::string& path, int64_t vocabulary);

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "train/data/image_marks.h"
 #include "train/data/messages.h"
 #include "train/data/record_fields.h"
 
@@ -25,9 +26,9 @@ StoredRow ReadTokens(const Json& record) {
   return row;
 }
 
-std::optional<Json> ReadMessages(const Json& record) {
+std::optional<Json> ReadMessages(const Json& record, bool images) {
   for (const char* key : {"messages", "conversations", "conversation"}) {
-    if (Has(record, key)) return NormalMessages(ParseIfText(record[key], key));
+    if (Has(record, key)) return NormalMessages(ParseIfText(record[key], key), images);
   }
   const auto question = Question(record);
   if (!question) return std::nullopt;
@@ -43,13 +44,20 @@ std::optional<Json> ReadMessages(const Json& record) {
 
 Sample ReadSample(Json record, const SampleOptions& options) {
   RenameColumns(record, options.columns);
-  RefuseMedia(record);
-  if (Has(record, "input_ids")) return ReadTokens(record);
-  if (std::optional<Json> messages = ReadMessages(record)) {
+  RefuseMedia(record, options.images);
+  if (Has(record, "input_ids")) {
+    StoredRow row = ReadTokens(record);
+    if (options.images) {
+      for (const std::string& source : ListedImages(record)) row.images.push_back({.source = source});
+    }
+    return row;
+  }
+  if (std::optional<Json> messages = ReadMessages(record, options.images)) {
     AddSystem(*messages, record, options.system);
-    return Conversation{std::move(*messages),
-                        Has(record, "tools") ? ParseIfText(record["tools"], "tools") : Json(),
+    Conversation sample{std::move(*messages), Has(record, "tools") ? ParseIfText(record["tools"], "tools") : Json(),
                         TemplateVariables(record)};
+    if (options.images) sample.images = PlaceImages(sample.messages, ListedImages(record));
+    return sample;
   }
   if (Has(record, "text")) return PlainText{TextAt(record, "text")};
   throw InputError(

@@ -66,7 +66,7 @@ void CheckStreaming(const Config& config) {
 
 Rows OpenStream(const Config& config, const DataPlace& place) {
   CheckStreaming(config);
-  const auto preparer = std::make_shared<const Preparer>(config.data(), config.stage(), config.model().path(), place.works);
+  const auto preparer = std::make_shared<const Preparer>(config.data(), config.stage(), config.model(), place.works);
   StreamOptions options{.files = StreamedFiles(config),
                         .rows = int64_t{config.run().steps()} * config.run().global_batch(),
                         .batch = config.run().global_batch(),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "train/data/image_tokens.h"
 
 namespace trireme {
 namespace {
@@ -43,6 +44,19 @@ void RefuseLost(const Conversation& sample, const ChatTokens& tokens) {
                    "data.template to one that does, or drop the tools with data.columns: [tools=unused]");
 }
 
+// Tokens as they are given. Placeholders of images are not trained, whatever the labels say.
+StoredRow OfTokens(const StoredRow& given, const SampleTokenizer& with) {
+  if (given.images.empty()) return given;
+  StoredRow row = given;
+  std::vector<std::string> sources;
+  for (const RowImage& image : given.images) sources.push_back(image.source);
+  row.images = FindImages(sources, *with.images(), row.ids);
+  std::ranges::transform(row.ids, row.labels, row.labels.begin(), [&](int32_t id, int32_t label) {
+    return id == with.images()->placeholder() ? kIgnored : label;
+  });
+  return row;
+}
+
 StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with) {
   const Json& messages = sample.messages;
   if (!HasAnswer(messages)) throw InputError("has no assistant turn, so there is nothing to train on");
@@ -54,7 +68,11 @@ StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with
   RefuseLost(sample, tokens);
   std::vector<float> weights =
       tokens.Weights(with.options().stage == STAGE_PT ? LossOn::kAll : with.options().loss_on, messages);
-  return WithLabels(std::move(tokens.ids), std::move(weights));
+  std::vector<RowImage> images;
+  if (with.options().sees || !sample.images.empty()) images = ExpandImages(sample.images, *with.images(), tokens.ids, weights);
+  StoredRow row = WithLabels(std::move(tokens.ids), std::move(weights));
+  row.images = std::move(images);
+  return row;
 }
 
 }  // namespace
@@ -70,8 +88,16 @@ const ChatTemplate& SampleTokenizer::chat() const {
   return *chat_;
 }
 
+const std::shared_ptr<const ImageReader>& SampleTokenizer::images() const {
+  std::call_once(images_opened_, [this] {
+    images_ = std::make_shared<const ImageReader>(
+        ImageReader::Options{options_.model, options_.min_pixels, options_.max_pixels});
+  });
+  return images_;
+}
+
 StoredRow Tokenise(const Sample& sample, const SampleTokenizer& with) {
-  if (const auto* row = std::get_if<StoredRow>(&sample)) return *row;
+  if (const auto* row = std::get_if<StoredRow>(&sample)) return OfTokens(*row, with);
   if (const auto* conversation = std::get_if<Conversation>(&sample))
     return OfConversation(*conversation, with);
   if (with.options().stage == STAGE_PT) return OfText(std::get<PlainText>(sample).text, with);

@@ -115,9 +115,7 @@ std::optional<int64_t> TurnEnd(const Tokenizer& tokenizer, const ChatTemplate& c
 }
 
 std::optional<int64_t> MostPositions(const std::string& directory) {
-  const HfConfig config = HfConfig::Read(directory);
-  if (!config.Has("max_position_embeddings")) return std::nullopt;
-  return config.Size("max_position_embeddings");
+  return HfConfig::Read(directory).LongestSequence();
 }
 
 void CheckPrompt(const Tokens& prompt, std::optional<int64_t> positions, const std::string& where) {

@@ -9,6 +9,7 @@
 #include "core/base/json.h"
 #include "train/data/record_fields.h"
 #include "train/data/records.h"
+#include "train/data/row_images.h"
 
 namespace trireme {
 namespace {
@@ -67,6 +68,7 @@ int64_t CountAt(const Json& record, const char* key) {
 }
 
 Rollout RolloutOf(const Json& record, const RolloutReading& reading) {
+  RefuseRowImages(record, "the rollout");
   if (!record.is_object()) throw InputError("is no object; wanted prompt_ids, completion_ids and rewards");
   Rollout rollout{.prompt_ids = TokensAt(record, "prompt_ids", reading.vocabulary),
                   .completion_ids = TokensAt(record, "completion_ids", reading.vocabulary)};

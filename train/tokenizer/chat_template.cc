@@ -28,6 +28,10 @@ std::string TemplateOfDirectory(const std::filesystem::path& folder) {
   if (PathExists(folder / "chat_template.jinja")) {
     return ReadTextFile((folder / "chat_template.jinja").string());
   }
+  const std::string apart = (folder / "chat_template.json").string();  // of processors, for models that see
+  if (PathExists(apart)) {
+    if (std::string found = TemplateOfConfig(ReadJsonFile(apart), apart); !found.empty()) return found;
+  }
   const std::string path = (folder / "tokenizer_config.json").string();
   return PathExists(path) ? TemplateOfConfig(ReadJsonFile(path), path) : std::string();
 }

@@ -43,7 +43,7 @@ class ChatTemplate {
   // values: of its variables, where a rendering has none of its own.
   ChatTemplate(const std::string& source, const Json& special_tokens, const std::string& name,
                Json values = Json::object());
-  // The text of a directory's template: chat_template.jinja, or that of tokenizer_config.json. A directory
+  // The text of a directory's template: chat_template.jinja, or that of chat_template.json or tokenizer_config.json. A directory
   // without one is an input error.
   static std::string SourceOf(const std::string& directory);
   // The template of a tokenizer's directory.

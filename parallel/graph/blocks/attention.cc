@@ -15,9 +15,10 @@ class Attention : public LayerBlock {
 
   void Declare(Declarer& declare) const override {
     const Block query = declare.Heads("attention heads", spec_.heads, spec_.head_dim);
+    const Block asked = declare.Heads("attention heads", spec_.heads, QueryWidth());
     const Block key = declare.Heads("key-value heads", spec_.kv_heads, spec_.head_dim);
     if (spec_.norms.input) declare.Norm("attention_norm.weight", spec_.hidden, spec_.norms.offset);
-    declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {query, key, key},
+    declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {asked, key, key},
                     spec_.hidden, spec_.qkv_bias);
     if (spec_.qk_norm || spec_.late_qk_norm) {
       declare.HeadNorm("attention.q_norm.weight", spec_.head_dim, spec_.norms.offset);
@@ -27,13 +28,14 @@ class Attention : public LayerBlock {
       declare.SplitNorm("attention.q_norm.weight", query);
       declare.SplitNorm("attention.k_norm.weight", key);
     }
+    if (spec_.sinks) declare.PerHead("attention.sinks.weight", declare.Heads("attention heads", spec_.heads, 1));
     declare.Rows("attention.output", spec_.hidden, query, spec_.output_bias);
     if (spec_.norms.output) declare.Norm("attention_output_norm.weight", spec_.hidden, spec_.norms.offset);
   }
 
   int64_t MatMulParameters() const override {
-    const int64_t query = spec_.heads * spec_.head_dim, key_value = 2 * spec_.kv_heads * spec_.head_dim;
-    const int64_t output = query;
+    const int64_t query = spec_.heads * QueryWidth(), key_value = 2 * spec_.kv_heads * spec_.head_dim;
+    const int64_t output = spec_.heads * spec_.head_dim;
     return spec_.hidden * (query + key_value + output);
   }
 
@@ -55,16 +57,23 @@ class Attention : public LayerBlock {
                            (spec_.wide_qk_norm || spec_.late_qk_norm || spec_.norms.offset != 0 ? 1 : 0);
     const int64_t output = spec_.norms.output ? input : 0;
     const int64_t heads = copies * (queries + 2 * keys) * shape.tokens, attended = queries * shape.tokens;
-    return SavedElements::Of(input + norm + heads + attended + output, norm + attended, input);
+    // With a gate: it, its sigmoid, the product and its two sides.
+    const int64_t gate = spec_.output_gate ? 4 * attended : 0;
+    return SavedElements::Of(input + norm + heads + attended + gate + output,
+                             norm + (spec_.output_gate ? 0 : attended), input);
   }
 
   std::string ToText() const override {
     return Concat("attention ", spec_.heads, " heads of ", spec_.head_dim, " (", spec_.kv_heads, " key-value",
                   spec_.window > 0 ? Concat(", window ", spec_.window) : "",
-                  spec_.soft_cap > 0 ? Concat(", soft cap ", spec_.soft_cap) : "", ")");
+                  spec_.soft_cap > 0 ? Concat(", soft cap ", spec_.soft_cap) : "",
+                  spec_.sinks ? ", sinks" : "", spec_.output_gate ? ", gated" : "", ")");
   }
 
  private:
+  // Of a head of the query projection, which also has the gate.
+  int64_t QueryWidth() const { return spec_.output_gate ? 2 * spec_.head_dim : spec_.head_dim; }
+
   // With fewer heads than ranks, adjacent ranks share one.
   static int64_t HeadsHere(int64_t heads, const ActivationShape& shape) {
     return heads / std::min(heads, shape.tensor);

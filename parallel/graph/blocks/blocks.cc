@@ -17,15 +17,23 @@ struct Blocks {
   LayerBlocks operator()(const DecoderSpec& spec) const { return DecoderBlocks(spec); }
   LayerBlocks operator()(const HeadSpec& spec) const { return Only(HeadBlock(spec)); }
   LayerBlocks operator()(const MtpSpec& spec) const { return Only(MultiTokenBlock(spec)); }
+  LayerBlocks operator()(const PatchSpec& spec) const { return Only(PatchBlock(spec)); }
+  LayerBlocks operator()(const VisionSpec& spec) const {
+    LayerBlocks blocks = Only(VisionAttentionBlock(spec));
+    blocks.push_back(VisionMlpBlock(spec));
+    return blocks;
+  }
+  LayerBlocks operator()(const MergerSpec& spec) const { return Only(MergerBlock(spec)); }
 };
 
 }  // namespace
 
 LayerBlocks DecoderBlocks(const DecoderSpec& spec) {
   LayerBlocks blocks;
-  blocks.push_back(spec.attention.latent ? LatentAttentionBlock(spec.attention)
-                                         : AttentionBlock(spec.attention));
-  blocks.push_back(spec.experts ? ExpertsBlock(*spec.experts) : MlpBlock(spec.mlp));
+  blocks.push_back(spec.attention.delta    ? DeltaAttentionBlock(spec.attention)
+                   : spec.attention.latent ? LatentAttentionBlock(spec.attention)
+                                           : AttentionBlock(spec.attention));
+  blocks.push_back(spec.experts ? ExpertsBlock(*spec.experts, spec.attention.norms.offset) : MlpBlock(spec.mlp));
   return blocks;
 }
 

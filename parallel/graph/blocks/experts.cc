@@ -9,15 +9,14 @@ namespace {
 
 class Experts : public LayerBlock {
  public:
-  explicit Experts(const ExpertsSpec& spec) : spec_(spec) {}
+  Experts(const ExpertsSpec& spec, double norm_offset) : spec_(spec), norm_offset_(norm_offset) {}
 
   void Declare(Declarer& declare) const override {
     const int64_t experts = spec_.router.experts;
-    declare.Norm("mlp_norm.weight", spec_.hidden);
+    declare.Norm("mlp_norm.weight", spec_.hidden, norm_offset_);
     declare.OnSharedTokens("router.weight", experts, spec_.hidden);
-    declare.ExpertColumns("experts.gate_up.weight", {"experts.gate.weight", "experts.up.weight"}, experts,
-                          spec_.ffn, spec_.hidden);
-    declare.ExpertRows("experts.down.weight", experts, spec_.hidden, spec_.ffn);
+    if (spec_.router_bias) declare.BiasOnSharedTokens("router.logit_bias", experts);
+    DeclareExperts(declare);
     if (spec_.router.correction_bias) declare.Untrained("router.bias", experts, spec_.bias_in_row);
     if (spec_.shared_ffn > 0)
       DeclareMlp("shared", {.hidden = spec_.hidden, .ffn = spec_.shared_ffn}, declare);
@@ -49,11 +48,28 @@ class Experts : public LayerBlock {
   }
 
  private:
+  // Files of families with the clamped SwiGLU hold all experts in one tensor.
+  void DeclareExperts(Declarer& declare) const {
+    const int64_t experts = spec_.router.experts;
+    if (spec_.activation == MlpSpec::Activation::kClampedSwiglu) {
+      declare.StackedExpertColumns("experts.gate_up", experts, spec_.ffn, spec_.hidden, spec_.bias);
+      declare.StackedExpertRows("experts.down", experts, spec_.hidden, spec_.ffn, spec_.bias);
+      return;
+    }
+    TRIREME_CHECK(!spec_.bias) << "experts with biases have the clamped SwiGLU";
+    declare.ExpertColumns("experts.gate_up.weight", {"experts.gate.weight", "experts.up.weight"}, experts, spec_.ffn,
+                          spec_.hidden);
+    declare.ExpertRows("experts.down.weight", experts, spec_.hidden, spec_.ffn);
+  }
+
   const ExpertsSpec spec_;
+  const double norm_offset_;
 };
 
 }  // namespace
 
-BlockPointer ExpertsBlock(const ExpertsSpec& spec) { return std::make_unique<Experts>(spec); }
+BlockPointer ExpertsBlock(const ExpertsSpec& spec, double norm_offset) {
+  return std::make_unique<Experts>(spec, norm_offset);
+}
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 // Attention over ranks and packed documents against the plain formula in fp64 on all tokens, forward and
 // backward: ring, Ulysses and hybrid, the fast version and the reference, with a value head size that differs
-// from the key's.
+// from the key's, with and without sinks.
 #include "parallel/context/context_attention.h"
 
 #include <ATen/ATen.h>
@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "ops/choose.h"
+#include "parallel/tensor/collectives.h"
 #include "tests/core/comm/spmd.h"
 
 namespace trireme {
@@ -52,6 +53,7 @@ Tokens AllTokens() {
 
 struct Answer {
   at::Tensor output, query, key, value;  // [rows · length, heads · dim]
+  at::Tensor sinks;                      // [heads]; undefined: there are none
 };
 
 // Which of the keys before a query's own are within its window, by their positions: those of a document continue its
@@ -69,7 +71,7 @@ at::Tensor Near(int64_t window) {
   return near;
 }
 
-Answer Plain(const Tokens& tokens, int64_t window) {
+Answer Plain(const Tokens& tokens, int64_t window, const at::Tensor& given_sinks = {}) {
   at::Tensor sees = at::zeros({kRows * kLength, kRows * kLength}, at::kBool);
   for (const Document& d : kDocuments) {
     sees.narrow(0, d.begin, d.size())
@@ -84,13 +86,16 @@ Answer Plain(const Tokens& tokens, int64_t window) {
   const auto heads = [](const at::Tensor& x) { return x.repeat_interleave(kGroup, 1).transpose(0, 1); };
   const at::Tensor scores = (q.transpose(0, 1).matmul(heads(k).transpose(1, 2)) * kScale)
                                 .masked_fill(sees.logical_not(), -std::numeric_limits<double>::infinity());
-  const at::Tensor p = at::softmax(scores, -1).nan_to_num();  // padding sees nothing
+  const at::Tensor sinks = given_sinks.defined() ? given_sinks.clone().requires_grad_() : at::Tensor();
+  const at::Tensor all = sinks.defined() ? at::cat({scores, sinks.view({-1, 1, 1}).expand({-1, scores.size(1), 1})}, -1) : scores;
+  const at::Tensor p = at::softmax(all, -1).nan_to_num().narrow(-1, 0, scores.size(2));  // padding sees nothing
   const at::Tensor output = p.matmul(heads(v)).transpose(0, 1);
   // softmax over no keys is NaN, and so would be its gradient: only real tokens take part.
   const at::Tensor chosen = real.nonzero().squeeze(1);
   torch::autograd::backward({output.index_select(0, chosen)}, {tokens.gradient.index_select(0, chosen)});
   const auto lines = [](const at::Tensor& x) { return x.flatten(1).nan_to_num(); };
-  return {lines(output.detach()), lines(q.grad()), lines(k.grad()), lines(v.grad())};
+  return {lines(output.detach()), lines(q.grad()), lines(k.grad()), lines(v.grad()),
+          sinks.defined() ? sinks.grad() : at::Tensor()};
 }
 
 // [tokens, heads, dim] to [rows, kv_heads, length, group, dim].
@@ -105,14 +110,16 @@ void ExpectEqual(const at::Tensor& found, const at::Tensor& wanted, const char* 
   EXPECT_LT((found.to(at::kDouble) - wanted).abs().max().item<double>(), 2e-5) << what;
 }
 
-void ExpectPlain(const ContextParallel& parallel, const Tokens& tokens, const Answer& answer, int64_t window) {
+void ExpectPlain(const ContextParallel& parallel, const Tokens& tokens, const Answer& answer, int64_t window,
+                 const Weight* sinks = nullptr) {
   const auto plan = std::make_shared<const ContextPlan>(kRows, kLength, kDocuments, parallel.split());
   const at::Tensor mine = at::tensor(plan->LocalTokens(), at::kLong);
   const auto local = [&](const at::Tensor& x) { return x.index_select(0, mine).to(at::kFloat); };
   const at::Tensor q = Grouped(local(tokens.query)).requires_grad_(),
                    k = Single(local(tokens.key)).requires_grad_();
   const at::Tensor v = Single(local(tokens.value)).requires_grad_();
-  const at::Tensor output = ContextAttention({q, k, v}, {kScale, window}, plan, parallel);
+  const AttentionRule rule{.scale = kScale, .window = window, .sinks = sinks};
+  const at::Tensor output = ContextAttention({q, k, v}, rule, plan, parallel);
   ExpectEqual(output, local(answer.output).to(at::kDouble), "output");
   output.backward(local(tokens.gradient).flatten(1));
   const auto lines = [](const at::Tensor& x) {
@@ -121,6 +128,10 @@ void ExpectPlain(const ContextParallel& parallel, const Tokens& tokens, const An
   ExpectEqual(lines(q.grad()), local(answer.query).to(at::kDouble), "query");
   ExpectEqual(lines(k.grad()), local(answer.key).to(at::kDouble), "key");
   ExpectEqual(lines(v.grad()), local(answer.value).to(at::kDouble), "value");
+  if (sinks == nullptr) return;
+  at::Tensor sum = sinks->gradient;
+  AllReduce(sum, parallel.group);
+  ExpectEqual(sum, answer.sinks, "sinks");
 }
 
 TEST_F(ContextAttentionTest, EqualsPlainAttentionOnAllTokens) {
@@ -133,6 +144,24 @@ TEST_F(ContextAttentionTest, EqualsPlainAttentionOnAllTokens) {
       ExpectPlain(parallel, tokens, answer, window);
       const ReferenceOnly guard;
       ExpectPlain(parallel, tokens, answer, window);
+    }
+  }
+}
+
+// Each rank has the sinks of all heads, and its gradients are parts of a sum.
+TEST_F(ContextAttentionTest, WithSinksEqualsPlainAttentionOnAllTokens) {
+  const Tokens tokens = AllTokens();
+  const at::Tensor scores = at::randn({kKvHeads * kGroup}, at::kDouble);
+  for (const int64_t window : {0, 17}) {
+    const Answer answer = Plain(tokens, window, scores);
+    for (int ulysses = 1; ulysses <= Group().size(); ulysses *= 2) {
+      const ContextParallel parallel{Group(), Group().size() / ulysses, ulysses};
+      SCOPED_TRACE(Concat("ulysses ", ulysses, ", window ", window));
+      const Weight sinks{.name = "sinks", .value = scores.to(at::kFloat), .gradient = at::zeros({scores.size(0)}, at::kFloat)};
+      ExpectPlain(parallel, tokens, answer, window, &sinks);
+      sinks.gradient.zero_();
+      const ReferenceOnly guard;
+      ExpectPlain(parallel, tokens, answer, window, &sinks);
     }
   }
 }

@@ -2,6 +2,7 @@
 // them by index; with a trailing --count, only the numbers of rows and tokens. With --records and files: one line per file, with
 // all its records or with why it is refused; with --count-records and a file, how many it has, after reading all of them.
 #include <iostream>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -47,11 +48,16 @@ int PrintRows(const DataSets& data) {
   for (const Rows& rows : {data.train, data.valid}) {
     for (int64_t i = 0; rows && i < rows->size(); ++i) {
       const Row row = rows->Read(i);
+      Json images = Json::array();
+      for (const RowImage& image : row.images) images.push_back({image.first, image.grid.height, image.grid.width});
+      const double pixels = row.patches ? std::accumulate(row.patches->begin(), row.patches->end(), 0.0) : 0;
       std::cout << JsonLine({{"valid", rows == data.valid},
                              {"input_ids", row.input_ids},
                              {"labels", row.labels},
                              {"starts", row.starts},
                              {"values", row.values},
+                             {"images", images},
+                             {"pixels", pixels},
                              {"trained", rows->Trained(i)}})
                 << "\n";
     }

@@ -1,0 +1,67 @@
+#include "core/packing/packed_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/packing/scales.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kFloatBytes = 4;
+constexpr int64_t kAlignment = 16;  // of codes and scales of each part
+
+int64_t RoundUp(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t MostBlocksOfRun(const PackedPart& part, int64_t block) {
+  int64_t most = 0;
+  for (int64_t run = 0; run < part.runs(); ++run) {
+    const int64_t begin = part.RunStart(run);
+    most = std::max(most, (begin + part.run_size() - 1) / block - begin / block + 1);
+  }
+  return most;
+}
+
+// Assigns places after `end` and returns the new end.
+int64_t Place(const PackedStorage& storage, int64_t end, PackedPart& part) {
+  part.codes = RoundUp(end, kAlignment);
+  part.scales = RoundUp(part.codes + part.runs() * part.run_code_bytes(), kAlignment);
+  part.run_blocks = MostBlocksOfRun(part, storage.block);
+  const int64_t scales = part.runs() * part.run_blocks;
+  part.nested = RoundUp(part.scales + scales * (storage.nested ? 1 : kFloatBytes), kAlignment);
+  const int64_t blocks = DivideUp(part.matrix_elements(), storage.block);
+  return part.nested + (storage.nested ? kFloatBytes * (DivideUp(blocks, kScalesPerBlock) + 1) : 0);
+}
+
+PackedPart PartOf(const SliceCopy& copy) {
+  const HfTensor& matrix = *copy.source;
+  const size_t dims = copy.extent.size();
+  TRIREME_CHECK(dims >= 2 && !matrix.transposed) << matrix.name << " is no matrix to pack";
+  const int64_t rows = matrix.shape.at(matrix.shape.size() - 2), columns = matrix.shape.back();
+  return {.name = matrix.name,
+          .matrix_rows = rows,
+          .matrix_columns = columns,
+          .first_row = copy.file_offset / columns,
+          .first_column = copy.file_offset % columns,
+          .rows = copy.extent[dims - 2],
+          .columns = copy.extent[dims - 1],
+          .local_offset = copy.local_offset,
+          .local_stride = copy.local_strides[dims - 2]};
+}
+
+}  // namespace
+
+PackedParts PackedPartsOf(const Parameter& parameter, const Placement& placement, int rank) {
+  TRIREME_CHECK(parameter.packed.has_value()) << parameter.declaration.name << " is not packed";
+  PackedParts all{.storage = *parameter.packed, .parts = {}, .bytes = 0};
+  for (const SliceCopy& copy : SliceCopies(parameter, placement, rank)) {
+    PackedPart part = PartOf(copy);
+    all.bytes = Place(all.storage, all.bytes, part);
+    all.parts.push_back(std::move(part));
+  }
+  return all;
+}
+
+}  // namespace trireme

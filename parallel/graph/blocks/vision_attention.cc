@@ -1,0 +1,59 @@
+// Attention of a vision tower with its input norm: the patches of a frame, or of a window of it, attend to each other both
+// ways; all heads have keys of their own.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "parallel/graph/blocks/blocks.h"
+#include "parallel/graph/declarer.h"
+
+namespace trireme {
+namespace {
+
+// Of an image of 512 x 512 pixels, to compare costs: an image's size is known only at run time.
+constexpr int64_t kFramePatches = 1024;
+
+class VisionAttention : public LayerBlock {
+ public:
+  explicit VisionAttention(const VisionSpec& spec) : spec_(spec) {}
+
+  void Declare(Declarer& declare) const override {
+    declare.HoldAllTokens();
+    const Block heads = declare.OwnHeads(spec_.heads, spec_.tower.head_dim);
+    declare.AnyNorm("attention_norm", spec_.tower.hidden, spec_.layer_norm);
+    declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {heads, heads, heads}, spec_.tower.hidden,
+                    /*bias=*/true);
+    declare.Rows("attention.output", spec_.tower.hidden, heads, /*bias=*/true);
+  }
+
+  int64_t MatMulParameters() const override { return kPatchesPerToken * 4 * spec_.tower.hidden * Width(); }
+
+  double AttentionFlops(double length) const override {
+    const int64_t side = spec_.tower.window * spec_.tower.merge;
+    const auto keys = static_cast<double>(spec_.windowed ? side * side : kFramePatches);
+    const double patches = static_cast<double>(kPatchesPerToken) * length;
+    return 2 * 2 * static_cast<double>(Width()) * patches * std::min(keys, patches);
+  }
+
+  // The input, its norm, queries, keys and values before and after the rotary embedding, and the attention output.
+  SavedElements Saved(const ActivationShape& shape) const override {
+    const int64_t patches = kPatchesPerToken * shape.tokens, here = Width() / shape.tensor * patches;
+    const int64_t input = spec_.tower.hidden * patches;
+    return SavedElements::Of(2 * input + 7 * here, 0, input);
+  }
+
+  std::string ToText() const override {
+    return Concat("attention ", spec_.heads, " heads of ", spec_.tower.head_dim, " both ways",
+                  spec_.windowed ? Concat(" in windows of ", spec_.tower.window, " x ", spec_.tower.window, " tokens") : "");
+  }
+
+ private:
+  int64_t Width() const { return spec_.heads * spec_.tower.head_dim; }
+
+  const VisionSpec spec_;
+};
+
+}  // namespace
+
+BlockPointer VisionAttentionBlock(const VisionSpec& spec) { return std::make_unique<VisionAttention>(spec); }
+
+}  // namespace trireme

@@ -1,0 +1,22 @@
+// The first layer of a vision tower: pixels of patches to hidden states, in the tower's order, with learned positions
+// interpolated to each image's grid.
+#pragma once
+
+#include "parallel/layers/layer.h"
+
+namespace trireme {
+
+class PatchLayer : public RunningLayer {
+ public:
+  PatchLayer(const Layer& layer, const Weights& weights);
+  // `anchor` only requires a gradient. Returns [patches, hidden]: of all images of the micro batch, on every rank.
+  at::Tensor Forward(const at::Tensor& anchor, PassContext& pass) const override;
+
+ private:
+  const PatchSpec spec_;
+  const Weight& weight_;     // [hidden, channels, frames, rows, columns]
+  const Weight* bias_;       // [hidden]
+  const Weight* positions_;  // [side · side, hidden]
+};
+
+}  // namespace trireme

@@ -1,0 +1,58 @@
+#include "parallel/layers/tower_tables.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
+
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "core/tensor/device_copies.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kTowerTheta = 10000;
+
+at::Tensor OnDevice(const std::vector<int64_t>& values, at::Device device) {
+  return Upload(at::tensor(values, at::kLong), device);
+}
+
+RotaryTable AxialTable(const TowerPlan& plan, int64_t head_dim, at::Device device) {
+  std::vector<double> frequencies;
+  for (int64_t i = 0; i < head_dim / 4; ++i) {
+    frequencies.push_back(std::pow(kTowerTheta, -static_cast<double>(4 * i) / static_cast<double>(head_dim)));
+  }
+  const RotaryTable rows = MakeRotaryTable(OnDevice(plan.rows, device), frequencies);
+  const RotaryTable columns = MakeRotaryTable(OnDevice(plan.columns, device), frequencies);
+  return {at::cat({rows.cosine, columns.cosine}, 1), at::cat({rows.sine, columns.sine}, 1)};
+}
+
+TowerTables MakeTables(const TowerSpec& tower, const ImageFacts& images) {
+  TowerTables tables{.plan = PlanTower(tower, images.grids)};
+  const TowerPlan& plan = tables.plan;
+  const at::Device device = images.patches.device();
+  tables.order = OnDevice(plan.order, device);
+  tables.token_order = OnDevice(plan.token_order, device);
+  tables.rotary = AxialTable(plan, tower.head_dim, device);
+  if (tower.table_side == 0) return tables;
+  std::vector<int64_t> corners;
+  std::vector<float> shares;
+  for (size_t patch = 0; patch < plan.corners.size(); ++patch) {
+    corners.insert(corners.end(), plan.corners[patch].begin(), plan.corners[patch].end());
+    shares.insert(shares.end(), plan.shares[patch].begin(), plan.shares[patch].end());
+  }
+  tables.corners = OnDevice(corners, device);
+  tables.shares = Upload(at::tensor(shares, at::kFloat), device).unsqueeze(1);
+  return tables;
+}
+
+}  // namespace
+
+const TowerTables& TowerTablesOf(PassContext& pass, const TowerSpec& tower) {
+  std::shared_ptr<const TowerTables>& tables = pass.tower_tables();
+  if (!tables) tables = std::make_shared<const TowerTables>(MakeTables(tower, pass.input.images));
+  return *tables;
+}
+
+}  // namespace trireme

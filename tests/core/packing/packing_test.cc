@@ -1,0 +1,148 @@
+// Weights in 4 bits: bytes and scales as bitsandbytes 0.50.2 makes them of the same matrix, and parts of a matrix that decode to
+// the parts of the whole.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "core/packing/codes.h"
+#include "core/packing/decode.h"
+#include "core/packing/pack_codes.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kRows = 4, kColumns = 50;
+
+// Its last block is not full, and its first rows begin with zeros.
+std::vector<float> Matrix() {
+  std::vector<float> values(kRows * kColumns);
+  for (size_t i = 20; i < values.size(); ++i) values[i] = (static_cast<float>(i * 37 % 101) - 50) / 64;
+  return values;
+}
+
+std::vector<float> ScalesOf(const std::vector<float>& values, int64_t block) {
+  std::vector<float> scales;
+  AppendBlockScales(values, block, scales);
+  return scales;
+}
+
+float Mean(const std::vector<float>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0F) / static_cast<float>(values.size());
+}
+
+struct Held {  // a box of the matrix on a rank that has nothing else
+  int64_t first_row, rows, first_column, columns;
+};
+
+PackedParts PartsOf(const PackedStorage& storage, const Held& held) {
+  const Box box{{held.first_row, held.first_column}, {held.rows, held.columns}};
+  // The declaration is of what the rank has; the file's matrix is the whole one.
+  Parameter parameter = PlainParameter({.name = "w.weight", .dims = {WholeDim(kRows), WholeDim(kColumns)}}, "w.weight");
+  parameter.packed = storage;
+  ParameterDeclaration own{.name = "w.weight", .dims = {WholeDim(held.rows), WholeDim(held.columns)}};
+  parameter.hf.front().box = {{-held.first_row, -held.first_column}, {kRows, kColumns}};
+  return PackedPartsOf(parameter, Placement(own, MakeGrids(1, {})), 0);
+}
+
+std::vector<uint8_t> Pack(const PackedParts& parts, const std::vector<float>& values) {
+  const std::vector<float> scales = ScalesOf(values, parts.storage.block);
+  std::vector<uint8_t> bytes(static_cast<size_t>(parts.bytes));
+  for (const PackedPart& part : parts.parts) {
+    PackRows(part, parts.storage, {0, values}, scales, bytes.data());
+    if (parts.storage.nested) {
+      StoreScales(part, parts.storage, NestScales(scales, Mean(scales)), bytes.data());
+    } else {
+      StoreScales(part, parts.storage, scales, bytes.data());
+    }
+  }
+  return bytes;
+}
+
+std::vector<float> Decoded(const PackedParts& parts, const std::vector<uint8_t>& bytes, const Held& held) {
+  std::vector<float> values(static_cast<size_t>(held.rows * held.columns));
+  for (const PackedPart& part : parts.parts) {
+    DecodeRows(part, parts.storage, bytes.data(), 0, part.rows, values.data() + part.local_offset);
+  }
+  return values;
+}
+
+constexpr Held kWhole{0, kRows, 0, kColumns};
+
+TEST(Packing, HasTheBytesOfNf4) {
+  const PackedParts parts = PartsOf({.kind = PackedStorage::Kind::kNf4, .block = 64, .nested = true}, kWhole);
+  const std::vector<uint8_t> bytes = Pack(parts, Matrix());
+  const std::vector<uint8_t> wanted = {
+      119, 119, 119, 119, 119, 119, 119, 119, 119, 119, 60,  5,   209, 142, 42,  244, 193, 110, 24,  227, 176, 93,  23,  226, 159,
+      59,  5,   209, 142, 42,  244, 193, 109, 24,  227, 176, 76,  23,  226, 159, 59,  5,   209, 126, 42,  244, 192, 109, 24,  226,
+      160, 76,  22,  226, 159, 59,  5,   209, 126, 41,  243, 192, 93,  24,  226, 175, 76,  22,  225, 142, 59,  5,   209, 126, 41,
+      243, 176, 93,  24,  226, 175, 76,  22,  209, 142, 59,  4,   193, 126, 41,  243, 176, 93,  23,  226, 175, 60,  5,   225, 143};
+  EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + 100), wanted);
+  const NestedScales nested = NestScales(ScalesOf(Matrix(), 64), 0.75390625F);
+  EXPECT_EQ(nested.codes, (std::vector<uint8_t>{207, 207, 207, 0}));
+  EXPECT_EQ(nested.scales, std::vector<float>{0.08203125F});
+  EXPECT_EQ(NestedScale(DynamicMap(true)[207], 0.08203125F, 0.75390625F), 0.7811431884765625F);
+}
+
+TEST(Packing, HasTheBytesOfFp4) {
+  const PackedParts parts = PartsOf({.kind = PackedStorage::Kind::kFp4, .block = 64, .nested = false}, kWhole);
+  const std::vector<uint8_t> bytes = Pack(parts, Matrix());
+  const std::vector<uint8_t> wanted = {
+      0,   0,   0,  0,   0,   0,   0,   0,  0,   0,   196, 190, 42,  18,  215, 63,  90,  146, 166, 61,  75,  245, 169, 45,  99,
+      196, 190, 90, 18,  215, 60,  91,  226, 166, 61, 75,  245, 169, 45,  99,  196, 190, 90,  18,  215, 60,  91,  226, 161, 45,
+      123, 245, 169, 42, 99,  196, 190, 90, 2,   214, 60,  75,  226, 161, 45,  115, 245, 169, 42,  99,  212, 191, 90,  146, 214,
+      60,  75,  229, 161, 45, 115, 197, 190, 42, 99,  212, 191, 90,  146, 214, 60,  75,  229, 161, 45,  115, 197, 190, 42,  99};
+  EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + 100), wanted);
+  EXPECT_EQ(ScalesOf(Matrix(), 64), (std::vector<float>{0.78125F, 0.78125F, 0.78125F, 0.671875F}));
+}
+
+// Splits that cut blocks, and bytes, in the middle.
+TEST(Packing, PartsDecodeToPartsOfTheWhole) {
+  for (const bool nested : {false, true}) {
+    const PackedStorage storage{.kind = PackedStorage::Kind::kNf4, .block = 32, .nested = nested};
+    const PackedParts whole = PartsOf(storage, kWhole);
+    const std::vector<float> all = Decoded(whole, Pack(whole, Matrix()), kWhole);
+    for (const Held& held : {Held{2, 2, 0, 50}, Held{1, 1, 0, 50}, Held{0, 4, 25, 25}, Held{1, 3, 7, 13}}) {
+      const PackedParts parts = PartsOf(storage, held);
+      const std::vector<float> found = Decoded(parts, Pack(parts, Matrix()), held);
+      for (int64_t r = 0; r < held.rows; ++r) {
+        for (int64_t c = 0; c < held.columns; ++c) {
+          EXPECT_EQ(found[static_cast<size_t>(r * held.columns + c)],
+                    all[static_cast<size_t>((held.first_row + r) * kColumns + held.first_column + c)])
+              << r << ", " << c;
+        }
+      }
+    }
+  }
+}
+
+TEST(Packing, CodesOfFilesAreTheRanksOwn) {
+  const PackedStorage storage{.kind = PackedStorage::Kind::kNf4, .block = 64, .nested = false};
+  const PackedParts whole = PartsOf(storage, kWhole), part = PartsOf(storage, {1, 3, 7, 13});
+  const std::vector<uint8_t> file = Pack(whole, Matrix());
+  std::vector<uint8_t> wanted = Pack(part, Matrix()), found(wanted.size());
+  CopyCodes(part.parts.front(), {file.data(), 100}, found.data());
+  StoreScales(part.parts.front(), storage, ScalesOf(Matrix(), 64), found.data());
+  EXPECT_EQ(found, wanted);
+}
+
+// 4 + 8 / 64 + 32 / (64 · 256) bits a weight.
+TEST(Packing, TakesFourBitsAndAnEighth) {
+  Parameter parameter = PlainParameter({.name = "w.weight", .dims = {WholeDim(1024), WholeDim(1024)}}, "w.weight");
+  parameter.packed = PackedStorage{};
+  const PackedParts parts = PackedPartsOf(parameter, Placement(parameter.declaration, MakeGrids(1, {})), 0);
+  EXPECT_NEAR(static_cast<double>(parts.bytes) * 8 / (1024 * 1024), 4.127, 0.001);
+}
+
+TEST(Packing, TheMapOfEightBitsIsAsymmetric) {
+  for (const bool negative : {true, false}) {
+    const std::vector<float> map = DynamicMap(negative);
+    EXPECT_EQ(map.size(), 256U);
+    EXPECT_EQ(map.back(), 1.0F);
+    EXPECT_NEAR(map.front(), negative ? -0.99297F : 0.0F, 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,117 @@
+// Decoders against the pixels that transformers loads, and what they do with files that are truncated, broken or too large: an
+// error that names the file, and under the address sanitizer nothing worse.
+#include "images/decode.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/base/random.h"
+#include "images/exif.h"
+#include "images/image_source.h"
+#include "tests/images/small_images.h"
+
+namespace trireme::images {
+namespace {
+
+std::vector<uint8_t> FileOf(const SmallImage& small) { return FromBase64(small.base64, small.name); }
+
+template <typename Work>
+std::string ErrorOf(const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Decode, PixelsAreWhatThePeerLoads) {
+  for (const SmallImage& small : kSmallImages) {
+    const std::vector<uint8_t> file = FileOf(small);
+    const ImageHeader header = ReadImageHeader(file, small.name);
+    EXPECT_EQ(header.upright_width(), small.width) << small.name;
+    EXPECT_EQ(header.upright_height(), small.height) << small.name;
+    const Image image = DecodeImage(file, small.name);
+    EXPECT_EQ(image.width, small.width) << small.name;
+    EXPECT_EQ(image.height, small.height) << small.name;
+    EXPECT_EQ(DigestOf(image.rgb), small.digest) << small.name;
+  }
+}
+
+TEST(Decode, RefusesMorePixelsThanAllowedByTheHeaderAlone) {
+  for (const SmallImage& small : kSmallImages) {
+    const std::vector<uint8_t> file = FileOf(small);
+    EXPECT_NO_THROW(DecodeImage(file, small.name, 63));
+    const std::string error = ErrorOf([&] { ReadImageHeader(file, "a/" + small.name, 62); });
+    EXPECT_NE(error.find("a/" + small.name), std::string::npos) << error;
+    EXPECT_NE(error.find("more than 62"), std::string::npos) << error;
+  }
+}
+
+TEST(Decode, EveryTruncationIsNamed) {
+  for (const SmallImage& small : kSmallImages) {
+    const std::vector<uint8_t> file = FileOf(small);
+    for (size_t length = 0; length < file.size(); ++length) {
+      const std::string error = ErrorOf([&] { DecodeImage(Bytes(file).first(length), "it", 4096); });
+      // The last bytes of some formats end the file, not the image.
+      if (length >= file.size() / 2) continue;
+      EXPECT_NE(error.find("image it"), std::string::npos) << small.name << " " << length;
+    }
+  }
+}
+
+TEST(Decode, MutatedFilesAreReadOrRefused) {
+  uint64_t counter = 0;
+  const RandomStream random(7, "mutations");
+  const auto draw = [&](size_t below) { return static_cast<size_t>(random.Below(below, ++counter)); };
+  int read = 0, refused = 0;
+  for (const SmallImage& small : kSmallImages) {
+    const std::vector<uint8_t> file = FileOf(small);
+    for (int round = 0; round < 1500; ++round) {
+      std::vector<uint8_t> mutated = file;
+      for (size_t i = 0; i <= draw(4); ++i) mutated[draw(mutated.size())] = static_cast<uint8_t>(draw(256));
+      if (draw(4) == 0) mutated.resize(draw(mutated.size()) + 1);
+      if (draw(4) == 0) mutated.insert(mutated.begin() + static_cast<ptrdiff_t>(draw(mutated.size())), 1 + draw(9), 0xff);
+      ++(ErrorOf([&] { DecodeImage(mutated, "it", 65536); }).empty() ? read : refused);
+    }
+  }
+  EXPECT_GT(read, 100);
+  EXPECT_GT(refused, 100);
+}
+
+TEST(Decode, FormatIsToldByContent) {
+  EXPECT_NE(ErrorOf([] { DecodeImage({}, "nothing"); }).find("nothing: the file is empty"), std::string::npos);
+  const std::vector<uint8_t> text = {'t', 'e', 'x', 't'};
+  EXPECT_NE(ErrorOf([&] { DecodeImage(text, "a.jpg"); }).find("none of JPEG, PNG, WebP, GIF, BMP"), std::string::npos);
+}
+
+TEST(Orientation, IsAppliedAsItsNumberSays) {
+  Image stored(2, 3);  // a b / c d / e f
+  for (size_t i = 0; i < 6; ++i) stored.rgb[3 * i] = static_cast<uint8_t>('a' + i);
+  const std::vector<std::string> expected = {"ab/cd/ef/", "ba/dc/fe/", "fe/dc/ba/", "ef/cd/ab/",
+                                             "ace/bdf/",  "eca/fdb/",  "fdb/eca/",  "bdf/ace/"};
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const Image upright = Upright(stored, orientation);
+    std::string text;
+    for (int64_t y = 0; y < upright.height; ++y) {
+      for (int64_t x = 0; x < upright.width; ++x) text += static_cast<char>(upright.row(y)[3 * x]);
+      text += '/';
+    }
+    EXPECT_EQ(text, expected[static_cast<size_t>(orientation - 1)]) << orientation;
+  }
+}
+
+TEST(ImageSource, OfDataUrlsAndPaths) {
+  const SmallImage& small = kSmallImages[0];
+  const ImageSource source("data:image/jpeg;base64," + small.base64, ".");
+  EXPECT_EQ(DigestOf(DecodeImage(source.bytes(), source.name()).rgb), small.digest);
+  EXPECT_LT(source.name().size(), 60u);
+  EXPECT_NE(ErrorOf([] { ImageSource("missing.png", "/nowhere"); }).find("/nowhere/missing.png"), std::string::npos);
+  EXPECT_NE(ErrorOf([] { ImageSource("https://a.b/c.png", "."); }).find("not downloaded"), std::string::npos);
+  EXPECT_NE(ErrorOf([] { ImageSource("data:image/png;base64,a*", "."); }).find("base64"), std::string::npos);
+  EXPECT_NE(ErrorOf([] { ImageSource("", "."); }).find("without a name"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme::images
