@@ -36,6 +36,11 @@ class AdapterSet {
   // Collective. Throws the same on every rank if it fails on any.
   int64_t Add(const std::string& directory);
   void Drop(int64_t adapter);
+  // Whether rows may still name it.
+  bool Has(int64_t adapter) const {
+    const auto found = entries_.find(adapter);
+    return found != entries_.end() && !found->second.dropped;
+  }
 
   // Of a row that starts, and of one that ends. -1 is ignored; an unknown adapter is a bug.
   void Use(int64_t adapter);

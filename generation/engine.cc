@@ -75,7 +75,8 @@ class Engine::Parts {
         // Weights held by other data-parallel ranks, and experts, require that all ranks run together.
         together_(HasExperts(session.graph()) || session.config().parallel().zero() == 3),
         json_tokens_(options.json_tokens),
-        pipeline_(session, cache_),
+        own_adapter_(session.graph().adapter && options.own_adapter),
+        pipeline_(session, cache_, options.own_adapter),
         schedulers_(static_cast<size_t>(replicas_),
                     Scheduler(SchedulerOptionsOf(options, session.graph(), pipeline_.stages()))) {}
 
@@ -135,7 +136,12 @@ class Engine::Parts {
   }
 
   AdapterSet& adapters() { return adapters_; }
+  int64_t AddAdapter(const std::string& directory) {
+    if (own_adapter_) throw InputError(directory, ": the model has an adapter of its own already; serve its base model instead");
+    return adapters_.Add(directory);
+  }
   bool idle() const { return rows_.empty(); }
+  int stages() const { return pipeline_.stages(); }
   int64_t cached(int64_t id) const {
     return std::max<int64_t>(schedulers_[static_cast<size_t>(id % replicas_)].cached(id / replicas_), 0);
   }
@@ -328,6 +334,7 @@ class Engine::Parts {
   const int64_t token_multiple_;
   const bool together_;
   const std::shared_ptr<const JsonTokens> json_tokens_;
+  const bool own_adapter_;  // the session has one, and rows use it
   KeyValueCache cache_;
   StepPipeline pipeline_;
   std::vector<Scheduler> schedulers_;  // by replica
@@ -346,10 +353,12 @@ Engine::~Engine() = default;
 int64_t Engine::Add(EngineRow row) { return parts_->Add(std::move(row)); }
 void Engine::End(int64_t row) { parts_->End(row); }
 std::vector<NewToken> Engine::Step() { return parts_->Step(); }
-int64_t Engine::AddAdapter(const std::string& directory) { return parts_->adapters().Add(directory); }
+int64_t Engine::AddAdapter(const std::string& directory) { return parts_->AddAdapter(directory); }
 void Engine::DropAdapter(int64_t adapter) { parts_->adapters().Drop(adapter); }
+bool Engine::has_adapter(int64_t adapter) const { return parts_->adapters().Has(adapter); }
 void Engine::Forget() { parts_->Forget(); }
 bool Engine::idle() const { return parts_->idle(); }
+int Engine::stages() const { return parts_->stages(); }
 int64_t Engine::cached(int64_t row) const { return parts_->cached(row); }
 const EngineTimes& Engine::times() const { return parts_->times(); }
 

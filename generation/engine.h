@@ -31,6 +31,9 @@ struct EngineOptions {
   int64_t max_total_tokens = 0;
   int64_t block_size = kCacheBlock;
   bool prefix_cache = true;
+  // Rows without an adapter use the session's own pairs. false: they use the model without them, and rows may name
+  // adapters; the pairs may change meanwhile.
+  bool own_adapter = true;
   std::shared_ptr<const JsonTokens> json_tokens = {};  // for rows that generate JSON; nullptr: none does
 };
 
@@ -84,11 +87,13 @@ class Engine {
   int64_t AddAdapter(const std::string& directory);
   // No new rows; those that use it keep it to their end.
   void DropAdapter(int64_t adapter);
+  bool has_adapter(int64_t adapter) const;  // that new rows may name
 
   // The cache is not used again: weights have changed. Only while no row is there.
   void Forget();
 
   bool idle() const;                  // no row is there
+  int stages() const;                 // of the pipeline; more than one: passes are in flight between two steps
   int64_t cached(int64_t row) const;  // prompt tokens of a row that were found in the cache
   SchedulerCounts counts() const;     // over all data-parallel ranks
   double cache_usage() const;         // share of blocks in use

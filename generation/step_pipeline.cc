@@ -8,9 +8,11 @@
 
 namespace trireme {
 
-StepPipeline::StepPipeline(Session& session, KeyValueCache& cache)
-    : session_(session), cache_(cache), stages_(session.plan().placement.stages()) {
-  if (RecordedSteps::WhyNot(session).empty()) recorded_ = std::make_unique<RecordedSteps>(session, cache);
+StepPipeline::StepPipeline(Session& session, KeyValueCache& cache, bool own_adapter)
+    : session_(session), cache_(cache), own_adapter_(own_adapter), stages_(session.plan().placement.stages()) {
+  // Recordings are of passes with the session's own pairs, if it has any.
+  const bool same = own_adapter || !session.graph().adapter;
+  if (same && RecordedSteps::WhyNot(session).empty()) recorded_ = std::make_unique<RecordedSteps>(session, cache);
 }
 
 std::optional<StepPipeline::Done> StepPipeline::Tick(EngineStep step, std::unique_ptr<StepPass> pass) {
@@ -26,7 +28,8 @@ std::optional<StepPipeline::Done> StepPipeline::Tick(EngineStep step, std::uniqu
     next.objective = std::make_unique<NextTokenLogits>(pass->wanted);
     next.batch = std::make_unique<PassBatch>(
         std::vector<PassInput>{std::move(pass->input)},
-        PassOptions{.objective = next.objective.get(), .differentiate = false, .cache = &cache_});
+        PassOptions{
+            .objective = next.objective.get(), .differentiate = false, .adapters = own_adapter_, .cache = &cache_});
   }
   flights_.emplace_front(std::move(next));
   const int reached = static_cast<int>(flights_.size());  // stages; fewer at the start

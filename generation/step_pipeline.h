@@ -30,8 +30,8 @@ struct EngineStep {
 
 class StepPipeline {
  public:
-  // `session` and `cache` outlive it.
-  StepPipeline(Session& session, KeyValueCache& cache);
+  // `session` and `cache` outlive it. own_adapter: the session's own pairs take part.
+  StepPipeline(Session& session, KeyValueCache& cache, bool own_adapter);
 
   int stages() const { return stages_; }
   // Collective over the pipeline. `pass`: this rank's part of the step, in host memory; nullptr: it has nothing to compute.
@@ -70,6 +70,7 @@ class StepPipeline {
 
   Session& session_;
   KeyValueCache& cache_;
+  const bool own_adapter_;
   const int stages_;
   std::unique_ptr<RecordedSteps> recorded_;  // nullptr: steps are not recorded
   std::deque<Flight> flights_;  // by the stage that computes it in this tick

@@ -16,6 +16,7 @@
 #include "launch/layout.h"
 #include "launch/listening.h"
 #include "launch/model_source.h"
+#include "launch/serve_training.h"
 #include "models/families.h"
 #include "serve/callers.h"
 #include "serve/http.h"
@@ -34,12 +35,14 @@ namespace {
 // What the server's thread calls: nothing before the weights are there, and nothing after the end.
 class Gate {
  public:
-  void Open(Routes* routes) {
+  void Open(Routes* routes, ServeTraining* training) {
     const std::lock_guard lock(mutex_);
     routes_ = routes;
+    training_ = training;
   }
   void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     const std::lock_guard lock(mutex_);
+    if (training_ != nullptr && training_->Takes(request)) return training_->Handle(std::move(request), std::move(reply));
     if (routes_ != nullptr) return routes_->Handle(std::move(request), std::move(reply));
     reply->Send(AnswerOf({.status = 503,
                           .message = "the server starts or stops",
@@ -50,6 +53,7 @@ class Gate {
  private:
   std::mutex mutex_;
   Routes* routes_ = nullptr;
+  ServeTraining* training_ = nullptr;  // nullptr: the server does not train
 };
 
 std::string LastComponent(const std::string& directory) {
@@ -188,7 +192,8 @@ std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string
                   .port = PortOf(arguments, 8000),
                   .tls_certificate = arguments.value("tls-certificate"),
                   .tls_key = arguments.value("tls-key")},
-      HttpLimits{.connections = arguments.integer("max-connections", 1024, 1),
+      HttpLimits{.body_bytes = BodyLimit(arguments),
+                 .connections = arguments.integer("max-connections", 1024, 1),
                  .connections_per_address = arguments.integer("max-connections-per-address", 1024, 1)},
       [&board](const HttpRequest& request) { board.Check(request); },
       [&board, &gate](HttpRequest request, std::shared_ptr<HttpReply> reply) {
@@ -205,6 +210,7 @@ EngineOptions EngineOptionsOf(const Arguments& arguments, const CachePlan& plan,
   return {.max_rows = arguments.integer("max-rows", 16, 1),
           .max_batched_tokens = arguments.integer("max-batched-tokens", 2048, 1),
           .max_total_tokens = plan.tokens,
+          .own_adapter = !arguments.has("train"),
           .json_tokens = text.json};
 }
 
@@ -217,6 +223,7 @@ void Serve(const Arguments& arguments, Job& job) {
   const std::vector<AdapterArgument> adapters = ServedAdapters(arguments);
   UseModel(ServedSource(arguments, config, adapters, job), config);
   RefuseUngeneratable(config);
+  PrepareTraining(arguments, config);
   PlannedModel planned = PlanModel(config, job.world());
   const bool speaks = job.rank() == 0;
   const std::string directory = config.model().path(), host = arguments.value("host", "127.0.0.1");
@@ -236,7 +243,7 @@ void Serve(const Arguments& arguments, Job& job) {
       speaks ? Listen(arguments, host, board, gate) : nullptr;  // outlives all replies
   const BoardStop stop_board{board};
   if (speaks) WarnIfOpen(callers, host);
-  Session session(config, std::move(planned), job, {.trained = false});
+  Session session(config, std::move(planned), job, {.trained = arguments.has("train")});
   session.TakeWeights();
   const CachePlan plan = PlanCache(arguments, session, MostPositions(directory));
   model.context = plan.context;
@@ -246,13 +253,15 @@ void Serve(const Arguments& arguments, Job& job) {
     service.AddAdapter(adapter.name, adapter.directory);
   }
   Routes routes(service, model, callers, adapter_directory);
-  gate.Open(&routes);
+  ServeTraining training(arguments, {session, service, model, callers, directory});
+  gate.Open(&routes, training.there() ? &training : nullptr);
   if (speaks) {
     TRIREME_LOG(INFO) << "serves " << model.name << " at " << (arguments.has("tls-key") ? "https" : "http") << "://" << host
                       << ":" << server->port() << "/v1, " << plan.context << " tokens of context, " << plan.tokens << " in the KV cache";
   }
   service.Run();
-  gate.Open(nullptr);
+  training.Close();
+  gate.Open(nullptr, nullptr);
 }
 
 constexpr const char* kServeSummary =
@@ -261,7 +270,7 @@ constexpr const char* kServeSummary =
     "end.";
 
 std::vector<Option> ServeOptions() {
-  return {
+  std::vector<Option> options = {
       {.name = "model",
        .value_name = "DIR",
        .help = "a Hugging Face model directory, or a checkpoint-N; by default the base that --adapters "
@@ -332,6 +341,8 @@ std::vector<Option> ServeOptions() {
       {.name = "drain-seconds",
        .value_name = "S",
        .help = "after SIGTERM, time for running answers to end; by default 30"}};
+  for (Option& option : TrainingOptions()) options.push_back(std::move(option));
+  return options;
 }
 
 }  // namespace

@@ -72,19 +72,26 @@ struct Service::Events {
   Json adds = Json::array();     // {prompts, n, sampling, top, salt, adapter, json}
   Json changes = Json::array();  // {name, directory} of adapters; an empty directory: drop it
   bool stop = false;
+  std::string work;    // a unit of other work; sent by itself, since it may be large
   bool waits = false;                            // nothing to do
   std::vector<std::unique_ptr<Active>> actives;  // of the adds, on rank 0 only
   std::vector<AdapterChange> changers;           // of the changes, on rank 0 only
+  std::vector<std::unique_ptr<Active>> late;     // whose adapter is gone, on rank 0 only
 
   std::string Text() const {
-    if (ends.empty() && adds.empty() && changes.empty() && !stop) return waits ? "w" : "";
-    return JsonLine({{"ends", ends}, {"adds", adds}, {"changes", changes}, {"stop", stop}});
+    if (ends.empty() && adds.empty() && changes.empty() && !stop && work.empty()) return waits ? "w" : "";
+    return JsonLine({{"ends", ends}, {"adds", adds}, {"changes", changes}, {"stop", stop}, {"work", work.size()}});
   }
 };
 
 Service::Service(Session& session, const EngineOptions& options, const ServiceLimits& limits,
                  const ServedModel& model, AdapterNames& adapters, Job& job)
-    : engine_(session, options), limits_(limits), model_(model), adapters_(adapters), job_(job) {}
+    : engine_(session, options),
+      limits_(limits),
+      model_(model),
+      adapters_(adapters),
+      job_(job),
+      in_pipeline_(engine_.stages() > 1) {}
 Service::~Service() = default;
 
 // The lock is held.
@@ -124,6 +131,7 @@ void Service::Run() {
     Events events = Exchange(job_.rank() == 0 ? Collect() : Events());
     Apply(events);
     if (events.stop) return;
+    if (!events.work.empty()) side_work_->Run(events.work);
     if (!engine_.idle())
       Deliver(engine_.Step());
     else if (events.waits && job_.rank() != 0)
@@ -152,20 +160,36 @@ Service::Events Service::Collect() {
   }
   std::erase_if(active_, [](const auto& active) { return active->left == 0; });
   events.ends = std::exchange(ending_, {});
+  woken_ = false;
+  events.work = TakeSideWork(draining);
+  const bool held = in_pipeline_ && !draining && side_work_ != nullptr && side_work_->waiting();
 
   std::unique_lock lock(mutex_);
-  if (active_.empty() && queue_.empty() && changes_.empty() && events.ends.empty()) {
+  if (active_.empty() && queue_.empty() && changes_.empty() && events.ends.empty() && events.work.empty()) {
     if (draining) {
       events.stop = true;
       return events;
     }
-    arrived_.wait_for(lock, kIdle, [&] { return !queue_.empty() || !changes_.empty(); });
+    arrived_.wait_for(lock, kIdle, [&] { return !queue_.empty() || !changes_.empty() || woken_; });
   }
   CollectChanges(events);
-  CollectAdds(events);
+  if (!held) CollectAdds(events);
   metrics_.Set(Gauge::kQueued, static_cast<double>(queue_.size()));
-  events.waits = active_.empty() && events.adds.empty() && events.changes.empty() && events.ends.empty();
+  events.waits = active_.empty() && events.adds.empty() && events.changes.empty() && events.ends.empty() && events.work.empty();
+  lock.unlock();  // a listener may have a lock of its own
+  for (const auto& late : events.late) late->generation.listener->Fail(ModelNotFound(late->generation.request.model, model_));
   return events;
+}
+
+// The lock is not held: whoever has the work may hold a lock of its own while it submits.
+std::string Service::TakeSideWork(bool draining) {
+  if (side_work_ == nullptr || draining || (in_pipeline_ && !active_.empty())) return "";
+  return side_work_->Take();
+}
+
+void Service::Wake() {
+  woken_ = true;
+  arrived_.notify_one();
 }
 
 // The lock is held. A queue in front of the engine's own: only what it can start soon, so that those who wait can be
@@ -177,8 +201,8 @@ void Service::CollectAdds(Events& events) {
     queue_.pop_front();
     if (active->generation.listener->gone()) continue;
     const CompletionRequest& request = active->generation.request;
-    if (request.adapter >= 0 && !adapters_.HasId(request.adapter)) {  // dropped while the request waited
-      active->generation.listener->Fail(ModelNotFound(request.model, model_));
+    if (request.adapter >= 0 && !engine_.has_adapter(request.adapter)) {  // dropped while the request waited
+      events.late.push_back(std::move(active));
       continue;
     }
     events.adds.push_back({{"prompts", request.prompts},
@@ -221,7 +245,10 @@ Service::Events Service::Exchange(Events mine) {
   job_.BroadcastBytes(&size, sizeof(size));
   text.resize(size);
   if (size > 0) job_.BroadcastBytes(text.data(), size);
-  if (job_.rank() == 0) return mine;
+  if (job_.rank() == 0) {
+    if (!mine.work.empty()) job_.BroadcastBytes(mine.work.data(), mine.work.size());
+    return mine;
+  }
   Events told;
   told.waits = text == "w";
   if (text.size() < 2) return told;
@@ -230,6 +257,8 @@ Service::Events Service::Exchange(Events mine) {
   told.adds = json["adds"];
   told.changes = json["changes"];
   told.stop = json["stop"];
+  told.work.resize(json["work"].get<size_t>());
+  if (!told.work.empty()) job_.BroadcastBytes(told.work.data(), told.work.size());
   return told;
 }
 
@@ -378,11 +407,16 @@ void Service::FailAll(const ApiError& error) {
     active->generation.listener->Fail(error);
     Drop(*active);
   }
-  const std::lock_guard lock(mutex_);
-  for (Generation& waiting : queue_) waiting.listener->Fail(error);
-  queue_.clear();
-  for (AdapterChange& change : changes_) change.done(&error);
-  changes_.clear();
+  std::deque<Generation> queue;
+  std::deque<AdapterChange> changes;
+  {
+    const std::lock_guard lock(mutex_);
+    queue.swap(queue_);
+    changes.swap(changes_);
+  }
+  // Without the lock: a listener may have one of its own.
+  for (Generation& waiting : queue) waiting.listener->Fail(error);
+  for (AdapterChange& change : changes) change.done(&error);
 }
 
 }  // namespace trireme

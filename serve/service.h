@@ -3,6 +3,7 @@
 // become text here, and go to each request's listener. Knows no protocol.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -55,6 +56,17 @@ struct AdapterChange {
   std::function<void(const ApiError*)> done;
 };
 
+// Work of another kind that shares the ranks with the engine: rank 0 says what comes next, all ranks do it between two steps.
+class SideWork {
+ public:
+  virtual ~SideWork() = default;
+  // On rank 0: whether there is any, and the next unit as bytes; empty: none. Never called with the service's lock held.
+  virtual bool waiting() = 0;
+  virtual std::string Take() = 0;
+  // On every rank, with what rank 0 took.
+  virtual void Run(const std::string& unit) = 0;
+};
+
 struct ServiceLimits {
   int64_t waiting = 256;      // requests that have not started
   double drain_seconds = 30;  // for running ones after the signal to stop
@@ -73,10 +85,14 @@ class Service {
   void Change(AdapterChange change);
   // On rank 0, from any thread. Throws ApiError if there is no room, or the service is about to stop.
   void Submit(Generation generation);
+  // Before Run; the work outlives the service. Wake: from any thread, when there is some.
+  void Share(SideWork* work) { side_work_ = work; }
+  void Wake();
   // On any rank; returns when a signal asked for it (StopRequested) and running requests have ended.
   void Run();
 
   Metrics& metrics() { return metrics_; }
+  Engine& engine() { return engine_; }
 
  private:
   struct Choice;
@@ -93,6 +109,7 @@ class Service {
   void ApplyChanges(Events& events);
   void CollectChanges(Events& events);
   void CollectAdds(Events& events);
+  std::string TakeSideWork(bool draining);
   void Deliver(const std::vector<NewToken>& tokens);
   void CountToken(Active& active, Choice& choice, double now);
   void CountEnd(const Active& active, double now);
@@ -113,6 +130,9 @@ class Service {
   std::deque<Generation> queue_;  // from other threads
   std::deque<AdapterChange> changes_;
   bool closed_ = false;           // no more requests
+  std::atomic<bool> woken_ = false;
+  SideWork* side_work_ = nullptr;
+  const bool in_pipeline_;  // steps are in flight between two calls: other work waits until there is none
 
   // Of the service's thread on rank 0.
   std::vector<std::unique_ptr<Active>> active_;

@@ -15,9 +15,6 @@
 namespace trireme {
 
 std::shared_ptr<const AdapterWeights> LoadRowAdapter(Session& session, const std::string& directory) {
-  if (session.graph().adapter) {
-    throw InputError(directory, ": the model has an adapter of its own already; serve its base model instead");
-  }
   const AdapterDirectory files(directory, ExpertNamesOf(session.graph()));
   const LayerGraph graph = GraphWithRowAdapter(session.graph(), files, session.config().model().path());
   const Weights& own = session.model().weights();

@@ -27,6 +27,13 @@ void CheckShapes(const LayerGraph& graph, const AdapterDirectory& adapter, const
   }
 }
 
+// Rows use the adapter's pairs instead of those that a session may train.
+LayerGraph WithoutPairs(LayerGraph graph) {
+  graph.adapter.reset();
+  for (Layer& layer : graph.layers) layer.low_rank.clear();
+  return graph;
+}
+
 // The scale is alpha / r: tensors of another rank than the config's would be scaled wrongly. Experts that share a tensor
 // have ranks of their own.
 void CheckRanks(const AdapterPlan& plan, const AdapterDirectory& adapter) {
@@ -52,7 +59,7 @@ LayerGraph GraphWithRowAdapter(const LayerGraph& graph, const AdapterDirectory& 
                      "have; serve the merged model (trireme merge), or the adapter alone as --model");
   }
   CheckRanks(plan, adapter);
-  LayerGraph adapted = graph;
+  LayerGraph adapted = WithoutPairs(graph);
   try {
     ApplyAdapter(adapted, plan);
   } catch (const Error& error) {

@@ -1,0 +1,43 @@
+// RemoteWork: remote training beside the engine: the room's units, one at a time, on all ranks. Rank 0 has the room; a thread
+// of its own lets its clock run while a unit takes long.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "serve/service.h"
+#include "serve/tinker/room.h"
+
+namespace trireme {
+class RemoteTrainer;
+}
+
+namespace trireme::tinker {
+
+class RemoteWork : public SideWork {
+ public:
+  // room: nullptr on all ranks but 0. Both outlive it.
+  RemoteWork(RemoteTrainer& trainer, Room* room);
+  ~RemoteWork() override;
+
+  bool waiting() override { return room_->HasWork(); }
+  std::string Take() override;
+  void Run(const std::string& unit) override;
+
+ private:
+  void Tick();
+
+  RemoteTrainer& trainer_;
+  Room* const room_;
+  std::optional<Task> task_;  // that Take gave
+  std::mutex mutex_;
+  std::condition_variable stop_;
+  bool stopped_ = false;
+  std::thread clock_;
+};
+
+}  // namespace trireme::tinker

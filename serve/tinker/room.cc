@@ -1,0 +1,216 @@
+// Sessions, and the order of work. Requests of models are in room_training.cc, samples in room_sampling.cc.
+#include "serve/tinker/room.h"
+
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "net/secret.h"
+#include "serve/fields.h"
+
+namespace trireme::tinker {
+
+std::string IsoTime() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+Room::Room(RoomFacts facts, const Checkpoints& checkpoints, std::function<double()> clock)
+    : facts_(std::move(facts)), checkpoints_(checkpoints), clock_(std::move(clock)), futures_(facts_.futures) {}
+
+void Room::Connect(SampleDoor* door, std::function<void()> wake) {
+  const std::lock_guard lock(mutex_);
+  door_ = door;
+  wake_ = std::move(wake);
+}
+
+// The lock is held.
+void Room::RefuseIfClosed() const {
+  if (closed_) throw ApiError{.status = 503, .message = "the server is about to stop", .type = "server_error"};
+}
+
+Room::Session& Room::SessionOf(const std::string& owner, const std::string& id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || found->second.owner != owner) {
+    throw ApiError{.status = 404, .message = "session_id '" + id.substr(0, 80) + "': there is no such session"};
+  }
+  if (found->second.finished) throw ApiError{.status = 410, .message = "session_id '" + id + "': the session has ended"};
+  found->second.heard = clock_();
+  return found->second;
+}
+
+Room::Model& Room::ModelOf(const std::string& owner, const std::string& id) {
+  const auto found = models_.find(id);
+  if (found != models_.end() && found->second.owner == owner && !found->second.dropped) return found->second;
+  throw ApiError{.status = 404,
+                 .message = "model_id '" + id.substr(0, 120) + "': there is no such model; models end with their session and "
+                            "with the server: create one and load its last checkpoint"};
+}
+
+Json Room::CreateSession(const std::string& owner, const Json& body) {
+  const std::lock_guard lock(mutex_);
+  RefuseIfClosed();
+  Fields fields(body, "");
+  const Json* metadata = fields.Find("user_metadata");
+  const std::string id = net::Hex(net::RandomBytes(12));
+  sessions_[id] = {.owner = owner, .heard = clock_(), .user_metadata = metadata == nullptr ? Json() : *metadata};
+  return {{"type", "create_session"},
+          {"session_id", id},
+          {"warning_message",
+           Concat("train_unembed: this server trains no pairs beside the head, they are left out; pairs have ranks up to ",
+                  facts_.max_rank)}};
+}
+
+Json Room::Heartbeat(const std::string& owner, const Json& body) {
+  const std::lock_guard lock(mutex_);
+  Fields fields(body, "");
+  SessionOf(owner, fields.Text("session_id").value_or(""));
+  return {{"type", "session_heartbeat"}};
+}
+
+Json Room::FinishSession(const std::string& owner, const std::string& session) {
+  const std::lock_guard lock(mutex_);
+  SessionOf(owner, session);
+  EndSession(session, "the session has ended");
+  return Json::object();
+}
+
+void Room::FailAll(std::vector<Task> tasks, const std::string& why) {
+  for (const Task& task : tasks) futures_.Finish(task.future, Failure(why, /*users_fault=*/false), clock_());
+}
+
+void Room::DropModel(const std::string& id, const std::string& why) {
+  Model& model = models_.at(id);
+  if (model.dropped) return;
+  model.dropped = true;
+  FailAll(model.queue.TakeAll(), why);
+  loose_.push_back({.work = {.action = TrainAction::kDrop, .model = id}});
+  wake_();
+}
+
+void Room::EndSession(const std::string& id, const std::string& why) {
+  sessions_.at(id).finished = true;
+  for (auto& [name, model] : models_) {
+    if (model.session == id) DropModel(name, why);
+  }
+  for (auto& [name, sampler] : samplers_) {
+    if (sampler.session != id || sampler.failure == why) continue;
+    sampler.failure = why;
+    if (sampler.state == Sampler::State::kOpen && sampler.adapter >= 0) {
+      loose_.push_back({.work = {.action = TrainAction::kDropSampler, .sampler = sampler.adapter}});
+    }
+    sampler.state = Sampler::State::kFailed;
+    for (const auto& start : std::exchange(sampler.waiting, {})) start();
+    std::error_code ignored;
+    if (sampler.unnamed) std::filesystem::remove_all(sampler.directory, ignored);
+  }
+  std::erase_if(models_, [&](const auto& entry) { return entry.second.session == id; });
+  std::erase_if(samplers_, [&](const auto& entry) { return entry.second.session == id; });
+  wake_();
+}
+
+bool Room::HasWork() const {
+  const std::lock_guard lock(mutex_);
+  if (!loose_.empty()) return true;
+  for (const auto& [id, model] : models_) {
+    if (model.queue.ready()) return true;
+  }
+  return false;
+}
+
+std::optional<Task> Room::Take() {
+  const std::lock_guard lock(mutex_);
+  while (true) {
+    Task task;
+    if (!loose_.empty()) {
+      task = std::move(loose_.front());
+      loose_.pop_front();
+    } else {
+      auto next = models_.end();
+      for (auto model = models_.begin(); model != models_.end(); ++model) {
+        if (!model->second.queue.ready()) continue;
+        if (next == models_.end() || (model->first > last_taken_ && next->first <= last_taken_)) next = model;
+      }
+      if (next == models_.end()) return std::nullopt;
+      last_taken_ = next->first;
+      task = next->second.queue.Take();
+    }
+    if (task.refusal.empty()) return task;
+    futures_.Finish(task.future, Failure(task.refusal, /*users_fault=*/true), clock_());
+  }
+}
+
+void Room::Finish(const Task& task, const TrainOutcome& outcome) {
+  const std::lock_guard lock(mutex_);
+  FutureResult result;
+  if (!outcome.error.empty()) result = Failure(outcome.error, outcome.users_fault);
+  try {
+    if (task.finish) {
+      FutureResult made = task.finish(outcome);
+      if (outcome.error.empty()) result = std::move(made);
+    }
+  } catch (const ApiError& error) {
+    result = Failure(error.message, error.status < 500);
+  } catch (const std::exception& error) {
+    TRIREME_LOG(ERROR) << "remote training: " << error.what();
+    result = Failure("the server could not finish it; its log says why", /*users_fault=*/false);
+  }
+  if (!task.future.empty()) futures_.Finish(task.future, std::move(result), clock_());
+}
+
+void Room::Tick() {
+  const std::lock_guard lock(mutex_);
+  const double now = clock_();
+  futures_.Tick(now);
+  for (auto& [id, model] : models_) {
+    FailAll(model.queue.TakeStuck(now, facts_.gap_seconds), "an earlier request of this model never arrived (its seq_id is missing)");
+  }
+  std::vector<std::string> dead;
+  for (const auto& [id, session] : sessions_) {
+    if (!session.finished && now - session.heard > facts_.session_seconds) dead.push_back(id);
+  }
+  for (const std::string& id : dead) EndSession(id, "the session's heartbeat stopped");
+  std::erase_if(sessions_, [&](const auto& entry) {
+    return entry.second.finished && now - entry.second.heard > 2 * facts_.session_seconds;
+  });
+}
+
+void Room::Close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  futures_.ReleaseAll();
+}
+
+Json Room::Cancel(const std::string& owner, const Json& body) {
+  const std::lock_guard lock(mutex_);
+  Fields fields(body, "");
+  const std::string id = fields.Text("request_id").value_or("");
+  // Only samples: a training request that is left out would leave the order of the model's others in doubt.
+  for (const auto& [name, sampler] : samplers_) {
+    if (sampler.owner != owner) continue;
+    for (const auto& [seq, future] : sampler.known) {
+      if (future == id && !futures_.done(id)) futures_.Finish(id, Failure("was cancelled", true), clock_());
+    }
+  }
+  return Json::object();
+}
+
+void Room::Retrieve(const std::string& owner, const Json& body, bool takes_proto, std::shared_ptr<HttpReply> reply) {
+  const std::lock_guard lock(mutex_);
+  Fields fields(body, "");
+  const std::string id = fields.Text("request_id").value_or("");
+  if (closed_ && !futures_.done(id)) {
+    reply->Send({.status = 408, .body = JsonLine({{"type", "try_again"}, {"request_id", id}, {"queue_state", "active"}})});
+    return;
+  }
+  futures_.Poll(id, owner, takes_proto, std::move(reply), clock_());
+}
+
+}  // namespace trireme::tinker

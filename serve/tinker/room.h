@@ -1,0 +1,147 @@
+// Room: what the service of remote training knows: sessions, models with their queues, samplers, futures. Requests come
+// from the HTTP thread; work is taken one unit at a time by whoever runs the model, which may take as long as it likes.
+// No HTTP paths here, no torch.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "serve/tinker/checkpoints.h"
+#include "serve/tinker/futures.h"
+#include "serve/tinker/loss_request.h"
+#include "serve/tinker/model_queue.h"
+#include "serve/tinker/sampling.h"
+
+namespace trireme::tinker {
+
+struct RoomFacts {
+  std::string model_name;       // as clients name the base model
+  std::string model_directory;  // where its tokenizer is
+  DataLimits limits = {};
+  int64_t max_rank = 32;
+  int64_t max_models = 8;        // at once
+  int64_t max_queued = 4096;     // requests of one model that wait
+  double session_seconds = 1800;  // without a heartbeat
+  double gap_seconds = 60;        // a missing seq_id while later ones wait
+  FutureTimes futures = {};
+};
+
+class Room {
+ public:
+  // `checkpoints` outlives it. clock: seconds, for tests.
+  Room(RoomFacts facts, const Checkpoints& checkpoints, std::function<double()> clock);
+
+  // Samples go there; nullptr: there are none. wake: called when there is work.
+  void Connect(SampleDoor* door, std::function<void()> wake);
+
+  // Requests: each returns the answer's body, or throws ApiError. `owner`: of Checkpoints::OwnerOf.
+  Json CreateSession(const std::string& owner, const Json& body);
+  Json Heartbeat(const std::string& owner, const Json& body);
+  Json FinishSession(const std::string& owner, const std::string& session);
+  Json CreateModel(const std::string& owner, const Json& body);
+  Json UnloadModel(const std::string& owner, const Json& body);
+  Json GetInfo(const std::string& owner, const Json& body);
+  // name: of the field with the data, "forward_input" or "forward_backward_input".
+  Json Pass(const std::string& owner, const Json& body, const std::string& name);
+  // The same in protobuf.
+  Json PassProto(const std::string& owner, const std::string& bytes);
+  Json Step(const std::string& owner, const Json& body);
+  Json Save(const std::string& owner, const Json& body);
+  Json Load(const std::string& owner, const Json& body);
+  Json SaveForSampler(const std::string& owner, const Json& body);
+  Json CreateSampler(const std::string& owner, const Json& body);
+  Json Sample(const std::string& owner, const Json& body);
+  Json Cancel(const std::string& owner, const Json& body);
+  void Retrieve(const std::string& owner, const Json& body, bool takes_proto, std::shared_ptr<HttpReply> reply);
+
+  // Lists (room_lists.cc).
+  Json Capabilities() const;
+  Json WeightsInfo(const std::string& owner, const Json& body) const;
+  Json SamplerInfo(const std::string& owner, const std::string& id) const;
+  Json TrainingRuns(const std::string& owner, int64_t limit, int64_t offset) const;
+  Json TrainingRun(const std::string& owner, const std::string& run) const;
+  Json CheckpointList(const std::string& owner, const std::string& run, int64_t limit, int64_t offset) const;
+  Json RemoveCheckpoint(const std::string& owner, const std::string& run, const std::string& id);
+  Json Sessions(const std::string& owner) const;
+  Json SessionInfo(const std::string& owner, const std::string& id) const;
+
+  // Of whoever runs the model, one after another: the next unit, taking turns between models; then what came of it.
+  std::optional<Task> Take();
+  void Finish(const Task& task, const TrainOutcome& outcome);
+  bool HasWork() const;
+  // Every second or so: polls that waited long, dead sessions, gaps.
+  void Tick();
+  // No more work: polls are told to try again, requests are refused.
+  void Close();
+
+ private:
+  struct Session {
+    std::string owner;
+    double heard = 0;
+    bool finished = false;
+    std::map<int64_t, std::string> model_answers = {}, sampler_ids = {};  // by their seq ids
+    Json user_metadata = nullptr;
+  };
+  struct Model {
+    std::string owner, session;
+    TrainedPairs pairs = {};
+    ModelQueue queue = {};
+    Json user_metadata = nullptr;
+    std::string last_request = {};  // ISO 8601
+    bool dropped = false;           // its pairs are gone, or about to be
+  };
+  struct Sampler {
+    std::string owner, session, path, directory;  // path: "" of the base and of unnamed copies
+    bool base = false, unnamed = false;
+    enum class State { kClosed, kOpening, kOpen, kFailed } state = State::kClosed;
+    int64_t adapter = -1;
+    std::string failure = {};
+    std::map<int64_t, std::string> known = {};  // request_ids by seq_id
+    std::vector<std::function<void()>> waiting = {};
+  };
+
+  Session& SessionOf(const std::string& owner, const std::string& id);
+  Model& ModelOf(const std::string& owner, const std::string& id);
+  // Adds a request of a model, or finds the one that it repeats; the answer's body. make: reads and checks the request;
+  // what it throws becomes the future's failure, in its turn.
+  Json Queue(const std::string& owner, const Json& body, const std::function<void(Model&, Task&)>& make);
+  Json Enqueue(const std::string& owner, const std::string& model, int64_t seq, const std::function<void(Model&, Task&)>& make);
+  void MakePass(Model& model, Task& task, const RawLoss& raw, bool backward) const;
+  std::string NewSampler(const std::string& owner, const std::string& session, std::optional<int64_t> seq, Sampler sampler);
+  void OpenSampler(const std::string& id);
+  void StartSample(const std::string& id, const std::string& future, SampleOrder order);
+  void Generate(const std::string& sampler, const std::string& future, SampleOrder order, SampleResult so_far);
+  void DropModel(const std::string& id, const std::string& why);
+  void EndSession(const std::string& id, const std::string& why);
+  void FailAll(std::vector<Task> tasks, const std::string& why);
+  Json RunOf(const std::string& owner, const std::string& run, const std::vector<CheckpointRecord>& records) const;
+  Json FactsOf(const Model& model) const;
+  void RefuseIfClosed() const;
+
+  const RoomFacts facts_;
+  const Checkpoints& checkpoints_;
+  const std::function<double()> clock_;
+  SampleDoor* door_ = nullptr;
+  std::function<void()> wake_ = [] {};
+
+  mutable std::recursive_mutex mutex_;
+  Futures futures_;
+  std::map<std::string, Session> sessions_;
+  std::map<std::string, Model> models_;
+  std::map<std::string, Sampler> samplers_;
+  std::deque<Task> loose_;  // of no model's order
+  std::string last_taken_;  // model
+  bool closed_ = false;
+};
+
+// Now, as "2026-01-31T12:00:00Z".
+std::string IsoTime();
+
+}  // namespace trireme::tinker

@@ -1,0 +1,55 @@
+// Samples as the protocol asks for them and gets them. Who generates them is behind SampleDoor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "serve/tinker/futures.h"
+#include "serve/tinker/loss_request.h"
+
+namespace trireme::tinker {
+
+struct SampleOrder {
+  std::vector<int64_t> prompt = {};
+  int64_t count = 1;
+  std::optional<int64_t> max_tokens = {};  // nothing: to the end of the context
+  double temperature = 1, top_p = 1;
+  int64_t top_k = 0;  // 0: all
+  std::optional<uint64_t> seed = {};
+  bool model_stops = true;                // the model's end tokens end an answer
+  std::vector<int64_t> stop_tokens = {};
+  std::vector<std::string> stop_texts = {};
+  int64_t adapter = -1;  // the engine's id; -1: the base
+  std::string salt = {};
+  bool prompt_logprobs = false;
+};
+
+struct Sampled {
+  std::vector<int64_t> tokens = {};  // with the one that stopped it
+  std::vector<float> logprobs = {};
+  bool stopped = false;  // false: it is as long as it may be
+};
+
+struct SampleResult {
+  std::vector<Sampled> sequences = {};
+  std::vector<float> prompt_logprobs = {};  // from the prompt's second token on
+  std::string error = {};                   // empty: it worked
+  bool users_fault = false;
+};
+
+// Generates. Submit returns at once or throws an ApiError; `done` is called once, from any thread.
+class SampleDoor {
+ public:
+  virtual ~SampleDoor() = default;
+  virtual void Submit(SampleOrder order, std::function<void(SampleResult)> done) = 0;
+};
+
+// Throws ApiError for what is wrong or not built.
+SampleOrder ReadSample(const Json& body, const DataLimits& limits);
+FutureResult SampleAnswer(const SampleOrder& order, const SampleResult& result);
+
+}  // namespace trireme::tinker

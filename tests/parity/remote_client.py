@@ -1,0 +1,102 @@
+"""A loop of remote training as a user writes it, run by the client package's own interpreter (tinker 0.16.1, 0.24.1 or
+0.36.0): remote_client.py URL PLAN.json RESULT.json. What the server answered goes to RESULT.json; remote_test.py judges it."""
+import json
+import sys
+import time
+
+import tinker
+from tinker import types
+
+KEY = "tml-parity"
+
+
+def tensor(values, dtype):
+    return types.TensorData(data=values, dtype=dtype, shape=[len(values)])
+
+
+def datum_of(row, **tensors):
+    inputs = {name: tensor(values, "float32") for name, values in tensors.items()}
+    return types.Datum(model_input=types.ModelInput.from_ints(row["tokens"]),
+                       loss_fn_inputs={"target_tokens": tensor(row["targets"], "int64"), **inputs})
+
+
+def answer_of(output):
+    return {"metrics": output.metrics, "logprobs": [list(map(float, one["logprobs"].data)) for one in output.loss_fn_outputs]}
+
+
+def failure_of(call):
+    """The exception that a call raises, and how long that took."""
+    start = time.time()
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001: whichever it is
+        return {"type": type(error).__name__, "text": str(error), "seconds": time.time() - start}
+    return {"type": "", "text": "", "seconds": time.time() - start}
+
+
+def train(client, plan):
+    answers = []
+    for step in plan["steps"]:
+        rows, adam = plan["rows"], types.AdamParams(**step["adam"])
+        if step["loss"] == "cross_entropy":
+            data = [datum_of(row, weights=row["weights"]) for row in rows]
+        else:  # the sampler's log-probabilities are those of the last answer, a little off
+            old = [[p + d for p, d in zip(ps, row["noise"])] for ps, row in zip(answers[-1]["logprobs"], rows)]
+            data = [datum_of(row, logprobs=q, advantages=row["advantages"]) for q, row in zip(old, rows)]
+        passed = client.forward_backward(data, step["loss"], loss_fn_config=step.get("config"))
+        stepped = client.optim_step(adam)  # before the pass is done
+        answers.append(answer_of(passed.result()))
+        answers[-1]["step_metrics"] = stepped.result().metrics
+        if step["loss"] != "cross_entropy":
+            answers[-1]["old"] = old
+    return answers
+
+
+def refusals(client, plan):
+    row = plan["rows"][0]
+    count = len(row["tokens"])
+    wrong = {
+        "token": lambda: client.forward_backward([datum_of({**row, "tokens": [10**6] * count}, weights=row["weights"])], "cross_entropy").result(),
+        "length": lambda: client.forward_backward([datum_of(row, weights=row["weights"][:-1])], "cross_entropy").result(),
+        "input": lambda: client.forward_backward([datum_of(row, weights=row["weights"], colour=row["weights"])], "cross_entropy").result(),
+        "path": lambda: client.load_state("tinker://x/weights/..").result(),
+        "foreign": lambda: client.load_state("tinker://x/weights/y").result(),
+    }
+    return {name: failure_of(call) for name, call in wrong.items()}
+
+
+def sample(client, plan):
+    sampler = client.save_weights_and_get_sampling_client(name="sampled")
+    prompt = plan["rows"][0]["tokens"][:5]
+    drawn = sampler.sample(types.ModelInput.from_ints(prompt), num_samples=2,
+                           sampling_params=types.SamplingParams(max_tokens=6, temperature=1.0, seed=11, stop=[])).result()
+    sequences = [{"tokens": list(one.tokens), "logprobs": list(one.logprobs), "reason": str(one.stop_reason)} for one in drawn.sequences]
+    scored = [sampler.compute_logprobs(types.ModelInput.from_ints(prompt + one["tokens"])).result() for one in sequences]
+    return {"prompt": prompt, "sequences": sequences, "scored": [list(one) for one in scored]}
+
+
+def main(url, plan_file, result_file):
+    plan = json.load(open(plan_file))
+    service = tinker.ServiceClient(base_url=url, api_key=KEY)
+    names = [one.model_name for one in service.get_server_capabilities().supported_models]
+    client = service.create_lora_training_client(base_model=names[0], rank=plan["rank"], seed=3)
+    result = {"models": names, "info": client.get_info().model_data.tokenizer_id}
+    result["start"] = client.save_state("start").result().path
+    result["steps"] = train(client, plan)
+    result["end"] = client.save_state("end").result().path
+    result["refusals"] = refusals(client, plan)
+    result["sample"] = sample(client, plan)
+    # A new client resumes where the first one was: with the optimizer the next step is the same.
+    again = service.create_training_client_from_state_with_optimizer(result["end"])
+    data = [datum_of(row, weights=row["weights"]) for row in plan["rows"]]
+    resumed = []
+    for one in (client, again):
+        passed = one.forward_backward(data, "cross_entropy")
+        one.optim_step(types.AdamParams(**plan["steps"][0]["adam"])).result()
+        passed.result()
+        resumed.append(answer_of(one.forward_backward(data, "cross_entropy").result()))
+    result["resumed"] = resumed
+    json.dump(result, open(result_file, "w"))
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,256 @@
+// The protocol without a model: order, doubles, gaps, owners, checkpoints, polls.
+#include "serve/tinker/room.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/io/atomic_file.h"
+
+namespace trireme::tinker {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FakeReply : public HttpReply {
+ public:
+  void Send(HttpAnswer answer) override { answers.push_back(std::move(answer)); }
+  void StartEvents(std::map<std::string, std::string>) override {}
+  void Event(std::string) override {}
+  void EndEvents() override {}
+  bool gone() const override { return false; }
+  std::vector<HttpAnswer> answers;
+};
+
+class FakeSamples : public SampleDoor {
+ public:
+  void Submit(SampleOrder order, std::function<void(SampleResult)> done) override {
+    orders.push_back(order);
+    done({.sequences = {{.tokens = {5, 2}, .logprobs = {-0.5F, -0.25F}, .stopped = true}}});
+  }
+  std::vector<SampleOrder> orders;
+};
+
+class RoomTest : public ::testing::Test {
+ protected:
+  RoomTest()
+      : directory_(fs::path(::testing::TempDir()) / ("room-" + std::to_string(::getpid()) + "-" +
+                                                     ::testing::UnitTest::GetInstance()->current_test_info()->name())),
+        checkpoints_(directory_),
+        room_({.model_name = "tiny", .model_directory = "/models/tiny", .limits = {100, 16}, .max_rank = 16, .max_models = 3},
+              checkpoints_, [this] { return now_; }) {
+    room_.Connect(&samples_, [] {});
+    session_ = room_.CreateSession("me", Json::object())["session_id"];
+  }
+  ~RoomTest() override { fs::remove_all(directory_); }
+
+  Json Create(int64_t seq, const Json& lora = {{"rank", 8}}) {
+    return room_.CreateModel("me", {{"session_id", session_}, {"model_seq_id", seq}, {"base_model", "tiny"}, {"lora_config", lora}});
+  }
+  std::string Model() { return Create(0)["model_id"]; }
+  Json Pass(const std::string& model, int64_t seq, int64_t token = 1) {
+    const Json datum = {{"model_input", {{"chunks", {{{"tokens", {token}}}}}}},
+                        {"loss_fn_inputs", {{"target_tokens", {{"data", {2}}, {"dtype", "int64"}}}, {"weights", {{"data", {1.0}}}}}}};
+    return room_.Pass("me", {{"model_id", model}, {"seq_id", seq}, {"forward_backward_input", {{"data", {datum}}, {"loss_fn", "cross_entropy"}}}},
+                      "forward_backward_input");
+  }
+  // Runs all work that is ready; the tokens and actions in order.
+  std::vector<int64_t> RunAll() {
+    std::vector<int64_t> done;
+    while (auto task = room_.Take()) {
+      const bool pass = task->work.action == TrainAction::kPass;
+      done.push_back(pass ? task->work.rows[0].tokens[0] : -static_cast<int64_t>(task->work.action));
+      if (task->work.action == TrainAction::kSave) WriteAtomicFile(fs::path(task->work.directory) / "adapter_config.json", "{}");
+      TrainOutcome outcome{.loss = 1, .grad_norm = 2, .step = 1, .sampler = 4};
+      if (pass) outcome.logprobs.assign(task->work.rows.size(), std::vector<float>(task->work.rows[0].targets.size(), -1));
+      room_.Finish(*task, outcome);
+    }
+    return done;
+  }
+  HttpAnswer Poll(const std::string& id, const std::string& owner = "me") {
+    auto reply = std::make_shared<FakeReply>();
+    room_.Retrieve(owner, {{"request_id", id}}, false, reply);
+    held_ = reply;
+    return reply->answers.empty() ? HttpAnswer{.status = 0} : reply->answers.front();
+  }
+  Json Result(const Json& future) { return Json::parse(Poll(future["request_id"]).body); }
+
+  double now_ = 100;
+  const fs::path directory_;
+  const Checkpoints checkpoints_;
+  FakeSamples samples_;
+  Room room_;
+  std::string session_;
+  std::shared_ptr<FakeReply> held_;
+};
+
+TEST_F(RoomTest, WorkIsDoneInTheOrderOfNumbersNotOfArrival) {
+  const std::string model = Model();
+  Pass(model, 2, 12);
+  Pass(model, 3, 13);
+  room_.Step("me", {{"model_id", model}, {"seq_id", 4}});
+  EXPECT_EQ(RunAll(), (std::vector<int64_t>{0}));  // kCreate alone: 1 is missing
+  Pass(model, 1, 11);
+  EXPECT_EQ(RunAll(), (std::vector<int64_t>{11, 12, 13, -2}));
+}
+
+TEST_F(RoomTest, TheSameNumberIsTheSameRequest) {
+  const std::string model = Model();
+  EXPECT_EQ(Create(0)["request_id"], Create(0)["request_id"]);
+  const Json first = Pass(model, 1), second = Pass(model, 1);
+  EXPECT_EQ(first["request_id"], second["request_id"]);
+  EXPECT_EQ(RunAll().size(), 2U);
+  EXPECT_EQ(Pass(model, 1)["request_id"], first["request_id"]);
+  EXPECT_TRUE(RunAll().empty());
+  EXPECT_EQ(Result(first)["metrics"]["loss:sum"], 1.0);
+  EXPECT_EQ(Result(first)["loss_fn_outputs"][0]["logprobs"]["data"].size(), 1U);
+}
+
+TEST_F(RoomTest, WhatIsRefusedKeepsItsPlace) {
+  const std::string model = Model();
+  const Json bad = Pass(model, 1, 1000), good = Pass(model, 2, 5);
+  EXPECT_EQ(RunAll(), (std::vector<int64_t>{0, 5}));
+  EXPECT_EQ(Result(bad)["category"], "user");
+  EXPECT_NE(Result(bad)["error"].get<std::string>().find("token 1000"), std::string::npos);
+  EXPECT_TRUE(Result(good).contains("metrics"));
+}
+
+TEST_F(RoomTest, AGapIsGivenUpInTime) {
+  const std::string model = Model();
+  RunAll();
+  const Json late = Pass(model, 2);
+  now_ += 59;
+  room_.Tick();
+  EXPECT_EQ(Poll(late["request_id"]).status, 0);
+  now_ += 2;
+  room_.Tick();
+  EXPECT_EQ(Result(late)["category"], "server");
+  Pass(model, 3, 7);
+  EXPECT_EQ(RunAll(), (std::vector<int64_t>{7}));
+}
+
+TEST_F(RoomTest, PollsAreHeldForHalfAMinute) {
+  const std::string model = Model();
+  const Json future = Pass(model, 1);
+  EXPECT_EQ(Poll(future["request_id"]).status, 0);
+  now_ += 31;
+  room_.Tick();
+  ASSERT_EQ(held_->answers.size(), 1U);
+  EXPECT_EQ(held_->answers[0].status, 408);
+  EXPECT_EQ(Json::parse(held_->answers[0].body)["type"], "try_again");
+  Poll(future["request_id"]);
+  RunAll();
+  ASSERT_EQ(held_->answers.size(), 1U);
+  EXPECT_EQ(held_->answers[0].status, 200);
+  EXPECT_EQ(Poll(future["request_id"]).status, 200);  // once more: an answer may have been lost
+  now_ += 601;
+  room_.Tick();
+  EXPECT_EQ(Poll(future["request_id"]).status, 410);
+}
+
+TEST_F(RoomTest, OthersFindNothing) {
+  const std::string model = Model();
+  const Json future = Pass(model, 1);
+  EXPECT_EQ(Poll(future["request_id"], "you").status, 404);
+  const auto status = [](const auto& call) {
+    try {
+      call();
+    } catch (const ApiError& error) {
+      return error.status;
+    }
+    return 200;
+  };
+  EXPECT_EQ(status([&] { room_.Step("you", {{"model_id", model}, {"seq_id", 9}}); }), 404);
+  EXPECT_EQ(status([&] { room_.GetInfo("you", {{"model_id", model}}); }), 404);
+  EXPECT_EQ(status([&] { room_.Heartbeat("you", {{"session_id", session_}}); }), 404);
+  RunAll();
+  room_.Save("me", {{"model_id", model}, {"seq_id", 2}, {"path", "a"}});
+  RunAll();
+  const std::string path = "tinker://" + model + "/weights/a";
+  EXPECT_EQ(status([&] { room_.WeightsInfo("me", {{"tinker_path", path}}); }), 200);
+  EXPECT_EQ(status([&] { room_.WeightsInfo("you", {{"tinker_path", path}}); }), 404);
+  EXPECT_EQ(status([&] { room_.WeightsInfo("me", {{"tinker_path", "tinker://../weights/a"}}); }), 400);
+  EXPECT_EQ(status([&] { room_.WeightsInfo("me", {{"tinker_path", "tinker://x/../a"}}); }), 400);
+}
+
+TEST_F(RoomTest, SavesHaveTheirNameOnceAndOnlyWhole) {
+  const std::string model = Model();
+  const Json save = room_.Save("me", {{"model_id", model}, {"seq_id", 1}, {"path", "one"}});
+  const Json again = room_.Save("me", {{"model_id", model}, {"seq_id", 2}, {"path", "one"}});
+  const Json over = room_.Save("me", {{"model_id", model}, {"seq_id", 3}, {"path", "one"}, {"overwrite", true}});
+  const Json bad = room_.Save("me", {{"model_id", model}, {"seq_id", 4}, {"path", "../one"}});
+  const Json sampler = room_.SaveForSampler("me", {{"model_id", model}, {"seq_id", 5}, {"path", "one"}});
+  RunAll();
+  EXPECT_EQ(Result(save)["path"], "tinker://" + model + "/weights/one");
+  EXPECT_EQ(Result(again)["category"], "user");
+  EXPECT_TRUE(Result(over).contains("path"));
+  EXPECT_EQ(Result(bad)["category"], "user");
+  EXPECT_EQ(Result(sampler)["path"], "tinker://" + model + "/sampler_weights/one");
+  EXPECT_EQ(room_.CheckpointList("me", model, 100, 0)["checkpoints"].size(), 2U);
+  EXPECT_EQ(room_.TrainingRuns("me", 20, 0)["training_runs"][0]["last_checkpoint"]["checkpoint_id"], "weights/one");
+  EXPECT_EQ(room_.WeightsInfo("me", {{"tinker_path", Result(save)["path"]}})["lora_rank"], 8);
+  const Json other_rank = room_.CreateModel("me", {{"session_id", session_}, {"model_seq_id", 1}, {"base_model", "tiny"}, {"lora_config", {{"rank", 4}}}});
+  const Json load = room_.Load("me", {{"model_id", other_rank["model_id"]}, {"seq_id", 1}, {"path", Result(save)["path"]}, {"optimizer", true}});
+  const Json own = room_.Load("me", {{"model_id", model}, {"seq_id", 6}, {"path", Result(save)["path"]}, {"optimizer", true}});
+  RunAll();
+  EXPECT_EQ(Result(load)["category"], "user");
+  EXPECT_EQ(Result(own)["type"], "load_weights");
+}
+
+TEST_F(RoomTest, CreationIsCheckedBeforeAnythingIsQueued) {
+  EXPECT_THROW(Create(0, {{"rank", 17}}), ApiError);
+  EXPECT_THROW(Create(0, {{"rank", 8}, {"train_attn", false}, {"train_mlp", false}}), ApiError);
+  EXPECT_THROW(Create(0, {{"ranks", 8}}), ApiError);
+  EXPECT_THROW(room_.CreateModel("me", {{"session_id", session_}, {"model_seq_id", 0}, {"base_model", "other"}, {"lora_config", Json::object()}}), ApiError);
+  EXPECT_EQ(Create(0, {{"rank", 16}, {"train_unembed", true}})["model_id"], session_ + ":train:0");
+  Create(1);
+  Create(2);
+  EXPECT_THROW(Create(3), ApiError);  // three at once
+}
+
+TEST_F(RoomTest, ASilentSessionEndsWithItsModels) {
+  const std::string model = Model();
+  RunAll();
+  now_ += 1700;
+  room_.Heartbeat("me", {{"session_id", session_}});
+  now_ += 1700;
+  room_.Tick();
+  const Json waiting = Pass(model, 2);  // 1 is missing
+  now_ += 1801;
+  room_.Tick();
+  EXPECT_EQ(Result(waiting)["category"], "server");
+  EXPECT_EQ(RunAll(), (std::vector<int64_t>{-static_cast<int64_t>(TrainAction::kDrop)}));
+  EXPECT_THROW(Pass(model, 3), ApiError);
+}
+
+TEST_F(RoomTest, SamplersOpenOnceAndAnswerDoublesOnce) {
+  const std::string model = Model();
+  const Json saved = room_.SaveForSampler("me", {{"model_id", model}, {"seq_id", 1}, {"sampling_session_seq_id", 0}});
+  RunAll();
+  const std::string sampler = Result(saved)["sampling_session_id"];
+  const Json body = {{"sampling_session_id", sampler}, {"seq_id", 0}, {"prompt", {{"chunks", {{{"tokens", {1, 2, 3}}}}}}}, {"num_samples", 1}, {"prompt_logprobs", true}};
+  const Json sample = room_.Sample("me", body);
+  EXPECT_EQ(sample["sample_sequence_ids"].size(), 1U);
+  EXPECT_EQ(room_.Sample("me", body)["request_id"], sample["request_id"]);
+  RunAll();
+  ASSERT_EQ(samples_.orders.size(), 1U);
+  EXPECT_EQ(samples_.orders[0].adapter, 4);
+  const Json result = Result(sample);
+  EXPECT_EQ(result["sequences"][0]["tokens"], Json({5, 2}));
+  EXPECT_EQ(result["prompt_logprobs"], Json({nullptr, -1.0, -1.0}));
+  EXPECT_EQ(room_.SamplerInfo("me", sampler)["base_model"], "tiny");
+}
+
+TEST_F(RoomTest, ModelsTakeTurns) {
+  const std::string a = Create(0)["model_id"], b = Create(1)["model_id"];
+  RunAll();
+  for (int64_t i = 1; i <= 3; ++i) Pass(a, i, 10 + i);
+  for (int64_t i = 1; i <= 3; ++i) Pass(b, i, 20 + i);
+  EXPECT_EQ(RunAll(), (std::vector<int64_t>{11, 21, 12, 22, 13, 23}));
+}
+
+}  // namespace
+}  // namespace trireme::tinker
