@@ -55,7 +55,15 @@ class Handler(socketserver.StreamRequestHandler):
             path = urllib.parse.urlunsplit(("", "", parts.path, parts.query, ""))
             kept = [line for line in lines if not line.lower().startswith(("proxy-", "connection:"))]
             other.sendall("".join([f"{method} {path} HTTP/1.1\r\n", *kept, "Connection: close\r\n\r\n"]).encode())
+            self.say_that_it_ends(other)
         self.pass_on(other)
+
+    def say_that_it_ends(self, other):
+        """One request per connection: a client that keeps it for the next must know."""
+        head = b""
+        while b"\r\n" not in head and (part := other.recv(1 << 16)):
+            head += part
+        self.wfile.write(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
 
     def pass_on(self, other):
         while True:
