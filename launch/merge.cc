@@ -11,7 +11,6 @@
 #include "launch/layout.h"
 #include "launch/process_group.h"
 #include "models/families.h"
-#include "models/quantisation.h"
 #include "models/reward_model.h"
 #include "session/tuning.h"
 
@@ -31,9 +30,6 @@ void Merge(const Arguments& arguments, Job& job) {
   const HfDirectory base(model);
   const LoraAdapter adapter(arguments.value("adapters"), base, ExpertNamesIn(model));
   ConvertOptions options{.replace = arguments.has("force")};
-  if (base.has_packed()) {  // decoded, so that config.json no longer speaks of packing
-    options.config = PlainConfig(ReadTextFile((base.path() / "config.json").string()), base.path());
-  }
   options.change = &adapter;
   if (adapter.Adds(kScoreWeight) != nullptr) {  // the merged model is a reward model
     options.config = RewardModelConfig(ReadTextFile((base.path() / "config.json").string()), base.path());

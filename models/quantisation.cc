@@ -100,11 +100,4 @@ void CheckQuantisation(const HfConfig& config) {
                    ", or plain weights without this key: look for the same model in bf16");
 }
 
-std::string PlainConfig(const std::string& text, const std::filesystem::path& model) {
-  Json config = ParseJson(text, (model / "config.json").string());
-  if (!config.is_object() || !config.contains(kKey)) return text;
-  config.erase(kKey);
-  return config.dump(2) + "\n";
-}
-
 }  // namespace trireme

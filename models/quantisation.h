@@ -2,17 +2,11 @@
 // is known here; reading them is session/load_weights.
 #pragma once
 
-#include <filesystem>
-#include <string>
-
 #include "models/hf_config.h"
 
 namespace trireme {
 
 // Refuses other weights than plain ones, blocks of fp8, and those that checkpoint/packed_formats.cc lists.
 void CheckQuantisation(const HfConfig& config);
-
-// The text of a config.json for plain weights: without the key; unchanged where there is none.
-std::string PlainConfig(const std::string& text, const std::filesystem::path& model);
 
 }  // namespace trireme

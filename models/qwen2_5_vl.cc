@@ -8,22 +8,12 @@
 namespace trireme {
 namespace {
 
-const LayerNames kGatedBlockNames = {{"attention_norm.weight", "norm1.weight"},
-                                {"attention.q.weight", "attn.qkv.weight"},
-                                {"attention.k.weight", "attn.qkv.weight"},
-                                {"attention.v.weight", "attn.qkv.weight"},
-                                {"attention.q.bias", "attn.qkv.bias"},
-                                {"attention.k.bias", "attn.qkv.bias"},
-                                {"attention.v.bias", "attn.qkv.bias"},
-                                {"attention.output.weight", "attn.proj.weight"},
-                                {"attention.output.bias", "attn.proj.bias"},
-                                {"mlp_norm.weight", "norm2.weight"},
-                                {"mlp.gate.weight", "mlp.gate_proj.weight"},
-                                {"mlp.up.weight", "mlp.up_proj.weight"},
-                                {"mlp.down.weight", "mlp.down_proj.weight"},
-                                {"mlp.gate.bias", "mlp.gate_proj.bias"},
-                                {"mlp.up.bias", "mlp.up_proj.bias"},
-                                {"mlp.down.bias", "mlp.down_proj.bias"}};
+const LayerNames kGatedBlockNames = {{"mlp.gate.weight", "mlp.gate_proj.weight"},
+                                     {"mlp.up.weight", "mlp.up_proj.weight"},
+                                     {"mlp.down.weight", "mlp.down_proj.weight"},
+                                     {"mlp.gate.bias", "mlp.gate_proj.bias"},
+                                     {"mlp.up.bias", "mlp.up_proj.bias"},
+                                     {"mlp.down.bias", "mlp.down_proj.bias"}};
 const LayerNames kGatedMergerNames = {{"norm.weight", "ln_q.weight"},
                                  {"fc1.weight", "mlp.0.weight"},
                                  {"fc1.bias", "mlp.0.bias"},
@@ -47,7 +37,7 @@ std::vector<Layer> WindowedTower(const HfConfig& vision, int64_t text_hidden) {
                                  .ffn = read.ffn,
                                  .gated = true,
                                  .windowed = std::find(full.begin(), full.end(), i) == full.end()},
-                      TowerNames(Concat("visual.blocks.", i, "."), kGatedBlockNames)});
+                      TowerLayerNames(Concat("visual.blocks.", i, "."), kGatedBlockNames)});
   }
   layers.push_back({"vision.merger", MergerSpec{.tower = read.tower, .outputs = read.outputs},
                     TowerNames("visual.merger.", kGatedMergerNames)});

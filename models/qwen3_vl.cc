@@ -12,22 +12,12 @@ namespace {
 const RopeSections kInterleavedSections{.sizes = {24, 20, 20}, .interleaved = true};  // transformers' default
 constexpr char kVisual[] = "model.visual.";
 
-const LayerNames kGeluBlockNames = {{"attention_norm.weight", "norm1.weight"},
-                                {"attention_norm.bias", "norm1.bias"},
-                                {"attention.q.weight", "attn.qkv.weight"},
-                                {"attention.k.weight", "attn.qkv.weight"},
-                                {"attention.v.weight", "attn.qkv.weight"},
-                                {"attention.q.bias", "attn.qkv.bias"},
-                                {"attention.k.bias", "attn.qkv.bias"},
-                                {"attention.v.bias", "attn.qkv.bias"},
-                                {"attention.output.weight", "attn.proj.weight"},
-                                {"attention.output.bias", "attn.proj.bias"},
-                                {"mlp_norm.weight", "norm2.weight"},
-                                {"mlp_norm.bias", "norm2.bias"},
-                                {"mlp.fc1.weight", "mlp.linear_fc1.weight"},
-                                {"mlp.fc1.bias", "mlp.linear_fc1.bias"},
-                                {"mlp.fc2.weight", "mlp.linear_fc2.weight"},
-                                {"mlp.fc2.bias", "mlp.linear_fc2.bias"}};
+const LayerNames kGeluBlockNames = {{"attention_norm.bias", "norm1.bias"},
+                                    {"mlp_norm.bias", "norm2.bias"},
+                                    {"mlp.fc1.weight", "mlp.linear_fc1.weight"},
+                                    {"mlp.fc1.bias", "mlp.linear_fc1.bias"},
+                                    {"mlp.fc2.weight", "mlp.linear_fc2.weight"},
+                                    {"mlp.fc2.bias", "mlp.linear_fc2.bias"}};
 
 HfNames MergerNames(int64_t taps) {
   HfNames names;
@@ -78,7 +68,7 @@ LayerGraph WithTower(LayerGraph graph, const HfConfig& config) {
                                  .ffn = read.ffn,
                                  .layer_norm = true,
                                  .tapped = std::find(taps.begin(), taps.end(), i) != taps.end()},
-                      TowerNames(Concat(kVisual, "blocks.", i, "."), kGeluBlockNames)});
+                      TowerLayerNames(Concat(kVisual, "blocks.", i, "."), kGeluBlockNames)});
   }
   const auto count = static_cast<int64_t>(taps.size());
   layers.push_back({"vision.merger",

@@ -122,9 +122,34 @@ void AddTower(LayerGraph& graph, std::vector<Layer> tower, int64_t taps, const H
   graph.layers.insert(graph.layers.begin(), std::make_move_iterator(tower.begin()), std::make_move_iterator(tower.end()));
 }
 
+namespace {
+
+// What the layers of all these towers have.
+const LayerNames& TowerAttentionNames() {
+  static const LayerNames names = {{"attention_norm.weight", "norm1.weight"},
+                                   {"attention.q.weight", "attn.qkv.weight"},
+                                   {"attention.k.weight", "attn.qkv.weight"},
+                                   {"attention.v.weight", "attn.qkv.weight"},
+                                   {"attention.q.bias", "attn.qkv.bias"},
+                                   {"attention.k.bias", "attn.qkv.bias"},
+                                   {"attention.v.bias", "attn.qkv.bias"},
+                                   {"attention.output.weight", "attn.proj.weight"},
+                                   {"attention.output.bias", "attn.proj.bias"},
+                                   {"mlp_norm.weight", "norm2.weight"}};
+  return names;
+}
+
+}  // namespace
+
 HfNames TowerNames(const std::string& prefix, const LayerNames& names) {
   HfNames all;
   for (const auto& [role, name] : names) all[role] = prefix + name;
+  return all;
+}
+
+HfNames TowerLayerNames(const std::string& prefix, const LayerNames& own) {
+  HfNames all = TowerNames(prefix, TowerAttentionNames());
+  all.merge(TowerNames(prefix, own));
   return all;
 }
 

@@ -42,6 +42,8 @@ void AddTower(LayerGraph& graph, std::vector<Layer> tower, int64_t taps, const H
 
 // Names of a layer: for each role of `names` the prefix and its name.
 HfNames TowerNames(const std::string& prefix, const LayerNames& names);
+// The same of a tower's layer: attention and the weights of its norms, which all of them name alike, and its own.
+HfNames TowerLayerNames(const std::string& prefix, const LayerNames& own);
 
 // Replaces the beginning of all names in files.
 void MoveNames(LayerGraph& graph, const std::string& from, const std::string& to);

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "checkpoint/adapter_config.h"
+#include "checkpoint/packed_format.h"
 #include "core/base/file.h"
-#include "models/quantisation.h"
 #include "models/reward_model.h"
 #include "parallel/graph/parameters.h"
 
@@ -14,7 +14,7 @@ checkpoint::Manifest HeaderOf(const Config& config, const LayerGraph& graph, con
   checkpoint::Manifest header;
   header.set_writer("trireme");
   header.set_family(graph.family);
-  header.set_model_config(PlainConfig(ReadTextFile(config.model().path() + "/config.json"), config.model().path()));
+  header.set_model_config(WithoutQuantisation(ReadTextFile(config.model().path() + "/config.json"), config.model().path()));
   // An adapter's is that of its base.
   if (HasValueHead(graph) && !graph.adapter) {
     header.set_model_config(RewardModelConfig(header.model_config(), config.model().path()));

@@ -8,7 +8,7 @@
 namespace trireme {
 
 // Consecutive tokens of one sequence, which begins with them, with an earlier prefix that other runs may share, or
-// goes on from a state.
+// continues from a state.
 struct DeltaRun {
   int64_t begin = 0;
   int64_t end = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -68,7 +69,12 @@ CheckpointPath ParsePath(const std::string& text) {
   return path;
 }
 
-Checkpoints::Checkpoints(fs::path directory) : directory_(std::move(directory)) {
+int64_t UnixSeconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+Checkpoints::Checkpoints(fs::path directory, std::function<int64_t()> clock)
+    : directory_(std::move(directory)), clock_(std::move(clock)) {
   std::error_code error;
   fs::create_directories(directory_, error);
   if (error) throw InputError("--train-directory ", directory_.string(), ": ", error.message());
@@ -102,7 +108,13 @@ void Checkpoints::Commit(const fs::path& aside, const std::string& owner, const 
 
 bool Checkpoints::Exists(const std::string& owner, const CheckpointPath& path) const {
   std::error_code ignored;
-  return fs::exists(DirectoryOf(owner, path) / kRecord, ignored);
+  const fs::path place = DirectoryOf(owner, path);
+  return fs::exists(place / kRecord, ignored) && !Expired(place);
+}
+
+bool Checkpoints::Expired(const fs::path& place) const {
+  std::error_code ignored;
+  return fs::exists(place / kRecord, ignored) && ReadJsonFile((place / kRecord).string()).value("expires", INT64_MAX) <= clock_();
 }
 
 CheckpointRecord Checkpoints::Find(const std::string& owner, const CheckpointPath& path) const {
@@ -117,7 +129,11 @@ std::vector<CheckpointRecord> Checkpoints::All(const std::string& owner) const {
     for (const char* kind : {kTrainingKind, kSamplerKind}) {
       for (const fs::path& place : FoldersIn(run / kind)) {
         const CheckpointPath path{run.filename().string(), kind, place.filename().string()};
-        if (Exists(owner, path)) all.push_back(Find(owner, path));
+        if (Exists(owner, path)) {
+          all.push_back(Find(owner, path));
+        } else if (Expired(place)) {
+          fs::remove_all(place);
+        }
       }
     }
   }

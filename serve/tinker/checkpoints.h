@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,14 +28,20 @@ bool IsCheckpointName(const std::string& name);
 
 struct CheckpointRecord {
   CheckpointPath path;
-  Json facts;  // what was recorded: base_model, lora_rank, train_attn, train_mlp, time, …
+  Json facts;  // what was recorded: base_model, lora_rank, train_attn, train_mlp, time, expires (in UnixSeconds), …
   int64_t bytes = 0;
 };
 
+// Since 1970, now.
+int64_t UnixSeconds();
+
+// One whose time is over is not there any more; its files go when the owner's are listed, or when its name is used again.
 class Checkpoints {
  public:
   // Makes the directory and its salt if they are not there. Throws InputError if it cannot.
-  explicit Checkpoints(std::filesystem::path directory);
+  explicit Checkpoints(std::filesystem::path directory, std::function<int64_t()> clock = UnixSeconds);
+
+  int64_t now() const { return clock_(); }
 
   // The owner's name on disk: a salted digest, the same after a restart.
   std::string OwnerOf(const std::string& key) const;
@@ -51,7 +58,10 @@ class Checkpoints {
   void Remove(const std::string& owner, const CheckpointPath& path) const;
 
  private:
+  bool Expired(const std::filesystem::path& place) const;
+
   const std::filesystem::path directory_;
+  const std::function<int64_t()> clock_;
   std::string salt_;
 };
 

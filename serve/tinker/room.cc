@@ -13,10 +13,10 @@
 
 namespace trireme::tinker {
 
-std::string IsoTime() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+std::string IsoTime(int64_t seconds) {
+  const std::time_t time = seconds;
   std::tm parts = {};
-  gmtime_r(&now, &parts);
+  gmtime_r(&time, &parts);
   char text[32];
   std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;

@@ -19,6 +19,10 @@
 #include "serve/tinker/model_queue.h"
 #include "serve/tinker/sampling.h"
 
+namespace trireme {
+class Fields;
+}
+
 namespace trireme::tinker {
 
 struct RoomFacts {
@@ -113,7 +117,7 @@ class Room {
   // what it throws becomes the future's failure, in its turn.
   Json Queue(const std::string& owner, const Json& body, const std::function<void(Model&, Task&)>& make);
   Json Enqueue(const std::string& owner, const std::string& model, int64_t seq, const std::function<void(Model&, Task&)>& make);
-  void MakePass(Model& model, Task& task, const RawLoss& raw, bool backward) const;
+  void MakePass(Task& task, const RawLoss& raw, bool backward) const;
   std::string NewSampler(const std::string& owner, const std::string& session, std::optional<int64_t> seq, Sampler sampler);
   void OpenSampler(const std::string& id);
   void StartSample(const std::string& id, const std::string& future, SampleOrder order);
@@ -122,7 +126,8 @@ class Room {
   void EndSession(const std::string& id, const std::string& why);
   void FailAll(std::vector<Task> tasks, const std::string& why);
   Json RunOf(const std::string& owner, const std::string& run, const std::vector<CheckpointRecord>& records) const;
-  Json FactsOf(const Model& model) const;
+  // Of a checkpoint that is about to be saved: what the request says of it, too (ttl_seconds, user_metadata).
+  Json FactsOf(const Model& model, Fields& fields) const;
   void RefuseIfClosed() const;
 
   const RoomFacts facts_;
@@ -141,7 +146,7 @@ class Room {
   bool closed_ = false;
 };
 
-// Now, as "2026-01-31T12:00:00Z".
-std::string IsoTime();
+// "2026-01-31T12:00:00Z"; by default now.
+std::string IsoTime(int64_t seconds = UnixSeconds());
 
 }  // namespace trireme::tinker

@@ -8,12 +8,15 @@ namespace trireme::tinker {
 namespace {
 
 Json CheckpointJson(const CheckpointRecord& record) {
+  const Json expires = record.facts.value("expires", Json());
   return {{"checkpoint_id", record.path.kind + "/" + record.path.name},
           {"checkpoint_type", record.path.kind == kTrainingKind ? "training" : "sampler"},
           {"time", record.facts.value("time", std::string("1970-01-01T00:00:00Z"))},
           {"tinker_path", record.path.Text()},
           {"size_bytes", record.bytes},
-          {"public", false}};
+          {"public", false},
+          {"user_metadata", record.facts.value("user_metadata", Json())},
+          {"expires_at", expires.is_null() ? Json() : Json(IsoTime(expires.get<int64_t>()))}};
 }
 
 Json Page(const std::string& name, const Json& all, int64_t limit, int64_t offset) {

@@ -35,14 +35,13 @@ Json Room::SaveForSampler(const std::string& owner, const Json& body) {
     if (name.has_value() == seq.has_value()) fields.Fail("path", Concat("wanted either it or ", kSamplingSeq));
     if (name && !IsCheckpointName(*name)) fields.Fail("path", "wanted a name of letters, digits, '.', '_' and '-'");
     const bool overwrite = fields.Switch("overwrite").value_or(false);
-    if (fields.Find("ttl_seconds") != nullptr) fields.Integer("ttl_seconds", 3600, INT64_MAX);  // kept for ever
-    fields.Accept({"seq_id", "type", "user_metadata"});
+    fields.Accept({"seq_id", "type"});
+    const Json facts = FactsOf(model, fields);
     fields.Finish();
     const CheckpointPath path{id, kSamplerKind, name.value_or("unnamed")};
     const std::filesystem::path aside = checkpoints_.Aside(owner, path);
     task.work.action = TrainAction::kSave;
     task.work.directory = aside.string();
-    Json facts = FactsOf(model);
     task.finish = [this, owner, path, aside, facts, overwrite, seq, session = model.session](const TrainOutcome& outcome) {
       const bool taken = !seq && !overwrite && checkpoints_.Exists(owner, path);
       if (!outcome.error.empty() || taken || !sessions_.contains(session)) {

@@ -185,7 +185,7 @@ Json Room::GetInfo(const std::string& owner, const Json& body) {
           {"model_name", facts_.model_name}};
 }
 
-void Room::MakePass(Model& /*model*/, Task& task, const RawLoss& raw, bool backward) const {
+void Room::MakePass(Task& task, const RawLoss& raw, bool backward) const {
   LossRequest request = CheckLoss(raw, facts_.limits);
   if (request.base && backward) Refuse("loss_fn_config.disable_lora: only of forward");
   task.work.action = TrainAction::kPass;
@@ -206,21 +206,21 @@ void Room::MakePass(Model& /*model*/, Task& task, const RawLoss& raw, bool backw
 }
 
 Json Room::Pass(const std::string& owner, const Json& body, const std::string& name) {
-  return Queue(owner, body, [&](Model& model, Task& task) {
+  return Queue(owner, body, [&](Model&, Task& task) {
     Fields fields(body, "");
     const Json* input = fields.Find(name);
     fields.Accept({"model_id", "seq_id", "type"});
     if (input == nullptr) fields.Fail(name, "is missing");
     fields.Finish();
-    MakePass(model, task, ReadLossJson(*input, name), name == "forward_backward_input");
+    MakePass(task, ReadLossJson(*input, name), name == "forward_backward_input");
   });
 }
 
 Json Room::PassProto(const std::string& owner, const std::string& bytes) {
   ProtoPass pass = ReadPassProto(bytes);
-  return Enqueue(owner, pass.model_id, pass.seq_id, [&](Model& model, Task& task) {
+  return Enqueue(owner, pass.model_id, pass.seq_id, [&](Model&, Task& task) {
     if (!pass.refusal.empty()) Refuse(pass.refusal);
-    MakePass(model, task, pass.loss, !pass.forward_only);
+    MakePass(task, pass.loss, !pass.forward_only);
   });
 }
 
@@ -238,13 +238,16 @@ Json Room::Step(const std::string& owner, const Json& body) {
   });
 }
 
-Json Room::FactsOf(const Model& model) const {
-  return {{"base_model", facts_.model_name},
-          {"lora_rank", model.pairs.rank},
-          {"train_attn", model.pairs.attention},
-          {"train_mlp", model.pairs.mlp},
-          {"time", IsoTime()},
-          {"user_metadata", model.user_metadata}};
+Json Room::FactsOf(const Model& model, Fields& fields) const {
+  const Json* metadata = fields.Find("user_metadata");
+  Json facts = {{"base_model", facts_.model_name},
+                {"lora_rank", model.pairs.rank},
+                {"train_attn", model.pairs.attention},
+                {"train_mlp", model.pairs.mlp},
+                {"time", IsoTime(checkpoints_.now())},
+                {"user_metadata", metadata != nullptr ? *metadata : model.user_metadata}};
+  if (const auto seconds = fields.Integer("ttl_seconds", 3600, int64_t{1} << 40)) facts["expires"] = checkpoints_.now() + *seconds;
+  return facts;
 }
 
 Json Room::Save(const std::string& owner, const Json& body) {
@@ -254,11 +257,10 @@ Json Room::Save(const std::string& owner, const Json& body) {
     const std::string name = fields.Text("path").value_or(Concat("step-", SeqOf(fields, "seq_id")));
     const bool overwrite = fields.Switch("overwrite").value_or(false);
     if (!IsCheckpointName(name)) fields.Fail("path", "wanted a name of letters, digits, '.', '_' and '-'");
-    if (fields.Find("ttl_seconds") != nullptr) fields.Integer("ttl_seconds", 3600, INT64_MAX);  // kept for ever
-    fields.Accept({"model_id", "seq_id", "type", "user_metadata"});
+    fields.Accept({"model_id", "seq_id", "type"});
+    const Json facts = FactsOf(model, fields);
     fields.Finish();
     const CheckpointPath path{id, kTrainingKind, name};
-    Json facts = FactsOf(model);
     const std::filesystem::path aside = checkpoints_.Aside(owner, path);
     task.work.action = TrainAction::kSave;
     task.work.directory = aside.string();

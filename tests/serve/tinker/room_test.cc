@@ -39,7 +39,7 @@ class RoomTest : public ::testing::Test {
   RoomTest()
       : directory_(fs::path(::testing::TempDir()) / ("room-" + std::to_string(::getpid()) + "-" +
                                                      ::testing::UnitTest::GetInstance()->current_test_info()->name())),
-        checkpoints_(directory_),
+        checkpoints_(directory_, [this] { return unix_seconds_; }),
         room_({.model_name = "tiny", .model_directory = "/models/tiny", .limits = {100, 16}, .max_rank = 16, .max_models = 3},
               checkpoints_, [this] { return now_; }) {
     room_.Connect(&samples_, [] {});
@@ -79,6 +79,7 @@ class RoomTest : public ::testing::Test {
   Json Result(const Json& future) { return Json::parse(Poll(future["request_id"]).body); }
 
   double now_ = 100;
+  int64_t unix_seconds_ = 3600;
   const fs::path directory_;
   const Checkpoints checkpoints_;
   FakeSamples samples_;
@@ -174,6 +175,34 @@ TEST_F(RoomTest, OthersFindNothing) {
   EXPECT_EQ(status([&] { room_.WeightsInfo("you", {{"tinker_path", path}}); }), 404);
   EXPECT_EQ(status([&] { room_.WeightsInfo("me", {{"tinker_path", "tinker://../weights/a"}}); }), 400);
   EXPECT_EQ(status([&] { room_.WeightsInfo("me", {{"tinker_path", "tinker://x/../a"}}); }), 400);
+}
+
+TEST_F(RoomTest, SavesLiveAsLongAsAsked) {
+  const std::string model = Model();
+  const Json brief = room_.Save("me", {{"model_id", model}, {"seq_id", 1}, {"path", "brief"}, {"ttl_seconds", 3600}, {"user_metadata", {{"a", 1}}}});
+  room_.SaveForSampler("me", {{"model_id", model}, {"seq_id", 2}, {"path", "brief"}, {"ttl_seconds", 7200}});
+  room_.Save("me", {{"model_id", model}, {"seq_id", 3}, {"path", "kept"}});
+  const Json bad = room_.Save("me", {{"model_id", model}, {"seq_id", 4}, {"path", "bad"}, {"ttl_seconds", 60}});
+  RunAll();
+  EXPECT_EQ(Result(bad)["category"], "user");
+  const auto listed = [&] { return room_.CheckpointList("me", model, 100, 0)["checkpoints"]; };
+  const auto of = [&](const std::string& id) {
+    for (const Json& one : listed()) {
+      if (one["checkpoint_id"] == id) return one;
+    }
+    return Json();
+  };
+  EXPECT_EQ(of("weights/brief")["expires_at"], "1970-01-01T02:00:00Z");
+  EXPECT_EQ(of("weights/brief")["user_metadata"]["a"], 1);
+  EXPECT_TRUE(of("weights/kept")["expires_at"].is_null());
+  unix_seconds_ += 3599;
+  EXPECT_EQ(listed().size(), 3U);
+  unix_seconds_ += 1;
+  EXPECT_THROW(room_.WeightsInfo("me", {{"tinker_path", Result(brief)["path"]}}), ApiError);
+  EXPECT_EQ(listed().size(), 2U);
+  EXPECT_FALSE(fs::exists(directory_ / "me" / model / "weights" / "brief"));
+  unix_seconds_ += 1 << 30;
+  EXPECT_EQ(listed().size(), 1U);
 }
 
 TEST_F(RoomTest, SavesHaveTheirNameOnceAndOnlyWhole) {
