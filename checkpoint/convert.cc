@@ -17,6 +17,7 @@
 #include "checkpoint/adapter_writer.h"
 #include "checkpoint/carried_files.h"
 #include "checkpoint/elements.h"
+#include "checkpoint/fp8_blocks.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/memory_names.h"
 #include "checkpoint/safetensors_writer.h"
@@ -40,16 +41,47 @@ DType TargetType(DType own, const ConvertOptions& options) {
   return options.dtype && IsFloat(own) ? *options.dtype : own;
 }
 
+// The type that a matrix is rounded to before it is packed.
+DType TypeToPack(DType own, const ConvertOptions& options) {
+  return TargetType(own == DType::kFp8E4M3 ? DType::kBf16 : own, options);
+}
+
+// Where matrices are packed, nothing stays in fp8, whose scales the target's quantization_config would not mean.
+bool IsDecodedScale(const HfDirectory& source, const std::string& name, const ConvertOptions& options) {
+  if (options.pack == nullptr || !name.ends_with(kFp8ScaleSuffix)) return false;
+  const std::string matrix = name.substr(0, name.size() + 1 - sizeof(kFp8ScaleSuffix));
+  return source.Has(matrix) && source.Describe(matrix).dtype == DType::kFp8E4M3;
+}
+
+// By the source's tensor, the matrices of it that are packed.
+std::map<std::string, std::vector<std::string>> PackedBySource(const ConvertOptions& options) {
+  std::map<std::string, std::vector<std::string>> names;
+  if (options.pack == nullptr) return names;
+  for (const auto& [name, slice] : options.pack->matrices) names[slice.source].push_back(name);
+  return names;
+}
+
+void AppendPacked(const std::string& name, DType dtype, const PackOptions& pack, std::vector<PlannedTensor>& tensors) {
+  for (PlannedTensor& part : pack.writer->TensorsOf({name, dtype, pack.matrices.at(name).shape})) {
+    part.matrix = name;
+    tensors.push_back(std::move(part));
+  }
+}
+
 std::vector<PlannedTensor> TensorsOf(const HfDirectory& source, const ConvertOptions& options) {
   std::vector<PlannedTensor> tensors;
   std::optional<DType> first;  // of floating-point tensors
+  const auto packed = PackedBySource(options);
   for (const std::string& name : source.Names()) {
-    if (options.left_out.contains(name)) continue;
+    if (options.left_out.contains(name) || IsDecodedScale(source, name, options)) continue;
     const TensorView view = source.Describe(name);
-    const PlannedTensor planned{name, TargetType(view.dtype, options), view.shape};
-    const bool packed = options.pack != nullptr && options.pack->matrices.contains(name);
-    for (const PlannedTensor& tensor : packed ? PackedTensorsOf(planned, options.pack->storage) : std::vector{planned}) {
-      tensors.push_back(tensor);
+    if (const auto matrices = packed.find(name); matrices != packed.end()) {
+      for (const std::string& matrix : matrices->second) {
+        AppendPacked(matrix, TypeToPack(view.dtype, options), *options.pack, tensors);
+      }
+    } else {
+      const bool decoded = options.pack != nullptr && view.dtype == DType::kFp8E4M3;
+      tensors.push_back({name, (decoded ? TypeToPack : TargetType)(view.dtype, options), view.shape});
     }
     if (!first && IsFloat(view.dtype)) first = view.dtype;
   }
@@ -61,11 +93,11 @@ std::vector<PlannedTensor> TensorsOf(const HfDirectory& source, const ConvertOpt
   return tensors;
 }
 
-// The dtype that all floating-point tensors share, for config.json.
+// The dtype that all floating-point tensors share, for config.json; scales of packed ones do not count.
 std::optional<DType> CommonType(const std::vector<PlannedTensor>& tensors) {
   std::set<DType> types;
   for (const PlannedTensor& tensor : tensors) {
-    if (IsFloat(tensor.dtype)) types.insert(tensor.dtype);
+    if (IsFloat(tensor.dtype) && tensor.matrix.empty()) types.insert(tensor.dtype);
   }
   return types.size() == 1 ? std::optional(*types.begin()) : std::nullopt;
 }
@@ -93,14 +125,20 @@ class Prepared {
   explicit Prepared(const ConvertOptions& options) : options_(options), change_(options.change) {}
 
   const void* Elements(const HfDirectory& source, const PlannedTensor& tensor) {
-    if (const auto matrix = PackedMatrixOf(tensor.name)) return PackedElements(source, tensor.name, *matrix);
+    if (!tensor.matrix.empty()) return PackedElements(source, tensor);
     const TensorSource* added = change_ != nullptr ? change_->Adds(tensor.name) : nullptr;
     const TensorView& view = added != nullptr ? added->Find(tensor.name) : source.Find(tensor.name);
     const auto count = static_cast<size_t>(trireme::Elements(view.shape));
     const bool changed = change_ != nullptr && change_->Changes(tensor.name);
     if (view.dtype == tensor.dtype && !changed) return view.bytes.data();
+    if (view.dtype == DType::kFp8E4M3 && added == nullptr) {
+      wide_name_.clear();
+      Widen(source, tensor.name, tensor.dtype);
+      return memory_.data();
+    }
     memory_.resize(tensor.bytes());
     if (changed) {
+      wide_name_.clear();
       wide_.resize(count);
       Convert(view.dtype, view.bytes.data(), DType::kFp32, wide_.data(), count);
       change_->Apply(tensor.name, wide_);
@@ -122,27 +160,38 @@ class Prepared {
   const std::optional<std::string>& refusal() const { return refusal_; }
 
  private:
-  // The matrix whose packed form the tensor is part of.
-  std::optional<std::string> PackedMatrixOf(const std::string& name) const {
-    if (options_.pack == nullptr) return std::nullopt;
-    const std::string matrix = MatrixOfPart(name).value_or(name);
-    return options_.pack->matrices.contains(matrix) ? std::optional(matrix) : std::nullopt;
+  const void* PackedElements(const HfDirectory& source, const PlannedTensor& tensor) {
+    const MatrixSlice& slice = options_.pack->matrices.at(tensor.matrix);
+    const DType dtype = TypeToPack(source.Describe(slice.source).dtype, options_);
+    if (wide_name_ != slice.source) Widen(source, slice.source, dtype);
+    wide_name_ = slice.source;
+    const auto first = wide_.begin() + slice.first;
+    const std::vector<float> values(first, first + trireme::Elements(slice.shape));
+    const bool finite = CountNotFinite(DType::kFp32, values.data(), values.size()) == 0;
+    memory_.assign(tensor.bytes(), std::byte{0});
+    try {
+      if (!finite) throw InputError("tensor '", tensor.matrix, "' has elements that are not finite and cannot be packed");
+      memory_ = options_.pack->writer->BytesOf(tensor.name, {tensor.matrix, dtype, slice.shape}, values);
+    } catch (const Error& error) {
+      if (!refusal_) refusal_ = Concat(source.FileOf(slice.source).string(), ": ", error.what());
+    }
+    return memory_.data();
   }
 
-  // Of values in the type that they would be written in.
-  const void* PackedElements(const HfDirectory& source, const std::string& name, const std::string& matrix) {
-    const TensorView& view = source.Find(matrix);
-    const PlannedTensor planned{matrix, TargetType(view.dtype, options_), view.shape};
+  // Fills wide_ with a tensor's values, changed, as the type has them, and memory_ with the same in it.
+  void Widen(const HfDirectory& source, const std::string& name, DType dtype) {
+    const TensorView view = source.Find(name);
     const auto count = static_cast<size_t>(trireme::Elements(view.shape));
-    memory_.resize(planned.bytes());
-    Convert(view.dtype, view.bytes.data(), planned.dtype, memory_.data(), count);
-    wide_.resize(count);
-    Convert(planned.dtype, memory_.data(), DType::kFp32, wide_.data(), count);
-    if (CountNotFinite(DType::kFp32, wide_.data(), count) > 0 && !refusal_) {
-      refusal_ = Concat(source.FileOf(matrix).string(), ": tensor '", matrix, "' has elements that are not finite and cannot be packed");
+    if (view.dtype == DType::kFp8E4M3) {
+      wide_ = DecodeFp8(view, source.Find(name + kFp8ScaleSuffix), Concat(source.FileOf(name).string(), ": tensor '", name, "'"));
+    } else {
+      wide_.resize(count);
+      Convert(view.dtype, view.bytes.data(), DType::kFp32, wide_.data(), count);
     }
-    memory_ = PackedBytes(name, planned, wide_, *options_.pack);
-    return memory_.data();
+    if (change_ != nullptr && change_->Changes(name)) change_->Apply(name, wide_);
+    memory_.resize(count * static_cast<size_t>(ByteSize(dtype)));
+    Convert(DType::kFp32, wide_.data(), dtype, memory_.data(), count);
+    Convert(dtype, memory_.data(), DType::kFp32, wide_.data(), count);
   }
 
   std::optional<std::string> refusal_;
@@ -150,6 +199,7 @@ class Prepared {
   const TensorChange* change_;
   std::vector<std::byte> memory_;
   std::vector<float> wide_;
+  std::string wide_name_;  // the packed tensor in wide_; empty: another one
 };
 
 // A file into which several ranks write, each at its own offsets.
@@ -298,7 +348,9 @@ void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& t
   AgreeOnRefusal(part, prepared.refusal(), process_group);
   if (process_group.rank == 0) {
     std::optional<std::string> config = options.config;
-    if (source.has_packed()) config = config ? WithoutQuantisation(*config, target.string()) : ConfigOf(source);
+    if (source.has_packed() && options.pack == nullptr) {
+      config = config ? WithoutQuantisation(*config, target.string()) : ConfigOf(source);
+    }
     if (shards.size() > 1) WriteAtomicFile(part / "model.safetensors.index.json", ShardIndex(shards));
     CarryFiles(source.path(), part,
                {.dtype = CommonType(tensors), .config = config, .value_head = options.value_head && value_head.empty()});

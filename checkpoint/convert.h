@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "checkpoint/hf_directory.h"
-#include "checkpoint/packed_files.h"
+#include "checkpoint/packed_writer.h"
 #include "checkpoint/process_group.h"
 #include "core/plan/dtype.h"
 
@@ -32,7 +32,7 @@ struct ConvertOptions {
   std::optional<DType> dtype{};         // of floating-point tensors; nullopt: each keeps its own
   int64_t shard_bytes = 5'000'000'000;  // largest weights file; a larger tensor gets its own
   const TensorChange* change = nullptr;
-  const PackOptions* pack = nullptr;    // of a Hugging Face directory: matrices in 4 bits
+  const PackOptions* pack = nullptr;    // of a Hugging Face directory: matrices that are written packed
   std::set<std::string> left_out{};     // tensors of the source that are not written
   std::optional<std::string> config{};  // the text of the Hugging Face directory's config.json; nullopt: the source's
   bool replace = false;            // an existing target

@@ -59,7 +59,7 @@ HfDirectory::HfDirectory(const std::filesystem::path& directory, Packed packed) 
   }
   if (store_ || packed == Packed::kAsStored) return;
   FindParts();
-  FindFourBits();
+  FindFewBits();
 }
 
 void HfDirectory::FindParts() {
@@ -94,24 +94,43 @@ void HfDirectory::FindParts() {
 }
 
 // Their parts are no tensors of the model.
-void HfDirectory::FindFourBits() {
+void HfDirectory::FindFewBits() {
   for (const auto& [name, shard] : shard_of_) {
-    if (IsPackedState(name)) four_bits_[*MatrixOfPart(name)] = name;
+    if (IsPackedState(name)) few_bits_[*MatrixOfPart(name)] = name;
   }
-  if (four_bits_.empty()) return;
+  if (!few_bits_.empty()) config_type_ = ConfigType();
   for (const auto& [name, shard] : shard_of_) {
     const std::optional<std::string> matrix = MatrixOfPart(name);
-    if (matrix && four_bits_.contains(*matrix)) hidden_.insert(name);
+    if (!matrix || !shard_of_.contains(*matrix)) continue;
+    if (!few_bits_.contains(*matrix)) {
+      throw InputError(FileOf(name).string(), ": '", MissingState(name), "' is missing: the packed '", *matrix,
+                       "' cannot be decoded without it");
+    }
+    hidden_.insert(name);
   }
 }
 
 std::optional<PackedTensor> HfDirectory::FindPacked(const std::string& name) const {
-  const auto state = four_bits_.find(name);
-  if (state == four_bits_.end()) return std::nullopt;
-  return ReadPackedTensor(name, state->second, FileOf(name).string(), [&](const std::string& part) -> std::optional<TensorView> {
+  const auto state = few_bits_.find(name);
+  if (state == few_bits_.end()) return std::nullopt;
+  const auto find = [&](const std::string& part) -> std::optional<TensorView> {
     if (!shard_of_.contains(part)) return std::nullopt;
     return FindStored(part);
-  });
+  };
+  PackedTensor tensor = ReadPackedTensor(name, state->second, FileOf(name).string(), find);
+  if (tensor.storage.kind == PackedStorage::Kind::kInt8) tensor.dtype = config_type_;
+  return tensor;
+}
+
+DType HfDirectory::ConfigType() const {
+  const std::filesystem::path path = directory_ / "config.json";
+  const Json config = PathExists(path) ? ReadJsonFile(path.string()) : Json();
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (!config.is_object() || !config.contains(key) || !config[key].is_string()) continue;
+    const auto name = config[key].get<std::string>();
+    return name == "float32" ? DType::kFp32 : name == "float16" ? DType::kFp16 : DType::kBf16;
+  }
+  return DType::kFp32;  // what transformers takes where nothing is said
 }
 
 void HfDirectory::ReadIndex(const std::filesystem::path& index) {
@@ -189,7 +208,7 @@ const TensorView& HfDirectory::Assemble(const std::string& name) const {
 
 const TensorView& HfDirectory::Find(const std::string& name) const {
   if (!Has(name)) RefuseName(name);
-  const bool assembled = store_ || in_parts_.contains(name) || four_bits_.contains(name);
+  const bool assembled = store_ || in_parts_.contains(name) || few_bits_.contains(name);
   return assembled ? Assemble(name) : FindStored(name);
 }
 

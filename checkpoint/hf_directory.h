@@ -1,6 +1,6 @@
 // HfDirectory: the weights of a model directory by Hugging Face name: model.safetensors, or
 // model.safetensors.index.json and its shards, or a checkpoint of ours. Opens each file once, on first use. Tensors that
-// files hold packed (packed_format.h), or in 4 bits (packed_tensors.h), appear decoded, under the name that they have in plain files.
+// files hold packed (packed_format.h), or in 4 or 8 bits (packed_tensors.h), appear decoded, under the name that they have in plain files.
 // Knows nothing of models and configs.
 #pragma once
 
@@ -39,8 +39,8 @@ class HfDirectory : public TensorSource {
   void Release(const std::string& name) const;
 
   const std::filesystem::path& path() const { return directory_; }
-  bool has_packed() const { return !in_parts_.empty() || !four_bits_.empty(); }
-  bool has_four_bits() const { return !four_bits_.empty(); }
+  bool has_packed() const { return !in_parts_.empty() || !few_bits_.empty(); }
+  bool has_few_bits() const { return !few_bits_.empty(); }  // bitsandbytes' 4 or 8
   StoreReader* store() const { return store_.get(); }  // nullptr: not a checkpoint of ours
 
  private:
@@ -51,7 +51,8 @@ class HfDirectory : public TensorSource {
 
   void ReadIndex(const std::filesystem::path& index);
   void FindParts();
-  void FindFourBits();
+  void FindFewBits();
+  DType ConfigType() const;
   bool IsPlain(const std::string& name) const { return shard_of_.contains(name) && !hidden_.contains(name); }
   const TensorView& FindStored(const std::string& name) const;
   PackedFormat::Parts PartsOf(const InParts& packed) const;
@@ -63,8 +64,9 @@ class HfDirectory : public TensorSource {
   std::filesystem::path directory_;
   std::map<std::string, std::string> shard_of_;  // tensor name to file name
   std::map<std::string, InParts> in_parts_;       // by the decoded tensor's name
-  std::map<std::string, std::string> four_bits_;  // matrix to the name of the JSON that describes its 4 bits
+  std::map<std::string, std::string> few_bits_;   // matrix to the name of the tensor that tells its 4 or 8 bits
   std::set<std::string> hidden_;                  // parts of all of them
+  DType config_type_ = DType::kBf16;              // of the model, as config.json says it: what 8 bits decode to
   std::string quantisation_config_;               // what config.json says of packed weights
   mutable std::map<std::string, std::unique_ptr<SafetensorsFile>> shards_;
   std::unique_ptr<StoreReader> store_;

@@ -1,6 +1,6 @@
 // PackedFormat: a way in which model files hold a tensor packed, as several tensors under names of their own, and how it is
 // decoded. A format is a file with its description and a line in packed_formats.cc; hf_directory.h shows the decoded
-// tensors in place of the packed ones. Reading only: files are written with plain weights.
+// tensors in place of the packed ones. Reading only: packed_writer.h writes.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
+#include "core/base/json.h"
 
 namespace trireme {
 
@@ -35,5 +36,7 @@ const std::vector<PackedFormat>& PackedFormats();
 
 // The text of a config.json without what says that weights are packed.
 std::string WithoutQuantisation(const std::string& config, const std::string& where);
+// With this quantization_config instead.
+std::string WithQuantisation(const std::string& config, const std::string& where, const Json& how);
 
 }  // namespace trireme

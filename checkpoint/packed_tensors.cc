@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kState = ".quant_state.bitsandbytes__";
 constexpr std::array<std::string_view, 4> kParts = {".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map"};
+constexpr std::string_view kWeight = ".weight", kInt8Scales = ".SCB", kInt8Order = ".weight_format";
 constexpr float kSameValue = 1e-6F;  // of tables that were computed elsewhere
 
 // What the directory says about one matrix.
@@ -98,9 +99,61 @@ PackedTensor Described(const Json& state, const std::string& where) {
   return tensor;
 }
 
+std::string InPlaceOf(const std::string& name, std::string_view ending, std::string_view other) {
+  return name.substr(0, name.size() - ending.size()).append(other);
+}
+
+// Part of a matrix in 8 bits.
+TensorView Found(const FindTensor& find, const std::string& matrix, const std::string& name, const std::string& file) {
+  const auto found = find(name);
+  if (found) return *found;
+  throw InputError(file, ": '", name, "' is missing: the packed '", matrix, "' cannot be decoded without it");
+}
+
+PackedTensor ReadInt8(const std::string& name, const std::string& file, const FindTensor& find) {
+  const TensorView codes = Found(find, name, name, file), scales = Found(find, name, Int8ScalesName(name), file);
+  if (codes.dtype != DType::kInt8 || codes.shape.size() != 2) {
+    throw InputError(file, ": '", name, "' is ", ShapeText(codes.shape), " in ", Name(codes.dtype),
+                     "; wanted a matrix in int8, for it has scales '", Int8ScalesName(name), "'");
+  }
+  if (scales.dtype != DType::kFp32 || scales.shape != Shape{codes.shape[0]}) {
+    throw InputError(file, ": '", Int8ScalesName(name), "' is ", ShapeText(scales.shape), " in ", Name(scales.dtype), "; wanted ",
+                     codes.shape[0], " elements in fp32, one for each row of '", name, "'");
+  }
+  const auto order = find(Int8OrderName(name));
+  if (order && (order->bytes.empty() || order->bytes[0] != std::byte{0})) {
+    throw InputError(file, ": '", Int8OrderName(name), "' is not 0: codes in the order of an older GPU, which is not read; save ",
+                     "the model with bitsandbytes 0.45 or later");
+  }
+  PackedTensor tensor{.storage = kInt8Storage, .shape = codes.shape, .codes = {}};
+  tensor.codes = {reinterpret_cast<const uint8_t*>(codes.bytes.data()), codes.bytes.size()};
+  tensor.scales.resize(static_cast<size_t>(codes.shape[0]));
+  std::memcpy(tensor.scales.data(), scales.bytes.data(), scales.bytes.size());
+  return tensor;
+}
+
+float ValueAt(const PackedTensor& tensor, size_t i) {
+  const auto block = static_cast<size_t>(tensor.storage.BlockOf(tensor.shape[1]));
+  const size_t b = i / block;
+  if (tensor.storage.kind == PackedStorage::Kind::kInt8) {
+    return static_cast<float>(static_cast<int8_t>(tensor.codes[i])) * tensor.scales[b] * kInt8Fraction;
+  }
+  const float scale = tensor.storage.nested ? NestedScale(tensor.map[tensor.nested.codes[b]],
+                                                          tensor.nested.scales[b / kScalesPerBlock], tensor.nested.offset)
+                                            : tensor.scales[b];
+  const uint8_t byte = tensor.codes[i / 2];
+  return ValuesOfCodes(tensor.storage.kind)[i % 2 == 0 ? byte >> 4 : byte & 15] * scale;
+}
+
 }  // namespace
 
+std::string Int8ScalesName(const std::string& matrix) { return InPlaceOf(matrix, kWeight, kInt8Scales); }
+std::string Int8OrderName(const std::string& matrix) { return InPlaceOf(matrix, kWeight, kInt8Order); }
+
 std::optional<std::string> MatrixOfPart(const std::string& name) {
+  for (const std::string_view ending : {kInt8Scales, kInt8Order}) {
+    if (name.ends_with(ending)) return InPlaceOf(name, ending, kWeight);
+  }
   if (IsPackedState(name)) return name.substr(0, name.find(kState));
   for (const std::string_view part : kParts) {
     if (name.ends_with(part)) return name.substr(0, name.size() - part.size());
@@ -108,10 +161,16 @@ std::optional<std::string> MatrixOfPart(const std::string& name) {
   return std::nullopt;
 }
 
-bool IsPackedState(const std::string& name) { return name.find(kState) != std::string::npos; }
+std::string MissingState(const std::string& part) {
+  const std::string matrix = MatrixOfPart(part).value_or(part);
+  return part.ends_with(kInt8Order) ? Int8ScalesName(matrix) : Concat(matrix, kState, "nf4");
+}
+
+bool IsPackedState(const std::string& name) { return name.find(kState) != std::string::npos || name.ends_with(kInt8Scales); }
 
 PackedTensor ReadPackedTensor(const std::string& name, const std::string& state_name, const std::string& file,
                               const FindTensor& find) {
+  if (state_name.ends_with(kInt8Scales)) return ReadInt8(name, file, find);
   const std::string where = Concat(file, ": '", name, "'");
   const PackedReader reader(name, file, find);
   const Json state = reader.State(state_name);
@@ -133,17 +192,9 @@ PackedTensor ReadPackedTensor(const std::string& name, const std::string& state_
 }
 
 void DecodeTensor(const PackedTensor& tensor, std::vector<std::byte>& bytes) {
-  const auto elements = static_cast<size_t>(Elements(tensor.shape)), block = static_cast<size_t>(tensor.storage.block);
-  const CodeTable& values = ValuesOfCodes(tensor.storage.kind);
+  const auto elements = static_cast<size_t>(Elements(tensor.shape));
   std::vector<float> wide(elements);
-  for (size_t i = 0; i < elements; ++i) {
-    const size_t b = i / block;
-    const float scale = tensor.storage.nested ? NestedScale(tensor.map[tensor.nested.codes[b]],
-                                                            tensor.nested.scales[b / kScalesPerBlock], tensor.nested.offset)
-                                              : tensor.scales[b];
-    const uint8_t byte = tensor.codes[i / 2];
-    wide[i] = values[i % 2 == 0 ? byte >> 4 : byte & 15] * scale;
-  }
+  for (size_t i = 0; i < elements; ++i) wide[i] = ValueAt(tensor, i);
   bytes.resize(elements * static_cast<size_t>(ByteSize(tensor.dtype)));
   Convert(DType::kFp32, wide.data(), tensor.dtype, bytes.data(), elements);
 }

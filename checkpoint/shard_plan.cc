@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <utility>
 
 #include "checkpoint/safetensors_writer.h"
@@ -19,12 +20,16 @@ std::string FileName(size_t index, size_t count) {
 
 void PlaceInFile(PlannedShard& shard) {
   std::vector<TensorToWrite> headed;
-  for (const PlannedTensor& tensor : shard.tensors)
+  std::map<std::string, PlannedTensor> planned;
+  for (PlannedTensor& tensor : shard.tensors) {
     headed.push_back({tensor.name, tensor.dtype, tensor.shape});
+    planned[tensor.name] = std::move(tensor);
+  }
   shard.header = SafetensorsHeader(headed);  // in the order of the file
   uint64_t offset = shard.header.size();
   for (size_t i = 0; i < headed.size(); ++i) {
-    shard.tensors[i] = {headed[i].name, headed[i].dtype, headed[i].shape, offset};
+    shard.tensors[i] = std::move(planned.at(headed[i].name));
+    shard.tensors[i].offset = offset;
     offset += shard.tensors[i].bytes();
   }
   shard.bytes = offset;

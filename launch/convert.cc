@@ -10,6 +10,7 @@
 #include "checkpoint/elements.h"
 #include "checkpoint/manifest.h"
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
@@ -84,6 +85,18 @@ void RefuseOtherNames(const HfDirectory& source) {
   RefuseMissingTensors(source, *graph);
 }
 
+void ConvertToPacked(const Arguments& arguments, const HfDirectory& source, LayerGraph graph, ConvertOptions options, Job& job) {
+  if (arguments.has("verify")) throw InputError("--verify compares equal weights, which --quantise does not leave; leave one out");
+  const Packing packing(arguments, source, std::move(graph));
+  const std::string config = (source.path() / "config.json").string();
+  packing.AddTo(options, source.store() != nullptr ? source.store()->manifest().model_config() : ReadTextFile(config), source);
+  const std::filesystem::path to = arguments.value("to");
+  ExportHuggingFace(source, to, options, ProcessGroupOf(job));
+  if (job.rank() != 0) return;
+  std::cout << "wrote " << source.Names().size() << " tensors to " << to.string() << ", a Hugging Face directory with "
+            << packing.size() << " matrices in " << arguments.value("quantise") << "\n";
+}
+
 void ConvertModel(const Arguments& arguments, Job& job) {
   const std::filesystem::path from = arguments.value("from"), to = arguments.value("to");
   const ConvertOptions options{.dtype = WantedType(arguments),
@@ -101,16 +114,14 @@ void ConvertModel(const Arguments& arguments, Job& job) {
   RefuseOtherNames(source);
   if (arguments.has("quantise")) {
     std::optional<LayerGraph> graph = GraphOf(source);
-    if (!graph || source.has_packed() || HoldsAdapter(source)) {
-      throw InputError(from.string(), ": --quantise is for plain weights of a model that trireme trains");
+    if (!graph || source.has_few_bits() || HoldsAdapter(source)) {
+      throw InputError(from.string(), ": --quantise is for weights of a model that trireme trains, other than in 4 or 8 bits");
     }
     return ConvertToPacked(arguments, source, *std::move(graph), options, job);
   }
-  if (arguments.has("quantise-block") || arguments.has("quantise-flat")) {
-    throw InputError("--quantise-block and --quantise-flat are for --quantise nf4 and fp4; set that, or leave them out");
-  }
-  if (source.has_four_bits()) {
-    throw InputError(from.string(), ": its weights are in 4 bits, which a checkpoint does not hold; set model.path to it as it is");
+  RefuseLonePacking(arguments);
+  if (source.has_few_bits()) {
+    throw InputError(from.string(), ": its weights are in 4 or 8 bits, which a checkpoint does not hold; set model.path to it as it is");
   }
   const ProcessGroup process_group = ProcessGroupOf(job);
   if (exporting) {

@@ -1,17 +1,14 @@
 #include "launch/convert_packed.h"
 
-#include <filesystem>
-#include <iostream>
+#include <algorithm>
 #include <numeric>
+#include <regex>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "checkpoint/manifest.h"
-#include "checkpoint/packed_files.h"
+#include "checkpoint/packed_format.h"
 #include "core/base/error.h"
-#include "core/base/file.h"
-#include "launch/process_group.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/graph/tuning.h"
 #ifdef TRIREME_TORCH_VERSION
@@ -30,30 +27,48 @@ float MeanScale(std::vector<float>& scales) {
 #endif
 }
 
-PackedStorage StorageOf(const Arguments& arguments) {
+std::unique_ptr<PackedWriter> WriterOf(const Arguments& arguments) {
   const std::string kind = arguments.value("quantise");
-  if (kind != "nf4" && kind != "fp4") throw InputError("--quantise ", kind, ": wanted nf4 or fp4");
+  const bool four_bits = kind == "nf4" || kind == "fp4";
+  if (!four_bits && kind != "int8" && kind != "fp8") throw InputError("--quantise ", kind, ": wanted nf4, fp4, int8 or fp8");
+  if (!four_bits && (arguments.has("quantise-block") || arguments.has("quantise-flat"))) {
+    throw InputError("--quantise-block and --quantise-flat are for --quantise nf4 and fp4, and this is ", kind, "; leave them out");
+  }
+  if (kind == "int8") return Int8Writer();
+  if (kind == "fp8") return Fp8Writer();
   const PackedStorage storage{.kind = kind == "nf4" ? PackedStorage::Kind::kNf4 : PackedStorage::Kind::kFp4,
                               .block = arguments.integer("quantise-block", 64, 1),
                               .nested = !arguments.has("quantise-flat")};
-  if (IsPackedBlock(storage.block)) return storage;
+  if (IsPackedBlock(storage.block)) return FourBitWriter(storage, MeanScale);
   throw InputError("--quantise-block ", storage.block, "; wanted 32, 64, 128, … or 4096");
 }
 
-// What model.quantise packs, other than experts', which transformers has in one tensor that bitsandbytes leaves as it is.
-PackOptions PackOptionsOf(const Arguments& arguments, LayerGraph graph) {
-  PackOptions pack{.storage = StorageOf(arguments), .matrices = {}, .skipped = {}, .mean = MeanScale};
-  PackBase(graph, pack.storage, {.key = "--quantise", .names = {}});
-  std::set<std::string> skipped = {"lm_head"};
-  for (const Layer& layer : graph.layers) {
-    for (const Parameter& parameter : ParametersOf(graph, layer, {})) {
-      if (!parameter.packed || parameter.declaration.grid == GridKind::kExpert) continue;
-      for (const HfTensor& tensor : parameter.hf) pack.matrices.insert(tensor.name);
-    }
-    if (layer.hf_names.contains("shared_gate.weight")) skipped.insert("shared_expert_gate");
+Shape WholeShape(const Parameter& parameter) {
+  Shape whole(parameter.hf.front().box.offset.size());
+  for (const HfTensor& tensor : parameter.hf) {
+    for (size_t d = 0; d < whole.size(); ++d) whole[d] = std::max(whole[d], tensor.box.offset[d] + tensor.box.extent[d]);
   }
-  pack.skipped = {skipped.begin(), skipped.end()};
-  return pack;
+  return whole;
+}
+
+// Where the source has an expert's matrix: under its own name, or in the stack of all of a layer, [experts, out, in]. Nothing
+// where the stack has its last two dims swapped.
+std::optional<MatrixSlice> SliceOf(const Parameter& parameter, const HfTensor& tensor, const HfDirectory& source) {
+  if (source.Has(tensor.name)) return MatrixSlice{tensor.name, 0, tensor.shape};
+  static const std::regex one_by_one(R"((.*\.experts)\.[0-9]+\.(gate|up|down)_proj\.weight)");
+  std::smatch match;
+  if (!std::regex_match(tensor.name, match, one_by_one)) return std::nullopt;
+  const std::string stack = match[1].str() + (match[2] == "down" ? ".down_proj" : ".gate_up_proj");
+  const Shape whole = WholeShape(parameter);
+  if (!source.Has(stack) || source.Describe(stack).shape != whole) return std::nullopt;
+  const Shape strides = RowMajorStrides(whole);
+  const Shape& at = tensor.box.offset;
+  return MatrixSlice{stack, std::inner_product(at.begin(), at.end(), strides.begin(), int64_t{0}), tensor.shape};
+}
+
+std::string LastTwo(const std::string& name) {  // "mlp.gate" of "model.layers.3.mlp.gate.weight"
+  const std::string module = name.substr(0, name.rfind('.'));
+  return module.substr(module.rfind('.', module.rfind('.') - 1) + 1);
 }
 
 }  // namespace
@@ -61,24 +76,49 @@ PackOptions PackOptionsOf(const Arguments& arguments, LayerGraph graph) {
 std::vector<Option> PackingOptions() {
   return {{.name = "quantise",
            .value_name = "KIND",
-           .help = "write a Hugging Face directory with matrices in 4 bits, nf4 or fp4, as bitsandbytes does"},
+           .help = "write a Hugging Face directory with matrices in few bits: nf4, fp4 or int8 as bitsandbytes does, fp8 as DeepSeek does"},
           {.name = "quantise-block", .value_name = "N", .help = "weights that share a scale; by default 64"},
-          {.name = "quantise-flat", .help = "scales in fp32 instead of 8 bits"}};
+          {.name = "quantise-flat", .help = "scales in fp32 instead of 8 bits"},
+          {.name = "quantise-experts",
+           .help = "experts, too, each as a module of its own, which transformers 5 does not load; fp8 always does so"}};
 }
 
-void ConvertToPacked(const Arguments& arguments, const HfDirectory& source, LayerGraph graph, ConvertOptions options, Job& job) {
-  if (arguments.has("verify")) throw InputError("--verify compares equal weights, which --quantise does not leave; leave one out");
-  const PackOptions pack = PackOptionsOf(arguments, std::move(graph));
-  options.pack = &pack;
-  const std::string config = (source.path() / "config.json").string();
-  const std::string text = source.store() != nullptr ? source.store()->manifest().model_config() : ReadTextFile(config);
-  const DType compute = options.dtype.value_or(source.Describe(*pack.matrices.begin()).dtype);
-  options.config = PackedConfig(text, config, pack, compute);
-  const std::filesystem::path to = arguments.value("to");
-  ExportHuggingFace(source, to, options, ProcessGroupOf(job));
-  if (job.rank() != 0) return;
-  std::cout << "wrote " << source.Names().size() << " tensors to " << to.string() << ", a Hugging Face directory with "
-            << pack.matrices.size() << " of them in 4 bits\n";
+void RefuseLonePacking(const Arguments& arguments) {
+  for (const char* name : {"quantise-block", "quantise-flat", "quantise-experts"}) {
+    if (arguments.has(name)) throw InputError("--", name, " is for --quantise; set that, or leave it out");
+  }
+}
+
+// What model.quantise packs. Experts only on request, for transformers has them in one tensor, which bitsandbytes leaves as it is.
+Packing::Packing(const Arguments& arguments, const HfDirectory& source, LayerGraph graph) : writer_(WriterOf(arguments)) {
+  const bool fp8 = arguments.value("quantise") == "fp8", experts = fp8 || arguments.has("quantise-experts");
+  pack_.writer = writer_.get();
+  PackBase(graph, {}, {.key = "--quantise", .names = {}});
+  std::set<std::string> skipped = {"lm_head"};
+  for (const Layer& layer : graph.layers) {
+    for (const Parameter& parameter : ParametersOf(graph, layer, {})) {
+      if (!parameter.packed || (parameter.declaration.grid == GridKind::kExpert && !experts)) continue;
+      for (const HfTensor& tensor : parameter.hf) {
+        if (auto slice = SliceOf(parameter, tensor, source)) pack_.matrices[tensor.name] = *std::move(slice);
+      }
+    }
+    for (const char* role : {"shared_gate.weight", "router.weight"}) {
+      if (const auto name = layer.hf_names.find(role); name != layer.hf_names.end()) skipped.insert(LastTwo(name->second));
+    }
+  }
+  skipped_ = {skipped.begin(), skipped.end()};
+  if (pack_.matrices.empty()) throw InputError(source.path().string(), ": --quantise: has no matrices that can be packed");
+  for (const auto& [name, slice] : pack_.matrices) {
+    if (!fp8 || source.Describe(slice.source).dtype != DType::kFp8E4M3) continue;
+    throw InputError(source.path().string(), ": '", name, "' is in fp8 already; leave out --quantise to write it as it is");
+  }
+}
+
+void Packing::AddTo(ConvertOptions& options, const std::string& config, const HfDirectory& source) const {
+  options.pack = &pack_;
+  const DType own = source.Describe(pack_.matrices.begin()->second.source).dtype;
+  const DType compute = options.dtype.value_or(own == DType::kFp8E4M3 ? DType::kBf16 : own);
+  options.config = WithQuantisation(config, source.path().string(), writer_->Config(skipped_, compute));
 }
 
 }  // namespace trireme

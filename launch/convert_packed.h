@@ -1,19 +1,35 @@
-// `trireme convert --quantise`: a Hugging Face directory of the same model whose matrices are in 4 bits.
+// `--quantise` of `trireme convert` and `trireme merge`: a Hugging Face directory whose matrices are packed.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "checkpoint/convert.h"
 #include "core/cli/command.h"
-#include "core/comm/job.h"
 #include "parallel/graph/graph.h"
 
 namespace trireme {
 
-// The options of the command that speak of it.
+// The options of a command that speak of it.
 std::vector<Option> PackingOptions();
+// Refuses those that say how, where nothing is packed.
+void RefuseLonePacking(const Arguments& arguments);
 
-// Collective. options: of the conversion otherwise.
-void ConvertToPacked(const Arguments& arguments, const HfDirectory& source, LayerGraph graph, ConvertOptions options, Job& job);
+// What is packed, and how: as the options say, of a model with this graph. Lives as long as the conversion.
+class Packing {
+ public:
+  Packing(const Arguments& arguments, const HfDirectory& source, LayerGraph graph);
+
+  // config: the text of config.json otherwise.
+  void AddTo(ConvertOptions& options, const std::string& config, const HfDirectory& source) const;
+  size_t size() const { return pack_.matrices.size(); }
+
+ private:
+  std::unique_ptr<PackedWriter> writer_;
+  PackOptions pack_;
+  std::vector<std::string> skipped_;  // linear modules that are not packed
+};
 
 }  // namespace trireme

@@ -1,13 +1,16 @@
 // `trireme merge`: a PEFT LoRA adapter into its base model, as a Hugging Face directory.
 #include <algorithm>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/lora_adapter.h"
+#include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
+#include "launch/convert_packed.h"
 #include "launch/layout.h"
 #include "launch/process_group.h"
 #include "models/families.h"
@@ -18,22 +21,32 @@ namespace trireme {
 namespace {
 
 // For a known family; an adapter of another is merged by the names it has.
-ExpertNames ExpertNamesIn(const std::filesystem::path& model) {
+std::optional<LayerGraph> KnownGraph(const std::filesystem::path& model) {
   const HfConfig config = HfConfig::Read(model);
   const std::vector<std::string> known = KnownFamilies();
   const bool is_known = std::count(known.begin(), known.end(), config.Text("model_type")) > 0;
-  return is_known ? ExpertNamesOf(BuildGraph(config)) : ExpertNames{};
+  return is_known ? std::optional(BuildGraph(config)) : std::nullopt;
 }
 
 void Merge(const Arguments& arguments, Job& job) {
   const std::string model = ModelArgument(arguments, job);
   const HfDirectory base(model);
-  const LoraAdapter adapter(arguments.value("adapters"), base, ExpertNamesIn(model));
+  const std::optional<LayerGraph> graph = KnownGraph(model);
+  const LoraAdapter adapter(arguments.value("adapters"), base, graph ? ExpertNamesOf(*graph) : ExpertNames{});
   ConvertOptions options{.replace = arguments.has("force")};
   options.change = &adapter;
   if (adapter.Adds(kScoreWeight) != nullptr) {  // the merged model is a reward model
     options.config = RewardModelConfig(ReadTextFile((base.path() / "config.json").string()), base.path());
     options.left_out = {"lm_head.weight"};
+  }
+  std::optional<Packing> packing;
+  if (!arguments.has("quantise")) {
+    RefuseLonePacking(arguments);
+  } else if (!graph) {
+    throw InputError(model, ": --quantise is for a model that trireme trains");
+  } else {
+    packing.emplace(arguments, base, *graph);
+    packing->AddTo(options, options.config.value_or(ReadTextFile((base.path() / "config.json").string())), base);
   }
   ExportHuggingFace(base, arguments.value("to"), options, ProcessGroupOf(job));
   if (job.rank() != 0) return;
@@ -45,11 +58,11 @@ void Merge(const Arguments& arguments, Job& job) {
 }  // namespace
 
 Command MergeCommand() {
-  return {
+  Command command{
       .name = "merge",
       .summary =
           "Merges a PEFT LoRA adapter into its base model, in fp32, and writes a Hugging Face directory in "
-          "the base model's data types. Alone or under mpirun.",
+          "the base model's data types, or packed again. Alone or under mpirun.",
       .options =
           {{.name = "model",
             .value_name = "DIR",
@@ -59,6 +72,8 @@ Command MergeCommand() {
            {.name = "to", .value_name = "DIR", .help = "the directory to write", .required = true},
            {.name = "force", .help = "replace an existing directory"}},
       .run = Merge};
+  for (Option& option : PackingOptions()) command.options.push_back(std::move(option));
+  return command;
 }
 
 }  // namespace trireme

@@ -70,8 +70,10 @@ void CheckCompressed(const HfConfig& how) {
 }
 
 void CheckBitsandbytes(const HfConfig& how) {
-  if (how.Has("load_in_4bit") && how.Flag("load_in_4bit", false)) return;
-  throw InputError(how.source(), ": has no load_in_4bit; bitsandbytes' 8 bits are not read: look for the same model in bf16, or in 4 bits");
+  for (const char* key : {"load_in_4bit", "load_in_8bit"}) {
+    if (how.Has(key) && how.Flag(key, false)) return;
+  }
+  throw InputError(how.source(), ": has neither load_in_4bit nor load_in_8bit; look for the same model in bf16");
 }
 
 struct QuantMethod {

@@ -76,6 +76,10 @@ void CopySlice(const TensorSource& directory, const SliceCopy& copy, const at::T
   if (view.shape != source.shape) {
     throw InputError(where, " is ", ShapeText(view.shape), "; the config requires ", ShapeText(source.shape));
   }
+  if (view.dtype == DType::kInt8 || view.dtype == DType::kUint8) {
+    throw InputError(where, " is in ", Name(view.dtype), " and the files have no scales of it, such as '",
+                     Int8ScalesName(source.name), "'; look for the same model in bf16, or complete its files");
+  }
   const at::Tensor whole = view.dtype == DType::kFp8E4M3
                                ? Dequantised(view, directory.Find(source.name + kScaleSuffix), where)
                                : FileTensor(view);

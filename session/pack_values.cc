@@ -19,11 +19,19 @@ constexpr int64_t kPieceElements = 8 << 20;  // of a matrix that are in memory a
 // The rows of one matrix of the files, in pieces that begin with a block.
 class PiecewiseMatrix {
  public:
-  PiecewiseMatrix(const HfTensor& matrix, int64_t block, at::ScalarType type, const BoxReader& read)
-      : matrix_(matrix), type_(type), read_(read), rows_(RowsOf(matrix)), columns_(matrix.shape.back()) {
-    const int64_t unit = block / std::gcd(block, columns_);
+  PiecewiseMatrix(const HfTensor& matrix, const PackedStorage& storage, at::ScalarType type, const BoxReader& read)
+      : matrix_(matrix),
+        in_half_(storage.kind == PackedStorage::Kind::kInt8),
+        type_(type),
+        read_(read),
+        rows_(RowsOf(matrix)),
+        columns_(matrix.shape.back()),
+        block_(storage.BlockOf(columns_)) {
+    const int64_t unit = block_ / std::gcd(block_, columns_);
     piece_ = std::max(kPieceElements / columns_ / unit, int64_t{1}) * unit;
   }
+
+  int64_t block() const { return block_; }
 
   template <typename Work>
   void ForEachPiece(const Work& work) {
@@ -40,16 +48,25 @@ class PiecewiseMatrix {
       box.extent[box.extent.size() - 2] = count;
       const at::Tensor local = at::empty(box.extent, type_);
       read_(box, local);
-      values_ = local.to(at::kFloat);
+      values_ = in_half_ ? InHalf(local) : local.to(at::kFloat);
       first_ = first;
     }
     return {.first = first, .values = {values_.const_data_ptr<float>(), static_cast<size_t>(values_.numel())}};
   }
 
+  // As bitsandbytes rounds before it packs 8 bits.
+  at::Tensor InHalf(const at::Tensor& local) const {
+    at::Tensor values = local.to(at::kHalf).to(at::kFloat);
+    if (values.isfinite().all().item<bool>()) return values;
+    throw InputError("model.quantise int8: '", matrix_.name, "' has weights beyond 65504, the largest of fp16; use nf4, or list it in ",
+                     "model.quantise_except");
+  }
+
   const HfTensor& matrix_;
+  const bool in_half_;
   const at::ScalarType type_;
   const BoxReader& read_;
-  const int64_t rows_, columns_;
+  const int64_t rows_, columns_, block_;
   int64_t piece_ = 0, first_ = 0;
   at::Tensor values_;
 };
@@ -58,7 +75,7 @@ class PiecewiseMatrix {
 void PackMatrix(PiecewiseMatrix& matrix, const PackedStorage& storage, const std::vector<const PackedPart*>& parts,
                 uint8_t* bytes) {
   std::vector<float> scales;
-  matrix.ForEachPiece([&](const MatrixRows& rows) { AppendBlockScales(rows.values, storage.block, scales); });
+  matrix.ForEachPiece([&](const MatrixRows& rows) { AppendBlockScales(rows.values, matrix.block(), scales); });
   matrix.ForEachPiece([&](const MatrixRows& rows) {
     for (const PackedPart* part : parts) PackRows(*part, storage, rows, scales, bytes);
   });
@@ -68,6 +85,11 @@ void PackMatrix(PiecewiseMatrix& matrix, const PackedStorage& storage, const std
   }
   const NestedScales nested = NestScales(scales, MeanOfScales(scales));
   for (const PackedPart* part : parts) StoreScales(*part, storage, nested, bytes);
+}
+
+std::string BlocksText(const PackedStorage& storage) {
+  if (storage.kind == PackedStorage::Kind::kInt8) return "";
+  return Concat(", blocks of ", storage.block, storage.nested ? "" : " without nested scales");
 }
 
 }  // namespace
@@ -83,7 +105,7 @@ void PackValues(const Weights::Entry& entry, const BoxReader& read) {
       if (part.name == tensor.name) parts.push_back(&part);
     }
     if (parts.empty()) continue;
-    PiecewiseMatrix matrix(tensor, all.storage.block, packed.type(), read);
+    PiecewiseMatrix matrix(tensor, all.storage, packed.type(), read);
     PackMatrix(matrix, all.storage, parts, host.mutable_data_ptr<uint8_t>());
   }
   if (!packed.bytes.is_cpu()) packed.bytes.copy_(host);
@@ -108,8 +130,7 @@ bool TakePacked(const Weights::Entry& entry, const TensorSource& source) {
     if (!tensor) return false;
     if (tensor->storage != all.storage || tensor->shape != Shape{part.matrix_rows, part.matrix_columns}) {
       throw InputError(source.FileOf(part.name).string(), ": '", part.name, "' is packed as ", ShapeText(tensor->shape), " in ",
-                       tensor->storage.kind == PackedStorage::Kind::kNf4 ? "nf4" : "fp4", ", blocks of ", tensor->storage.block,
-                       tensor->storage.nested ? "" : " without nested scales",
+                       Name(tensor->storage.kind), BlocksText(tensor->storage),
                        "; set model.quantise, quantise_block and quantise_nested so, or leave them out to decode it");
     }
     CopyCodes(part, tensor->codes, bytes);

@@ -11,6 +11,7 @@
 #include "checkpoint/elements.h"
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "ops/dequantise/dequantise.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -31,7 +32,7 @@ struct Decomposition {
 // Calls copy(part of the file's tensor, part of the local one, whether this rank owns it) for each box that the rank has.
 template <typename Copy>
 void ForEachSlice(const FileTensorOf& which, int rank, const at::Tensor& whole, const Copy& copy) {
-  const at::Tensor local = which.entry->weight.matrix();
+  const at::Tensor local = MatrixOf(which.entry->weight);
   for (const SliceCopy& slice : SliceCopies(which.entry->parameter, which.entry->placement, rank)) {
     if (slice.source->name != which.tensor->name) continue;
     copy(whole.as_strided(slice.extent, slice.file_strides, slice.file_offset),
@@ -41,7 +42,7 @@ void ForEachSlice(const FileTensorOf& which, int rank, const at::Tensor& whole, 
 }
 
 at::Tensor Gathered(const FileTensorOf& which, const PairStart& start) {
-  const at::Tensor whole = at::zeros(which.tensor->shape, which.entry->weight.matrix().options().dtype(at::kFloat));
+  const at::Tensor whole = at::zeros(which.tensor->shape, MatrixOf(which.entry->weight).options().dtype(at::kFloat));
   ForEachSlice(which, start.rank, whole, [](const at::Tensor& file, const at::Tensor& local, bool owned) {
     if (owned) file.copy_(local);
   });

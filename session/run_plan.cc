@@ -70,14 +70,6 @@ void CheckNpu(const LayerGraph& graph, const Config& config) {
   }
   for (const Layer& layer : graph.layers) {
     const DecoderSpec* decoder = DecoderOf(layer.spec);
-    if (decoder != nullptr && decoder->attention.sinks) {
-      throw InputError("device npu: ", graph.family, " has attention sinks, which are read from sums that the fused "
-                       "attention there keeps to itself; set device to cpu or cuda");
-    }
-    if (decoder != nullptr && decoder->attention.delta) {
-      throw InputError("device npu: ", graph.family, " has layers of Gated DeltaNet (", layer.name,
-                       "), for which no operator is there; set device to cpu or cuda");
-    }
     if (decoder == nullptr || decoder->attention.soft_cap == 0) continue;
     throw InputError("device npu: ", graph.family, " caps its attention scores (attn_logit_softcapping = ",
                      decoder->attention.soft_cap, "), which the fused attention there does not; set device to cpu or cuda");

@@ -38,10 +38,6 @@ Session::Session(const Config& config, PlannedModel model, Job& job, std::shared
   ModelOptions how = ModelOptionsOf(config_, graph_);
   if (options.dtype) how.type = ToTorch(*options.dtype);
   how.device = tensors().torch();
-  if (graph_.packing && !how.device.is_cpu()) {
-    throw InputError("model.quantise: packed weights are decoded on device cpu only, and this is ", how.device.str(),
-                     "; set device: cpu, or leave it out");
-  }
   how.ulysses = plan_.ulysses;
   how.trained = options.trained;
   // Without gradients and optimizer states there is nothing to shard but weights.

@@ -85,6 +85,7 @@ class Planner {
       of_experts = std::max(of_experts, ExpertTemporaryBytes(in_.graph.layers[layer], shape_));
       of_mlp = std::max(of_mlp, MlpTemporaryBytes(in_.graph.layers[layer], shape_));
     }
+    memory.values += DecodedBytes(LayersOn(pipeline_rank), memory.logits);
     const int64_t temporaries = std::max({of_experts, of_mlp - memory.logits, int64_t{0}});
     if (in_.npu && memory.activations > 0) memory.workspace = kAttentionMaskBytes + temporaries;
     return memory;
@@ -186,16 +187,27 @@ class Planner {
     memory.host += offload || in_.config.rl().offload_optimizer() ? masters + moments : 0;
   }
 
-  // Weights in 4 bits, and the memory that one of them is decoded into.
+  // Packed weights. Gathered are whole layers: what AddStates counts of their
+  // other frozen weights is the two largest layers' without these.
   void AddPacked(const std::vector<size_t>& layers, RankMemory& memory) const {
     for (const GridKind grid : {GridKind::kDense, GridKind::kExpert}) {
-      std::vector<int64_t> bytes;
-      for (const size_t layer : layers) bytes.push_back(packed_[grid == GridKind::kExpert ? 1 : 0][layer]);
+      const bool of_experts = grid == GridKind::kExpert;
+      std::vector<int64_t> bytes, others, together;
+      for (const size_t layer : layers) {
+        bytes.push_back(packed_[of_experts ? 1 : 0][layer]);
+        others.push_back(shape_.element_bytes * (of_experts ? experts_ : dense_)[false][layer]);
+        together.push_back(bytes.back() + others.back());
+      }
       const int64_t data = ShardRanks(in_.grids, grid), all = Sum(bytes);
       const bool shards = data > 1 && parallel_.zero() == 3;
-      memory.values += shards ? DivideUp(all, data) + std::min(TwoLargest(bytes), all) : all;
+      memory.values += shards ? DivideUp(all, data) + TwoLargest(together) - TwoLargest(others) : all;
     }
-    memory.values += shape_.element_bytes * LargestPacked(layers);
+  }
+
+  // What a packed weight is decoded into. The host keeps that memory; on a device it is gone when the logits come.
+  int64_t DecodedBytes(const std::vector<size_t>& layers, int64_t logits) const {
+    const int64_t room = shape_.element_bytes * LargestPacked(layers);
+    return in_.npu || in_.cuda ? std::max<int64_t>(room - logits, 0) : room;
   }
 
   // All states of the value model that stage ppo trains, whose layers are others than the policy's, as if all stages had the

@@ -1,4 +1,4 @@
-// The values that codes of 4 and 8 bits stand for, as bitsandbytes has them: fractions of a block's scale.
+// The values that codes stand for, as bitsandbytes has them: fractions of a block's scale. Those of int8 are code / 127.
 #pragma once
 
 #include <array>
@@ -12,7 +12,10 @@ namespace trireme {
 
 using CodeTable = std::array<float, 16>;
 
-// By code.
+// Of int8 weights: what bitsandbytes multiplies by instead of dividing by 127.
+inline constexpr float kInt8Fraction = 7.874015718698502e-3F;
+
+// By code, of a kind of 4 bits.
 const CodeTable& ValuesOfCodes(PackedStorage::Kind kind);
 
 // Which code is nearest to a fraction between -1 and 1; of two as near the one with the lower value.

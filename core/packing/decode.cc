@@ -28,7 +28,7 @@ class PartScales {
  public:
   PartScales(const PackedPart& part, const PackedStorage& storage, const uint8_t* bytes)
       : storage_(storage), room_(part.run_blocks), scales_(bytes + part.scales), nested_(bytes + part.nested) {
-    const int64_t blocks = (part.matrix_elements() + storage.block - 1) / storage.block;
+    const int64_t blocks = (part.matrix_elements() + part.block - 1) / part.block;
     if (storage.nested) offset_ = FloatAt(nested_, (blocks + kScalesPerBlock - 1) / kScalesPerBlock);
   }
 
@@ -61,23 +61,33 @@ void Look(const T (&table)[16], const uint8_t* codes, int64_t place, int64_t cou
   if (i < count) to[i] = table[*from >> 4];
 }
 
+// Elements of one block, `count` from the `place`th code of a run on.
+template <typename T>
+void DecodeBlock(const PackedStorage& storage, float scale, const uint8_t* codes, int64_t place, int64_t count, T* to) {
+  if (storage.kind == PackedStorage::Kind::kInt8) {
+    const auto* from = reinterpret_cast<const int8_t*>(codes) + place;
+    for (int64_t i = 0; i < count; ++i) Round(static_cast<float>(from[i]) * scale * kInt8Fraction, to[i]);
+    return;
+  }
+  const CodeTable& values = ValuesOfCodes(storage.kind);
+  T table[16];
+  for (size_t i = 0; i < 16; ++i) Round(values[i] * scale, table[i]);
+  Look(table, codes, place, count, to);
+}
+
 template <typename T>
 void Decode(const PackedPart& part, const PackedStorage& storage, const uint8_t* bytes, int64_t begin, int64_t end, T* part_start) {
   const PartScales scales(part, storage, bytes);
-  const CodeTable& values = ValuesOfCodes(storage.kind);
   for (int64_t row = begin; row < end; ++row) {
     const bool whole = part.has_whole_rows();
     const int64_t run = whole ? 0 : row, place = whole ? row * part.columns : 0;
-    const int64_t first_block = part.RunStart(run) / storage.block, first = part.RunStart(row);
+    const int64_t first_block = part.RunStart(run) / part.block, first = part.RunStart(row);
     const uint8_t* codes = bytes + part.codes + run * part.run_code_bytes();
     T* to = part_start + row * part.local_stride;
     for (int64_t c = 0; c < part.columns;) {
-      const int64_t block = (first + c) / storage.block;
-      const int64_t size = std::min(part.columns - c, (block + 1) * storage.block - (first + c));
-      const float scale = scales(run, block - first_block, block);
-      T table[16];
-      for (size_t i = 0; i < 16; ++i) Round(values[i] * scale, table[i]);
-      Look(table, codes, place + c, size, to + c);
+      const int64_t block = (first + c) / part.block;
+      const int64_t size = std::min(part.columns - c, (block + 1) * part.block - (first + c));
+      DecodeBlock(storage, scales(run, block - first_block, block), codes, place + c, size, to + c);
       c += size;
     }
   }

@@ -1,8 +1,10 @@
 #include "core/packing/pack_codes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "core/base/error.h"
 #include "core/packing/codes.h"
 
 namespace trireme {
@@ -36,11 +38,20 @@ void PackBlock(const NearestCode& nearest, std::span<const float> values, float 
   }
 }
 
+// Codes of 8 bits; a row of zeros has zeros. Halves go to the even code. The order of the operations is bitsandbytes': torch
+// divides a number by a tensor through the tensor's inverse.
+void PackRow(std::span<const float> values, float scale, uint8_t* codes) {
+  const float factor = scale == 0 ? 0 : (1.0F / scale) * 127.0F;
+  for (size_t i = 0; i < values.size(); ++i) {
+    codes[i] = static_cast<uint8_t>(static_cast<int8_t>(std::nearbyint(values[i] * factor)));
+  }
+}
+
 // Calls store(index of the scale in the part's room, block of the matrix) for each block that the part touches.
 template <typename Store>
-void ForEachScale(const PackedPart& part, int64_t block, const Store& store) {
+void ForEachScale(const PackedPart& part, const Store& store) {
   for (int64_t run = 0; run < part.runs(); ++run) {
-    const int64_t begin = part.RunStart(run), first = begin / block, last = (begin + part.run_size() - 1) / block;
+    const int64_t begin = part.RunStart(run), first = begin / part.block, last = (begin + part.run_size() - 1) / part.block;
     for (int64_t b = first; b <= last; ++b) store(run * part.run_blocks + b - first, b);
   }
 }
@@ -49,18 +60,25 @@ void ForEachScale(const PackedPart& part, int64_t block, const Store& store) {
 
 void PackRows(const PackedPart& part, const PackedStorage& storage, const MatrixRows& rows, std::span<const float> scales,
               uint8_t* bytes) {
-  const NearestCode nearest(storage.kind);
+  const bool wide = storage.kind == PackedStorage::Kind::kInt8;
+  const NearestCode nearest(wide ? PackedStorage::Kind::kNf4 : storage.kind);
   const int64_t columns = part.matrix_columns, count = static_cast<int64_t>(rows.values.size()) / columns;
   const int64_t begin = std::max(rows.first, part.first_row), end = std::min(rows.first + count, part.first_row + part.rows);
-  const int64_t whole = part.matrix_elements() / storage.block;  // full blocks
+  const int64_t whole = part.matrix_elements() / part.block;  // full blocks
   for (int64_t row = begin; row < end; ++row) {
     const RowCodes to(part, row - part.first_row, bytes);
     const int64_t first = row * columns + part.first_column;  // element of the matrix
     const float* values = rows.values.data() + (row - rows.first) * columns + part.first_column;
     for (int64_t c = 0; c < part.columns;) {
-      const int64_t block = (first + c) / storage.block;
-      const int64_t size = std::min(part.columns - c, (block + 1) * storage.block - (first + c));
-      PackBlock(nearest, {values + c, static_cast<size_t>(size)}, scales[static_cast<size_t>(block)], block >= whole, to, c);
+      const int64_t block = (first + c) / part.block;
+      const int64_t size = std::min(part.columns - c, (block + 1) * part.block - (first + c));
+      const std::span<const float> some(values + c, static_cast<size_t>(size));
+      const float scale = scales[static_cast<size_t>(block)];
+      if (wide) {
+        PackRow(some, scale, to.codes + to.place + c);
+      } else {
+        PackBlock(nearest, some, scale, block >= whole, to, c);
+      }
       c += size;
     }
   }
@@ -70,6 +88,10 @@ void CopyCodes(const PackedPart& part, std::span<const uint8_t> codes, uint8_t* 
   for (int64_t row = 0; row < part.rows; ++row) {
     const RowCodes to(part, row, bytes);
     const int64_t first = (part.first_row + row) * part.matrix_columns + part.first_column;
+    if (part.code_bits == 8) {
+      std::copy_n(codes.data() + first, part.columns, to.codes + to.place);
+      continue;
+    }
     for (int64_t c = 0; c < part.columns; ++c) {
       const uint8_t byte = codes[static_cast<size_t>((first + c) / 2)];
       PutCode(to.codes, to.place + c, (first + c) % 2 == 0 ? byte >> 4 : byte & 15);
@@ -78,14 +100,16 @@ void CopyCodes(const PackedPart& part, std::span<const uint8_t> codes, uint8_t* 
 }
 
 void StoreScales(const PackedPart& part, const PackedStorage& storage, std::span<const float> scales, uint8_t* bytes) {
-  ForEachScale(part, storage.block, [&](int64_t place, int64_t block) {
+  TRIREME_CHECK(!storage.nested) << part.name;
+  ForEachScale(part, [&](int64_t place, int64_t block) {
     std::memcpy(bytes + part.scales + place * static_cast<int64_t>(sizeof(float)), &scales[static_cast<size_t>(block)],
                 sizeof(float));
   });
 }
 
 void StoreScales(const PackedPart& part, const PackedStorage& storage, const NestedScales& scales, uint8_t* bytes) {
-  ForEachScale(part, storage.block, [&](int64_t place, int64_t block) {
+  TRIREME_CHECK(storage.nested) << part.name;
+  ForEachScale(part, [&](int64_t place, int64_t block) {
     bytes[part.scales + place] = scales.codes[static_cast<size_t>(block)];
   });
   std::memcpy(bytes + part.nested, scales.scales.data(), scales.scales.size() * sizeof(float));

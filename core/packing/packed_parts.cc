@@ -15,23 +15,25 @@ constexpr int64_t kAlignment = 16;  // of codes and scales of each part
 int64_t RoundUp(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-int64_t MostBlocksOfRun(const PackedPart& part, int64_t block) {
+int64_t MostBlocksOfRun(const PackedPart& part) {
   int64_t most = 0;
   for (int64_t run = 0; run < part.runs(); ++run) {
     const int64_t begin = part.RunStart(run);
-    most = std::max(most, (begin + part.run_size() - 1) / block - begin / block + 1);
+    most = std::max(most, (begin + part.run_size() - 1) / part.block - begin / part.block + 1);
   }
   return most;
 }
 
 // Assigns places after `end` and returns the new end.
 int64_t Place(const PackedStorage& storage, int64_t end, PackedPart& part) {
+  part.block = storage.BlockOf(part.matrix_columns);
+  part.code_bits = storage.code_bits();
   part.codes = RoundUp(end, kAlignment);
   part.scales = RoundUp(part.codes + part.runs() * part.run_code_bytes(), kAlignment);
-  part.run_blocks = MostBlocksOfRun(part, storage.block);
+  part.run_blocks = MostBlocksOfRun(part);
   const int64_t scales = part.runs() * part.run_blocks;
   part.nested = RoundUp(part.scales + scales * (storage.nested ? 1 : kFloatBytes), kAlignment);
-  const int64_t blocks = DivideUp(part.matrix_elements(), storage.block);
+  const int64_t blocks = DivideUp(part.matrix_elements(), part.block);
   return part.nested + (storage.nested ? kFloatBytes * (DivideUp(blocks, kScalesPerBlock) + 1) : 0);
 }
 
@@ -53,15 +55,27 @@ PackedPart PartOf(const SliceCopy& copy) {
 
 }  // namespace
 
+PackedParts PlaceParts(const PackedStorage& storage, std::vector<PackedPart> parts) {
+  PackedParts all{.storage = storage, .parts = std::move(parts), .bytes = 0};
+  for (PackedPart& part : all.parts) all.bytes = Place(storage, all.bytes, part);
+  return all;
+}
+
+PackedPart WholeMatrix(std::string name, int64_t rows, int64_t columns, const PackedStorage& storage) {
+  return PlaceParts(storage, {{.name = std::move(name),
+                               .matrix_rows = rows,
+                               .matrix_columns = columns,
+                               .rows = rows,
+                               .columns = columns,
+                               .local_stride = columns}})
+      .parts.front();
+}
+
 PackedParts PackedPartsOf(const Parameter& parameter, const Placement& placement, int rank) {
   TRIREME_CHECK(parameter.packed.has_value()) << parameter.declaration.name << " is not packed";
-  PackedParts all{.storage = *parameter.packed, .parts = {}, .bytes = 0};
-  for (const SliceCopy& copy : SliceCopies(parameter, placement, rank)) {
-    PackedPart part = PartOf(copy);
-    all.bytes = Place(all.storage, all.bytes, part);
-    all.parts.push_back(std::move(part));
-  }
-  return all;
+  std::vector<PackedPart> parts;
+  for (const SliceCopy& copy : SliceCopies(parameter, placement, rank)) parts.push_back(PartOf(copy));
+  return PlaceParts(*parameter.packed, std::move(parts));
 }
 
 }  // namespace trireme

@@ -23,10 +23,12 @@ struct PackedPart {
   int64_t local_offset = 0;   // elements of the rank's tensor, row-major
   int64_t local_stride = 0;
 
+  int64_t block = 0;          // weights of the matrix that share a scale; int8: a row, however it is split
+  int64_t code_bits = 4;
   int64_t run_blocks = 0;     // the most blocks that a run touches; each run has room for so many scales
 
   // Bytes, from the first of the parameter's.
-  int64_t codes = 0;   // two to a byte, the first in the upper half
+  int64_t codes = 0;   // of 4 bits: two to a byte, the first in the upper half; of 8: signed
   int64_t scales = 0;  // of the blocks that each run touches: fp32, or codes of 8 bits
   int64_t nested = 0;  // nested: the scales of the matrix's scales, all of them, fp32, and after them their offset
 
@@ -35,7 +37,7 @@ struct PackedPart {
   int64_t runs() const { return has_whole_rows() ? 1 : rows; }
   int64_t run_size() const { return has_whole_rows() ? rows * columns : columns; }
   int64_t RunStart(int64_t run) const { return (first_row + run) * matrix_columns + first_column; }
-  int64_t run_code_bytes() const { return (run_size() + 1) / 2; }
+  int64_t run_code_bytes() const { return (run_size() * code_bits + 7) / 8; }
   int64_t matrix_elements() const { return matrix_rows * matrix_columns; }
 };
 
@@ -44,6 +46,11 @@ struct PackedParts {
   std::vector<PackedPart> parts;
   int64_t bytes = 0;
 };
+
+// Gives the parts their bytes, one after another.
+PackedParts PlaceParts(const PackedStorage& storage, std::vector<PackedPart> parts);
+// A file's matrix as the only part of a rank that holds it all, its codes first.
+PackedPart WholeMatrix(std::string name, int64_t rows, int64_t columns, const PackedStorage& storage);
 
 // Of a parameter that is declared as packed.
 PackedParts PackedPartsOf(const Parameter& parameter, const Placement& placement, int rank);

@@ -22,11 +22,8 @@ struct Weight {
   // overwrites it, which saves a pass over all memory in each step.
   mutable bool stale = false;
 
-  std::shared_ptr<PackedWeight> packed = {};  // in place of a value, of a weight that is not trained
-  // The value, or what the packed weight decodes to: for one product, never to be kept.
-  at::Tensor matrix() const { return packed ? packed->Decode() : value; }
-  // The same of one matrix of a stack.
-  at::Tensor matrix(int64_t index) const { return packed ? packed->Decode(index) : value[index]; }
+  // In place of a value, of a weight that is not trained; what it decodes to is MatrixOf (ops/dequantise).
+  std::shared_ptr<PackedWeight> packed = {};
 
   bool trained() const { return gradient.defined(); }
   // The tensor to accumulate into.

@@ -157,6 +157,23 @@ struct AccumulateArgs {
   bool add;  // otherwise the sum is overwritten
 };
 
+// Runs of consecutive weights of a file's matrix (core/packing): codes of 4 bits, two to a byte, the first in the upper half,
+// or int8, of which a row of the file's matrix has a scale.
+struct DequantiseArgs {
+  const uint8_t* codes;
+  const void* scales;  // of the blocks that each run touches: fp32, or codes of 8 bits
+  const float* nested;  // scales of 256 of those, and after them their offset; nullptr: scales are fp32
+  int64_t nested_count;
+  const float* tables;  // 16 values of codes, 256 of scales' codes; nullptr: int8
+  void* matrix;
+  int64_t runs, run_size, run_blocks, run_code_bytes;
+  int64_t start, matrix_columns;  // of the first run's first weight in the file's matrix, and from run to run
+  int64_t stride;                 // from run to run in `matrix`
+  int block_shift;                // 4 bits: weights that share a scale, as a power of 2
+  float int8_fraction;            // int8: what a code of 1 is of the scale
+};
+inline constexpr int kScaleShift = 8;
+
 // The library's one table. `bf16`: the elements; otherwise fp32.
 struct Kernels {
   int (*rms_norm)(const RmsNormArgs&, bool bf16, void* stream);
@@ -185,6 +202,7 @@ struct Kernels {
   int (*sum_of_squares)(const float* values, int64_t size, double* sums, int blocks, void* stream);
   int (*dropout_add)(const DropoutArgs&, bool bf16, void* stream);
   int (*accumulate)(const AccumulateArgs&, bool bf16, void* stream);
+  int (*dequantise)(const DequantiseArgs&, bool bf16, void* stream);
 };
 
 using KernelsFunction = const Kernels*();
@@ -215,5 +233,6 @@ int AdamW(const AdamWArgs&, void* stream);
 int SumOfSquares(const float* values, int64_t size, double* sums, int blocks, void* stream);
 int DropoutAdd(const DropoutArgs&, bool bf16, void* stream);
 int Accumulate(const AccumulateArgs&, bool bf16, void* stream);
+int Dequantise(const DequantiseArgs&, bool bf16, void* stream);
 
 }  // namespace trireme::cuda

@@ -194,6 +194,7 @@ extern "C" __attribute__((visibility("default"))) const trireme::cuda::Kernels* 
                              .adamw = AdamW,
                              .sum_of_squares = SumOfSquares,
                              .dropout_add = DropoutAdd,
-                             .accumulate = Accumulate};
+                             .accumulate = Accumulate,
+                             .dequantise = Dequantise};
   return &table;
 }

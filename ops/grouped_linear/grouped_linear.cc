@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "ops/dequantise/dequantise.h"
 #include "ops/grouped_linear/cuda.h"
 #include "ops/grouped_linear/npu.h"
 #include "ops/operator.h"
@@ -44,16 +45,19 @@ at::Tensor ReferenceMatMul(const at::Tensor& x, const at::Tensor& operands, cons
   return y;
 }
 
-// The same over a packed stack, of which one expert is decoded at a time: x · Wᵀ, or the gradient of x, y · W.
+// The same over a packed stack, of which one expert is decoded at a time: x · Wᵀ, or the gradient of x, y · W. An expert
+// without rows is not decoded, for which the host must know the rows: on a device it waits for the router's choice.
 at::Tensor PackedMatMul(const at::Tensor& x, const Weight& weight, const RowEnds& ends, bool turned) {
   at::Tensor y;
   ForEachGroup(ends.host(), [&](int64_t expert, int64_t begin, int64_t rows) {
     if (rows == 0 && y.defined()) return;
-    const at::Tensor matrix = turned ? weight.matrix(expert).t() : weight.matrix(expert);
+    const at::Tensor matrix = turned ? MatrixOf(weight, expert).t() : MatrixOf(weight, expert);
     if (!y.defined()) y = at::empty({x.size(0), matrix.size(1)}, x.options());
     at::Tensor part = y.narrow(0, begin, rows);
     at::mm_out(part, x.narrow(0, begin, rows), matrix);
   });
+  const int64_t last = ends.host().back();
+  y.narrow(0, last, y.size(0) - last).zero_();  // rows of no expert
   return y;
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "ops/dequantise/dequantise.h"
 #include "ops/element_types.h"
 #include "ops/linear/cpu.h"
 #include "ops/operator.h"
@@ -99,7 +100,7 @@ Operator operators::infer_linear() {
 
 at::Tensor InferLinear(const at::Tensor& x, const Weight& weight, const Weight* bias) {
   const at::Tensor offset = bias == nullptr ? at::Tensor() : bias->value;
-  const at::Tensor matrix = weight.matrix();
+  const at::Tensor matrix = MatrixOf(weight);
   const InferCase given{x, matrix, offset};
   return kInferLinear.Choose(given).forward(given);
 }

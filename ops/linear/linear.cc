@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ops/dequantise/dequantise.h"
 #include "ops/element_types.h"
 #include "ops/matmul.h"
 #include "ops/operator.h"
@@ -40,8 +41,8 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     // A frozen weight does not need the input.
     if (weight->trained() && !input.again) context->save_for_backward({x});
     context->saved_data["saved"] = c10::IValue::make_capsule(saved);
-    if (bias == nullptr) return at::mm(x, weight->matrix().t());
-    return at::addmm(bias->value, x, weight->matrix().t());
+    if (bias == nullptr) return at::mm(x, MatrixOf(*weight).t());
+    return at::addmm(bias->value, x, MatrixOf(*weight).t());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -50,7 +51,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const auto holder = context->saved_data["saved"].toCapsule();
     auto* saved = static_cast<SavedLinear*>(holder.get());
     const Weight *weight = saved->weight, *bias = saved->bias;
-    at::Tensor input_gradient = at::mm(output_gradient, weight->matrix());
+    at::Tensor input_gradient = at::mm(output_gradient, MatrixOf(*weight));
     const at::Tensor x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
     WeightGradients::Add([weight, bias, output_gradient, x, again = std::move(saved->again)] {
       if (weight->trained()) AddWeightGradient(*weight, output_gradient, again ? again() : x);

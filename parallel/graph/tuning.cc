@@ -154,12 +154,9 @@ std::vector<const Module*> Chosen(const std::vector<Module>& modules, const Targ
   return chosen;
 }
 
-// What projections and experts multiply by. The recurrence of a Gated DeltaNet and its convolution read theirs as they are.
+// What projections and experts multiply by. The convolution of a Gated DeltaNet and its rates are read as they are.
 bool CanBePacked(const LayerGraph& graph, const Module& module) {
-  const DecoderSpec* decoder = DecoderOf(graph.layers[module.layer].spec);
-  if (decoder == nullptr || !module.linear || !module.in_block) return false;
-  return !decoder->attention.delta || module.role.starts_with("mlp.") || module.role.starts_with("experts.") ||
-         module.role.starts_with("shared.");
+  return DecoderOf(graph.layers[module.layer].spec) != nullptr && module.linear && module.in_block;
 }
 
 // Every weight of the module: its matrix and its bias.

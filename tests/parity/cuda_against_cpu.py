@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Device cuda against device cpu of the same program, in fp32 on one rank, without another project: whole runs on the
-data of examples/weekdays (pretraining, LoRA with dropout, experts, resuming, generation with an adapter), and gradients
+data of examples/weekdays (pretraining, LoRA with dropout, over packed weights, experts, resuming, generation with an adapter), and gradients
 under every router and dropout setting. Needs a build with TRIREME_CANN=cuda and a GPU."""
 import json
 import pathlib
@@ -26,6 +26,16 @@ ROUTERS = {
     "pad": ["experts.overflow=pad", "experts.capacity=1"],
     "all-gather": ["experts.dispatch=all_gather"],
     "hidden dropout": ["tuning.hidden_dropout=0.1"],
+}
+
+
+# Adapters over packed weights: nested scales, flat ones and other blocks, experts, DoRA.
+PACKED = {
+    "nf4": ("dense", ["model.quantise=nf4", "tuning.dropout=0"]),
+    "fp4, flat": ("dense", ["model.quantise=fp4", "model.quantise_block=32", "model.quantise_nested=false", "tuning.dropout=0"]),
+    "int8": ("dense", ["model.quantise=int8", "tuning.dropout=0"]),
+    "nf4, DoRA": ("dense", ["model.quantise=nf4", "tuning.dora=true", "tuning.dropout=0"]),
+    "nf4, experts": ("moe", ["model.quantise=nf4", "tuning.dropout=0"]),
 }
 
 
@@ -111,6 +121,9 @@ def main():
                 f"pretrained-{kind}", "pretrain.yaml", runs.folder / kind, device, settings))
         failed += check_case("LoRA with dropout", LIMITS, lambda device: runs.train(
             "chat", "chat.yaml", runs.folder / "pretrained-dense-cpu/final", device, ["tuning.dropout=0.1"]))
+        for name, (kind, settings) in PACKED.items():
+            failed += check_case(f"LoRA over {name}", LIMITS, lambda device: runs.train(
+                f"packed-{name.replace(', ', '-')}", "chat.yaml", runs.folder / f"pretrained-{kind}-cpu/final", device, settings))
         failed += check_case("resumed from the other device", LIMITS, runs.resumed)
         for name, settings in ROUTERS.items():
             kind = "dense" if "hidden" in name else "moe"

@@ -42,11 +42,21 @@ RUNS = [
     ("qwen3_8b_grpo_lora", "qwen3-8b", WIDER, 2, ["parallel.tensor=2"]),
     ("qwen3_30b_a3b_grpo", "qwen3-30b-a3b", SIZES | EXPERTS, 2, ["parallel.tensor=1", "parallel.expert=2"]),
 ]
+# The same over packed weights.
+NF4 = "model.quantise=nf4"
+RUNS += [("qwen3_8b_lora", "qwen3-8b", WIDER, ranks, [NF4]) for ranks in (1, 2)]
+RUNS += [("qwen3_8b_lora", "qwen3-8b", WIDER, 2, [NF4, "parallel.zero=3"])]
 PROMPT = 8  # tokens that both answers of a pair follow
 
 
+def is_packed(path):
+    """Their plan is compared in quantise_memory_test.py."""
+    return "quantise" in yaml.safe_load(path.read_text())["model"]
+
+
 def test_every_run_is_here():
-    assert {path.stem for path in pathlib.Path("examples/ascend").glob("*.yaml")} == {case[0] for case in RUNS}
+    runs = pathlib.Path("examples/ascend").glob("*.yaml")
+    assert {path.stem for path in runs if not is_packed(path)} == {case[0] for case in RUNS}
 
 
 def run_of(case):
@@ -72,19 +82,20 @@ def model_of(case, folder):
     config |= {key: value for key, value in sizes.items() if value is not None and (key in config or key in SIZES)}
     if sizes.get("head_dim", 0) is None:
         config.pop("head_dim", None)
-    path = folder / model
+    path = folder / f"{model}-{config['hidden_size']}"  # runs of one launch may differ in it
     path.mkdir(exist_ok=True)
     (path / "config.json").write_text(json.dumps(config))
     shutil.copy("examples/chat/tokenizer.json", path)
     return path
 
 
-def settings_of(case):
+def settings_of(case, device="npu"):
     """Of the run: everything that decides about memory."""
     _, _, _, ranks, layout = case
     run = run_of(case)
-    sections = {"tuning": run["tuning"], "memory": run["memory"], "parallel": run.get("parallel", {})}
-    settings = ["device=npu", "model.dtype=bf16", f"data.max_length={tokens_of(case)}", "comm.buffer_mb=1",
+    packing = {key: value for key, value in run["model"].items() if key.startswith("quantise")}
+    sections = {"model": packing, "tuning": run["tuning"], "memory": run["memory"], "parallel": run.get("parallel", {})}
+    settings = [f"device={device}", "model.dtype=bf16", f"data.max_length={tokens_of(case)}", "comm.buffer_mb=1",
                 "run.micro_batch=1", f"run.global_batch={ranks if 'pipeline' not in sections['parallel'] else 4 * ranks}"]
     for section, keys in sections.items():
         settings += [f"{section}.{key}={json.dumps(value) if isinstance(value, (bool, list)) else value}"
@@ -118,10 +129,10 @@ def run_file(case, folder):
     return path
 
 
-def planned_mib(case, folder):
+def planned_mib(case, folder, device="npu"):
     """The largest rank's, without communicators, which are not tensors."""
     _, _, _, ranks, _ = case
-    text = run_well(None, ["train", run_file(case, folder), "--dry-run", "--world", ranks], settings_of(case)).stdout
+    text = run_well(None, ["train", run_file(case, folder), "--dry-run", "--world", ranks], settings_of(case, device)).stdout
     table = text[text.index("memory per rank, in MiB"):].splitlines()[1:]
     titles = table[0].split()
     largest, communicators = 0, 0
@@ -136,15 +147,15 @@ def planned_mib(case, folder):
     return largest if phases is None else max(map(float, phases.groups())) - communicators
 
 
-def command_of(case, folder):
+def command_of(case, folder, device):
     if compares(case):
-        return ["train", run_file(case, folder), *words_of(settings_of(case))]
-    return ["bench", "step", "--model", model_of(case, folder), "--steps", 1, *words_of(settings_of(case))]
+        return ["train", run_file(case, folder), *words_of(settings_of(case, device))]
+    return ["bench", "step", "--model", model_of(case, folder), "--steps", 1, *words_of(settings_of(case, device))]
 
 
-def launch(ranks, cases, folder):
+def launch(ranks, cases, folder, device="npu"):
     """What each case took, in MiB. Of a run rank 0's peak: its ranks hold alike."""
-    result = run_many(ranks, [command_of(case, folder) for case in cases])
+    result = run_many(ranks, [command_of(case, folder, device) for case in cases])
     assert result.returncode == 0, failure_text(result)
     lines = iter([json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")])
     found = []
@@ -163,7 +174,7 @@ def measured(selected, folder):
     return Launches(selected(test_plan), lambda case: case[3], lambda ranks, cases: launch(ranks, cases, folder))
 
 
-@pytest.mark.parametrize("case", RUNS, ids=lambda case: f"{case[0]} on {case[3]}")
+@pytest.mark.parametrize("case", RUNS, ids=lambda case: f"{case[0]} on {case[3]}{' packed' if NF4 in case[4] else ''}")
 def test_plan(case, measured, folder, record_property):
     planned, found = planned_mib(case, folder), measured.of(case)
     record_property("MiB", f"planned {planned:.1f}, measured {found:.1f}, {found / planned:.3f}")

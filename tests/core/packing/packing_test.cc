@@ -1,4 +1,4 @@
-// Weights in 4 bits: bytes and scales as bitsandbytes 0.50.2 makes them of the same matrix, and parts of a matrix that decode to
+// Weights in 4 and 8 bits: bytes and scales as bitsandbytes 0.50.2 makes them of the same matrix, and parts of a matrix that decode to
 // the parts of the whole.
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ PackedParts PartsOf(const PackedStorage& storage, const Held& held) {
 }
 
 std::vector<uint8_t> Pack(const PackedParts& parts, const std::vector<float>& values) {
-  const std::vector<float> scales = ScalesOf(values, parts.storage.block);
+  const std::vector<float> scales = ScalesOf(values, parts.storage.BlockOf(kColumns));
   std::vector<uint8_t> bytes(static_cast<size_t>(parts.bytes));
   for (const PackedPart& part : parts.parts) {
     PackRows(part, parts.storage, {0, values}, scales, bytes.data());
@@ -97,10 +97,34 @@ TEST(Packing, HasTheBytesOfFp4) {
   EXPECT_EQ(ScalesOf(Matrix(), 64), (std::vector<float>{0.78125F, 0.78125F, 0.78125F, 0.671875F}));
 }
 
-// Splits that cut blocks, and bytes, in the middle.
+// Halves go to the even code: 127 · 25 / 50 is 63.5. A row of zeros has zeros. Decoded by bitsandbytes' two products.
+TEST(Packing, HasTheBytesOfInt8) {
+  std::vector<float> values(kRows * kColumns);
+  for (size_t i = 0; i < 2 * kColumns; ++i) values[i] = static_cast<float>(i % kColumns) - (i < kColumns ? 0 : 50);
+  values[kColumns - 1] = 50;
+  values[kColumns - 2] = -25;
+  values[2 * kColumns] = 5.875F;
+  values[2 * kColumns + 1] = 2.9375F;  // 63.5, by the inverse of the scale a little less
+  const PackedParts parts = PartsOf(kInt8Storage, kWhole);
+  EXPECT_EQ(ScalesOf(values, kColumns), (std::vector<float>{50, 50, 5.875F, 0}));
+  const std::vector<uint8_t> bytes = Pack(parts, values);
+  const auto code = [&](size_t i) { return static_cast<int>(static_cast<int8_t>(bytes[i])); };
+  EXPECT_EQ(code(25), 64);
+  EXPECT_EQ(code(kColumns - 2), -64);
+  EXPECT_EQ(code(kColumns - 1), 127);
+  EXPECT_EQ(code(kColumns), -127);
+  EXPECT_EQ(code(kColumns + 1), -124);  // 127 · 49 / 50 = 124.46
+  EXPECT_EQ(code(2 * kColumns + 1), 63);
+  EXPECT_EQ(code(3 * kColumns), 0);
+  const std::vector<float> decoded = Decoded(parts, bytes, kWhole);
+  EXPECT_EQ(decoded[25], 64.0F * 50.0F * 7.874015718698502e-3F);
+  EXPECT_EQ(decoded[3 * kColumns], 0.0F);
+}
+
+// Splits that cut blocks, and bytes, in the middle; of int8 the scale is that of the whole row.
 TEST(Packing, PartsDecodeToPartsOfTheWhole) {
-  for (const bool nested : {false, true}) {
-    const PackedStorage storage{.kind = PackedStorage::Kind::kNf4, .block = 32, .nested = nested};
+  for (const PackedStorage& storage : {PackedStorage{.kind = PackedStorage::Kind::kNf4, .block = 32, .nested = false},
+                                       PackedStorage{.kind = PackedStorage::Kind::kNf4, .block = 32, .nested = true}, kInt8Storage}) {
     const PackedParts whole = PartsOf(storage, kWhole);
     const std::vector<float> all = Decoded(whole, Pack(whole, Matrix()), kWhole);
     for (const Held& held : {Held{2, 2, 0, 50}, Held{1, 1, 0, 50}, Held{0, 4, 25, 25}, Held{1, 3, 7, 13}}) {
@@ -124,6 +148,15 @@ TEST(Packing, CodesOfFilesAreTheRanksOwn) {
   std::vector<uint8_t> wanted = Pack(part, Matrix()), found(wanted.size());
   CopyCodes(part.parts.front(), {file.data(), 100}, found.data());
   StoreScales(part.parts.front(), storage, ScalesOf(Matrix(), 64), found.data());
+  EXPECT_EQ(found, wanted);
+}
+
+TEST(Packing, CodesOfFilesInEightBitsAreTheRanksOwn) {
+  const PackedParts whole = PartsOf(kInt8Storage, kWhole), part = PartsOf(kInt8Storage, {1, 3, 7, 13});
+  const std::vector<uint8_t> file = Pack(whole, Matrix());
+  std::vector<uint8_t> wanted = Pack(part, Matrix()), found(wanted.size());
+  CopyCodes(part.parts.front(), {file.data(), kRows * kColumns}, found.data());
+  StoreScales(part.parts.front(), kInt8Storage, ScalesOf(Matrix(), kColumns), found.data());
   EXPECT_EQ(found, wanted);
 }
 

@@ -14,6 +14,7 @@
 #include "ops/attention/paged_attention.h"
 #include "ops/choose.h"
 #include "ops/cross_entropy/cross_entropy.h"
+#include "ops/dequantise/dequantise.h"
 #include "ops/dropout_add/dropout_add.h"
 #include "ops/flat/accumulate.h"
 #include "ops/flat/adamw.h"
@@ -401,6 +402,25 @@ TEST_P(CudaOps, Accumulate) {
       AddInto(sum, Random({size}));
       return Tensors{sum};
     });
+  }
+}
+
+// Parts of matrices: whole rows, and columns whose blocks a split cuts.
+TEST_P(CudaOps, Dequantise) {
+  using Kind = PackedStorage::Kind;
+  const PackedPart whole{.name = "w", .matrix_rows = 37, .matrix_columns = 100, .first_row = 3, .rows = 30, .columns = 100, .local_stride = 100};
+  const PackedPart cut{.name = "w", .matrix_rows = 600, .matrix_columns = 531, .first_column = 17, .rows = 600, .columns = 307, .local_stride = 307};
+  for (const PackedPart& part : {whole, cut}) {
+    for (const PackedStorage& storage : {PackedStorage{}, PackedStorage{Kind::kFp4, 32, false}, PackedStorage{Kind::kNf4, 4096, true}, kInt8Storage}) {
+      Compare("dequantise", "cuda", 0, [&] {
+        const PackedParts parts = PlaceParts(storage, {part});
+        const auto packed = std::make_shared<PackedWeight>(parts, Shape{part.rows, part.columns}, GetParam());
+        packed->bytes = at::randint(256, {(parts.bytes + 3) / 4 * 4}, options_.dtype(at::kByte));
+        const int64_t floats = storage.nested ? parts.parts[0].nested : parts.parts[0].scales;
+        packed->bytes.narrow(0, floats, packed->bytes.numel() - floats).view(at::kFloat).normal_();
+        return Tensors{MatrixOf(Weight{.name = "w", .value = {}, .gradient = {}, .packed = packed})};
+      });
+    }
   }
 }
 

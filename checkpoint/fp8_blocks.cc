@@ -1,0 +1,91 @@
+#include "checkpoint/fp8_blocks.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr float kFp8Largest = 448;
+constexpr int kFp8Bias = 7, kFp8FractionBits = 3, kFp8LeastExponent = 1 - kFp8Bias;
+constexpr uint8_t kFp8Sign = 0x80, kFp8LargestCode = 0x7E;
+
+int64_t Fp8BlocksIn(int64_t size) { return (size + kFp8Block - 1) / kFp8Block; }
+
+// Calls work(block, element) for each element of a matrix, block being the one that it is in.
+template <typename Work>
+void ForEachOfBlocks(int64_t rows, int64_t columns, const Work& work) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t first = row / kFp8Block * Fp8BlocksIn(columns);
+    for (int64_t column = 0; column < columns; ++column) {
+      work(static_cast<size_t>(first + column / kFp8Block), static_cast<size_t>(row * columns + column));
+    }
+  }
+}
+
+std::array<float, 256> AllFp8Values() {
+  std::array<float, 256> values{};
+  for (int code = 0; code < 256; ++code) {
+    const int exponent = code >> kFp8FractionBits & 15, fraction = code & 7;
+    const int whole = exponent == 0 ? fraction : fraction + 8;
+    const float size = std::ldexp(static_cast<float>(whole), std::max(exponent, 1) - kFp8Bias - kFp8FractionBits);
+    values[static_cast<size_t>(code)] = (code & 0x7F) == 0x7F ? std::nanf("") : (code & kFp8Sign) != 0 ? -size : size;
+  }
+  return values;
+}
+
+}  // namespace
+
+uint8_t Fp8Of(float value) {
+  const uint8_t sign = std::signbit(value) ? kFp8Sign : 0;
+  const float size = std::fabs(value);
+  if (std::isnan(value)) return sign | 0x7F;
+  if (size >= kFp8Largest) return sign | kFp8LargestCode;
+  if (size == 0) return sign;  // frexp gives it the exponent of 1
+  int exponent = 0;
+  std::frexp(size, &exponent);  // size < 2^exponent
+  exponent = std::max(exponent - 1, kFp8LeastExponent);
+  // In units of the last bit of the fraction; a carry goes into the exponent by itself.
+  const auto units = static_cast<int>(std::nearbyint(std::ldexp(size, kFp8FractionBits - exponent)));
+  return static_cast<uint8_t>(sign | (((exponent - kFp8LeastExponent) << kFp8FractionBits) + units));
+}
+
+float FromFp8(uint8_t code) {
+  static const std::array<float, 256> values = AllFp8Values();
+  return values[code];
+}
+
+// The rounding is transformers': values are multiplied by 448 / largest, which torch computes through the inverse of the largest,
+// and what is stored is the inverse of that.
+Fp8Matrix PackFp8(const std::vector<float>& values, int64_t rows, int64_t columns) {
+  std::vector<float> factors(static_cast<size_t>(Fp8BlocksIn(rows) * Fp8BlocksIn(columns)), 0.0F);
+  ForEachOfBlocks(rows, columns, [&](size_t block, size_t i) { factors[block] = std::max(factors[block], std::fabs(values[i])); });
+  Fp8Matrix matrix{.codes = std::vector<uint8_t>(values.size()), .scales = {}};
+  for (float& factor : factors) {
+    factor = factor > 0 ? (1.0F / factor) * kFp8Largest : 1.0F;
+    matrix.scales.push_back(1.0F / factor);
+  }
+  ForEachOfBlocks(rows, columns, [&](size_t block, size_t i) { matrix.codes[i] = Fp8Of(values[i] * factors[block]); });
+  return matrix;
+}
+
+std::vector<float> DecodeFp8(const TensorView& matrix, const TensorView& scales, const std::string& where) {
+  if (matrix.shape.size() != 2) throw InputError(where, ": is ", ShapeText(matrix.shape), " in fp8; wanted a matrix");
+  const int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+  const Shape wanted = {Fp8BlocksIn(rows), Fp8BlocksIn(columns)};
+  if (scales.shape != wanted || scales.dtype != DType::kFp32) {
+    throw InputError(where, ": its ", kFp8ScaleSuffix, " is ", ShapeText(scales.shape), " in ", Name(scales.dtype), "; wanted ",
+                     ShapeText(wanted), " in fp32, one for each block of 128 x 128");
+  }
+  std::vector<float> factors(scales.bytes.size() / sizeof(float)), values(static_cast<size_t>(rows * columns));
+  std::memcpy(factors.data(), scales.bytes.data(), scales.bytes.size());
+  const auto* codes = reinterpret_cast<const uint8_t*>(matrix.bytes.data());
+  ForEachOfBlocks(rows, columns, [&](size_t block, size_t i) { values[i] = FromFp8(codes[i]) * factors[block]; });
+  return values;
+}
+
+}  // namespace trireme

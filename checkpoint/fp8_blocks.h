@@ -1,0 +1,30 @@
+// Matrices in fp8 (e4m3) with a scale for each block of 128 x 128, as DeepSeek-V3 is published: `NAME` and `NAME_scale_inv`,
+// which multiplies. The last block of a row or column may be smaller. No torch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+
+namespace trireme {
+
+inline constexpr int64_t kFp8Block = 128;
+inline constexpr char kFp8ScaleSuffix[] = "_scale_inv";
+
+struct Fp8Matrix {
+  std::vector<uint8_t> codes;
+  std::vector<float> scales;  // [⌈rows / 128⌉, ⌈columns / 128⌉]
+};
+
+// Rounds to nearest, of two as near to the even code; beyond 448 to that.
+uint8_t Fp8Of(float value);
+float FromFp8(uint8_t code);
+
+// values: [rows, columns]
+Fp8Matrix PackFp8(const std::vector<float>& values, int64_t rows, int64_t columns);
+// Refuses scales of another shape or type. `where`: the tensor, for messages.
+std::vector<float> DecodeFp8(const TensorView& matrix, const TensorView& scales, const std::string& where);
+
+}  // namespace trireme
