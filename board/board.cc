@@ -118,6 +118,7 @@ HttpAnswer Board::AnswerAtOnce(const HttpRequest& request, bool& later) {
     return {.body = JsonLine({{"version", TRIREME_VERSION},
                               {"runs", !options_.outputs.empty()},
                               {"chat", options_.has_chat},
+                              {"remote", options_.has_remote},
                               {"start", options_.allow_start}})};
   }
   if (path == "/board/schema" || path.starts_with("/board/start")) {

@@ -24,6 +24,7 @@ namespace trireme {
 struct BoardOptions {
   std::vector<std::string> outputs = {};  // of runs, or directories that hold them
   bool has_chat = false;                  // the server has a model, too
+  bool has_remote = false;                // and trains adapters of remote clients
   bool allow_start = false;               // runs may be started from the page
 };
 

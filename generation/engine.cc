@@ -62,11 +62,16 @@ int64_t CacheBytesPerToken(const Session& session) {
   return CacheBytesPerToken(session.graph(), session.config(), session.plan().grids);
 }
 
+int64_t StateBytesPerRow(const Session& session) {
+  return StateBytesPerRow(session.graph(), session.config(), session.plan().grids);
+}
+
 class Engine::Parts {
  public:
   Parts(Session& session, const EngineOptions& options)
       : session_(session),
         tensor_(session.groups().Get("tp")),
+        samples_(tensor_.rank() == 0 && session.Coordinate("cp") == 0),
         replica_(session.Coordinate("dp")),
         replicas_(session.plan().grids.dense.Size("dp")),
         // Sequence parallelism and experts split tokens over these ranks.
@@ -191,7 +196,7 @@ class Engine::Parts {
     const int64_t width = top ? 1 + 2 * *top : 0;
     at::Tensor tokens = at::zeros({std::ssize(sampled)}, at::kLong);
     at::Tensor log_probs = at::zeros({std::ssize(sampled), width}, at::kFloat);
-    if (logits.defined() && tensor_.rank() == 0) Sample(sampled, logits, tokens, log_probs);
+    if (logits.defined() && samples_) Sample(sampled, logits, tokens, log_probs);
     tokens = SumOverRanks(tokens);
     if (width > 0) log_probs = SumOverRanks(log_probs);
     return ReadTokens(sampled, tokens, log_probs);
@@ -330,6 +335,7 @@ class Engine::Parts {
 
   Session& session_;
   Communicator& tensor_;
+  const bool samples_;  // one rank of each replica, on the stage with the head
   const int replica_, replicas_;
   const int64_t token_multiple_;
   const bool together_;
@@ -345,7 +351,7 @@ class Engine::Parts {
 };
 
 Engine::Engine(Session& session, const EngineOptions& options) {
-  RefuseUngeneratable(session.config());
+  if (!options.repeat_context) RefuseUngeneratable(session.config());
   parts_ = std::make_unique<Parts>(session, options);
 }
 Engine::~Engine() = default;

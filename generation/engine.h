@@ -34,6 +34,9 @@ struct EngineOptions {
   // Rows without an adapter use the session's own pairs. false: they use the model without them, and rows may name
   // adapters; the pairs may change meanwhile.
   bool own_adapter = true;
+  // The session's layout splits sequences (parallel.context), for training: the ranks that do repeat each other's steps here.
+  // false: such a layout is refused.
+  bool repeat_context = false;
   std::shared_ptr<const JsonTokens> json_tokens = {};  // for rows that generate JSON; nullptr: none does
 };
 
@@ -67,6 +70,7 @@ void RefuseUngeneratable(const Config& config);
 
 // Bytes of keys and values that a rank caches per token.
 int64_t CacheBytesPerToken(const Session& session);
+int64_t StateBytesPerRow(const Session& session);
 
 class Engine {
  public:

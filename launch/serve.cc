@@ -32,17 +32,31 @@
 namespace trireme {
 namespace {
 
-// What the server's thread calls: nothing before the weights are there, and nothing after the end.
+// What the server's thread calls: nothing before the weights are there, and nothing after the end. Polls of remote training
+// are held meanwhile: their clients ask again at once, without end, where a server only says that it is not there.
 class Gate {
  public:
+  explicit Gate(bool trains) : trains_(trains) {}
   void Open(Routes* routes, ServeTraining* training) {
     const std::lock_guard lock(mutex_);
     routes_ = routes;
     training_ = training;
+    if (training_ == nullptr) return;
+    for (auto& [request, reply] : std::exchange(held_, {})) training_->Handle(std::move(request), std::move(reply));
+  }
+  // Before the server ends.
+  void Release() {
+    const std::lock_guard lock(mutex_);
+    trains_ = false;
+    held_.clear();
   }
   void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     const std::lock_guard lock(mutex_);
-    if (training_ != nullptr && training_->Takes(request)) return training_->Handle(std::move(request), std::move(reply));
+    if (training_ != nullptr && ServeTraining::Takes(request)) return training_->Handle(std::move(request), std::move(reply));
+    if (trains_ && request.path().starts_with("/api/v1/retrieve_future") && request.body.size() < kMostHeldBytes) {
+      held_.emplace_back(std::move(request), std::move(reply));
+      return;
+    }
     if (routes_ != nullptr) return routes_->Handle(std::move(request), std::move(reply));
     reply->Send(AnswerOf({.status = 503,
                           .message = "the server starts or stops",
@@ -51,9 +65,18 @@ class Gate {
   }
 
  private:
+  static constexpr size_t kMostHeldBytes = 64 * 1024;
+
   std::mutex mutex_;
+  bool trains_;
+  std::vector<std::pair<HttpRequest, std::shared_ptr<HttpReply>>> held_;
   Routes* routes_ = nullptr;
   ServeTraining* training_ = nullptr;  // nullptr: the server does not train
+};
+
+struct GateStop {
+  Gate& gate;
+  ~GateStop() { gate.Release(); }
 };
 
 std::string LastComponent(const std::string& directory) {
@@ -129,7 +152,13 @@ struct CachePlan {
 CachePlan PlanCache(const Arguments& arguments, const Session& session, std::optional<int64_t> positions) {
   const double gib = arguments.number("kv-cache-gib", 1);
   const int64_t bytes = std::max<int64_t>(CacheBytesPerToken(session), 1);
-  const auto fits = static_cast<int64_t>(gib * (int64_t{1} << 30) / static_cast<double>(bytes));
+  const int64_t rows = arguments.integer("max-rows", 16, 1), states = rows * StateBytesPerRow(session);
+  const double left = gib * (int64_t{1} << 30) - static_cast<double>(states);
+  if (left < static_cast<double>(bytes)) {
+    throw InputError("--kv-cache-gib ", gib, ": the states of ", rows, " rows take ", double(states) / (int64_t{1} << 30),
+                     " of them; allow more, or fewer rows with --max-rows");
+  }
+  const auto fits = static_cast<int64_t>(left / static_cast<double>(bytes));
   CachePlan plan{.tokens = arguments.integer("max-total-tokens", fits, 1), .context = 0};
   const int64_t longest = positions.value_or(plan.tokens);
   plan.context = arguments.integer("max-model-len", std::min(longest, plan.tokens), 2);
@@ -139,7 +168,7 @@ CachePlan PlanCache(const Arguments& arguments, const Session& session, std::opt
   }
   if (plan.context > plan.tokens) {
     throw InputError("the KV cache holds ", plan.tokens, " tokens, a request may take ", plan.context,
-                     "; allow ", plan.context * bytes / double(int64_t{1} << 30),
+                     "; allow ", (plan.context * bytes + states) / double(int64_t{1} << 30),
                      " with --kv-cache-gib, or less with --max-model-len");
   }
   return plan;
@@ -186,7 +215,8 @@ ServedModel ModelOf(const Arguments& arguments, const std::string& directory, co
 }
 
 // Listens at once, so that a port in use is noticed before the weights are read.
-std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, Board& board, Gate& gate) {
+std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, Board& board, const Callers& callers,
+                                   Gate& gate) {
   return std::make_unique<HttpServer>(
       HttpAddress{.host = host,
                   .port = PortOf(arguments, 8000),
@@ -195,7 +225,10 @@ std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string
       HttpLimits{.body_bytes = BodyLimit(arguments),
                  .connections = arguments.integer("max-connections", 1024, 1),
                  .connections_per_address = arguments.integer("max-connections-per-address", 1024, 1)},
-      [&board](const HttpRequest& request) { board.Check(request); },
+      [&board, &callers, trains = arguments.has("train")](const HttpRequest& request) {
+        const auto check = [&board](const HttpRequest& with_key) { board.Check(with_key); };
+        trains && ServeTraining::Takes(request) ? ServeTraining::Check(request, callers, check) : check(request);
+      },
       [&board, &gate](HttpRequest request, std::shared_ptr<HttpReply> reply) {
         if (!board.Handle(request, reply)) gate.Handle(std::move(request), std::move(reply));
       });
@@ -211,6 +244,7 @@ EngineOptions EngineOptionsOf(const Arguments& arguments, const CachePlan& plan,
           .max_batched_tokens = arguments.integer("max-batched-tokens", 2048, 1),
           .max_total_tokens = plan.tokens,
           .own_adapter = !arguments.has("train"),
+          .repeat_context = arguments.has("train"),
           .json_tokens = text.json};
 }
 
@@ -222,7 +256,7 @@ void Serve(const Arguments& arguments, Job& job) {
   Config config = ConfigOf(arguments, job);
   const std::vector<AdapterArgument> adapters = ServedAdapters(arguments);
   UseModel(ServedSource(arguments, config, adapters, job), config);
-  RefuseUngeneratable(config);
+  if (!arguments.has("train")) RefuseUngeneratable(config);
   PrepareTraining(arguments, config);
   PlannedModel planned = PlanModel(config, job.world());
   const bool speaks = job.rank() == 0;
@@ -237,11 +271,12 @@ void Serve(const Arguments& arguments, Job& job) {
   if (planned.graph.images) model.image_token = planned.graph.images->placeholder;
   model.adapters = &names;
   const StopSignals signals(/*speaks=*/false);  // its text is of runs that save
-  Gate gate;
-  Board board({.outputs = speaks ? arguments.values("board") : std::vector<std::string>(), .has_chat = true}, callers);
+  Gate gate(arguments.has("train"));
+  Board board({.outputs = speaks ? arguments.values("board") : std::vector<std::string>(), .has_chat = true, .has_remote = arguments.has("train")}, callers);
   const std::unique_ptr<HttpServer> server =
-      speaks ? Listen(arguments, host, board, gate) : nullptr;  // outlives all replies
+      speaks ? Listen(arguments, host, board, callers, gate) : nullptr;  // outlives all replies
   const BoardStop stop_board{board};
+  const GateStop stop_gate{gate};
   if (speaks) WarnIfOpen(callers, host);
   Session session(config, std::move(planned), job, {.trained = arguments.has("train")});
   session.TakeWeights();

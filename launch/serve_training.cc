@@ -1,5 +1,6 @@
 #include "launch/serve_training.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -14,9 +15,17 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMaxRank = 32;
+constexpr int64_t kMaxRank = 32, kMaxModels = 8, kMaxTogether = 8, kInMemory = 8;
 
 int64_t MaxRank(const Arguments& arguments) { return arguments.integer("train-max-rank", kMaxRank, 1); }
+int64_t MaxModels(const Arguments& arguments) { return arguments.integer("train-max-models", kMaxModels, 1); }
+
+RemoteLimits RemoteLimitsOf(const Arguments& arguments) {
+  return {.max_rank = MaxRank(arguments),
+          .slots = arguments.integer("train-together", std::min(kMaxTogether, MaxModels(arguments)), 1),
+          .in_memory = arguments.integer("train-in-memory", kInMemory, 1),
+          .directory = arguments.value("train-directory")};
+}
 
 double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -32,6 +41,23 @@ std::vector<Option> TrainingOptions() {
            .help = "where clients' checkpoints are kept: PEFT directories with the optimizer's state; all ranks see it"},
           {.name = "train-max-rank", .value_name = "N", .help = "the largest rank of an adapter; by default 32"},
           {.name = "train-max-models", .value_name = "N", .help = "adapters in training at once; by default 8"},
+          {.name = "train-in-memory",
+           .value_name = "N",
+           .help = "adapters whose numbers are in host memory; those that were used longest ago wait in files under "
+                   "--train-directory; by default 8"},
+          {.name = "train-together",
+           .value_name = "N",
+           .help = "adapters whose requests may share a pass; each costs device memory for a copy of its pairs and their "
+                   "gradients; by default 8, or --train-max-models if that is less"},
+          {.name = "train-quota-models",
+           .value_name = "N",
+           .help = "adapters that one API key may train at once; by default as many as there are"},
+          {.name = "train-quota-tokens",
+           .value_name = "N",
+           .help = "tokens per second that one API key may train and sample; by default any number"},
+          {.name = "train-quota-requests",
+           .value_name = "N",
+           .help = "requests of one API key that may be unfinished; by default any number"},
           {.name = "train-session-seconds",
            .value_name = "S",
            .help = "a session without a heartbeat for this long ends, and its models with it; by default 1800"}};
@@ -52,7 +78,7 @@ void PrepareTraining(const Arguments& arguments, Config& config) {
   if (!config.tuning().adapters().empty()) {
     throw InputError("--train: ", config.tuning().adapters(), " is an adapter; give its base as --model");
   }
-  PrepareForRemoteTraining(config, MaxRank(arguments));
+  PrepareForRemoteTraining(config, RemoteLimitsOf(arguments));
 }
 
 class ServeTraining::Room {
@@ -63,8 +89,11 @@ class ServeTraining::Room {
               .model_directory = parts.directory,
               .limits = {.vocabulary = parts.model.vocabulary, .context = parts.model.context},
               .max_rank = MaxRank(arguments),
-              .max_models = arguments.integer("train-max-models", 8, 1),
-              .session_seconds = arguments.number("train-session-seconds", 1800, 1)},
+              .max_models = MaxModels(arguments),
+              .session_seconds = arguments.number("train-session-seconds", 1800, 1),
+              .quota = {.models = arguments.integer("train-quota-models", 0, 1),
+                        .tokens_per_second = arguments.integer("train-quota-tokens", 0, 1),
+                        .queued = arguments.integer("train-quota-requests", 0, 1)}},
              checkpoints_, SteadySeconds),
         samples_(parts.service, parts.model),
         routes(room, checkpoints_, parts.callers) {
@@ -87,7 +116,7 @@ class ServeTraining::Room {
 class ServeTraining::Ranks {
  public:
   Ranks(const Arguments& arguments, const Parts& parts, tinker::Room* room)
-      : trainer_(parts.session, parts.service.engine(), MaxRank(arguments)), work_(trainer_, room) {
+      : trainer_(parts.session, parts.service.engine(), RemoteLimitsOf(arguments)), work_(trainer_, room) {
     parts.service.Share(&work_);
   }
 
@@ -108,7 +137,12 @@ ServeTraining::ServeTraining(const Arguments& arguments, const Parts& parts) {
 
 ServeTraining::~ServeTraining() = default;
 
-bool ServeTraining::Takes(const HttpRequest& request) const { return tinker::TinkerRoutes::Takes(request); }
+bool ServeTraining::Takes(const HttpRequest& request) { return tinker::TinkerRoutes::Takes(request); }
+
+void ServeTraining::Check(const HttpRequest& request, const Callers& callers, const HttpCheck& check) {
+  if (tinker::TinkerRoutes::NeedsNoKey(request)) return callers.CheckHost(request);
+  check(tinker::TinkerRoutes::WithKey(request));
+}
 
 void ServeTraining::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
   room_->routes.Handle(std::move(request), std::move(reply));

@@ -15,6 +15,12 @@ std::string LowerCase(std::string text) {
   return text;
 }
 
+// All at once, where a reply knows no better.
+void HttpReply::SendPieces(HttpAnswer head, int64_t /*bytes*/, std::function<std::string()> next) {
+  for (std::string piece = next(); !piece.empty(); piece = next()) head.body += piece;
+  Send(std::move(head));
+}
+
 HttpAnswer AnswerOf(const ApiError& error) {
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   HttpAnswer answer{.status = error.status};

@@ -95,6 +95,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Close() {
     gone_ = true;
     SetAnswering(false);
+    next_piece_ = nullptr;
     timer_.cancel();
     error_code ignored;
     stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
@@ -104,14 +105,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Of the request with this number only: a reply that comes late must not reach the next one.
   void Answer(HttpAnswer answer) {
     if (gone_ || !answering_ || streaming_) return;
-    answer.headers["Content-Type"] = answer.type;
-    answer.headers["Content-Length"] = std::to_string(answer.body.size());
-    answer.headers["X-Content-Type-Options"] = "nosniff";
-    keep_alive_ = keep_alive_ && buffer_.size() == 0;
-    answer.headers["Connection"] = keep_alive_ ? "keep-alive" : "close";
-    const int status = answer.status;
-    Queue(HeadOf(status, answer.headers) + (head_only_ ? "" : std::move(answer.body)));
+    const auto bytes = std::ssize(answer.body);
+    Queue(AnswerHead(answer, bytes) + (head_only_ ? "" : std::move(answer.body)));
     finished_ = true;
+  }
+  void AnswerPieces(HttpAnswer answer, int64_t bytes, std::function<std::string()> next) {
+    if (gone_ || !answering_ || streaming_) return;
+    streaming_ = true;
+    next_piece_ = std::move(next);
+    if (head_only_ || bytes == 0) {
+      next_piece_ = nullptr;
+      finished_ = true;
+    }
+    Queue(AnswerHead(answer, bytes));
   }
   void StartEvents(std::map<std::string, std::string> headers) {
     if (gone_ || !answering_ || streaming_) return;
@@ -141,6 +147,29 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   using Parser = http::request_parser<http::string_body>;
+
+  std::string AnswerHead(HttpAnswer& answer, int64_t bytes) {
+    answer.headers["Content-Type"] = answer.type;
+    answer.headers["Content-Length"] = std::to_string(bytes);
+    answer.headers["X-Content-Type-Options"] = "nosniff";
+    keep_alive_ = keep_alive_ && buffer_.size() == 0;
+    answer.headers["Connection"] = keep_alive_ ? "keep-alive" : "close";
+    return HeadOf(answer.status, answer.headers);
+  }
+
+  // Of an answer in pieces the next one; a file that cannot be read any more leaves it short, which clients notice.
+  void QueuePiece() {
+    try {
+      std::string piece = next_piece_();
+      if (!piece.empty()) return Queue(std::move(piece));
+    } catch (const std::exception& error) {
+      TRIREME_LOG(ERROR) << "an answer was cut off: " << error.what();
+      return Close();
+    }
+    next_piece_ = nullptr;
+    finished_ = true;
+    Write();
+  }
 
   void AwaitRequest() {
     parser_.emplace();
@@ -255,6 +284,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Write() {
     if (queue_.empty()) {
+      if (next_piece_) return QueuePiece();
       timer_.cancel();
       if (finished_) Done();
       return;
@@ -317,6 +347,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   std::deque<std::string> queue_;
+  std::function<std::string()> next_piece_;  // of an answer in pieces
   int64_t queued_ = 0, number_ = 0, drained_ = 0;
   bool first_ = true, keep_alive_ = false, head_only_ = false;
   bool answering_ = false, streaming_ = false, finished_ = false, writing_ = false, watching_ = false;
@@ -337,6 +368,12 @@ class ConnectionReply : public HttpReply {
     ended_ = true;
     Post([answer = std::move(answer)](Connection& connection) mutable {
       connection.Answer(std::move(answer));
+    });
+  }
+  void SendPieces(HttpAnswer head, int64_t bytes, std::function<std::string()> next) override {
+    ended_ = true;
+    Post([head = std::move(head), bytes, next = std::move(next)](Connection& connection) mutable {
+      connection.AnswerPieces(std::move(head), bytes, std::move(next));
     });
   }
   void StartEvents(std::map<std::string, std::string> headers) override {

@@ -6,6 +6,7 @@ import {find, later, make, replace} from './dom.js';
 import {ApiProblem, RunData, getJson, onKeyWanted} from './data.js';
 import {Experts} from './experts.js';
 import {Live} from './live.js';
+import {Remote} from './remote.js';
 import {Runs} from './runs.js';
 import {Samples} from './samples.js';
 import {Start} from './start.js';
@@ -53,7 +54,7 @@ function showTab() {
     tab.setAttribute('aria-selected', each === name);
     panel.element.hidden = each !== name;
   }
-  find('#sidebar').hidden = !runs || ['chat', 'start'].includes(name);
+  find('#sidebar').hidden = !runs || ['chat', 'remote', 'start'].includes(name);
   panels.get(name)?.panel.show?.();
 }
 
@@ -123,6 +124,7 @@ async function start() {
   applyWords(document);
   const about = await getJson('/board/about');
   if (about.chat) addPanel('chat', new Chat());
+  if (about.remote) addPanel('remote', new Remote());
   if (about.runs) await addRuns();
   if (about.start) addPanel('start', new Start());
   speak(language());

@@ -7,9 +7,11 @@
 #include <map>
 #include <utility>
 
+#include "ops/dequantise/dequantise.h"
 #include "ops/element_types.h"
 #include "ops/kernel_place.h"
 #include "ops/low_rank/ascendc.h"
+#include "ops/low_rank/pair_slots.h"
 #include "ops/operator.h"
 #include "ops/weight_gradients.h"
 
@@ -72,14 +74,18 @@ at::Tensor ForProduct(const at::Tensor& columns) {
   return columns.is_cuda() ? columns : columns.contiguous();
 }
 
+struct LowRankBackward;
+
 struct SavedPairs {
   const LowRankWeights* pairs = nullptr;
-  int64_t implementation = 0;  // of kLowRank
+  const LowRankBackward* backward = nullptr;  // of what ran forward
+  std::shared_ptr<const PairSlots> slots;
   GroupEnds ends;
   std::shared_ptr<const Dropout> dropout;
   std::function<at::Tensor()> again;
-  at::Tensor low;  // [rows, ranks], scaled; of the kernels in fp32
+  at::Tensor low;  // [rows, ranks], scaled; of the kernels in fp32; of slots as pair_slots.h has it
   at::ScalarType input_type = at::kFloat;
+  int64_t rows = 0;  // of the input
 };
 
 struct PairsHolder : torch::CustomClassHolder {
@@ -213,6 +219,29 @@ void MatMulGradientOfA(const SavedPairs& saved, const at::Tensor& low_gradient, 
   AddGradient(*saved.pairs->a, low_gradient, read, saved.ends);
 }
 
+SlotWork WorkOf(const SavedPairs& saved) {
+  return {.pairs = *saved.pairs, .slots = *saved.slots, .ends = saved.ends};
+}
+
+at::Tensor SlotsLow(const SavedPairs& saved, const at::Tensor& gradient) { return SlotLowGradient(gradient, WorkOf(saved)); }
+
+at::Tensor SlotsInput(const SavedPairs& saved, const at::Tensor& low, const at::Tensor& sum, at::ScalarType type) {
+  const int64_t inputs = saved.pairs->a->value.size(-1);
+  const at::Tensor x = sum.defined() ? sum : at::zeros({saved.rows, inputs}, low.options().dtype(type));
+  AddSlotInputGradient(low, x, WorkOf(saved));
+  return x;
+}
+
+void SlotsGradientsOfB(const SavedPairs& saved, const at::Tensor& gradient) {
+  AddSlotGradientsOfB(saved.low, gradient, WorkOf(saved));
+}
+
+void SlotsGradientOfA(const SavedPairs& saved, const at::Tensor& low_gradient, const at::Tensor& read) {
+  AddSlotGradientOfA(low_gradient, read, WorkOf(saved));
+}
+
+constexpr LowRankBackward kSlotsBackward = {SlotsLow, SlotsInput, SlotsGradientsOfB, SlotsGradientOfA};
+
 struct LowRankCase {
   const at::Tensor& y;
   int64_t ranks = 0;        // of all pairs of y
@@ -248,8 +277,15 @@ c10::intrusive_ptr<PairsHolder> Keep(const LowRankInput& input, const at::Tensor
   saved.dropout = input.dropout;
   saved.again = input.x.again;
   saved.input_type = x.scalar_type();
+  saved.rows = x.size(0);
+  if (input.slots) {
+    saved.slots = input.slots;
+    saved.backward = &kSlotsBackward;
+    saved.low = AddSlotPairs(y, ReadByA(x, y.scalar_type(), input.dropout.get()), WorkOf(saved));
+    return holder;
+  }
   const auto& chosen = kLowRank.Choose({y, pairs.a->value.size(-2), input.ends != nullptr});
-  saved.implementation = kLowRank.IndexOf(chosen);
+  saved.backward = &chosen.backward;
   chosen.forward(saved, x, y);
   return holder;
 }
@@ -258,7 +294,7 @@ void PutOffGradients(const std::shared_ptr<SavedPairs>& saved, const at::Tensor&
                      const at::Tensor& low, const variable_list& saved_tensors) {
   const at::Tensor x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
   WeightGradients::Add([saved, gradient, low, x] {
-    const LowRankBackward& backward = kLowRank[saved->implementation].backward;
+    const LowRankBackward& backward = *saved->backward;
     backward.b(*saved, gradient);
     if (!saved->pairs->a->trained()) return;
     const at::Tensor read = saved->again ? saved->again() : x;
@@ -280,7 +316,7 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
     const auto holder = context->saved_data["saved"].toCapsule();
     const std::shared_ptr<SavedPairs> saved = static_cast<PairsHolder*>(holder.get())->saved;
     const at::Tensor gradient = gradients[0].contiguous();
-    const LowRankBackward& backward = kLowRank[saved->implementation].backward;
+    const LowRankBackward& backward = *saved->backward;
     const at::Tensor low = backward.low(*saved, gradient);
     at::Tensor input_gradient =
         backward.input(*saved, low, at::Tensor(), gradient.scalar_type()).to(saved->input_type);
@@ -293,7 +329,7 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
 struct LinearWithLowRankFunction : torch::autograd::Function<LinearWithLowRankFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LowRankInput& input,
                             const Weight* weight, const Weight* bias, const LowRankWeights* pairs) {
-    const at::Tensor turned = weight->matrix().t();
+    const at::Tensor turned = MatrixOf(*weight).t();
     const at::Tensor y = bias == nullptr ? at::mm(x, turned) : at::addmm(bias->value, x, turned);
     if (pairs->a->trained() && !input.x.again) context->save_for_backward({x});
     context->saved_data["saved"] = c10::IValue::make_capsule(Keep(input, x, *pairs, y));
@@ -306,9 +342,9 @@ struct LinearWithLowRankFunction : torch::autograd::Function<LinearWithLowRankFu
     const std::shared_ptr<SavedPairs> saved = static_cast<PairsHolder*>(holder.get())->saved;
     const auto* weight = reinterpret_cast<const Weight*>(context->saved_data["weight"].toInt());
     const at::Tensor gradient = gradients[0].contiguous();
-    const LowRankBackward& backward = kLowRank[saved->implementation].backward;
+    const LowRankBackward& backward = *saved->backward;
     const at::Tensor low = backward.low(*saved, gradient);
-    at::Tensor input_gradient = at::mm(gradient, weight->matrix());
+    at::Tensor input_gradient = at::mm(gradient, MatrixOf(*weight));
     if (saved->dropout) {
       const at::Tensor own = backward.input(*saved, low, at::Tensor(), gradient.scalar_type());
       input_gradient.add_(Dropped(own, *saved->dropout));
@@ -331,19 +367,6 @@ at::Tensor LinearWithLowRank(const LowRankInput& input, const Weight& weight, co
   TRIREME_CHECK(!weight.trained() && (bias == nullptr || !bias->trained()) && !input.ends);
   return LinearWithLowRankFunction::apply(input.x.value, input, &weight, bias, &pairs);
 }
-
-namespace {
-
-// Where each expert's rows end among the chosen ones, which are ascending.
-GroupEnds EndsAmong(const RowEnds& ends, const std::vector<int64_t>& chosen) {
-  std::vector<int64_t> among;
-  for (const int64_t end : ends.host()) {
-    among.push_back(std::lower_bound(chosen.begin(), chosen.end(), end) - chosen.begin());
-  }
-  return std::make_shared<const RowEnds>(std::move(among));
-}
-
-}  // namespace
 
 AdapterRows GroupByAdapter(const at::Tensor& adapter_of, at::Device device) {
   const at::Tensor on_host = adapter_of.to(at::kCPU).contiguous();

@@ -28,10 +28,35 @@ struct LowRankWeights {
   std::vector<LowRankBlock> blocks;
 };
 
+// The rows of each adapter that has any.
+struct AdapterRows {
+  struct Group {
+    int64_t adapter = 0;
+    std::vector<int64_t> host;  // indices of its rows, ascending
+    at::Tensor rows;            // the same on the device
+  };
+  std::vector<Group> groups;  // by adapter, ascending
+};
+
+// adapter_of: [rows] int64; -1: the row has none. Waits for the device if it is not in host memory.
+AdapterRows GroupByAdapter(const at::Tensor& adapter_of, at::Device device);
+
+// Pairs that hold several models' side by side, in training: of `slots` slots, slot s has as many ranks as the others, the
+// s-th of each block's rows of A and columns of B. A row reads the pairs of its slot, and its gradients go there.
+struct PairSlots {
+  PairSlots(int64_t slots, const at::Tensor& slot_of, at::Device device)
+      : slots(slots), slot_of(slot_of), rows(GroupByAdapter(slot_of, device)) {}
+
+  const int64_t slots;
+  const at::Tensor slot_of;  // [rows] int64 in host memory; -1: none
+  const AdapterRows rows;    // the same by slot
+};
+
 struct LowRankInput {
-  LinearInput x;                                // [rows, in]
-  GroupEnds ends = {};                          // for a stack: where each expert's rows end
-  std::shared_ptr<const Dropout> dropout = {};  // of A's input; nullptr: none
+  LinearInput x;                                 // [rows, in]
+  GroupEnds ends = {};                           // for a stack: where each expert's rows end
+  std::shared_ptr<const Dropout> dropout = {};   // of A's input; nullptr: none
+  std::shared_ptr<const PairSlots> slots = {};   // nullptr: every row reads all of the pair
 };
 
 // base: [rows, out], the output of a matmul, whose memory is reused for the result. `pairs` and its weights
@@ -45,20 +70,7 @@ at::Tensor LinearWithLowRank(const LowRankInput& input, const Weight& weight, co
 
 // Pairs of several adapters over the rows of one matmul, each row with at most one adapter: rows are gathered by
 // adapter, so that each adapter costs two small products, whatever the others' ranks are. Without gradients:
-// generation serves adapters like this, training has one.
-
-// The rows of each adapter that has any.
-struct AdapterRows {
-  struct Group {
-    int64_t adapter = 0;
-    std::vector<int64_t> host;  // indices of its rows, ascending
-    at::Tensor rows;            // the same on the device
-  };
-  std::vector<Group> groups;  // by adapter, ascending
-};
-
-// adapter_of: [rows] int64; -1: the row has none. Waits for the device if it is not in host memory.
-AdapterRows GroupByAdapter(const at::Tensor& adapter_of, at::Device device);
+// generation serves adapters like this, training has slots of one pair.
 
 // y: [rows, out], the output of a matmul of input.x, whose memory is reused for the result. pairs: by adapter;
 // nullptr: that one leaves the matrix as it is.

@@ -24,14 +24,20 @@ RowDropout AtExperts(const RowDropout& dropout, const at::Tensor& chosen, int64_
               .first_column = dropout->first_column});
 }
 
-// The adapters of rows at the experts. Collective over the group.
-AdapterRows RowsAtExperts(const ExpertRowPairs& adapters, const at::Tensor& chosen, const Dispatch& way) {
-  const at::Tensor each = adapters.adapter_of.to(chosen.device()).unsqueeze(1).expand_as(chosen).reshape({-1, 1});
+// By row at the experts, the adapter that its token uses. Collective over the group.
+at::Tensor AdaptersAtExperts(const at::Tensor& adapter_of, const at::Tensor& chosen, const Dispatch& way) {
+  const at::Tensor each = adapter_of.to(chosen.device()).unsqueeze(1).expand_as(chosen).reshape({-1, 1});
   const at::Tensor positions = way.positions().view({-1, 1});
   Flight flight = way.StartSpread(each, positions);
   const at::Tensor arrived = way.FinishSpread(flight, positions).flatten();
   const int64_t used = way.ends()->host().back();  // what follows belongs to no expert
-  return GroupByAdapter(arrived.narrow(0, 0, used), chosen.device());
+  return arrived.narrow(0, 0, used).to(at::kCPU);
+}
+
+std::shared_ptr<const PairSlots> SlotsAtExperts(const std::shared_ptr<const PairSlots>& slots, const at::Tensor& chosen,
+                                                const Dispatch& way) {
+  if (!slots) return nullptr;
+  return std::make_shared<const PairSlots>(slots->slots, AdaptersAtExperts(slots->slot_of, chosen, way), chosen.device());
 }
 
 at::Tensor WithPairs(const at::Tensor& y, const LowRankInput& input, const LowRankWeights* pairs) {
@@ -40,20 +46,20 @@ at::Tensor WithPairs(const at::Tensor& y, const LowRankInput& input, const LowRa
 
 }  // namespace
 
-at::Tensor ExpertsBlock::Logits(const LinearInput& x, const ExpertDropout& dropout,
+at::Tensor ExpertsBlock::Logits(const LinearInput& x, const ExpertPairInputs& inputs,
                                 const ExpertRowPairs* adapters) const {
   if (adapters != nullptr) {
     return AddRowPairs(RouterLogits(x, weights_.router, weights_.router_bias), {.x = x},
                        GroupByAdapter(adapters->adapter_of, x.value.device()), adapters->router);
   }
-  return WithPairs(RouterLogits(x, weights_.router, weights_.router_bias), {.x = x, .dropout = dropout.router},
+  return WithPairs(RouterLogits(x, weights_.router, weights_.router_bias), {.x = x, .dropout = inputs.router, .slots = inputs.slots},
                    weights_.pairs.router);
 }
 
 at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& tokens,
-                                 const ExpertDropout& dropout, const BesideExperts& beside,
+                                 const ExpertPairInputs& inputs, const BesideExperts& beside,
                                  const ExpertRowPairs* adapters) const {
-  const at::Tensor logits = Logits(x, dropout, adapters);
+  const at::Tensor logits = Logits(x, inputs, adapters);
   Routing routing =
       ChooseExperts(logits, spec_.router, weights_.bias == nullptr ? at::Tensor() : weights_.bias->value);
   if (!tokens.generates) {
@@ -69,11 +75,14 @@ at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& token
                       .expected = tokens.expects_rows ? options_.expected : nullptr});
   if (at::GradMode::is_enabled()) Count(*way, wanted.size(1), tokens);
   const at::Tensor weights = Dispatch::WeightsToExperts(way, routing.weights);
-  const ExpertDropout at_experts{
-      .gate_up = AtExperts(dropout.gate_up, within.chosen, spec_.router.experts, *way),
-      .down = AtExperts(dropout.down, within.chosen, spec_.router.experts, *way)};
+  const ExpertPairInputs at_experts{
+      .gate_up = AtExperts(inputs.gate_up, within.chosen, spec_.router.experts, *way),
+      .down = AtExperts(inputs.down, within.chosen, spec_.router.experts, *way),
+      .slots = SlotsAtExperts(inputs.slots, within.chosen, *way)};
   const bool by_row = adapters != nullptr && adapters->on_experts;
-  const AdapterRows adapter_rows = by_row ? RowsAtExperts(*adapters, within.chosen, *way) : AdapterRows{};
+  const AdapterRows adapter_rows =
+      by_row ? GroupByAdapter(AdaptersAtExperts(adapters->adapter_of, within.chosen, *way), within.chosen.device())
+             : AdapterRows{};
   const at::Tensor rows = Dispatch::ToExperts(way, x.value, beside.on_the_way);
   if (by_row) {
     return Dispatch::FromExperts(way, MlpsWithRowPairs(rows, weights, way->ends(), *adapters, adapter_rows),
@@ -126,10 +135,10 @@ at::Tensor ExpertsBlock::WithDownBias(const at::Tensor& rows, const at::Tensor& 
 }
 
 at::Tensor ExpertsBlock::Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
-                              const ExpertDropout& dropout) const {
+                              const ExpertPairInputs& inputs) const {
   const at::Tensor gate_up = WithGateUpBias(
       WithPairs(GroupedLinear(rows, weights_.gate_up, ends),
-                {.x = rows, .ends = ends, .dropout = dropout.gate_up}, weights_.pairs.gate_up),
+                {.x = rows, .ends = ends, .dropout = inputs.gate_up, .slots = inputs.slots}, weights_.pairs.gate_up),
       ends);
   LinearInput activated(Activated(gate_up, weights));
   if (options_.recompute) {
@@ -138,7 +147,7 @@ at::Tensor ExpertsBlock::Mlps(const at::Tensor& rows, const at::Tensor& weights,
     };
   }
   const at::Tensor down = WithPairs(GroupedLinear(activated, weights_.down, ends),
-                                    {.x = activated, .ends = ends, .dropout = dropout.down}, weights_.pairs.down);
+                                    {.x = activated, .ends = ends, .dropout = inputs.down, .slots = inputs.slots}, weights_.pairs.down);
   return WithDownBias(down, weights, ends);
 }
 

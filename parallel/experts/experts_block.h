@@ -32,8 +32,10 @@ struct ExpertWeights {           // of this rank
   ExpertPairs pairs = {};
 };
 
-struct ExpertDropout {  // of the pairs' inputs, keyed by the identities of the block's tokens; nullptr: none
-  std::shared_ptr<const Dropout> router = {}, gate_up = {}, down = {};
+// How the block's tokens read the pairs.
+struct ExpertPairInputs {
+  std::shared_ptr<const Dropout> router = {}, gate_up = {}, down = {};  // keyed by the tokens' identities; nullptr: none
+  std::shared_ptr<const PairSlots> slots = {};                          // nullptr: pairs are one model's
 };
 
 struct ExpertsOptions {
@@ -64,18 +66,18 @@ class ExpertsBlock {
       : spec_(spec), weights_(weights), parallel_(parallel), options_(options) {}
 
   // Collective over the group. x: [tokens, hidden]; padding goes to no expert. Returns [tokens, hidden].
-  at::Tensor Forward(const LinearInput& x, const RouterTokens& tokens, const ExpertDropout& dropout = {},
+  at::Tensor Forward(const LinearInput& x, const RouterTokens& tokens, const ExpertPairInputs& inputs = {},
                      const BesideExperts& beside = {}, const ExpertRowPairs* adapters = nullptr) const;
 
  private:
-  at::Tensor Logits(const LinearInput& x, const ExpertDropout& dropout, const ExpertRowPairs* adapters) const;
+  at::Tensor Logits(const LinearInput& x, const ExpertPairInputs& inputs, const ExpertRowPairs* adapters) const;
   // The part of `chosen` that fits into the experts' capacity, and the rows to pad to; 0: no padding.
   WithinCapacity Limited(const at::Tensor& chosen, const at::Tensor& weights,
                          const RouterTokens& tokens) const;
   void Count(const Dispatch& way, int64_t choices, const RouterTokens& tokens) const;
-  // `dropout` is keyed by the identities of the rows.
+  // `inputs` are of the rows.
   at::Tensor Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
-                  const ExpertDropout& dropout) const;
+                  const ExpertPairInputs& inputs) const;
   // From gate and up to the input of `down`, scaled by the tokens' weights.
   at::Tensor Activated(const at::Tensor& gate_up, const at::Tensor& weights) const;
   at::Tensor ActivatedAgain(const at::Tensor& gate_up, const at::Tensor& weights) const;

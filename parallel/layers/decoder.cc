@@ -42,6 +42,19 @@ std::pair<at::Tensor, at::Tensor> SplitGate(const at::Tensor& projected, const H
   return {at::cat({halves[0].flatten(1), rest}, -1), halves[1].flatten(1)};
 }
 
+// q|k|v of a projection that has, for each key head, its query heads, the key and the value.
+at::Tensor Ungrouped(const at::Tensor& projected, const HeadShape& shape) {
+  const int64_t queries = shape.heads / shape.kv_heads;
+  const auto parts = projected.unflatten(-1, {shape.kv_heads, queries + 2, shape.head_dim}).split_with_sizes({queries, 1, 1}, -2);
+  return at::cat({parts[0].flatten(1), parts[1].flatten(1), parts[2].flatten(1)}, -1);
+}
+
+// The projections that are one module each in files.
+std::vector<std::string> PartsOfQkv(const AttentionSpec& spec) {
+  if (spec.qkv_by_group) return {"attention.qkv"};
+  return {"attention.q", "attention.k", "attention.v"};
+}
+
 at::Tensor Gated(const at::Tensor& attended, const at::Tensor& gate) {
   return gate.defined() ? attended * gate.sigmoid() : attended;
 }
@@ -61,7 +74,7 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
       attention_norm_(weights.FindOrNull(layer.name + ".attention_norm.weight")),
       attention_output_norm_(weights.FindOrNull(layer.name + ".attention_output_norm.weight")),
       qkv_(PlaceOf(layer, weights, options, parallel_.rank(), &parallel_.group), "attention.qkv",
-           {"attention.q", "attention.k", "attention.v"}),
+           PartsOfQkv(spec_.attention)),
       qkv_bias_(weights.FindOrNull(layer.name + ".attention.qkv.bias")),
       query_norm_(weights.FindOrNull(layer.name + ".attention.q_norm.weight")),
       key_norm_(weights.FindOrNull(layer.name + ".attention.k_norm.weight")),
@@ -156,6 +169,7 @@ at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) cons
                         .head_dim = spec_.attention.head_dim,
                         .norm_eps = spec_.attention.norm_eps};
   at::Tensor projected = qkv_.Forward(x, pass, qkv_bias_), gate;
+  if (spec_.attention.qkv_by_group) projected = Ungrouped(projected, shape);
   if (spec_.attention.output_gate) std::tie(projected, gate) = SplitGate(projected, shape);
   const at::Tensor qkv = Rearranged(projected, shape);
   const bool now = spec_.attention.qk_norm && offset_ == 0, late = spec_.attention.late_qk_norm;
@@ -231,11 +245,11 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) c
                             .pool = &pass.router_pool(),
                             .generates = pass.options.cache != nullptr,
                             .expects_rows = pass.options.expects_rows};
-  const ExpertDropout dropout = DropoutOf(pass);
+  const ExpertPairInputs inputs = PairInputsOf(pass);
   const std::optional<ExpertRowPairs> by_row = RowPairsOf(pass);
   const ExpertRowPairs* adapters = by_row ? &*by_row : nullptr;
   const ExpertsBlock& experts = pass.options.adapters ? *experts_ : *base_experts_;
-  if (!mlp_) return GiveShare(experts.Forward(share, tokens, dropout, {}, adapters), parallel_);
+  if (!mlp_) return GiveShare(experts.Forward(share, tokens, inputs, {}, adapters), parallel_);
   LinearInput activated{at::Tensor()};
   at::Tensor shared;
   const auto up = [&] {
@@ -243,7 +257,7 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) c
   };
   const auto down = [&] { shared = Shared(activated, share, pass); };
   const at::Tensor routed =
-      experts.Forward(share, tokens, dropout, {.on_the_way = up, .on_the_way_back = down}, adapters);
+      experts.Forward(share, tokens, inputs, {.on_the_way = up, .on_the_way_back = down}, adapters);
   return GiveShare(routed + shared, parallel_);
 }
 
@@ -258,7 +272,7 @@ at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput&
   }
   if (const LowRankWeights* pairs = PairsOf(shared_gate_); pairs != nullptr && pass.options.adapters) {
     const at::Tensor rows = pass.options.dropout ? ShareOf(pass.input.identities, parallel_) : at::Tensor();
-    gate = AddLowRank(gate, {.x = share, .dropout = shared_gate_.DropoutOf(pass, rows)}, *pairs);
+    gate = AddLowRank(gate, {.x = share, .dropout = shared_gate_.DropoutOf(pass, rows), .slots = SlotsOfShare(pass)}, *pairs);
   }
   return mine * gate.sigmoid().to(mine.scalar_type());
 }
@@ -273,13 +287,20 @@ std::optional<ExpertRowPairs> DecoderLayer::RowPairsOf(PassContext& pass) const 
                         .on_experts = rows->on_experts};
 }
 
+std::shared_ptr<const PairSlots> DecoderLayer::SlotsOfShare(PassContext& pass) const {
+  const std::shared_ptr<const PairSlots> all = pass.options.adapters ? pass.Slots() : nullptr;
+  if (!all) return nullptr;
+  return std::make_shared<const PairSlots>(all->slots, ShareOf(all->slot_of, parallel_), pass.input.tokens.device());
+}
+
 // For this rank's share of the tokens.
-ExpertDropout DecoderLayer::DropoutOf(PassContext& pass) const {
-  if (!pass.options.dropout) return {};
+ExpertPairInputs DecoderLayer::PairInputsOf(PassContext& pass) const {
+  if (!pass.options.dropout) return {.slots = SlotsOfShare(pass)};
   const at::Tensor rows = ShareOf(pass.input.identities, parallel_);
   return {.router = router_.DropoutOf(pass, rows),
           .gate_up = expert_gate_up_.DropoutOf(pass, rows),
-          .down = expert_down_.DropoutOf(pass, rows)};
+          .down = expert_down_.DropoutOf(pass, rows),
+          .slots = SlotsOfShare(pass)};
 }
 
 }  // namespace trireme

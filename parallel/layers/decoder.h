@@ -33,7 +33,9 @@ class DecoderLayer : public RunningLayer {
   at::Tensor Experts(const AddedNorm& attended, PassContext& pass) const;
   // The shared expert's output for this rank's share of the tokens.
   at::Tensor Shared(const LinearInput& activated, const LinearInput& share, PassContext& pass) const;
-  ExpertDropout DropoutOf(PassContext& pass) const;
+  ExpertPairInputs PairInputsOf(PassContext& pass) const;
+  // Of the share's tokens; nullptr: pairs are one model's.
+  std::shared_ptr<const PairSlots> SlotsOfShare(PassContext& pass) const;
   // Of the share's tokens; nothing if the pass has no adapters by row.
   std::optional<ExpertRowPairs> RowPairsOf(PassContext& pass) const;
   // By a norm of the layer; nullptr: x itself.

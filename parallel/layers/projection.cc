@@ -26,7 +26,7 @@ at::Tensor Projection::Forward(const LinearInput& x, PassContext& pass, const We
   if (!pairs_ || !pass.options.adapters) {
     return generates ? InferLinear(x.value, *weight_, bias) : Linear(x, *weight_, bias);
   }
-  const LowRankInput input{.x = x, .dropout = DropoutOf(pass, pass.input.identities)};
+  const LowRankInput input{.x = x, .dropout = DropoutOf(pass, pass.input.identities), .slots = pass.Slots()};
   if (magnitudes_.empty()) return WithPairs(input, pass, bias);
   const at::Tensor lengths = RowLengths(*weight_, *pairs_, inputs_);
   return AddBias(ScaleToMagnitudes(WithPairs(input, pass, nullptr), magnitudes_, lengths), bias);

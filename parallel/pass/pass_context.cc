@@ -1,6 +1,7 @@
 #include "parallel/pass/pass_context.h"
 
 #include "core/base/error.h"
+#include "ops/low_rank/low_rank.h"
 
 namespace trireme {
 
@@ -18,6 +19,13 @@ const RotaryTable& PassContext::TableFor(const Rotation& rotation) {
   RotaryTable& table = tables_[rotation.key()];
   if (!table.cosine.defined()) table = rotation.TableOf(input);
   return table;
+}
+
+std::shared_ptr<const PairSlots> PassContext::Slots() {
+  if (!slots_ && input.slot_of.defined()) {
+    slots_ = std::make_shared<const PairSlots>(input.pair_slots, input.slot_of, input.tokens.device());
+  }
+  return slots_;
 }
 
 }  // namespace trireme

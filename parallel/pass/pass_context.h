@@ -18,7 +18,8 @@ namespace trireme {
 class KeyValueCache;  // parallel/layers
 class Objective;      // parallel/objectives
 struct PassOutput;
-struct TowerTables;     // parallel/layers
+struct PairSlots;     // ops/low_rank
+struct TowerTables;   // parallel/layers
 
 // Totals of the global batch, over all micro batches and ranks: fixed before the first micro batch, so that
 // no loss depends on how rows were split.
@@ -84,11 +85,14 @@ class PassContext {
   // Computed once for all layers with the same rotary embedding.
   const RotaryTable& TableFor(const Rotation& rotation);
   std::shared_ptr<const TowerTables>& tower_tables() { return tower_tables_; }  // null until a vision tower fills it
+  // Which of the models in the low-rank pairs each token uses; nullptr: all of them are one model's.
+  std::shared_ptr<const PairSlots> Slots();
   RouterPool& router_pool() { return router_pool_; }  // router counts of all layers
 
  private:
   std::map<std::vector<double>, RotaryTable> tables_;  // by the rotation's key
   std::shared_ptr<const TowerTables> tower_tables_;
+  std::shared_ptr<const PairSlots> slots_;
   RouterPool router_pool_;
   std::vector<std::unique_ptr<PassContext>> mtp_;
 };

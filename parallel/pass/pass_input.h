@@ -93,6 +93,10 @@ struct PassInput {
   ValueFacts value = {};
   TeacherFacts teacher = {};
   ImageFacts images = {};
+  // Low-rank pairs that hold several models' side by side: how many, and in host memory [rows · length] int64 which of them
+  // each token uses; -1: none. Undefined: every token uses all of the pairs.
+  int64_t pair_slots = 1;
+  at::Tensor slot_of = {};
   // By depth of multi-token prediction: the same positions, with tokens and labels that stand as many further on
   // in the same document; empty where nothing of the kind is trained.
   std::vector<PassInput> mtp = {};

@@ -14,7 +14,7 @@
 
 namespace trireme::tinker {
 
-inline constexpr char kTrainingKind[] = "weights", kSamplerKind[] = "sampler_weights";
+inline constexpr char kTrainingKind[] = "weights", kSamplerKind[] = "sampler_weights", kExternalKind[] = "external_weights";
 
 // "tinker://run/weights/name"; twinkle:// is read, too.
 struct CheckpointPath {
@@ -38,8 +38,12 @@ int64_t UnixSeconds();
 // One whose time is over is not there any more; its files go when the owner's are listed, or when its name is used again.
 class Checkpoints {
  public:
-  // Makes the directory and its salt if they are not there. Throws InputError if it cannot.
+  // Makes the directory and its salt if they are not there, and puts in order what a killed server left. Throws InputError
+  // if it cannot, or if another server uses the directory.
   explicit Checkpoints(std::filesystem::path directory, std::function<int64_t()> clock = UnixSeconds);
+  ~Checkpoints();
+  Checkpoints(const Checkpoints&) = delete;
+  Checkpoints& operator=(const Checkpoints&) = delete;
 
   int64_t now() const { return clock_(); }
 
@@ -56,13 +60,22 @@ class Checkpoints {
   CheckpointRecord Find(const std::string& owner, const CheckpointPath& path) const;
   std::vector<CheckpointRecord> All(const std::string& owner) const;  // oldest first
   void Remove(const std::string& owner, const CheckpointPath& path) const;
+  // It is there until then, in UnixSeconds; nothing: for ever.
+  void SetExpiry(const std::string& owner, const CheckpointPath& path, std::optional<int64_t> expires) const;
+  // Its files, without the server's record.
+  std::vector<std::filesystem::path> FilesOf(const std::string& owner, const CheckpointPath& path) const;
 
  private:
+  void Lock();
+  void Recover() const;
+  static void RecoverKind(const std::filesystem::path& kind);
   bool Expired(const std::filesystem::path& place) const;
+  static void Discard(const std::filesystem::path& place);
 
   const std::filesystem::path directory_;
   const std::function<int64_t()> clock_;
   std::string salt_;
+  int lock_ = -1;
 };
 
 }  // namespace trireme::tinker

@@ -29,7 +29,10 @@ class ModelQueue {
 
   // Whether the next number is there.
   bool ready() const { return !waiting_.empty() && waiting_.begin()->first <= next_; }
+  const Task& next() const { return waiting_.begin()->second.task; }  // of one that is ready
   Task Take();
+  // Whether others may wait for this number: it must not be turned away.
+  bool waits_for(int64_t seq) const { return seq <= next_; }
   // Of numbers that wait for one that has not come within `seconds`: they are given up.
   std::vector<Task> TakeStuck(double now, double seconds);
   std::vector<Task> TakeAll();

@@ -11,6 +11,8 @@
 namespace trireme::tinker {
 namespace {
 
+constexpr float kNoLogprob = -99999.0F;  // of an empty cell
+
 template <typename Number>
 std::vector<Number> NumbersIn(const std::string& bytes, const std::string& where) {
   if (bytes.size() % sizeof(Number) != 0) Refuse(Concat(where, ": ", bytes.size(), " bytes are no whole number of elements"));
@@ -134,6 +136,22 @@ std::string PassOutputProto(const TrainOutcome& outcome, const std::vector<int64
   return output.SerializeAsString();
 }
 
+static void SetLikely(const Sampled& one, int64_t top, wire::TopkLogprobs& message) {
+  std::vector<int32_t> tokens;
+  std::vector<float> logprobs;
+  for (std::vector<LikelyToken> likely : one.likely) {
+    likely.resize(static_cast<size_t>(top), {.token = 0, .logprob = kNoLogprob});
+    for (const LikelyToken& each : likely) {
+      tokens.push_back(static_cast<int32_t>(each.token));
+      logprobs.push_back(each.logprob);
+    }
+  }
+  message.set_token_ids(BytesOf(tokens));
+  message.set_logprobs(BytesOf(logprobs));
+  message.set_k(static_cast<uint32_t>(top));
+  message.set_length(static_cast<uint32_t>(one.likely.size()));
+}
+
 std::string SampleProto(const SampleOrder& order, const SampleResult& result) {
   wire::SampleResponse response;
   for (const Sampled& one : result.sequences) {
@@ -141,10 +159,11 @@ std::string SampleProto(const SampleOrder& order, const SampleResult& result) {
     sequence.set_stop_reason(one.stopped ? wire::STOP : wire::LENGTH);
     sequence.set_tokens(BytesOf(std::vector<int32_t>(one.tokens.begin(), one.tokens.end())));
     sequence.set_logprobs(BytesOf(one.logprobs));
+    if (order.top > 0) SetLikely(one, order.top, *sequence.mutable_topk_sampled_logprobs());
   }
   if (order.prompt_logprobs) {
-    std::vector<float> of_prompt = {std::numeric_limits<float>::quiet_NaN()};
-    of_prompt.insert(of_prompt.end(), result.prompt_logprobs.begin(), result.prompt_logprobs.end());
+    std::vector<float> of_prompt;
+    for (const auto& value : PromptLogprobs(order, result)) of_prompt.push_back(value.value_or(std::numeric_limits<float>::quiet_NaN()));
     response.set_prompt_logprobs(BytesOf(of_prompt));
   }
   return response.SerializeAsString();

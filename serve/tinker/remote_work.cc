@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "core/base/error.h"
+#include "core/base/log.h"
 #include "train/remote/remote_trainer.h"
 
 namespace trireme::tinker {
@@ -12,6 +12,7 @@ RemoteWork::RemoteWork(RemoteTrainer& trainer, Room* room) : trainer_(trainer), 
 }
 
 RemoteWork::~RemoteWork() {
+  if (requests_ > 0) TRIREME_LOG(INFO) << "remote training ran " << passes_ << " passes for " << requests_ << " requests";
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -26,15 +27,21 @@ void RemoteWork::Tick() {
 }
 
 std::string RemoteWork::Take() {
-  task_ = room_->Take();
-  return task_ ? task_->work.Bytes() : "";
+  tasks_ = room_->TakeJoined();
+  if (!tasks_.empty() && tasks_.front().work.action == TrainAction::kPass) {
+    ++passes_;
+    requests_ += std::ssize(tasks_);
+  }
+  std::vector<const TrainWork*> works;
+  for (const Task& task : tasks_) works.push_back(&task.work);
+  return works.empty() ? "" : BytesOf(works);
 }
 
 void RemoteWork::Run(const std::string& unit) {
-  const TrainOutcome outcome = trainer_.Run(TrainWork::Of(unit));
+  const std::vector<TrainOutcome> outcomes = trainer_.Run(WorksOf(unit));
   if (room_ == nullptr) return;
-  room_->Finish(*task_, outcome);
-  task_.reset();
+  for (size_t i = 0; i < tasks_.size(); ++i) room_->Finish(tasks_[i], outcomes[i]);
+  tasks_.clear();
 }
 
 }  // namespace trireme::tinker

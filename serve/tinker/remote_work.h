@@ -1,13 +1,13 @@
-// RemoteWork: remote training beside the engine: the room's units, one at a time, on all ranks. Rank 0 has the room; a thread
+// RemoteWork: remote training beside the engine: the room's units, one at a time or joined, on all ranks. Rank 0 has the room; a thread
 // of its own lets its clock run while a unit takes long.
 #pragma once
 
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "serve/service.h"
 #include "serve/tinker/room.h"
@@ -33,7 +33,8 @@ class RemoteWork : public SideWork {
 
   RemoteTrainer& trainer_;
   Room* const room_;
-  std::optional<Task> task_;  // that Take gave
+  std::vector<Task> tasks_;               // that Take gave
+  int64_t passes_ = 0, requests_ = 0;  // of passes, so far
   std::mutex mutex_;
   std::condition_variable stop_;
   bool stopped_ = false;

@@ -22,8 +22,11 @@ std::string IsoTime(int64_t seconds) {
   return text;
 }
 
+std::string TopicOf(const std::string& sampler, int64_t clone) { return Concat(sampler, "#", clone); }
+
 Room::Room(RoomFacts facts, const Checkpoints& checkpoints, std::function<double()> clock)
-    : facts_(std::move(facts)), checkpoints_(checkpoints), clock_(std::move(clock)), futures_(facts_.futures) {}
+    : facts_(std::move(facts)), checkpoints_(checkpoints), clock_(std::move(clock)),
+      futures_(facts_.futures, [this](const std::string& owner) { return PauseOf(owner); }), quotas_(facts_.quota) {}
 
 void Room::Connect(SampleDoor* door, std::function<void()> wake) {
   const std::lock_guard lock(mutex_);
@@ -34,6 +37,20 @@ void Room::Connect(SampleDoor* door, std::function<void()> wake) {
 // The lock is held.
 void Room::RefuseIfClosed() const {
   if (closed_) throw ApiError{.status = 503, .message = "the server is about to stop", .type = "server_error"};
+}
+
+// The lock is held.
+void Room::RefuseIfFull(const std::string& owner) const {
+  const int64_t most = facts_.quota.queued, open = futures_.open(owner);
+  if (most <= 0 || open < most) return;
+  throw ApiError{.status = 429,
+                 .message = Concat(open, " requests of this key are not done yet, of ", most, " allowed; wait for some")};
+}
+
+// The lock is held.
+std::string Room::PauseOf(const std::string& owner) const {
+  if (quotas_.SecondsToWait(owner, clock_()) <= 0) return "";
+  return Concat("this key may use ", facts_.quota.tokens_per_second, " tokens per second and has used more");
 }
 
 Room::Session& Room::SessionOf(const std::string& owner, const std::string& id) {
@@ -60,7 +77,11 @@ Json Room::CreateSession(const std::string& owner, const Json& body) {
   Fields fields(body, "");
   const Json* metadata = fields.Find("user_metadata");
   const std::string id = net::Hex(net::RandomBytes(12));
-  sessions_[id] = {.owner = owner, .heard = clock_(), .user_metadata = metadata == nullptr ? Json() : *metadata};
+  sessions_[id] = {.owner = owner,
+                   .heard = clock_(),
+                   .created = IsoTime(checkpoints_.now()),
+                   .display_name = fields.Text("display_name").value_or(""),
+                   .user_metadata = metadata == nullptr ? Json() : *metadata};
   return {{"type", "create_session"},
           {"session_id", id},
           {"warning_message",
@@ -110,6 +131,7 @@ void Room::EndSession(const std::string& id, const std::string& why) {
     for (const auto& start : std::exchange(sampler.waiting, {})) start();
     std::error_code ignored;
     if (sampler.unnamed) std::filesystem::remove_all(sampler.directory, ignored);
+    futures_.ForgetTopics(name + "#");
   }
   std::erase_if(models_, [&](const auto& entry) { return entry.second.session == id; });
   std::erase_if(samplers_, [&](const auto& entry) { return entry.second.session == id; });
@@ -118,11 +140,17 @@ void Room::EndSession(const std::string& id, const std::string& why) {
 
 bool Room::HasWork() const {
   const std::lock_guard lock(mutex_);
-  if (!loose_.empty()) return true;
+  return !loose_.empty() || !Ready().empty();
+}
+
+// The lock is held. Of owners that have used up their tokens nothing is ready.
+std::vector<Turn> Room::Ready() const {
+  std::vector<Turn> ready;
   for (const auto& [id, model] : models_) {
-    if (model.queue.ready()) return true;
+    if (!model.queue.ready() || quotas_.SecondsToWait(model.owner, clock_()) > 0) continue;
+    ready.push_back({.owner = model.owner, .model = id, .tokens = model.queue.next().work.tokens()});
   }
-  return false;
+  return ready;
 }
 
 std::optional<Task> Room::Take() {
@@ -133,14 +161,9 @@ std::optional<Task> Room::Take() {
       task = std::move(loose_.front());
       loose_.pop_front();
     } else {
-      auto next = models_.end();
-      for (auto model = models_.begin(); model != models_.end(); ++model) {
-        if (!model->second.queue.ready()) continue;
-        if (next == models_.end() || (model->first > last_taken_ && next->first <= last_taken_)) next = model;
-      }
-      if (next == models_.end()) return std::nullopt;
-      last_taken_ = next->first;
-      task = next->second.queue.Take();
+      std::vector<Turn> ready = Ready();
+      if (ready.empty()) return std::nullopt;
+      task = TakeTurn(StepsOrAll(std::move(ready)));
     }
     if (task.refusal.empty()) return task;
     futures_.Finish(task.future, Failure(task.refusal, /*users_fault=*/true), clock_());
@@ -150,6 +173,11 @@ std::optional<Task> Room::Take() {
 void Room::Finish(const Task& task, const TrainOutcome& outcome) {
   const std::lock_guard lock(mutex_);
   FutureResult result;
+  trained_.Add(task.work.tokens(), clock_());
+  if (const auto model = models_.find(task.work.model); model != models_.end()) {
+    model->second.tokens.Add(task.work.tokens(), clock_());
+    if (task.work.action == TrainAction::kStep && outcome.error.empty()) model->second.steps = outcome.step;
+  }
   if (!outcome.error.empty()) result = Failure(outcome.error, outcome.users_fault);
   try {
     if (task.finish) {
@@ -211,6 +239,29 @@ void Room::Retrieve(const std::string& owner, const Json& body, bool takes_proto
     return;
   }
   futures_.Poll(id, owner, takes_proto, std::move(reply), clock_());
+}
+
+void Room::RetrieveMany(const std::string& owner, const Json& body, std::shared_ptr<HttpReply> reply) {
+  const std::lock_guard lock(mutex_);
+  RefuseIfClosed();
+  Fields fields(body, "");
+  const Json* target = fields.Find("target");
+  if (target == nullptr) fields.Fail("target", "is missing");
+  Fields of(*target, "target");
+  const std::string sampler = of.Text("sampling_session_id").value_or("");
+  const int64_t clone = of.Integer("cloned_sampler_id", 0, INT64_MAX).value_or(0);
+  const auto found = samplers_.find(sampler);
+  if (found == samplers_.end() || found->second.owner != owner) {
+    throw ApiError{.status = 404, .message = "sampling_session_id '" + sampler.substr(0, 120) + "': there is no such session"};
+  }
+  std::vector<std::string> retrieved;
+  if (const Json* ids = fields.Find("retrieved_request_ids"); ids != nullptr && ids->is_array()) {
+    for (const Json& id : *ids) {
+      if (id.is_string()) retrieved.push_back(id);
+    }
+  }
+  futures_.PollTopic(TopicOf(sampler, clone), owner, fields.Integer("prev_cursor", 0, INT64_MAX).value_or(0), retrieved,
+                     std::move(reply), clock_());
 }
 
 }  // namespace trireme::tinker

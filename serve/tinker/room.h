@@ -9,15 +9,20 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/json.h"
 #include "serve/tinker/checkpoints.h"
+#include "serve/tinker/fair_turns.h"
 #include "serve/tinker/futures.h"
 #include "serve/tinker/loss_request.h"
 #include "serve/tinker/model_queue.h"
+#include "serve/tinker/quotas.h"
 #include "serve/tinker/sampling.h"
+#include "serve/tinker/throughput.h"
 
 namespace trireme {
 class Fields;
@@ -31,9 +36,11 @@ struct RoomFacts {
   DataLimits limits = {};
   int64_t max_rank = 32;
   int64_t max_models = 8;        // at once
+  int64_t joined_tokens = 4096;  // of passes of several models that run as one
   int64_t max_queued = 4096;     // requests of one model that wait
   double session_seconds = 1800;  // without a heartbeat
   double gap_seconds = 60;        // a missing seq_id while later ones wait
+  QuotaLimits quota = {};         // of each owner
   FutureTimes futures = {};
 };
 
@@ -60,10 +67,13 @@ class Room {
   Json Save(const std::string& owner, const Json& body);
   Json Load(const std::string& owner, const Json& body);
   Json SaveForSampler(const std::string& owner, const Json& body);
+  Json SaveExternal(const std::string& owner, const Json& body);
   Json CreateSampler(const std::string& owner, const Json& body);
   Json Sample(const std::string& owner, const Json& body);
   Json Cancel(const std::string& owner, const Json& body);
   void Retrieve(const std::string& owner, const Json& body, bool takes_proto, std::shared_ptr<HttpReply> reply);
+  // All of a sampler that are done: one poll instead of one for each sample.
+  void RetrieveMany(const std::string& owner, const Json& body, std::shared_ptr<HttpReply> reply);
 
   // Lists (room_lists.cc).
   Json Capabilities() const;
@@ -73,11 +83,17 @@ class Room {
   Json TrainingRun(const std::string& owner, const std::string& run) const;
   Json CheckpointList(const std::string& owner, const std::string& run, int64_t limit, int64_t offset) const;
   Json RemoveCheckpoint(const std::string& owner, const std::string& run, const std::string& id);
-  Json Sessions(const std::string& owner) const;
+  // ttl: seconds from now; nothing: for ever.
+  Json KeepCheckpoint(const std::string& owner, const std::string& run, const std::string& id, std::optional<int64_t> ttl);
+  Json Sessions(const std::string& owner, int64_t limit, int64_t offset) const;
   Json SessionInfo(const std::string& owner, const std::string& id) const;
+  // For people who look at the server: sessions and models of an owner, nothing: of all; sums over all.
+  Json Status(const std::optional<std::string>& owner) const;
 
   // Of whoever runs the model, one after another: the next unit, taking turns between models; then what came of it.
   std::optional<Task> Take();
+  // The same with passes of other models that wait and may join it (room_joined.cc); empty: there is nothing to do.
+  std::vector<Task> TakeJoined();
   void Finish(const Task& task, const TrainOutcome& outcome);
   bool HasWork() const;
   // Every second or so: polls that waited long, dead sessions, gaps.
@@ -90,6 +106,7 @@ class Room {
     std::string owner;
     double heard = 0;
     bool finished = false;
+    std::string created = {}, display_name = {};
     std::map<int64_t, std::string> model_answers = {}, sampler_ids = {};  // by their seq ids
     Json user_metadata = nullptr;
   };
@@ -100,6 +117,8 @@ class Room {
     Json user_metadata = nullptr;
     std::string last_request = {};  // ISO 8601
     bool dropped = false;           // its pairs are gone, or about to be
+    Throughput tokens = {};         // trained
+    int64_t steps = 0;
   };
   struct Sampler {
     std::string owner, session, path, directory;  // path: "" of the base and of unnamed copies
@@ -118,6 +137,7 @@ class Room {
   Json Queue(const std::string& owner, const Json& body, const std::function<void(Model&, Task&)>& make);
   Json Enqueue(const std::string& owner, const std::string& model, int64_t seq, const std::function<void(Model&, Task&)>& make);
   void MakePass(Task& task, const RawLoss& raw, bool backward) const;
+  Json SaveNamed(const std::string& owner, const Json& body, const std::string& kind);
   std::string NewSampler(const std::string& owner, const std::string& session, std::optional<int64_t> seq, Sampler sampler);
   void OpenSampler(const std::string& id);
   void StartSample(const std::string& id, const std::string& future, SampleOrder order);
@@ -129,6 +149,14 @@ class Room {
   // Of a checkpoint that is about to be saved: what the request says of it, too (ttl_seconds, user_metadata).
   Json FactsOf(const Model& model, Fields& fields) const;
   void RefuseIfClosed() const;
+  // Throws 429, from which clients back off, if the owner has as much unfinished as it may.
+  void RefuseIfFull(const std::string& owner) const;
+  std::vector<Turn> Ready() const;
+  std::string PauseOf(const std::string& owner) const;
+  // Of those that are ready, steps that go before others' passes (room_joined.cc); if there is none, all.
+  std::vector<Turn> StepsOrAll(std::vector<Turn> ready) const;
+  // The request of one of these, whose turn it is; its owner is charged.
+  Task TakeTurn(const std::vector<Turn>& ready);
 
   const RoomFacts facts_;
   const Checkpoints& checkpoints_;
@@ -138,13 +166,19 @@ class Room {
 
   mutable std::recursive_mutex mutex_;
   Futures futures_;
+  Quotas quotas_;
+  FairTurns turns_;
+  Throughput trained_, sampled_;
   std::map<std::string, Session> sessions_;
   std::map<std::string, Model> models_;
   std::map<std::string, Sampler> samplers_;
   std::deque<Task> loose_;  // of no model's order
-  std::string last_taken_;  // model
+  std::set<std::string> stepped_;  // models whose steps went first since the last pass
   bool closed_ = false;
 };
+
+// Under which futures of a sampler's clone are waited for together.
+std::string TopicOf(const std::string& sampler, int64_t clone);
 
 // "2026-01-31T12:00:00Z"; by default now.
 std::string IsoTime(int64_t seconds = UnixSeconds());

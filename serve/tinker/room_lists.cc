@@ -1,5 +1,7 @@
 // What clients may look at: capabilities, training runs, checkpoints, sessions. Each owner sees its own.
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 #include "serve/fields.h"
 #include "serve/tinker/room.h"
@@ -10,7 +12,7 @@ namespace {
 Json CheckpointJson(const CheckpointRecord& record) {
   const Json expires = record.facts.value("expires", Json());
   return {{"checkpoint_id", record.path.kind + "/" + record.path.name},
-          {"checkpoint_type", record.path.kind == kTrainingKind ? "training" : "sampler"},
+          {"checkpoint_type", record.path.kind == kTrainingKind ? "training" : record.path.kind == kSamplerKind ? "sampler" : "external"},
           {"time", record.facts.value("time", std::string("1970-01-01T00:00:00Z"))},
           {"tinker_path", record.path.Text()},
           {"size_bytes", record.bytes},
@@ -36,6 +38,7 @@ Json Room::Capabilities() const {
 }
 
 Json Room::WeightsInfo(const std::string& owner, const Json& body) const {
+  const std::lock_guard lock(mutex_);  // a save may be about to take the name
   Fields fields(body, "");
   const CheckpointRecord record = checkpoints_.Find(owner, ParsePath(fields.Text("tinker_path").value_or("")));
   return {{"base_model", record.facts.value("base_model", facts_.model_name)},
@@ -73,7 +76,8 @@ Json Room::RunOf(const std::string& owner, const std::string& run, const std::ve
     json["lora_rank"] = record.facts.value("lora_rank", int64_t{32});
     json["last_request_time"] = record.facts.value("time", std::string());
     json["user_metadata"] = record.facts.value("user_metadata", Json());
-    json[record.path.kind == kTrainingKind ? "last_checkpoint" : "last_sampler_checkpoint"] = CheckpointJson(record);
+    if (record.path.kind == kTrainingKind) json["last_checkpoint"] = CheckpointJson(record);
+    if (record.path.kind == kSamplerKind) json["last_sampler_checkpoint"] = CheckpointJson(record);
   }
   if (const auto model = models_.find(run); model != models_.end() && model->second.owner == owner) {
     found = true;
@@ -108,11 +112,20 @@ Json Room::TrainingRun(const std::string& owner, const std::string& run) const {
 }
 
 Json Room::CheckpointList(const std::string& owner, const std::string& run, int64_t limit, int64_t offset) const {
+  const std::lock_guard lock(mutex_);
   Json all = Json::array();
   for (const CheckpointRecord& record : checkpoints_.All(owner)) {
     if (run.empty() || record.path.run == run) all.push_back(CheckpointJson(record));
   }
+  if (run.empty()) std::reverse(all.begin(), all.end());  // of all runs the newest ones first
   return Page("checkpoints", all, limit, offset);
+}
+
+Json Room::KeepCheckpoint(const std::string& owner, const std::string& run, const std::string& id, std::optional<int64_t> ttl) {
+  const std::lock_guard lock(mutex_);
+  const auto expires = ttl ? std::optional(checkpoints_.now() + *ttl) : std::nullopt;
+  checkpoints_.SetExpiry(owner, ParsePath("tinker://" + run + "/" + id), expires);
+  return Json::object();
 }
 
 Json Room::RemoveCheckpoint(const std::string& owner, const std::string& run, const std::string& id) {
@@ -121,13 +134,53 @@ Json Room::RemoveCheckpoint(const std::string& owner, const std::string& run, co
   return Json::object();
 }
 
-Json Room::Sessions(const std::string& owner) const {
+Json Room::Sessions(const std::string& owner, int64_t limit, int64_t offset) const {
   const std::lock_guard lock(mutex_);
-  Json ids = Json::array();
+  std::vector<std::pair<std::string, std::string>> own;  // when it was created, and its id
   for (const auto& [id, session] : sessions_) {
-    if (session.owner == owner) ids.push_back(id);
+    if (session.owner == owner) own.emplace_back(session.created, id);
   }
-  return {{"sessions", ids}};
+  std::ranges::sort(own, std::greater<>());
+  Json ids = Json::array();
+  for (const auto& [created, id] : own) ids.push_back(id);
+  return Page("sessions", ids, limit, offset);
+}
+
+Json Room::Status(const std::optional<std::string>& owner) const {
+  const std::lock_guard lock(mutex_);
+  const double now = clock_();
+  const auto rounded = [](double rate) { return std::round(rate * 10) / 10; };
+  Json sessions = Json::array(), models = Json::array();
+  int64_t alive = 0;
+  for (const auto& [id, session] : sessions_) {
+    alive += session.finished ? 0 : 1;
+    if (session.finished || (owner && session.owner != *owner)) continue;
+    const auto of_this = [&id = id](const auto& entry) { return entry.second.session == id; };
+    sessions.push_back({{"session_id", id},
+                        {"display_name", session.display_name},
+                        {"created", session.created},
+                        {"silent_seconds", std::round(now - session.heard)},
+                        {"models", std::ranges::count_if(models_, of_this)},
+                        {"samplers", std::ranges::count_if(samplers_, of_this)}});
+  }
+  for (const auto& [id, model] : models_) {
+    if (owner && model.owner != *owner) continue;
+    models.push_back({{"model_id", id},
+                      {"rank", model.pairs.rank},
+                      {"queued", model.queue.size()},
+                      {"steps", model.steps},
+                      {"tokens", model.tokens.total()},
+                      {"tokens_per_second", rounded(model.tokens.per_second(now))},
+                      {"last_request", model.last_request}});
+  }
+  return {{"sessions", sessions},
+          {"models", models},
+          {"totals",
+           {{"sessions", alive},
+            {"models", models_.size()},
+            {"unfinished", futures_.open()},
+            {"trained_tokens_per_second", rounded(trained_.per_second(now))},
+            {"sampled_tokens_per_second", rounded(sampled_.per_second(now))}}}};
 }
 
 Json Room::SessionInfo(const std::string& owner, const std::string& id) const {
@@ -143,7 +196,8 @@ Json Room::SessionInfo(const std::string& owner, const std::string& id) const {
   for (const auto& [name, sampler] : samplers_) {
     if (sampler.session == id) samplers.push_back(name);
   }
-  return {{"training_run_ids", runs}, {"sampler_ids", samplers}, {"user_metadata", found->second.user_metadata}};
+  return {{"training_run_ids", runs}, {"sampler_ids", samplers}, {"user_metadata", found->second.user_metadata},
+          {"display_name", found->second.display_name.empty() ? Json() : Json(found->second.display_name)}};
 }
 
 }  // namespace trireme::tinker

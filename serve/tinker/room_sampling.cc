@@ -13,6 +13,7 @@ namespace trireme::tinker {
 namespace {
 
 constexpr char kSamplingSeq[] = "sampling_session_seq_id";
+constexpr int64_t kCloneNumbers = 1'000'000'000;  // a clone of a sampler counts its requests from a multiple of this
 
 }  // namespace
 
@@ -108,8 +109,11 @@ Json Room::Sample(const std::string& owner, const Json& body) {
     if (const auto known = sampler.known.find(*seq); known != sampler.known.end()) return answer(known->second, order.count);
   }
   if (door_ == nullptr) Refuse("this server does not sample");
+  RefuseIfFull(owner);
+  if (const std::string why = PauseOf(owner); !why.empty()) throw ApiError{.status = 429, .message = why};
   order.salt = owner;
-  const std::string future = futures_.Add(owner);
+  quotas_.Charge(owner, std::ssize(order.prompt), clock_());
+  const std::string future = futures_.Add(owner, TopicOf(*id, seq.value_or(0) / kCloneNumbers));
   if (seq) sampler.known[*seq] = future;
   const int64_t count = order.count;
   StartSample(*id, future, std::move(order));
@@ -173,6 +177,10 @@ void Room::Generate(const std::string& /*sampler*/, const std::string& future, S
   const auto done = [this, future, order, so_far](SampleResult result) {
     const std::lock_guard lock(mutex_);
     result.prompt_logprobs = so_far.prompt_logprobs;
+    for (const Sampled& one : result.sequences) {
+      quotas_.Charge(order.salt, std::ssize(one.tokens), clock_());
+      sampled_.Add(std::ssize(one.tokens), clock_());
+    }
     FutureResult answer = SampleAnswer(order, result);
     if (result.error.empty()) answer.proto = SampleProto(order, result);
     futures_.Finish(future, std::move(answer), clock_());

@@ -1,5 +1,6 @@
 // Requests of models: each becomes a unit of work in the model's queue and a future. What is wrong with a request is found
 // here; it keeps its place in the order, since the client has numbered it already.
+#include <algorithm>
 #include <climits>
 #include <filesystem>
 
@@ -106,8 +107,11 @@ Json Room::Enqueue(const std::string& owner, const std::string& id, int64_t seq,
   Model& model = ModelOf(owner, id);
   SessionOf(owner, model.session);
   if (const auto known = model.queue.Known(seq)) return FutureBody(*known, id);
-  if (static_cast<int64_t>(model.queue.size()) >= facts_.max_queued) {
-    throw ApiError{.status = 429, .message = "too many requests of this model are waiting; try again later"};
+  if (!model.queue.waits_for(seq)) {  // later ones may wait for that one
+    RefuseIfFull(owner);
+    if (static_cast<int64_t>(model.queue.size()) >= facts_.max_queued) {
+      throw ApiError{.status = 429, .message = "too many requests of this model are waiting; try again later"};
+    }
   }
   Task task{.future = futures_.Add(owner)};
   task.work.model = id;
@@ -142,6 +146,10 @@ Json Room::CreateModel(const std::string& owner, const Json& body) {
   }
   if (std::ssize(models_) >= facts_.max_models) {
     throw ApiError{.status = 400, .message = Concat("this server trains ", facts_.max_models, " models at once; end another session first")};
+  }
+  const auto own = std::ranges::count_if(models_, [&](const auto& entry) { return entry.second.owner == owner; });
+  if (facts_.quota.models > 0 && own >= facts_.quota.models) {
+    throw ApiError{.status = 400, .message = Concat("this key may train ", facts_.quota.models, " models at once; end another session first")};
   }
   CheckOptimizer(fields.Find("optimizer_config"));
   Model model{.owner = owner, .session = session_id, .pairs = ReadPairs(fields.Find("lora_config"), facts_.max_rank)};
@@ -250,7 +258,11 @@ Json Room::FactsOf(const Model& model, Fields& fields) const {
   return facts;
 }
 
-Json Room::Save(const std::string& owner, const Json& body) {
+Json Room::Save(const std::string& owner, const Json& body) { return SaveNamed(owner, body, kTrainingKind); }
+
+Json Room::SaveExternal(const std::string& owner, const Json& body) { return SaveNamed(owner, body, kExternalKind); }
+
+Json Room::SaveNamed(const std::string& owner, const Json& body, const std::string& kind) {
   return Queue(owner, body, [&](Model& model, Task& task) {
     Fields fields(body, "");
     const std::string id = IdOf(fields, "model_id");
@@ -258,17 +270,18 @@ Json Room::Save(const std::string& owner, const Json& body) {
     const bool overwrite = fields.Switch("overwrite").value_or(false);
     if (!IsCheckpointName(name)) fields.Fail("path", "wanted a name of letters, digits, '.', '_' and '-'");
     fields.Accept({"model_id", "seq_id", "type"});
+    fields.Refuse("age_encryption_recipients", "is not supported: files are not encrypted; leave it out");
     const Json facts = FactsOf(model, fields);
     fields.Finish();
-    const CheckpointPath path{id, kTrainingKind, name};
+    const CheckpointPath path{id, kind, name};
     const std::filesystem::path aside = checkpoints_.Aside(owner, path);
     task.work.action = TrainAction::kSave;
     task.work.directory = aside.string();
-    task.work.optimizer = true;
-    task.finish = [this, owner, path, aside, facts, overwrite](const TrainOutcome& outcome) {
+    task.work.optimizer = kind == kTrainingKind;
+    task.finish = [this, owner, path, aside, facts, overwrite, type = kind == kTrainingKind ? "save_weights" : "save_weights_external"](const TrainOutcome& outcome) {
       if (outcome.error.empty() && (overwrite || !checkpoints_.Exists(owner, path))) {
         checkpoints_.Commit(aside, owner, path, facts);
-        return Success({{"path", path.Text()}, {"type", "save_weights"}});
+        return Success({{"path", path.Text()}, {"type", type}});
       }
       std::filesystem::remove_all(aside);
       return Failure(path.Text() + ": is there already; choose another name, or ask for overwrite", true);

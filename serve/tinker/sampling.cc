@@ -1,5 +1,6 @@
 #include "serve/tinker/sampling.h"
 
+#include <algorithm>
 #include <climits>
 
 #include "core/base/error.h"
@@ -49,10 +50,13 @@ SampleOrder ReadSample(const Json& body, const DataLimits& limits) {
   order.count = fields.Integer("num_samples", 1, 4096).value_or(1);
   order.prompt_logprobs = fields.Switch("prompt_logprobs").value_or(false);
   if (const Json* parameters = fields.Find("sampling_params")) ReadParameters(*parameters, order);
-  for (const char* name : {"topk_prompt_logprobs", "topk_sample_logprobs", "prompt_alt_tokens_k"}) {
+  order.prompt_logprobs_last = fields.Integer("prompt_logprobs_last_n", 1, INT_MAX);
+  if (order.prompt_logprobs_last && !order.prompt_logprobs) fields.Fail("prompt_logprobs_last_n", "is for prompt_logprobs");
+  order.top = fields.Integer("topk_sample_logprobs", 0, kMostLikely).value_or(0);
+  for (const char* name : {"topk_prompt_logprobs", "prompt_alt_tokens_k"}) {
     if (fields.Integer(name, 0, INT_MAX).value_or(0) > 0) Refuse(std::string(name) + ": is not supported; leave it out");
   }
-  for (const char* name : {"target_prompt_logprobs", "prompt_logprobs_last_n", "record_stability_info"}) {
+  for (const char* name : {"target_prompt_logprobs", "record_stability_info"}) {
     fields.Refuse(name, "is not supported; leave it out");
   }
   fields.Accept({"sampling_session_id", "seq_id", "model_path", "base_model", "type"});
@@ -61,6 +65,15 @@ SampleOrder ReadSample(const Json& body, const DataLimits& limits) {
     Refuse(Concat("prompt: ", order.prompt.size(), " tokens leave no room for an answer in a context of ", limits.context));
   }
   return order;
+}
+
+std::vector<std::optional<float>> PromptLogprobs(const SampleOrder& order, const SampleResult& result) {
+  std::vector<std::optional<float>> all(order.prompt.size());
+  const int64_t first = std::ssize(all) - order.prompt_logprobs_last.value_or(std::ssize(all));
+  for (int64_t i = std::max<int64_t>(first, 1); i < std::ssize(all); ++i) {
+    all[static_cast<size_t>(i)] = result.prompt_logprobs.at(static_cast<size_t>(i - 1));
+  }
+  return all;
 }
 
 FutureResult SampleAnswer(const SampleOrder& order, const SampleResult& result) {
@@ -72,8 +85,8 @@ FutureResult SampleAnswer(const SampleOrder& order, const SampleResult& result) 
   }
   Json body = {{"type", "sample"}, {"sequences", sequences}, {"prompt_logprobs", nullptr}};
   if (order.prompt_logprobs) {
-    Json of_prompt = Json::array({nullptr});
-    for (const float value : result.prompt_logprobs) of_prompt.push_back(value);
+    Json of_prompt = Json::array();
+    for (const auto& value : PromptLogprobs(order, result)) of_prompt.push_back(value ? Json(*value) : Json());
     body["prompt_logprobs"] = std::move(of_prompt);
   }
   return Success(body);

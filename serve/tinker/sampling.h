@@ -26,11 +26,19 @@ struct SampleOrder {
   int64_t adapter = -1;  // the engine's id; -1: the base
   std::string salt = {};
   bool prompt_logprobs = false;
+  std::optional<int64_t> prompt_logprobs_last = {};  // only of so many tokens at the end
+  int64_t top = 0;                                   // most likely tokens to report for each drawn one
+};
+
+struct LikelyToken {
+  int64_t token = 0;
+  float logprob = 0;
 };
 
 struct Sampled {
   std::vector<int64_t> tokens = {};  // with the one that stopped it
   std::vector<float> logprobs = {};
+  std::vector<std::vector<LikelyToken>> likely = {};  // by token, if asked for; the most likely first
   bool stopped = false;  // false: it is as long as it may be
 };
 
@@ -49,6 +57,9 @@ class SampleDoor {
 };
 
 // Throws ApiError for what is wrong or not built.
+constexpr int64_t kMostLikely = 20;
+// Of every token of the prompt, nothing where there is none or it was not asked for.
+std::vector<std::optional<float>> PromptLogprobs(const SampleOrder& order, const SampleResult& result);
 SampleOrder ReadSample(const Json& body, const DataLimits& limits);
 FutureResult SampleAnswer(const SampleOrder& order, const SampleResult& result);
 

@@ -21,6 +21,10 @@ class SampleListener : public Listener {
     Sampled& one = result_.sequences.at(choice);
     one.tokens.push_back(token.token);
     one.logprobs.push_back(token.log_probs.empty() ? 0.0F : token.log_probs.front().log_prob);
+    std::vector<LikelyToken>& likely = one.likely.emplace_back();
+    for (size_t i = 1; i < token.log_probs.size(); ++i) {
+      likely.push_back({.token = token.log_probs[i].token, .logprob = token.log_probs[i].log_prob});
+    }
   }
   void End(size_t choice, const std::string& reason) override { result_.sequences.at(choice).stopped = reason == "stop"; }
   void Done(const Usage& /*usage*/) override { done_(std::move(result_)); }
@@ -53,7 +57,7 @@ void ServiceSamples::Submit(SampleOrder order, std::function<void(SampleResult)>
                                          .top_k = order.top_k,
                                          .top_p = order.top_p,
                                          .seed = order.seed.value_or(RandomSeed())},
-                            .top = 0};
+                            .top = order.top};
   if (order.model_stops) request.rules.ends = model_.ends;
   for (const int64_t token : order.stop_tokens) request.rules.ends.insert(token);
   request.rules.stops = order.stop_texts;

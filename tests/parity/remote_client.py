@@ -1,13 +1,19 @@
 """A loop of remote training as a user writes it, run by the client package's own interpreter (tinker 0.16.1, 0.24.1 or
-0.36.0): remote_client.py URL PLAN.json RESULT.json. What the server answered goes to RESULT.json; remote_test.py judges it."""
+0.36.0, or 0.16.1 as Twinkle's client patches it): remote_client.py URL PLAN.json RESULT.json. What the server answered goes to RESULT.json; remote_test.py judges it."""
+import importlib.util
 import json
 import sys
 import time
 
+TWINKLE = importlib.util.find_spec("twinkle_client") is not None
+if TWINKLE:
+    import twinkle_client
+    twinkle_client.init_tinker_client()
+
 import tinker
 from tinker import types
 
-KEY = "tml-parity"
+KEY = "any-key" if TWINKLE else "tml-parity"  # Twinkle's may have any form
 
 
 def tensor(values, dtype):
@@ -50,6 +56,25 @@ def train(client, plan):
         if step["loss"] != "cross_entropy":
             answers[-1]["old"] = old
     return answers
+
+
+def train_many(service, name, models):
+    """Several models at once: every request is sent before any answer is waited for, so that the server has passes to join."""
+    clients = [service.create_lora_training_client(base_model=name, rank=model["rank"], seed=model["seed"]) for model in models]
+    starts = [client.save_state("start").result().path for client in clients]
+    answers = [[] for _ in models]
+    for step in range(max(len(model["steps"]) for model in models)):
+        for client, model, sent in zip(clients, models, answers):
+            if step >= len(model["steps"]):
+                continue
+            of_step = model["steps"][step]
+            wanted = ("weights",) if of_step["loss"] == "cross_entropy" else ("logprobs", "advantages")
+            data = [datum_of(row, **{name: row[name] for name in wanted}) for row in model["rows"]]
+            sent.append((client.forward_backward(data, of_step["loss"], loss_fn_config=of_step.get("config")),
+                         client.optim_step(types.AdamParams(**of_step["adam"]))))
+    found = [[{**answer_of(passed.result()), "step_metrics": stepped.result().metrics} for passed, stepped in sent] for sent in answers]
+    ends = [client.save_state("end").result().path for client in clients]
+    return [{"start": start, "steps": steps, "end": end} for start, steps, end in zip(starts, found, ends)]
 
 
 def refusals(client, plan):
@@ -96,6 +121,7 @@ def main(url, plan_file, result_file):
         passed.result()
         resumed.append(answer_of(one.forward_backward(data, "cross_entropy").result()))
     result["resumed"] = resumed
+    result["many"] = train_many(service, names[0], plan["many"])
     json.dump(result, open(result_file, "w"))
 
 

@@ -30,7 +30,9 @@ HttpLimits Small() {
           .queued_bytes = 64 * 1024};
 }
 
-// /echo answers at once, /events streams from another thread until the client is gone, /silent never answers.
+constexpr int64_t kPieces = 40, kPieceBytes = 50'000;
+
+// /echo answers at once, /pieces piece by piece, /events streams from another thread until the client is gone, /silent never answers.
 class Served {
  public:
   explicit Served(const HttpLimits& limits = Small())
@@ -61,6 +63,13 @@ class Served {
  private:
   void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     if (request.path() == "/echo") return reply->Send({.type = "text/plain", .body = request.body});
+    if (request.path().starts_with("/pieces")) {
+      const bool breaks = request.path().ends_with("/broken");
+      return reply->SendPieces({.type = "text/plain"}, kPieces * kPieceBytes, [breaks, i = 0]() mutable {
+        if (breaks && i == 3) throw RuntimeError("the disk is gone");
+        return i++ < kPieces ? std::string(kPieceBytes, static_cast<char>('A' + i)) : "";
+      });
+    }
     const bool events = request.path() == "/events";
     threads_.emplace_back([this, events, reply = std::move(reply)] {
       if (events) reply->StartEvents({});
@@ -101,6 +110,30 @@ TEST(HttpServer, AnswersTheFirstOfPipelinedRequests) {
   EXPECT_NE(read.find("first"), std::string::npos);
   EXPECT_EQ(read.find("second"), std::string::npos);
   EXPECT_NE(read.find("Connection: close"), std::string::npos);
+}
+
+TEST(HttpServer, AnswersInPiecesAsFastAsTheyAreRead) {
+  const Served served;
+  Client client(served.port(), /*receive_bytes=*/4096);
+  client.Send(Served::Request("/pieces", ""));
+  std::this_thread::sleep_for(milliseconds(50));
+  const std::string last(kPieceBytes, static_cast<char>('A' + kPieces));
+  const std::string read = client.ReadUntil(last);
+  const size_t body = read.find("\r\n\r\n") + 4;
+  EXPECT_NE(read.find("Content-Length: 2000000"), std::string::npos);
+  EXPECT_EQ(read.size() - body, 2'000'000U);
+  EXPECT_EQ(read[body], 'B');
+  client.Send(Served::Request("/echo", "next"));  // the connection is there for more
+  EXPECT_NE(client.ReadUntil("next").find("200 OK"), std::string::npos);
+}
+
+TEST(HttpServer, AnAnswerThatBreaksEndsShort) {
+  const Served served;
+  Client client(served.port());
+  client.Send(Served::Request("/pieces/broken", ""));
+  const std::string read = client.ReadAll();
+  EXPECT_EQ(read.size() - read.find("\r\n\r\n") - 4, 3U * kPieceBytes);
+  EXPECT_NE(served.Echo("still here").find("still here"), std::string::npos);
 }
 
 TEST(HttpServer, KeepsItsLimits) {

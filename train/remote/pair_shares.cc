@@ -7,20 +7,28 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "core/plan/adapter.h"
 #include "core/tensor/dtype.h"
-#include "train/whole_gradients.h"
+#include "parallel/graph/parameters.h"
+#include "parallel/tensor/collectives.h"
 
 namespace trireme {
 namespace {
 
 constexpr char kA[] = ".lora_A.", kB[] = ".lora_B.";
 
-// The part of the piece within the model's rank, and where it begins in the file; undefined: there is none.
-at::Tensor WithinRank(const PairPiece& piece, int64_t rank) {
+bool IsA(const std::string& name) {
+  const bool is_a = name.find(kA) != std::string::npos;
+  TRIREME_CHECK(is_a || name.find(kB) != std::string::npos) << name << ": is no tensor of a pair";
+  return is_a;
+}
+
+// The part of the piece within the model's rank; undefined: there is none.
+at::Tensor WithinRank(const PairPiece& piece, const at::Tensor& numbers, int64_t rank) {
   const auto dim = static_cast<int64_t>(piece.rank_dim());
-  const int64_t first = piece.box.offset[static_cast<size_t>(dim)];
-  const int64_t size = std::min(rank - first, piece.view.size(dim));
-  return size <= 0 ? at::Tensor() : piece.view.narrow(dim, 0, size);
+  const at::Tensor view = piece.In(numbers);
+  const int64_t size = std::min(rank - piece.box.offset[static_cast<size_t>(dim)], view.size(dim));
+  return size <= 0 ? at::Tensor() : view.narrow(dim, 0, size);
 }
 
 // Every element's number is that of its position in the full tensor.
@@ -46,66 +54,89 @@ at::Tensor BoxOf(at::Tensor whole, const PairPiece& piece, const at::Tensor& par
 
 }  // namespace
 
-PairShares::PairShares(Session& session, int64_t max_rank) : session_(session), max_rank_(max_rank) {
+at::Tensor PairPiece::In(const at::Tensor& numbers) const {
+  return numbers.narrow(0, first, Elements(box.extent)).view(box.extent);
+}
+
+at::Tensor PairPiece::InShare(const at::Tensor& share) const {
+  return share.as_strided(box.extent, strides, share.storage_offset() + offset);
+}
+
+PairShares::PairShares(Session& session, int64_t max_rank, int64_t slots)
+    : session_(session), max_rank_(max_rank), slots_(slots), pieces_(static_cast<size_t>(slots)) {
   for (Bucket* bucket : session.model().buckets()) {
     if (!bucket->trained()) continue;
     for (const Weights::Entry* entry : bucket->entries()) {
       TRIREME_CHECK(entry->parameter.added) << entry->weight.name << ": is trained, but is no low-rank pair";
     }
     buckets_.push_back(bucket);
-  }
-}
-
-Shares PairShares::Zeros() const {
-  Shares shares;
-  for (const Bucket* bucket : buckets_) shares.push_back(at::zeros({bucket->share().size()}, at::kFloat));
-  return shares;
-}
-
-void PairShares::ForEachPiece(const Shares& shares, const std::function<void(const PairPiece&)>& visit) const {
-  for (size_t i = 0; i < buckets_.size(); ++i) {
-    for (const FlatPart& part : buckets_[i]->parts()) {
-      const Shard shard = buckets_[i]->ShardOf(part, "pair", DType::kFp32, shares[i].data_ptr());
-      for (const FilePiece& piece : FilePieces(buckets_[i]->entries()[part.parameter]->parameter, shard)) {
-        const std::string& name = piece.tensor->name;
-        const bool is_a = name.find(kA) != std::string::npos;
-        TRIREME_CHECK(is_a || name.find(kB) != std::string::npos) << name << ": is no tensor of a pair";
-        visit({.name = name,
-               .is_a = is_a,
-               .attention = IsAttention(name),
-               .inputs = is_a ? piece.tensor->shape.back() : 0,
-               .box = piece.box,
-               .owned = piece.replica == 0,
-               .view = at::from_blob(static_cast<float*>(shard.data) + piece.offset, piece.box.extent, piece.strides, at::kFloat)});
+    float nothing = 0;  // offsets are asked for, no memory is read
+    for (const FlatPart& part : bucket->parts()) {
+      const Shard shard = bucket->ShardOf(part, "pair", DType::kFp32, &nothing);
+      for (FilePiece& piece : FilePieces(bucket->entries()[part.parameter]->parameter, shard)) {
+        piece.offset += part.offset;
+        AddPieces(buckets_.size() - 1, piece);
       }
     }
   }
 }
 
-Shares PairShares::Initial(const TrainedPairs& pairs) const {
-  Shares shares = Zeros();
-  ForEachPiece(shares, [&](const PairPiece& piece) {
-    const at::Tensor view = piece.is_a && Trains(pairs, piece) ? WithinRank(piece, pairs.rank) : at::Tensor();
+// A box of the session's tensor may reach over several slots.
+void PairShares::AddPieces(size_t bucket, const FilePiece& piece) {
+  const std::string& name = piece.tensor->name;
+  PairPiece whole{.name = name,
+                  .is_a = IsA(name),
+                  .attention = IsAttention(name),
+                  .inputs = IsA(name) ? piece.tensor->shape.back() : 0,
+                  .box = piece.box,
+                  .owned = piece.replica == 0,
+                  .bucket = bucket,
+                  .offset = piece.offset,
+                  .strides = piece.strides};
+  const size_t dim = whole.rank_dim();
+  for (int64_t slot = 0; slot < slots_; ++slot) {
+    const int64_t begin = std::max(piece.box.offset[dim], slot * max_rank_);
+    const int64_t end = std::min(piece.box.offset[dim] + piece.box.extent[dim], (slot + 1) * max_rank_);
+    if (begin >= end) continue;
+    PairPiece own = whole;
+    own.offset += (begin - piece.box.offset[dim]) * piece.strides[dim];
+    own.box.offset[dim] = begin - slot * max_rank_;
+    own.box.extent[dim] = end - begin;
+    std::vector<PairPiece>& others = pieces_[static_cast<size_t>(slot)];
+    own.first = others.empty() ? 0 : others.back().first + Elements(others.back().box.extent);
+    others.push_back(std::move(own));
+  }
+}
+
+at::Tensor PairShares::Zeros(int64_t slot) const {
+  const std::vector<PairPiece>& own = pieces(slot);
+  return at::zeros({own.empty() ? 0 : own.back().first + Elements(own.back().box.extent)}, at::kFloat);
+}
+
+at::Tensor PairShares::Initial(const TrainedPairs& pairs, int64_t slot) const {
+  const at::Tensor numbers = Zeros(slot);
+  for (const PairPiece& piece : pieces(slot)) {
+    const at::Tensor view = piece.is_a && Trains(pairs, piece) ? WithinRank(piece, numbers, pairs.rank) : at::Tensor();
     if (view.defined()) DrawUniform(piece, view, pairs.seed);
-  });
-  return shares;
+  }
+  return numbers;
 }
 
-Shares PairShares::Factors(const TrainedPairs& pairs) const {
-  Shares shares = Zeros();
-  const double ratio = static_cast<double>(max_rank_) / static_cast<double>(pairs.rank);
-  ForEachPiece(shares, [&](const PairPiece& piece) {
-    const at::Tensor view = Trains(pairs, piece) ? WithinRank(piece, pairs.rank) : at::Tensor();
+at::Tensor PairShares::Factors(const TrainedPairs& pairs, int64_t slot) const {
+  const at::Tensor numbers = Zeros(slot);
+  const double ratio = static_cast<double>(slots_ * max_rank_) / static_cast<double>(pairs.rank);
+  for (const PairPiece& piece : pieces(slot)) {
+    const at::Tensor view = Trains(pairs, piece) ? WithinRank(piece, numbers, pairs.rank) : at::Tensor();
     if (view.defined()) view.fill_(piece.is_a ? 1.0 : ratio);
-  });
-  return shares;
+  }
+  return numbers;
 }
 
-Shares PairShares::ReadFrom(const TrainedPairs& pairs, const ViewOf& view_of) const {
-  Shares shares = Zeros();
-  ForEachPiece(shares, [&](const PairPiece& piece) {
-    const at::Tensor part = Trains(pairs, piece) ? WithinRank(piece, pairs.rank) : at::Tensor();
-    if (!part.defined()) return;
+at::Tensor PairShares::ReadFrom(const TrainedPairs& pairs, int64_t slot, const ViewOf& view_of) const {
+  const at::Tensor numbers = Zeros(slot);
+  for (const PairPiece& piece : pieces(slot)) {
+    const at::Tensor part = Trains(pairs, piece) ? WithinRank(piece, numbers, pairs.rank) : at::Tensor();
+    if (!part.defined()) continue;
     const TensorView view = view_of(piece.name);
     const at::Tensor whole =
         at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape, at::TensorOptions(ToTorch(view.dtype)));
@@ -113,34 +144,64 @@ Shares PairShares::ReadFrom(const TrainedPairs& pairs, const ViewOf& view_of) co
       throw InputError(piece.name, ": is ", ShapeText(view.shape), "; wanted rank ", pairs.rank);
     }
     at::Tensor(part).copy_(BoxOf(whole, piece, part));
-  });
-  return shares;
+  }
+  return numbers;
 }
 
-Shares PairShares::Read(const TrainedPairs& pairs, const TensorSource& source) const {
-  return ReadFrom(pairs, [&](const std::string& name) { return source.Find(name); });
+at::Tensor PairShares::Read(const TrainedPairs& pairs, int64_t slot, const TensorSource& source) const {
+  return ReadFrom(pairs, slot, [&](const std::string& name) { return source.Find(name); });
 }
 
-Shares PairShares::Read(const TrainedPairs& pairs, const SafetensorsFile& file, const std::string& prefix) const {
-  return ReadFrom(pairs, [&](const std::string& name) {
+at::Tensor PairShares::Read(const TrainedPairs& pairs, int64_t slot, const SafetensorsFile& file,
+                            const std::string& prefix) const {
+  return ReadFrom(pairs, slot, [&](const std::string& name) {
     const auto found = file.tensors().find(prefix + name);
     if (found == file.tensors().end()) throw InputError(file.path().string(), ": has no '", prefix, name, "'");
     return found->second;
   });
 }
 
-std::map<std::string, at::Tensor> PairShares::Gather(const TrainedPairs& pairs, const Shares& shares) const {
-  std::vector<Shard> shards;
-  for (size_t i = 0; i < buckets_.size(); ++i) {
-    for (const FlatPart& part : buckets_[i]->parts()) {
-      shards.push_back(buckets_[i]->ShardOf(part, "gradient", DType::kFp32, shares[i].data_ptr()));
-    }
+// Every element has one owner: a sum over the ranks assembles them, layer by layer.
+std::map<std::string, at::Tensor> PairShares::Gather(const TrainedPairs& pairs, int64_t slot,
+                                                     const at::Tensor& numbers) const {
+  std::map<std::string, std::vector<const PairPiece*>> mine;
+  for (const PairPiece& piece : pieces(slot)) {
+    if (piece.owned && Trains(pairs, piece)) mine[piece.name].push_back(&piece);
   }
   std::map<std::string, at::Tensor> tensors;
-  for (auto& [name, whole] : GatherGradients(session_.graph(), shards, session_.world(), session_.tensors().torch())) {
-    const bool is_a = name.find(kA) != std::string::npos;
-    if (IsAttention(name) ? !pairs.attention : !pairs.mlp) continue;
-    tensors[name] = whole.narrow(is_a ? whole.dim() - 2 : whole.dim() - 1, 0, pairs.rank).contiguous();
+  for (const Layer& layer : session_.graph().layers) {
+    std::vector<std::pair<std::string, Shape>> list;
+    int64_t elements = 0;
+    for (const Parameter& parameter : ParametersOf(session_.graph(), layer, {.size = 1})) {
+      if (!parameter.trained) continue;
+      for (const HfTensor& tensor : parameter.hf) {
+        if (IsAttention(tensor.name) ? !pairs.attention : !pairs.mlp) continue;
+        Shape shape = tensor.shape;
+        shape[shape.size() - (IsA(tensor.name) ? 2 : 1)] = pairs.rank;
+        elements += Elements(shape);
+        list.emplace_back(tensor.name, std::move(shape));
+      }
+    }
+    if (list.empty()) continue;
+    at::Tensor flat = at::zeros({elements}, at::kFloat);
+    const auto each = [&](const auto& visit) {
+      int64_t first = 0;
+      for (const auto& [name, shape] : list) {
+        visit(name, flat.narrow(0, first, Elements(shape)).view(shape));
+        first += Elements(shape);
+      }
+    };
+    each([&](const std::string& name, const at::Tensor& whole) {
+      for (const PairPiece* piece : mine[name]) {
+        const at::Tensor part = WithinRank(*piece, numbers, pairs.rank);
+        if (part.defined()) BoxOf(whole, *piece, part).copy_(part);
+      }
+    });
+    flat = flat.to(session_.tensors().torch());
+    AllReduce(flat, session_.world());
+    flat = flat.cpu();
+    if (session_.job().rank() != 0) continue;
+    each([&](const std::string& name, const at::Tensor& whole) { tensors[kAdapterPrefix + name] = whole; });
   }
   return tensors;
 }

@@ -1,6 +1,7 @@
-// PairShares: where the low-rank pairs of a session are in this rank's shares of its buckets, by the names that adapter
-// files give them: what remote training needs to start, scale, mask, save and load the pairs of one model at a time. Knows
-// neither requests nor gradients.
+// PairShares: where the low-rank pairs of models are in this rank's shares of the session's buckets, by the names that adapter
+// files give them. The session's pairs hold several models' side by side: a model has one slot of them for all its life, since
+// which elements a rank has differs from slot to slot. What remote training needs to start, scale, mask, save and load the
+// pairs of one model at a time. Knows neither requests nor gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,53 +18,60 @@
 
 namespace trireme {
 
-using Shares = std::vector<at::Tensor>;  // by trained bucket: [share] fp32 in host memory
-
-// A box of one of the adapter's tensors in a share.
+// A box of one of a model's tensors that this rank has.
 struct PairPiece {
   std::string name;   // "model.layers.0.self_attn.q_proj.lora_A.weight"
   bool is_a = false;  // [rank, in]; otherwise B, [out, rank]
   bool attention = false;
   int64_t inputs = 0;  // of A
-  Box box;             // in the file's tensor
+  Box box;             // in the model's tensor
   bool owned = false;  // counts on this rank
-  at::Tensor view;     // of the share, with the box's dims
+  size_t bucket = 0;   // whose share has it
+  int64_t offset = 0;  // in the share; with strides
+  Shape strides = {};
+  int64_t first = 0;  // among the model's numbers, where it is row-major
 
   size_t rank_dim() const { return is_a ? box.offset.size() - 2 : box.offset.size() - 1; }
+  at::Tensor In(const at::Tensor& numbers) const;       // a view of the model's, with the box's dims
+  at::Tensor InShare(const at::Tensor& share) const;    // the same of the bucket's share
 };
 
 class PairShares {
  public:
-  // `session` outlives it, and has pairs of rank `max_rank` and nothing else that is trained.
-  PairShares(Session& session, int64_t max_rank);
+  // `session` outlives it, and has pairs of rank `slots` · `max_rank` and nothing else that is trained.
+  PairShares(Session& session, int64_t max_rank, int64_t slots);
 
-  Shares Zeros() const;
-  void ForEachPiece(const Shares& shares, const std::function<void(const PairPiece&)>& visit) const;
+  // Numbers of a model on this rank: [elements of its slot] fp32 in host memory, one piece after another.
+  at::Tensor Zeros(int64_t slot) const;
+  const std::vector<PairPiece>& pieces(int64_t slot) const { return pieces_.at(static_cast<size_t>(slot)); }
 
-  // A uniform up to 1/√inputs from the seed, the same under every layout; zero beyond the model's rank and in modules that
-  // it does not train. B is zero.
-  Shares Initial(const TrainedPairs& pairs) const;
+  // A uniform up to 1/√inputs from the seed, the same under every layout and in every slot; zero beyond the model's rank and
+  // in modules that it does not train. B is zero.
+  at::Tensor Initial(const TrainedPairs& pairs, int64_t slot) const;
   // What the session's copy of each element is multiplied by, and its gradient again: 0 for what the model does not have or
   // train, for B the ratio of the model's scale to the session's.
-  Shares Factors(const TrainedPairs& pairs) const;
+  at::Tensor Factors(const TrainedPairs& pairs, int64_t slot) const;
   // From tensors of the model's rank named NAME, or `prefix`NAME.
-  Shares Read(const TrainedPairs& pairs, const TensorSource& source) const;
-  Shares Read(const TrainedPairs& pairs, const SafetensorsFile& file, const std::string& prefix) const;
+  at::Tensor Read(const TrainedPairs& pairs, int64_t slot, const TensorSource& source) const;
+  at::Tensor Read(const TrainedPairs& pairs, int64_t slot, const SafetensorsFile& file, const std::string& prefix) const;
   // Tensors of the model's rank on rank 0, by name. Collective.
-  std::map<std::string, at::Tensor> Gather(const TrainedPairs& pairs, const Shares& shares) const;
+  std::map<std::string, at::Tensor> Gather(const TrainedPairs& pairs, int64_t slot, const at::Tensor& numbers) const;
 
   const std::vector<Bucket*>& buckets() const { return buckets_; }
   Session& session() const { return session_; }
   int64_t max_rank() const { return max_rank_; }
+  int64_t slots() const { return slots_; }
   static bool IsAttention(const std::string& name) { return name.find("attn") != std::string::npos || name.find("attention") != std::string::npos; }
 
  private:
   using ViewOf = std::function<TensorView(const std::string&)>;
-  Shares ReadFrom(const TrainedPairs& pairs, const ViewOf& view_of) const;
+  at::Tensor ReadFrom(const TrainedPairs& pairs, int64_t slot, const ViewOf& view_of) const;
+  void AddPieces(size_t bucket, const FilePiece& piece);
 
   Session& session_;
-  const int64_t max_rank_;
-  std::vector<Bucket*> buckets_;  // that are trained
+  const int64_t max_rank_, slots_;
+  std::vector<Bucket*> buckets_;                 // that are trained
+  std::vector<std::vector<PairPiece>> pieces_;   // by slot
 };
 
 // Whether the model trains the module that a tensor belongs to.

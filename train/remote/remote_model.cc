@@ -39,7 +39,7 @@ AdapterPlan PlanOf(const AdapterPlan& of_session, const TrainedPairs& pairs) {
   return plan;
 }
 
-// GatherGradients names them as the adapter's file does; states go by the model's own names.
+// Gather names them as the adapter's file does; states go by the model's own names.
 std::map<std::string, at::Tensor> Renamed(const std::map<std::string, at::Tensor>& tensors, const std::string& prefix) {
   std::map<std::string, at::Tensor> renamed;
   for (const auto& [name, tensor] : tensors) renamed[prefix + name.substr(std::string(kAdapterPrefix).size())] = tensor;
@@ -48,27 +48,29 @@ std::map<std::string, at::Tensor> Renamed(const std::map<std::string, at::Tensor
 
 }  // namespace
 
-RemoteModel::RemoteModel(const PairShares& layout, const TrainedPairs& pairs)
-    : layout_(layout), pairs_(pairs), factors_(layout.Factors(pairs)), weights_(layout.Initial(pairs)) {}
+RemoteModel::RemoteModel(const PairShares& layout, const TrainedPairs& pairs, int64_t slot)
+    : layout_(layout), pairs_(pairs), slot_(slot), factors_(layout.Factors(pairs, slot)), weights_(layout.Initial(pairs, slot)) {}
 
-Shares RemoteModel::SessionValues() const {
-  Shares values;
-  for (size_t i = 0; i < weights_.size(); ++i) values.push_back(weights_[i] * factors_[i]);
-  return values;
+at::Tensor RemoteModel::Taken(const std::vector<at::Tensor>& shares) const {
+  const at::Tensor taken = layout_.Zeros(slot_);
+  for (const PairPiece& piece : layout_.pieces(slot_)) piece.In(taken).copy_(piece.InShare(shares[piece.bucket]));
+  return taken;
 }
 
+bool RemoteModel::Finite(const std::vector<at::Tensor>& shares) const { return Taken(shares).isfinite().all().item<bool>(); }
+
 // The session's B is the model's times a factor: by the chain rule the model's gradient is the session's times it.
-void RemoteModel::AddGradients(const Shares& gradients) {
-  if (gradients_.empty()) gradients_ = layout_.Zeros();
-  for (size_t i = 0; i < gradients.size(); ++i) gradients_[i].addcmul_(gradients[i], factors_[i]);
+void RemoteModel::AddGradients(const std::vector<at::Tensor>& shares) {
+  if (!gradients_.defined()) gradients_ = layout_.Zeros(slot_);
+  gradients_.addcmul_(Taken(shares), factors_);
 }
 
 // Each element counts on the rank that owns it; ranks add up in their order, so that all have the same sum.
 double RemoteModel::Norm() const {
   double own = 0;
-  layout_.ForEachPiece(gradients_, [&](const PairPiece& piece) {
-    if (piece.owned) own += piece.view.to(at::kDouble).square().sum().item<double>();
-  });
+  for (const PairPiece& piece : layout_.pieces(slot_)) {
+    if (piece.owned) own += piece.In(gradients_).to(at::kDouble).square().sum().item<double>();
+  }
   char text[64];
   std::snprintf(text, sizeof(text), "%a", own);
   double all = 0;
@@ -77,41 +79,39 @@ double RemoteModel::Norm() const {
 }
 
 double RemoteModel::Step(const AdamNumbers& adam) {
-  if (gradients_.empty()) throw InputError("optim_step: there are no gradients since the last one; send forward_backward first");
+  if (!gradients_.defined()) throw InputError("optim_step: there are no gradients since the last one; send forward_backward first");
   const double norm = Norm();
   if (!std::isfinite(norm)) {
-    gradients_.clear();
+    gradients_.reset();
     throw InputError("optim_step: the gradient's norm is not finite; the gradients were dropped, the weights are unchanged");
   }
-  if (first_.empty()) {
-    first_ = layout_.Zeros();
-    second_ = layout_.Zeros();
+  if (!first_.defined()) {
+    first_ = layout_.Zeros(slot_);
+    second_ = layout_.Zeros(slot_);
   }
   // As torch.nn.utils.clip_grad_norm_ does it.
   const double scale = adam.grad_clip_norm > 0 ? std::min(1.0, adam.grad_clip_norm / (norm + 1e-6)) : 1.0;
   ++step_;
   const double correction1 = 1 - std::pow(adam.beta1, static_cast<double>(step_));
   const double correction2 = 1 - std::pow(adam.beta2, static_cast<double>(step_));
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    const at::Tensor gradient = scale == 1 ? gradients_[i] : gradients_[i] * scale;
-    weights_[i].mul_(1 - adam.learning_rate * adam.weight_decay);
-    first_[i].lerp_(gradient, 1 - adam.beta1);
-    second_[i].mul_(adam.beta2).addcmul_(gradient, gradient, 1 - adam.beta2);
-    const at::Tensor divisor = (second_[i].sqrt() / std::sqrt(correction2)).add_(adam.eps);
-    // Where nothing is trained all three are zero: eps may be, too.
-    weights_[i].addcdiv_(first_[i], divisor.masked_fill_(factors_[i] == 0, 1), -adam.learning_rate / correction1);
-  }
-  gradients_.clear();
+  const at::Tensor gradient = scale == 1 ? gradients_ : gradients_ * scale;
+  weights_.mul_(1 - adam.learning_rate * adam.weight_decay);
+  first_.lerp_(gradient, 1 - adam.beta1);
+  second_.mul_(adam.beta2).addcmul_(gradient, gradient, 1 - adam.beta2);
+  const at::Tensor divisor = (second_.sqrt() / std::sqrt(correction2)).add_(adam.eps);
+  // Where nothing is trained all three are zero: eps may be, too.
+  weights_.addcdiv_(first_, divisor.masked_fill_(factors_ == 0, 1), -adam.learning_rate / correction1);
+  gradients_.reset();
   return norm;
 }
 
 void RemoteModel::Save(const std::filesystem::path& directory, bool optimizer) const {
   const Session& session = layout_.session();
-  const std::map<std::string, at::Tensor> weights = layout_.Gather(pairs_, weights_);
+  const std::map<std::string, at::Tensor> weights = layout_.Gather(pairs_, slot_, weights_);
   std::map<std::string, at::Tensor> states;
-  if (optimizer && !first_.empty()) {
-    states = Renamed(layout_.Gather(pairs_, first_), kFirst);
-    states.merge(Renamed(layout_.Gather(pairs_, second_), kSecond));
+  if (optimizer && first_.defined()) {
+    states = Renamed(layout_.Gather(pairs_, slot_, first_), kFirst);
+    states.merge(Renamed(layout_.Gather(pairs_, slot_, second_), kSecond));
   }
   if (session.job().rank() != 0) return;
   WriteSafetensors(directory / kAdapterWeightsFile, ToWrite(weights));
@@ -124,22 +124,58 @@ void RemoteModel::Save(const std::filesystem::path& directory, bool optimizer) c
 
 void RemoteModel::Load(const std::filesystem::path& directory, bool optimizer) {
   const AdapterDirectory files(directory, ExpertNamesOf(layout_.session().graph()));
-  Shares weights = layout_.Read(pairs_, files), first, second;
+  at::Tensor weights = layout_.Read(pairs_, slot_, files), first, second;
   int64_t step = 0;
   if (optimizer) {
     const SafetensorsFile states(directory / kOptimizerFile);
     const auto found = states.metadata().find(kStepKey);
     step = found == states.metadata().end() ? 0 : std::stoll(found->second);
     if (step > 0) {
-      first = layout_.Read(pairs_, states, kFirst);
-      second = layout_.Read(pairs_, states, kSecond);
+      first = layout_.Read(pairs_, slot_, states, kFirst);
+      second = layout_.Read(pairs_, slot_, states, kSecond);
     }
   }
   weights_ = std::move(weights);
   first_ = std::move(first);
   second_ = std::move(second);
   step_ = step;
-  gradients_.clear();
+  gradients_.reset();
+}
+
+void RemoteModel::Park(const std::filesystem::path& file) {
+  parked_ = true;
+  const at::Tensor never_empty = at::zeros({1}, at::kFloat);
+  std::map<std::string, at::Tensor> tensors = {{kStepKey, never_empty}};
+  for (const auto& [name, tensor] : Numbers()) {
+    if (tensor->defined() && tensor->numel() > 0) tensors[name] = *tensor;
+  }
+  std::filesystem::create_directories(file.parent_path());
+  WriteSafetensors(file, ToWrite(tensors));
+  for (const auto& [name, tensor] : Numbers()) {
+    if (tensor->defined() && tensor->numel() > 0) *tensor = at::Tensor();
+  }
+  factors_.reset();
+}
+
+// What could not be written is still in memory.
+void RemoteModel::Unpark(const std::filesystem::path& file) {
+  if (!parked_) return;
+  if (std::filesystem::exists(file)) {
+    const SafetensorsFile saved(file);
+    for (const auto& [name, tensor] : Numbers()) {
+      const auto found = saved.tensors().find(name);
+      if (found == saved.tensors().end()) continue;
+      const TensorView& view = found->second;
+      *tensor = at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape, at::TensorOptions(at::kFloat)).clone();
+    }
+    factors_ = layout_.Factors(pairs_, slot_);
+  }
+  parked_ = false;
+  std::filesystem::remove(file);
+}
+
+std::vector<std::pair<std::string, at::Tensor*>> RemoteModel::Numbers() {
+  return {{"weights", &weights_}, {"gradients", &gradients_}, {kFirst, &first_}, {kSecond, &second_}};
 }
 
 TrainedPairs PairsIn(const std::filesystem::path& directory, const PairShares& layout) {

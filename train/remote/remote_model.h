@@ -1,9 +1,11 @@
-// RemoteModel: the pairs that a client trains, with their gradients and AdamW's moments: this rank's shares of them, in host
-// memory. One model at a time is in the session; the others wait here.
+// RemoteModel: the pairs that a client trains, with their gradients and AdamW's moments: this rank's part of them, in host
+// memory. The session has a copy of the pairs while the model takes part in a pass.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "train/remote/pair_shares.h"
 #include "train/remote/train_work.h"
@@ -12,14 +14,17 @@ namespace trireme {
 
 class RemoteModel {
  public:
-  // New pairs. `layout` outlives it.
-  RemoteModel(const PairShares& layout, const TrainedPairs& pairs);
+  // New pairs, in a slot of the session's. `layout` outlives it.
+  RemoteModel(const PairShares& layout, const TrainedPairs& pairs, int64_t slot);
 
   const TrainedPairs& pairs() const { return pairs_; }
-  // What the session's buckets are to hold.
-  Shares SessionValues() const;
-  // Adds gradients as the session has them.
-  void AddGradients(const Shares& gradients);
+  int64_t slot() const { return slot_; }
+  // What the session's slot is to hold.
+  at::Tensor SessionValues() const { return weights_ * factors_; }
+  // Adds gradients as the session has them, by bucket.
+  void AddGradients(const std::vector<at::Tensor>& shares);
+  // Whether those that AddGradients would add are finite on this rank.
+  bool Finite(const std::vector<at::Tensor>& shares) const;
   // AdamW as torch does it, with what was added since the last step; the norm before clipping. Collective. Throws an input
   // error if there are no gradients.
   double Step(const AdamNumbers& adam);
@@ -30,16 +35,24 @@ class RemoteModel {
   // Gradients are dropped; without `optimizer` the moments start anew.
   void Load(const std::filesystem::path& directory, bool optimizer);
 
+  // Out of memory, into a file of this rank, and back, bit for bit. In between nothing else may be called.
+  void Park(const std::filesystem::path& file);
+  void Unpark(const std::filesystem::path& file);
+
  private:
+  std::vector<std::pair<std::string, at::Tensor*>> Numbers();  // all that differs from what it was made with
+  at::Tensor Taken(const std::vector<at::Tensor>& shares) const;
   double Norm() const;
 
   const PairShares& layout_;
   const TrainedPairs pairs_;
-  const Shares factors_;
-  Shares weights_;
-  Shares gradients_;            // empty: none
-  Shares first_, second_;       // moments; empty before the first step
+  const int64_t slot_;
+  at::Tensor factors_;
+  at::Tensor weights_;
+  at::Tensor gradients_;       // undefined: none
+  at::Tensor first_, second_;  // moments; undefined before the first step
   int64_t step_ = 0;
+  bool parked_ = false;
 };
 
 // The pairs that an adapter directory has, as Save wrote it.

@@ -2,13 +2,17 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "parallel/objectives/token_log_probs.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
 namespace {
+
+constexpr int64_t kPackTokens = 2048;
 
 // Data come shifted already, with any targets, while a row's labels stand one position after the token that predicts them:
 // one more token at the end, which nothing attends to, gives the last target a position.
@@ -27,40 +31,91 @@ std::vector<int64_t> AllRows(size_t count) {
 
 }  // namespace
 
-RemotePass::RemotePass(Trainer& trainer, const std::vector<TrainRow>& rows) : trainer_(trainer), rows_(rows) {}
-
-std::vector<Row> RemotePass::RowsWith(const TokenTable* weights) const {
-  std::vector<Row> rows;
-  for (size_t i = 0; i < rows_.size(); ++i) {
-    rows.push_back(RowOfDatum(rows_[i]));
-    rows.back().weights.assign(rows.back().labels.size(), 0.0F);
-    for (size_t j = 0; weights != nullptr && j < (*weights)[i].size(); ++j) {
-      rows.back().weights[j + 1] = static_cast<float>((*weights)[i][j]);
+RemotePass::RemotePass(Trainer& trainer, std::vector<SlotRow> rows, int64_t slots)
+    : trainer_(trainer), rows_(std::move(rows)), slots_(slots), packs_(MakePacks()) {
+  for (const Pack& pack : packs_) {
+    std::vector<Position>& positions = positions_.emplace_back();
+    for (size_t row = pack.first; row < pack.end; ++row) {
+      const int64_t targets = std::ssize(rows_[row].row->targets);
+      for (int64_t target = 0; target < targets; ++target) positions.push_back({row, target});
+      positions.push_back({row, -1});
     }
   }
-  return rows;
+}
+
+// As many tokens as make a product worth its weights' way from memory, and a micro batch for every rank and stage if there are
+// enough rows.
+std::vector<RemotePass::Pack> RemotePass::MakePacks() const {
+  const Mesh& dense = trainer_.session().plan().grids.dense;
+  int64_t tokens = 0;
+  for (const SlotRow& row : rows_) tokens += std::ssize(row.row->tokens) + 1;
+  const int64_t parts = int64_t{dense.Size("dp")} * dense.Size("pp");
+  const int64_t most = std::min(kPackTokens, (tokens + parts - 1) / parts);
+  std::vector<Pack> packs;
+  int64_t in_pack = 0;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const int64_t own = std::ssize(rows_[i].row->tokens) + 1;
+    if (packs.empty() || in_pack + own > most) {
+      packs.push_back({i, i});
+      in_pack = 0;
+    }
+    packs.back().end = i + 1;
+    in_pack += own;
+  }
+  return packs;
+}
+
+std::vector<Row> RemotePass::PackedRows(const TokenTable* weights) const {
+  std::vector<Row> packed;
+  for (const Pack& pack : packs_) {
+    Row& all = packed.emplace_back();
+    for (size_t i = pack.first; i < pack.end; ++i) {
+      const Row row = RowOfDatum(*rows_[i].row);
+      all.starts.push_back(std::ssize(all.input_ids));
+      all.input_ids.insert(all.input_ids.end(), row.input_ids.begin(), row.input_ids.end());
+      all.labels.insert(all.labels.end(), row.labels.begin(), row.labels.end());
+      all.weights.resize(all.labels.size(), 0.0F);
+      for (size_t j = 0; weights != nullptr && j < (*weights)[i].size(); ++j) {
+        all.weights[static_cast<size_t>(all.starts.back()) + j + 1] = static_cast<float>((*weights)[i][j]);
+      }
+    }
+  }
+  return packed;
+}
+
+std::vector<PassInput> RemotePass::Inputs(const RowSource& list, bool slots) const {
+  std::vector<PassInput> inputs = MakePassInputs(list, AllRows(packs_.size()), ShapeOf(trainer_.session()));
+  for (PassInput& input : inputs) {
+    if (!slots) break;
+    input.pair_slots = slots_;
+    input.slot_of = at::full({input.identities.numel()}, -1, at::kLong);  // padding uses none
+    const int64_t* identity = input.identities.data_ptr<int64_t>();
+    for (int64_t i = 0; i < input.slot_of.numel(); ++i) {
+      const auto pack = static_cast<size_t>(RowOf(identity[i])), position = static_cast<size_t>(PositionOf(identity[i]));
+      if (pack >= positions_.size() || position >= positions_[pack].size()) continue;
+      input.slot_of.data_ptr<int64_t>()[i] = rows_[positions_[pack][position].row].slot;
+    }
+  }
+  return inputs;
 }
 
 TokenTable RemotePass::LogProbs(bool adapters) const {
-  Session& session = trainer_.session();
-  const RowList list(RowsWith(nullptr));
-  const std::vector<int64_t> all = AllRows(rows_.size());
+  const RowList list(PackedRows(nullptr));
   const TokenLogProbs objective(/*temperature=*/1);
-  PassBatch batch(MakePassInputs(list, all, ShapeOf(session)), {.objective = &objective,
-                                                                .differentiate = false,
-                                                                .adapters = adapters,
-                                                                .totals = TotalsOf(list, all),
-                                                                .wants = {.log_probs = true}});
-  session.RunForward(batch);
+  PassBatch batch(Inputs(list, adapters), {.objective = &objective,
+                                           .differentiate = false,
+                                           .adapters = adapters,
+                                           .totals = TotalsOf(list, AllRows(packs_.size())),
+                                           .wants = {.log_probs = true}});
+  trainer_.session().RunForward(batch);
   return Collect(batch);
 }
 
 TokenTable RemotePass::Backward(const TokenTable& weights) const {
-  const RowList list(RowsWith(&weights));
-  const std::vector<int64_t> all = AllRows(rows_.size());
-  PassOptions options = trainer_.OptionsOf(TotalsOf(list, all));
+  const RowList list(PackedRows(&weights));
+  PassOptions options = trainer_.OptionsOf(TotalsOf(list, AllRows(packs_.size())));
   options.wants.log_probs = true;
-  PassBatch batch(MakePassInputs(list, all, ShapeOf(trainer_.session())), options);
+  PassBatch batch(Inputs(list, /*slots=*/true), options);
   trainer_.Pass(batch);
   return Collect(batch);
 }
@@ -69,7 +124,7 @@ TokenTable RemotePass::Backward(const TokenTable& weights) const {
 TokenTable RemotePass::Collect(const PassBatch& batch) const {
   Session& session = trainer_.session();
   std::vector<int64_t> starts = {0};
-  for (const TrainRow& row : rows_) starts.push_back(starts.back() + std::ssize(row.targets));
+  for (const SlotRow& row : rows_) starts.push_back(starts.back() + std::ssize(row.row->targets));
   at::Tensor flat = at::zeros({starts.back()}, at::kFloat);
   for (int i = 0; i < batch.size() && session.Coordinate("tp") == 0; ++i) {
     const at::Tensor& found = batch.result().outputs[static_cast<size_t>(i)].log_probs;
@@ -78,7 +133,8 @@ TokenTable RemotePass::Collect(const PassBatch& batch) const {
     const int64_t* identity = batch.input(i).identities.data_ptr<int64_t>();
     for (int64_t j = 0; j < values.numel(); ++j) {
       if (labels.data_ptr<int64_t>()[j] == kNotTrained) continue;
-      flat.data_ptr<float>()[starts[static_cast<size_t>(RowOf(identity[j]))] + PositionOf(identity[j])] = values.data_ptr<float>()[j];
+      const Position& found_at = positions_[static_cast<size_t>(RowOf(identity[j]))][static_cast<size_t>(PositionOf(identity[j]))];
+      flat.data_ptr<float>()[starts[found_at.row] + found_at.target] = values.data_ptr<float>()[j];
     }
   }
   flat = flat.to(session.tensors().torch());

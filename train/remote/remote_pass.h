@@ -1,5 +1,6 @@
-// RemotePass: the passes of one unit of remote training: the log-probability of every target, and the gradient of minus their
-// weighted sum. Which loss the weights come from is not known here.
+// RemotePass: the passes of rows of remote training, each with its model's slot of the session's pairs: the log-probability of
+// every target, and the gradient of minus their weighted sum. Short rows share micro batches, whichever models they belong to.
+// Which loss the weights come from is not known here.
 #pragma once
 
 #include <vector>
@@ -12,22 +13,41 @@ namespace trireme {
 
 using TokenTable = std::vector<std::vector<double>>;  // by row and target
 
+struct SlotRow {
+  const TrainRow* row = nullptr;
+  int64_t slot = 0;
+};
+
 class RemotePass {
  public:
-  // The trainer's objective is log_probs. Both outlive it.
-  RemotePass(Trainer& trainer, const std::vector<TrainRow>& rows);
+  // The trainer's objective is log_probs; its session's pairs have `slots` slots. All outlive it. Rows of one slot are best
+  // adjacent.
+  RemotePass(Trainer& trainer, std::vector<SlotRow> rows, int64_t slots);
 
   // Nothing is differentiated. Collective, the same on every rank, as is all below.
   TokenTable LogProbs(bool adapters) const;
-  // Gradients of - Σ weight · log p are added to the model's; the log-probabilities.
+  // Gradients of - Σ weight · log p are added to the session's, in the rows' slots; the log-probabilities.
   TokenTable Backward(const TokenTable& weights) const;
 
  private:
+  // Rows [first, end) as the documents of one packed row.
+  struct Pack {
+    size_t first = 0, end = 0;
+  };
+  struct Position {
+    size_t row = 0;
+    int64_t target = -1;  // -1: none is predicted there
+  };
+  std::vector<Pack> MakePacks() const;
+  std::vector<Row> PackedRows(const TokenTable* weights) const;
+  std::vector<PassInput> Inputs(const RowSource& list, bool slots) const;
   TokenTable Collect(const PassBatch& batch) const;
-  std::vector<Row> RowsWith(const TokenTable* weights) const;
 
   Trainer& trainer_;
-  const std::vector<TrainRow>& rows_;
+  const std::vector<SlotRow> rows_;
+  const int64_t slots_;
+  const std::vector<Pack> packs_;
+  std::vector<std::vector<Position>> positions_;  // by pack and token of it
 };
 
 }  // namespace trireme

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -15,7 +17,7 @@ constexpr size_t kMostSaved = 4;
 
 }  // namespace
 
-void PrepareForRemoteTraining(Config& config, int64_t max_rank) {
+void PrepareForRemoteTraining(Config& config, const RemoteLimits& limits) {
   const std::pair<const char*, double> added[] = {{"experts.balance_coefficient", config.experts().balance_coefficient()},
                                                   {"experts.z_coefficient", config.experts().z_coefficient()},
                                                   {"loss.label_smoothing", config.loss().label_smoothing()},
@@ -23,10 +25,13 @@ void PrepareForRemoteTraining(Config& config, int64_t max_rank) {
   for (const auto& [key, value] : added) {
     if (value != 0) throw InputError(key, " = ", value, ": remote training computes the clients' losses alone; set it to 0");
   }
+  if (config.experts().overflow() != OVERFLOW_KEEP) {
+    throw InputError("experts.overflow: which tokens an expert drops would depend on other clients' rows; set it to keep");
+  }
   TuningConfig& tuning = *config.mutable_tuning();
   tuning.Clear();
   tuning.set_kind(TUNING_LORA);
-  tuning.set_rank(static_cast<int32_t>(max_rank));
+  tuning.set_rank(static_cast<int32_t>(limits.max_rank * limits.slots));
   tuning.set_alpha(kAlpha);
   tuning.set_dropout(0);
   tuning.add_targets("all-linear");
@@ -35,8 +40,9 @@ void PrepareForRemoteTraining(Config& config, int64_t max_rank) {
   config.mutable_optimizer()->set_clip(0);
 }
 
-RemoteTrainer::RemoteTrainer(Session& session, Engine& engine, int64_t max_rank)
-    : session_(session), engine_(engine), trainer_(session, "log_probs"), layout_(session, max_rank) {}
+RemoteTrainer::RemoteTrainer(Session& session, Engine& engine, const RemoteLimits& limits)
+    : session_(session), engine_(engine), trainer_(session, "log_probs"), layout_(session, limits.max_rank, limits.slots),
+      idle_(limits.directory, limits.in_memory, session.job().rank()) {}
 
 template <typename Call>
 void RemoteTrainer::Agreed(const Call& call) {
@@ -52,16 +58,55 @@ void RemoteTrainer::Agreed(const Call& call) {
   }
 }
 
-TrainOutcome RemoteTrainer::Run(const TrainWork& work) {
-  TrainOutcome outcome;
+template <typename Call>
+void RemoteTrainer::Guarded(TrainOutcome& outcome, const Call& call) {
   try {
-    Do(work, outcome);
+    call();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kInput) throw;  // a device or a peer: the job ends
     outcome.error = error.what();
     outcome.users_fault = true;
   }
-  return outcome;
+}
+
+std::vector<TrainOutcome> RemoteTrainer::Run(const std::vector<TrainWork>& works) {
+  std::vector<TrainOutcome> outcomes(works.size());
+  std::vector<Passing> passes;
+  for (size_t i = 0; i < works.size(); ++i) {
+    Guarded(outcomes[i], [&] {
+      if (works[i].action != TrainAction::kDrop) Wake(works[i].model);
+      if (works[i].action != TrainAction::kPass) return Do(works[i], outcomes[i]);
+      const std::string& id = works[i].directory.empty() ? works[i].model : OpenSaved(works[i].directory);
+      if (!works[i].base) Find(id);
+      passes.push_back({.work = &works[i], .outcome = &outcomes[i], .id = id});
+    });
+  }
+  Pass(std::move(passes));
+  Rest(std::ssize(works));
+  return outcomes;
+}
+
+void RemoteTrainer::Wake(const std::string& id) {
+  const auto found = models_.find(id);
+  if (found == models_.end()) return;
+  if (parked_.contains(id)) Agreed([&] { found->second->Unpark(idle_.FileOf(id)); });
+  parked_.erase(id);
+  idle_.Use(id);
+}
+
+// A file that cannot be written leaves the model where it is.
+void RemoteTrainer::Rest(int64_t busy) {
+  for (const std::string& id : idle_.TakeSurplus(busy)) {
+    if (!std::exchange(said_idle_, true) && session_.job().rank() == 0) {
+      TRIREME_LOG(INFO) << "more models are in training than --train-in-memory allows: those that were used longest ago wait in files";
+    }
+    parked_.insert(id);
+    try {
+      models_.at(id)->Park(idle_.FileOf(id));
+    } catch (const std::exception& error) {
+      TRIREME_LOG(WARNING) << "remote training: " << id << " stays in memory: " << error.what();
+    }
+  }
 }
 
 void RemoteTrainer::Do(const TrainWork& work, TrainOutcome& outcome) {
@@ -69,22 +114,24 @@ void RemoteTrainer::Do(const TrainWork& work, TrainOutcome& outcome) {
     case TrainAction::kCreate:
       return Create(work);
     case TrainAction::kPass:
-      return Pass(work, outcome);
+      return;
     case TrainAction::kStep:
       outcome.grad_norm = Find(work.model).Step(work.adam);
       outcome.step = Find(work.model).step();
-      if (in_session_ == work.model) in_session_.clear();
+      Changed(work.model);
       return;
     case TrainAction::kSave:
       ForgetSaved();  // it may take the place of one of them
       return Agreed([&] { Find(work.model).Save(work.directory, work.optimizer); });
     case TrainAction::kLoad:
       Agreed([&] { Find(work.model).Load(work.directory, work.optimizer); });
-      if (in_session_ == work.model) in_session_.clear();
+      Changed(work.model);
       return;
     case TrainAction::kDrop:
       models_.erase(work.model);
-      if (in_session_ == work.model) in_session_.clear();
+      idle_.Drop(work.model);
+      parked_.erase(work.model);
+      Changed(work.model);
       return;
     case TrainAction::kOpenSampler:
       outcome.sampler = engine_.AddAdapter(work.directory);
@@ -94,7 +141,18 @@ void RemoteTrainer::Do(const TrainWork& work, TrainOutcome& outcome) {
   }
 }
 
-void RemoteTrainer::Create(const TrainWork& work) { models_[work.model] = std::make_unique<RemoteModel>(layout_, work.pairs); }
+void RemoteTrainer::Create(const TrainWork& work) {
+  models_[work.model] = NewModel(work.pairs);
+  idle_.Use(work.model);
+  Changed(work.model);
+}
+
+// In the slot with the fewest models: those of one slot never share a pass.
+std::unique_ptr<RemoteModel> RemoteTrainer::NewModel(const TrainedPairs& pairs) const {
+  std::vector<int64_t> used(static_cast<size_t>(layout_.slots()), 0);
+  for (const auto& [id, model] : models_) ++used[static_cast<size_t>(model->slot())];
+  return std::make_unique<RemoteModel>(layout_, pairs, std::min_element(used.begin(), used.end()) - used.begin());
+}
 
 RemoteModel& RemoteTrainer::Find(const std::string& id) {
   const auto found = models_.find(id);
@@ -104,13 +162,15 @@ RemoteModel& RemoteTrainer::Find(const std::string& id) {
 
 const std::string& RemoteTrainer::OpenSaved(const std::string& directory) {
   if (!models_.contains(directory)) {
+    std::unique_ptr<RemoteModel> model;
     Agreed([&] {
-      auto model = std::make_unique<RemoteModel>(layout_, PairsIn(directory, layout_));
+      model = NewModel(PairsIn(directory, layout_));
       model->Load(directory, /*optimizer=*/false);
-      models_[directory] = std::move(model);
     });
+    models_[directory] = std::move(model);
     saved_.push_back(directory);
     if (saved_.size() > kMostSaved) {
+      Changed(saved_.front());
       models_.erase(saved_.front());
       saved_.pop_front();
     }
@@ -121,67 +181,117 @@ const std::string& RemoteTrainer::OpenSaved(const std::string& directory) {
 void RemoteTrainer::ForgetSaved() {
   for (const std::string& directory : saved_) {
     models_.erase(directory);
-    if (in_session_ == directory) in_session_.clear();
+    Changed(directory);
   }
   saved_.clear();
 }
 
-void RemoteTrainer::SwapIn(const std::string& id) {
-  if (in_session_ == id) return;
-  const Shares values = Find(id).SessionValues();
+void RemoteTrainer::SwapIn(const std::vector<Passing>& passing) {
+  std::vector<const RemoteModel*> fresh;
+  for (const Passing& one : passing) {
+    const RemoteModel& model = Find(one.id);
+    if (const auto held = in_slot_.find(model.slot()); held != in_slot_.end() && held->second == one.id) continue;
+    in_slot_[model.slot()] = one.id;
+    fresh.push_back(&model);
+  }
+  if (fresh.empty()) return;
+  std::vector<at::Tensor> values;
+  for (const RemoteModel* model : fresh) values.push_back(model->SessionValues());
   ShardedOptimizer& optimizer = trainer_.optimizer();
   optimizer.ForEachShare(
       [&](const ShareState& state) {
         if (state.state != "master") return;
-        const auto bucket = std::find(layout_.buckets().begin(), layout_.buckets().end(), state.bucket);
-        at::Tensor(state.share).copy_(values[static_cast<size_t>(bucket - layout_.buckets().begin())]);
+        const auto bucket = std::find(layout_.buckets().begin(), layout_.buckets().end(), state.bucket) - layout_.buckets().begin();
+        for (size_t i = 0; i < fresh.size(); ++i) {
+          for (const PairPiece& piece : layout_.pieces(fresh[i]->slot())) {
+            if (std::cmp_equal(piece.bucket, bucket)) piece.InShare(state.share).copy_(piece.In(values[i]));
+          }
+        }
       },
       /*changes=*/true);
   optimizer.StatesLoaded(0);
-  in_session_ = id;
 }
 
-// To the host, and the session's are zero again.
-Shares RemoteTrainer::TakeGradients() {
+// To the models, and the session's are zero again.
+void RemoteTrainer::TakeGradients(const std::vector<Passing>& passing) {
   const GradientReport report = trainer_.FinishGradients();
-  Shares gradients;
-  for (Bucket* bucket : layout_.buckets()) gradients.push_back(bucket->share_gradient().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  std::vector<at::Tensor> shares;
+  for (Bucket* bucket : layout_.buckets()) shares.push_back(bucket->share_gradient().to(at::kCPU));
+  for (const Passing& one : passing) {
+    if (!one.outcome->error.empty()) continue;
+    RemoteModel& model = Find(one.id);
+    Guarded(*one.outcome, [&] {
+      if (!report.finite) {  // somebody's is not
+        Agreed([&] {
+          if (!model.Finite(shares)) throw InputError("the gradient is not finite (", report.source, "); it was not added");
+        });
+      }
+      model.AddGradients(shares);
+    });
+  }
   trainer_.optimizer().SkipUpdate();
   trainer_.TakeBalance();
-  if (!report.finite) throw InputError("the gradient is not finite (", report.source, "); it was not added");
-  return gradients;
+}
+
+// Models of one slot take turns.
+void RemoteTrainer::Pass(std::vector<Passing> all) {
+  while (!all.empty()) {
+    std::vector<Passing> now, later;
+    std::set<int64_t> slots;
+    for (Passing& one : all) {
+      const bool free = one.work->base || slots.insert(Find(one.id).slot()).second;
+      (free ? now : later).push_back(std::move(one));
+    }
+    PassTogether(now);
+    all = std::move(later);
+  }
+}
+
+TokenTable RemoteTrainer::Weigh(const std::vector<Passing>& passing, const TokenTable& found) const {
+  TokenTable weights;
+  for (const Passing& one : passing) {
+    const LossKind& kind = *FindLoss(one.work->loss);
+    for (size_t i = 0; i < one.work->rows.size(); ++i) {
+      LossValue value = EvaluateLoss(kind, one.work->numbers, one.work->rows[i].inputs, found[one.first_row + i]);
+      one.outcome->loss += value.loss;
+      if (!std::all_of(value.weights.begin(), value.weights.end(), [](float weight) { return std::isfinite(weight); })) {
+        one.outcome->error = Concat("row ", i, ": a ratio of probabilities overflows; are its logprobs of this model?");
+        one.outcome->users_fault = true;
+        value.weights.assign(value.weights.size(), 0.0F);
+      }
+      weights.emplace_back(value.weights.begin(), value.weights.end());
+    }
+  }
+  return weights;
 }
 
 // A loss whose weights depend on the log-probabilities takes two passes: one to know them, one for the gradient.
-void RemoteTrainer::Pass(const TrainWork& work, TrainOutcome& outcome) {
-  const std::string& id = work.directory.empty() ? work.model : OpenSaved(work.directory);
-  if (!work.base) SwapIn(id);
-  const LossKind& kind = *FindLoss(work.loss);
-  const bool known = kind.name == "cross_entropy";
-  RemotePass pass(trainer_, work.rows);
+void RemoteTrainer::PassTogether(std::vector<Passing>& passing) {
+  const TrainWork& like = *passing.front().work;  // as all of them are
+  std::vector<SlotRow> rows;
+  for (Passing& one : passing) {
+    one.first_row = rows.size();
+    for (const TrainRow& row : one.work->rows) rows.push_back({&row, one.work->base ? 0 : Find(one.id).slot()});
+  }
+  if (!like.base) SwapIn(passing);
+  const bool known = like.loss == "cross_entropy";
+  const RemotePass pass(trainer_, rows, layout_.slots());
   TokenTable found;
-  if (!work.backward || !known) found = pass.LogProbs(/*adapters=*/!work.base);
-  TokenTable weights;
-  for (size_t i = 0; i < work.rows.size() && !known; ++i) {
-    const LossValue value = EvaluateLoss(kind, work.numbers, work.rows[i].inputs, found[i]);
-    for (const float weight : value.weights) {
-      if (!std::isfinite(weight)) throw InputError("row ", i, ": a ratio of probabilities overflows; are its logprobs of this model?");
+  if (!like.backward || !known) {
+    found = pass.LogProbs(/*adapters=*/!like.base);
+    const TokenTable weights = Weigh(passing, found);
+    if (like.backward) pass.Backward(weights);
+  } else {
+    TokenTable weights;
+    for (const SlotRow& row : rows) weights.emplace_back(row.row->inputs.weights.begin(), row.row->inputs.weights.end());
+    found = pass.Backward(weights);
+    Weigh(passing, found);
+  }
+  if (like.backward) TakeGradients(passing);
+  for (const Passing& one : passing) {
+    for (size_t i = 0; i < one.work->rows.size(); ++i) {
+      one.outcome->logprobs.emplace_back(found[one.first_row + i].begin(), found[one.first_row + i].end());
     }
-    outcome.loss += value.loss;
-    weights.emplace_back(value.weights.begin(), value.weights.end());
-  }
-  for (size_t i = 0; i < work.rows.size() && known; ++i) {
-    weights.emplace_back(work.rows[i].inputs.weights.begin(), work.rows[i].inputs.weights.end());
-  }
-  if (work.backward) {
-    const TokenTable again = pass.Backward(weights);
-    const Shares gradients = TakeGradients();
-    Find(id).AddGradients(gradients);
-    if (known) found = again;
-  }
-  for (size_t i = 0; i < work.rows.size(); ++i) {
-    if (known) outcome.loss += EvaluateLoss(kind, work.numbers, work.rows[i].inputs, found[i]).loss;
-    outcome.logprobs.emplace_back(found[i].begin(), found[i].end());
   }
 }
 

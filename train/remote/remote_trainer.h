@@ -1,42 +1,71 @@
-// RemoteTrainer: runs units of remote training on all ranks: many models' pairs over one base, one model at a time in the
-// session. Collective: every rank runs the same units in the same order. A unit that fails leaves its model as it was; what
-// clients asked for, and in which order, is decided elsewhere.
+// RemoteTrainer: runs units of remote training on all ranks: many models' pairs over one base. The session's pairs have slots
+// for several models, whose rows share a pass. Collective: every rank runs the same units in the same order. A unit that fails
+// leaves its model as it was; what clients asked for, and in which order, is decided elsewhere.
 #pragma once
 
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "generation/engine.h"
+#include "train/remote/idle_models.h"
 #include "train/remote/remote_model.h"
+#include "train/remote/remote_pass.h"
 #include "train/trainer.h"
 
 namespace trireme {
 
-// Sets what a session for remote training needs: pairs of the largest rank on all linear layers, nothing else trained. Refuses
-// keys of the configuration that would change what clients compute.
-void PrepareForRemoteTraining(Config& config, int64_t max_rank);
+struct RemoteLimits {
+  int64_t max_rank = 32;  // of a model's pairs
+  int64_t slots = 8;      // models whose rows may share a pass
+  int64_t in_memory = 8;  // models; others wait in files
+  std::string directory = {};  // of these files
+};
+
+// Sets what a session for remote training needs: pairs of all slots on all linear layers, nothing else trained. Refuses keys of
+// the configuration that would change what clients compute.
+void PrepareForRemoteTraining(Config& config, const RemoteLimits& limits);
 
 class RemoteTrainer {
  public:
   // Both outlive it. The engine generates without the session's own pairs.
-  RemoteTrainer(Session& session, Engine& engine, int64_t max_rank);
+  RemoteTrainer(Session& session, Engine& engine, const RemoteLimits& limits);
 
-  // The same outcome on every rank, but for saved files and log-probabilities.
-  TrainOutcome Run(const TrainWork& work);
+  // One unit, or passes that may join (MayJoin). The same outcomes on every rank, but for saved files and log-probabilities.
+  std::vector<TrainOutcome> Run(const std::vector<TrainWork>& works);
 
  private:
+  // A pass of one model among those that run together.
+  struct Passing {
+    const TrainWork* work = nullptr;
+    TrainOutcome* outcome = nullptr;
+    std::string id = {};  // in models_
+    size_t first_row = 0;  // among those of all
+  };
   void Do(const TrainWork& work, TrainOutcome& outcome);
-  void Pass(const TrainWork& work, TrainOutcome& outcome);
+  void Pass(std::vector<Passing> all);
+  void PassTogether(std::vector<Passing>& passing);
+  // What the log-probabilities count in the gradient, and the losses.
+  TokenTable Weigh(const std::vector<Passing>& passing, const TokenTable& found) const;
   void Create(const TrainWork& work);
+  std::unique_ptr<RemoteModel> NewModel(const TrainedPairs& pairs) const;
   RemoteModel& Find(const std::string& id);
   // The pairs of a saved adapter, for passes without gradients; the last few are kept.
   const std::string& OpenSaved(const std::string& directory);
   void ForgetSaved();
-  // Its pairs are the session's from now on.
-  void SwapIn(const std::string& id);
-  Shares TakeGradients();
+  // Reads the models that works need if they wait in files, and afterwards lets others wait there.
+  void Wake(const std::string& id);
+  void Rest(int64_t busy);
+  void Changed(const std::string& id) { std::erase_if(in_slot_, [&](const auto& entry) { return entry.second == id; }); }
+  // Their pairs are in their slots of the session from now on.
+  void SwapIn(const std::vector<Passing>& passing);
+  void TakeGradients(const std::vector<Passing>& passing);
+  // Runs the call; an input error is the outcome's.
+  template <typename Call>
+  static void Guarded(TrainOutcome& outcome, const Call& call);
   // Throws the same on every rank if it throws on any.
   template <typename Call>
   void Agreed(const Call& call);
@@ -45,9 +74,12 @@ class RemoteTrainer {
   Engine& engine_;
   Trainer trainer_;
   const PairShares layout_;
+  IdleModels idle_;
   std::map<std::string, std::unique_ptr<RemoteModel>> models_;
-  std::deque<std::string> saved_;  // ids in models_ that are adapters' directories, oldest first
-  std::string in_session_;         // whose pairs the session has
+  std::set<std::string> parked_;          // ids in models_ that wait in files, the same on every rank
+  bool said_idle_ = false;
+  std::deque<std::string> saved_;         // ids in models_ that are adapters' directories, oldest first
+  std::map<int64_t, std::string> in_slot_;  // whose pairs the session's slots have
 };
 
 }  // namespace trireme

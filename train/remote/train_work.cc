@@ -2,6 +2,7 @@
 #include "train/remote/train_work.h"
 
 #include <cstring>
+#include <iterator>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
@@ -123,6 +124,34 @@ TrainWork TrainWork::Of(const std::string& bytes) {
     reader.Take(row.inputs.sequence_ratio_mask);
   }
   return work;
+}
+
+int64_t TrainWork::tokens() const {
+  int64_t all = 0;
+  for (const TrainRow& row : rows) all += std::ssize(row.tokens);
+  return all;
+}
+
+bool MayJoin(const TrainWork& one, const TrainWork& other) {
+  const auto passes = [](const TrainWork& work) {  // a loss other than this one needs a pass to know its weights
+    return work.backward && work.loss != "cross_entropy";
+  };
+  return one.action == TrainAction::kPass && other.action == TrainAction::kPass && one.model != other.model &&
+         one.backward == other.backward && one.base == other.base && passes(one) == passes(other);
+}
+
+std::string BytesOf(const std::vector<const TrainWork*>& works) {
+  Writer writer;
+  writer.PutSize(works.size());
+  for (const TrainWork* work : works) writer.Put(work->Bytes());
+  return writer.Take();
+}
+
+std::vector<TrainWork> WorksOf(const std::string& bytes) {
+  Reader reader(bytes);
+  std::vector<TrainWork> works;
+  for (uint64_t left = reader.Size(); left > 0; --left) works.push_back(TrainWork::Of(reader.Text()));
+  return works;
 }
 
 }  // namespace trireme

@@ -53,9 +53,17 @@ struct TrainWork {
   bool optimizer = false;
   int64_t sampler = -1;
 
+  int64_t tokens() const;  // of its rows
   std::string Bytes() const;
   static TrainWork Of(const std::string& bytes);
 };
+
+// Whether two passes may be run as one: of different models, alike in what they compute of their rows.
+bool MayJoin(const TrainWork& one, const TrainWork& other);
+
+// Units that are run as one.
+std::string BytesOf(const std::vector<const TrainWork*>& works);
+std::vector<TrainWork> WorksOf(const std::string& bytes);
 
 struct TrainOutcome {
   std::string error = {};  // empty: it worked

@@ -134,6 +134,28 @@ TEST(RemoteData, UnitsOfWorkTravelWhole) {
   EXPECT_EQ(back.rows[0].inputs.advantages, work.rows[0].inputs.advantages);
 }
 
+TEST(RemoteData, SamplesHaveTheLikelyTokensAndTheEndOfThePromptAlone) {
+  const SampleOrder order{.prompt = {1, 2, 3, 4}, .prompt_logprobs = true, .prompt_logprobs_last = 2, .top = 2};
+  const SampleResult result{.sequences = {{.tokens = {5}, .logprobs = {-1}, .likely = {{{.token = 5, .logprob = -1}}}}},
+                            .prompt_logprobs = {-2, -3, -4}};
+  wire::SampleResponse response;
+  ASSERT_TRUE(response.ParseFromString(SampleProto(order, result)));
+  const wire::TopkLogprobs& likely = response.sequences(0).topk_sampled_logprobs();
+  EXPECT_EQ(likely.k(), 2U);
+  EXPECT_EQ(likely.length(), 1U);
+  EXPECT_EQ(likely.token_ids(), std::string("\x05\0\0\0\0\0\0\0", 8));
+  float logprobs[2], prompt[4];
+  ASSERT_EQ(likely.logprobs().size(), sizeof(logprobs));
+  std::memcpy(logprobs, likely.logprobs().data(), sizeof(logprobs));
+  EXPECT_EQ(logprobs[1], -99999.0F);  // there are fewer than asked for
+  ASSERT_EQ(response.prompt_logprobs().size(), sizeof(prompt));
+  std::memcpy(prompt, response.prompt_logprobs().data(), sizeof(prompt));
+  EXPECT_TRUE(prompt[0] != prompt[0] && prompt[1] != prompt[1]);
+  EXPECT_EQ(prompt[2], -3);
+  EXPECT_EQ(prompt[3], -4);
+  EXPECT_EQ(Json::parse(SampleAnswer(order, result).json)["prompt_logprobs"], Json({nullptr, nullptr, -3.0, -4.0}));
+}
+
 TEST(RemoteData, SamplesAreReadWithTheirDefaults) {
   const auto read = [](const std::string& more) {
     return ReadSample(Json::parse(R"({"prompt": {"chunks": [{"tokens": [1, 2]}]})" + more + "}"), kLimits);
@@ -146,7 +168,10 @@ TEST(RemoteData, SamplesAreReadWithTheirDefaults) {
   EXPECT_FALSE(read(R"(, "sampling_params": {"stop": []})").model_stops);
   EXPECT_EQ(read(R"(, "sampling_params": {"stop": [7], "temperature": 0})").stop_tokens, (std::vector<int64_t>{7}));
   EXPECT_THROW(read(R"(, "topk_prompt_logprobs": 3)"), ApiError);
-  EXPECT_THROW(read(R"(, "prompt_logprobs_last_n": 2)"), ApiError);
+  EXPECT_THROW(read(R"(, "prompt_logprobs_last_n": 2)"), ApiError);  // of what?
+  EXPECT_EQ(read(R"(, "prompt_logprobs": true, "prompt_logprobs_last_n": 2)").prompt_logprobs_last, 2);
+  EXPECT_EQ(read(R"(, "topk_sample_logprobs": 3)").top, 3);
+  EXPECT_THROW(read(R"(, "topk_sample_logprobs": 21)"), ApiError);
   EXPECT_THROW(read(R"(, "colour": 2)"), ApiError);
 }
 
