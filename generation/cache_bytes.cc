@@ -13,11 +13,26 @@ int64_t CacheBytesPerToken(const LayerGraph& graph, const Config& config, const 
     if (decoder == nullptr) continue;
     ++layers;
     const AttentionSpec& attention = decoder->attention;
-    if (attention.delta) continue;  // one state per row, however long
+    if (attention.delta) continue;  // StateBytesPerRow
     numbers += attention.latent ? attention.latent->kv_rank + attention.latent->qk_rope_head_dim
                                 : 2 * std::max<int64_t>(attention.kv_heads / tensor, 1) * attention.head_dim;
   }
   return layers == 0 ? 0 : (numbers * element + stages - 1) / stages;
+}
+
+int64_t StateBytesPerRow(const LayerGraph& graph, const Config& config, const Grids& grids) {
+  const int64_t tensor = grids.dense.Size("tp"), stages = grids.dense.Size("pp");
+  const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
+  int64_t bytes = 0;
+  for (const Layer& layer : graph.layers) {
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
+    if (decoder == nullptr || !decoder->attention.delta) continue;
+    const DeltaSpec& delta = *decoder->attention.delta;
+    const int64_t state = delta.value_heads * delta.key_dim * delta.value_dim;
+    const int64_t channels = 2 * delta.key_heads * delta.key_dim + delta.value_heads * delta.value_dim;
+    bytes += (state * int64_t{sizeof(float)} + (delta.convolution - 1) * channels * element) / tensor;
+  }
+  return (bytes + stages - 1) / stages;
 }
 
 }  // namespace trireme

@@ -14,4 +14,8 @@ constexpr int64_t kCacheBlock = 32;  // tokens whose keys and values are kept to
 // Bytes of keys and values that a rank caches per token.
 int64_t CacheBytesPerToken(const LayerGraph& graph, const Config& config, const Grids& grids);
 
+// Bytes that a rank keeps of each row, however long it is: the states of Gated DeltaNet, and the last inputs of its
+// convolutions.
+int64_t StateBytesPerRow(const LayerGraph& graph, const Config& config, const Grids& grids);
+
 }  // namespace trireme

@@ -55,6 +55,15 @@ void Scheduler::ReleaseBlocks(Row& row) {
   row.computed = row.published = 0;
 }
 
+std::vector<int32_t> Scheduler::FirstBlocks() const {
+  std::vector<int32_t> found;
+  for (const int64_t id : running_) {
+    const Row& row = rows_.at(id);
+    if (!row.blocks.empty()) found.push_back(row.blocks.front());
+  }
+  return found;
+}
+
 std::vector<RowStep> Scheduler::Plan() {
   plan_.clear();
   const auto active = std::min(options_.max_rows, static_cast<int64_t>(running_.size() + waiting_.size()));

@@ -77,6 +77,8 @@ class Scheduler {
   bool has(int64_t row) const { return rows_.contains(row); }
   const std::vector<int64_t>& tokens(int64_t row) const { return rows_.at(row).tokens; }
   const std::vector<int32_t>& blocks(int64_t row) const { return rows_.at(row).blocks; }
+  // The first block of each row that has any, in flight or not.
+  std::vector<int32_t> FirstBlocks() const;
   int64_t prompt_size(int64_t row) const { return rows_.at(row).prompt; }
   int64_t cached(int64_t row) const {
     return rows_.at(row).cached;

@@ -9,7 +9,8 @@
 namespace trireme {
 
 StepPass::StepPass(const std::vector<RowStep>& step, const Scheduler& scheduler, int64_t multiple)
-    : rows{.block_size = scheduler.options().block_size, .blocks = scheduler.pool().size()} {
+    : rows{.block_size = scheduler.options().block_size, .blocks = scheduler.pool().size(), .rows = {},
+           .first_blocks = scheduler.FirstBlocks()} {
   std::vector<int64_t> tokens, positions, lengths, last;
   for (const RowStep& row : step) {
     const std::vector<int64_t>& known = scheduler.tokens(row.row);

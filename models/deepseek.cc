@@ -1,9 +1,8 @@
 // DeepSeek-V2 and V3: latent attention, first layers dense, then routed and shared experts with group-limited
 // routing. V2 uses a softmax and scores a group by its largest expert, V3 sigmoids with a correction bias and
 // the best two. V3's files may have mtp layers after the others.
-#include <cmath>
-
 #include "core/base/error.h"
+#include "models/latent_decoder.h"
 #include "models/routed_experts.h"
 
 namespace trireme {
@@ -11,39 +10,10 @@ namespace {
 
 constexpr char kMtpLayers[] = "num_nextn_predict_layers";
 
-LatentSpec Latent(const HfConfig& config) {
-  config.Only("attention_bias", false);
-  LatentSpec latent{.query_rank = config.Has("q_lora_rank") ? config.Size("q_lora_rank") : 0,
-                    .kv_rank = config.Size("kv_lora_rank"),
-                    .qk_nope_head_dim = config.Size("qk_nope_head_dim"),
-                    .qk_rope_head_dim = config.Size("qk_rope_head_dim"),
-                    .value_dim = config.Size("v_head_dim"),
-                    .interleaved = config.Flag("rope_interleave", true)};
-  config.Only("qk_head_dim", latent.head_dim());
-  latent.scale = config.YarnScoreScale() / std::sqrt(static_cast<double>(latent.head_dim()));
-  return latent;
-}
-
-DecoderSpec LatentDecoder(const HfConfig& config) {
-  config.Only("mlp_bias", false);
-  DecoderSpec decoder = CommonDecoder(config, {.reads_rope = false});
-  AttentionSpec& attention = decoder.attention;
-  attention.latent = Latent(config);
-  attention.kv_heads = attention.heads;
-  attention.head_dim = attention.latent->head_dim();
-  attention.rope = config.Rope(attention.latent->qk_rope_head_dim);
-  return decoder;
-}
-
 LayerNames Names() {
   LayerNames names = SharedExpertsNames();
-  names.insert(names.end(), {{"attention.q_a.weight", "self_attn.q_a_proj.weight"},
-                             {"attention.q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
-                             {"attention.q_b.weight", "self_attn.q_b_proj.weight"},
-                             {"attention.kv_a.weight", "self_attn.kv_a_proj_with_mqa.weight"},
-                             {"attention.kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"},
-                             {"attention.kv_b.weight", "self_attn.kv_b_proj.weight"},
-                             {"router.bias", "mlp.gate.e_score_correction_bias"}});
+  for (const auto& latent : LatentNames()) names.push_back(latent);
+  names.emplace_back("router.bias", "mlp.gate.e_score_correction_bias");
   return names;
 }
 
@@ -53,7 +23,8 @@ LayerGraph Graph(const HfConfig& config, const RouterRule& rule) {
   const size_t mtp_layers = has_mtp ? static_cast<size_t>(config.Size(kMtpLayers)) : 0;
   const auto dense = static_cast<size_t>(config.Number("first_k_dense_replace", 0));
   config.Only("moe_layer_freq", 1);
-  std::vector<DecoderSpec> decoders(layers + mtp_layers, LatentDecoder(config));
+  const DecoderSpec decoder = LatentDecoder(config, {.interleaved = config.Flag("rope_interleave", true)});
+  std::vector<DecoderSpec> decoders(layers + mtp_layers, decoder);
   for (size_t layer = dense; layer < decoders.size(); ++layer) {
     decoders[layer].experts = RoutedExperts(config, rule, decoders[layer].attention.hidden);
   }

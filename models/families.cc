@@ -10,6 +10,7 @@
 
 // clang-format off
 #define TRIREME_FAMILIES(FAMILY)             \
+  FAMILY("baichuan", Baichuan)               \
   FAMILY("deepseek_v2", DeepseekV2)          \
   FAMILY("deepseek_v3", DeepseekV3)          \
   FAMILY("ernie4_5", Ernie4_5)               \
@@ -22,8 +23,12 @@
   FAMILY("granite", Granite)                 \
   FAMILY("hunyuan_v1_dense", HunYuanDenseV1) \
   FAMILY("hunyuan_v1_moe", HunYuanMoEV1)     \
+  FAMILY("internlm2", InternLM2)             \
+  FAMILY("internlm3", InternLM3)             \
   FAMILY("kimi_k2", DeepseekV3)              \
   FAMILY("llama", Llama)                     \
+  FAMILY("minicpm", MiniCPM)                 \
+  FAMILY("minicpm3", MiniCPM3)               \
   FAMILY("minimax_m2", MiniMaxM2)            \
   FAMILY("ministral", Ministral)             \
   FAMILY("mistral", Mistral)                 \
@@ -35,6 +40,8 @@
   FAMILY("qwen2_5_vl", Qwen2_5_VL)           \
   FAMILY("qwen2_moe", Qwen2Moe)              \
   FAMILY("qwen3", Qwen3)                     \
+  FAMILY("qwen3_5", Qwen3_5)                 \
+  FAMILY("qwen3_5_moe", Qwen3_5Moe)          \
   FAMILY("qwen3_5_moe_text", Qwen3_5Moe)     \
   FAMILY("qwen3_5_text", Qwen3_5)            \
   FAMILY("qwen3_moe", Qwen3Moe)              \

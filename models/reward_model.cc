@@ -16,8 +16,9 @@ namespace {
 
 constexpr char kClassifier[] = "ForSequenceClassification";
 // Families that transformers has none of.
-constexpr std::string_view kWithoutClassifier[] = {"ernie4_5", "ernie4_5_moe", "gemma3_text", "glm4_moe",
-                                                   "granite", "kimi_k2", "minimax_m2", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"};
+constexpr std::string_view kWithoutClassifier[] = {"baichuan", "ernie4_5", "ernie4_5_moe", "gemma3_text", "glm4_moe", "granite",
+                                                   "internlm2", "internlm3", "kimi_k2", "minicpm", "minimax_m2",
+                                                   "qwen2_5_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"};
 
 std::vector<int64_t> EndTokens(const Json& config) {
   const Json found = config.value("eos_token_id", Json());
@@ -75,6 +76,7 @@ void ReplaceHead(LayerGraph& graph) {
   spec.tied = false;
   spec.logit_scale = 1;
   spec.soft_cap = 0;
+  spec.normalised = false;
   head.hf_names.erase("logits.weight");
   head.hf_names["score.weight"] = kScoreWeight;
   graph.unused.emplace_back("lm_head.");

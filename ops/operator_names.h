@@ -12,13 +12,17 @@
   OPERATOR(attention)               \
   OPERATOR(attention_tiles)         \
   OPERATOR(attention_merge)         \
+  OPERATOR(attention_sinks)         \
   OPERATOR(cached_attention)        \
   OPERATOR(paged_attention)         \
+  OPERATOR(causal_conv)             \
   OPERATOR(gated_delta)             \
+  OPERATOR(delta_pairs)             \
   OPERATOR(infer_linear)            \
   OPERATOR(weight_gradient)         \
   OPERATOR(grouped_linear)          \
   OPERATOR(low_rank)                \
+  OPERATOR(dequantise)              \
   OPERATOR(router)                  \
   OPERATOR(moe_permute)             \
   OPERATOR(dropout_add)             \

@@ -39,6 +39,10 @@ int64_t SampledLogitBytes(const LayerGraph& graph, const Config& config, const G
   return whole / grids.dense.Size("tp") + whole + rows * vocabulary * int64_t{sizeof(float)};
 }
 
+int64_t CacheBytes(const LayerGraph& graph, const Config& config, const Grids& grids, int64_t rows, int64_t tokens) {
+  return tokens * CacheBytesPerToken(graph, config, grids) + rows * StateBytesPerRow(graph, config, grids);
+}
+
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
@@ -59,7 +63,7 @@ SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const G
   }
   const int64_t blocks = (config.data().max_length() + kCacheBlock - 1) / kCacheBlock;
   plan.cached_tokens = plan.rows * blocks * kCacheBlock;
-  plan.cache_bytes = plan.cached_tokens * CacheBytesPerToken(graph, config, grids);
+  plan.cache_bytes = CacheBytes(graph, config, grids, plan.rows, plan.cached_tokens);
   plan.logit_bytes = SampledLogitBytes(graph, config, grids, plan.rows);
   return plan;
 }
@@ -91,7 +95,7 @@ std::string AnswersText(const Config& config, const LayerGraph& graph, const Gri
   const int64_t rows = config.eval().batch();
   const int64_t longest = int64_t{config.data().max_length()} + config.eval().max_new_tokens();
   const int64_t tokens = rows * ((longest + kCacheBlock - 1) / kCacheBlock) * kCacheBlock;
-  const int64_t cache = tokens * CacheBytesPerToken(graph, config, grids), logits = SampledLogitBytes(graph, config, grids, rows);
+  const int64_t cache = CacheBytes(graph, config, grids, rows, tokens), logits = SampledLogitBytes(graph, config, grids, rows);
   int64_t most = 0;
   for (const RankMemory& rank : ranks) most = std::max(most, rank.device() - rank.activations - rank.logits);
   std::ostringstream text;

@@ -13,7 +13,7 @@ namespace trireme {
 struct SamplingPlan {
   int64_t rows = 0;           // decoded at once on each data-parallel rank
   int64_t cached_tokens = 0;  // of all of them, where each has data.max_length: whole blocks
-  int64_t cache_bytes = 0;    // per rank, of their keys and values
+  int64_t cache_bytes = 0;    // per rank, of their keys, values and states
   int64_t logit_bytes = 0;    // per rank, of one token of each
   int64_t weight_bytes = 0;   // per rank, of the second copy under rl.sampling, all the time
   int64_t reward_bytes = 0;   // per rank, of the reward models in rl.rewards, all the time

@@ -99,7 +99,12 @@ const ImplementationList<Heads, decltype(&Masked)> kWindowed{
     "cached_attention",
     {{"cpu", WhyNoCachedLoops, Tiled}, {"npu_varlen", WhyNotVarLen, NpuCachedVarLen}, {"aten", nullptr, Masked}}};
 
-// Those that take soft caps and sinks.
+// Those that take sinks.
+const ImplementationList<Heads, decltype(&Masked)> kSinkRows{
+    "cached_attention",
+    {{"cpu", WhyNoCachedLoops, Tiled}, {"npu_varlen", WhyNotVarLen, NpuCachedVarLen}, {"aten", nullptr, Masked}}};
+
+// Those that take soft caps, with sinks or without.
 const ImplementationList<Heads, decltype(&Masked)> kCappedRows{
     "cached_attention", {{"cpu", WhyNoCachedLoops, Tiled}, {"aten", nullptr, Masked}}};
 
@@ -126,7 +131,8 @@ RowTiles TilesOf(const CachedRows& rows) {
 }
 
 at::Tensor AttendCached(const Heads& all, double scale, const CachedRows& rows) {
-  if (rows.soft_cap > 0 || rows.sinks.defined()) return kCappedRows.Choose(all).forward(all, scale, rows);
+  if (rows.soft_cap > 0) return kCappedRows.Choose(all).forward(all, scale, rows);
+  if (rows.sinks.defined()) return kSinkRows.Choose(all).forward(all, scale, rows);
   const bool hides = rows.window > 0 && rows.longest() > rows.window;
   return (hides ? kWindowed : kCachedAttention).Choose(all).forward(all, scale, rows);
 }

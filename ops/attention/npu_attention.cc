@@ -3,16 +3,19 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/base/error.h"
 #include "ops/attention/cached_tiles.h"
 #include "ops/attention/npu.h"
+#include "ops/attention/sinks.h"
 #include "ops/choose.h"
 
 namespace trireme {
@@ -117,6 +120,50 @@ TokenHeads AttendCallsBackward(const TokenHeads& heads, const std::vector<VarLen
 Heads FromTokens(const TokenHeads& tokens, const Heads& like) {
   return {FromTokens(tokens.query, like.query), FromTokens(tokens.key, like.key),
           FromTokens(tokens.value, like.value)};
+}
+
+// Sequences of a call, one after another among all tokens and equally long.
+struct EqualSequences {
+  int64_t begin, count, queries;
+
+  int64_t tokens() const { return count * queries; }
+};
+
+std::vector<EqualSequences> EqualSequencesOf(const VarLenCall& call) {
+  std::vector<EqualSequences> runs;
+  for (const AttentionTile& tile : call.sequences) {
+    if (!runs.empty() && runs.back().queries == tile.queries && runs.back().begin + runs.back().tokens() == tile.query) {
+      ++runs.back().count;
+    } else {
+      runs.push_back({.begin = tile.query, .count = 1, .queries = tile.queries});
+    }
+  }
+  return runs;
+}
+
+// Log-sum-exps from the operator's order to [tokens, heads]; tokens of no call have attended to no key.
+at::Tensor SumsByToken(const at::Tensor& by_call, const std::vector<VarLenCall>& calls, int64_t tokens, int64_t heads) {
+  at::Tensor sums = at::full({tokens, heads}, -std::numeric_limits<double>::infinity(), by_call.options());
+  int64_t begin = 0;
+  for (const VarLenCall& call : calls) {
+    for (const EqualSequences& run : EqualSequencesOf(call)) {
+      const at::Tensor own = by_call.narrow(0, begin, run.tokens() * heads).view({run.count, heads, run.queries});
+      sums.narrow(0, run.begin, run.tokens()).view({run.count, run.queries, heads}).copy_(own.transpose(1, 2));
+      begin += run.tokens() * heads;
+    }
+  }
+  return sums;
+}
+// The inverse.
+at::Tensor SumsByCall(const at::Tensor& by_token, const std::vector<VarLenCall>& calls) {
+  std::vector<at::Tensor> parts;
+  for (const VarLenCall& call : calls) {
+    for (const EqualSequences& run : EqualSequencesOf(call)) {
+      const at::Tensor own = by_token.narrow(0, run.begin, run.tokens());
+      parts.push_back(own.unflatten(0, {run.count, run.queries}).transpose(1, 2).flatten());
+    }
+  }
+  return parts.empty() ? by_token.new_zeros({0}) : at::cat(parts);
 }
 
 RowTiles WholeRows(const Heads& heads) {
@@ -286,6 +333,23 @@ Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
   return FromTokens(gradients, heads);
 }
 
+PartialAttention NpuPackedWithSums(const Heads& heads, double scale, const RowTiles& tiles) {
+  const PartialAttention packed = NpuPacked(heads, scale, tiles);
+  const std::vector<VarLenCall> calls = VarLenCalls(tiles, LengthsOf(heads));
+  if (NeedMerge(calls)) return packed;
+  const auto size = heads.query.sizes();  // [rows, kv_heads, length, group, head_dim]
+  const at::Tensor sums = SumsByToken(packed.log_sum_exp, calls, size[0] * size[2], size[1] * size[3]);
+  return {packed.output, FromTokens(sums.unsqueeze(-1), heads.query).squeeze(-1)};
+}
+
+Heads NpuPackedWithSumsBackward(const Heads& heads, double scale, const RowTiles& tiles,
+                                const AttendedQueries& queries) {
+  const std::vector<VarLenCall> calls = VarLenCalls(tiles, LengthsOf(heads));
+  if (NeedMerge(calls)) return NpuPackedBackward(heads, scale, tiles, queries);
+  const at::Tensor by_token = ToTokens(queries.log_sum_exp.unsqueeze(-1)).squeeze(-1);
+  return NpuPackedBackward(heads, scale, tiles, {SumsByCall(by_token, calls), queries.output_gradient, queries.output});
+}
+
 void NpuTiles(const Heads& heads, double scale, const RowTiles& tiles, PartialAttention& partial) {
   MergeCalls(heads, scale, VarLenCalls(tiles, LengthsOf(heads)), partial);
 }
@@ -313,7 +377,10 @@ at::Tensor NpuCached(const Heads& heads, double scale, const CachedRows& rows) {
 at::Tensor NpuCachedVarLen(const Heads& heads, double scale, const CachedRows& rows) {
   const int64_t keys = rows.longest();
   const Heads seen{heads.query, heads.key.narrow(2, 0, keys), heads.value.narrow(2, 0, keys)};
-  return NpuPacked(seen, scale, TilesOf(rows)).output;
+  if (!rows.sinks.defined()) return NpuPacked(seen, scale, TilesOf(rows)).output;
+  const PartialAttention partial = NpuPackedWithSums(seen, scale, TilesOf(rows));
+  ApplySinks(partial, rows.sinks);
+  return partial.output;
 }
 
 }  // namespace trireme

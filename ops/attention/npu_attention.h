@@ -47,6 +47,11 @@ PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& til
 Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
                         const AttendedQueries& queries, const VarLenLimits& limits);
 
+// The same with the log-sum-exp laid out as in attention_tiles.h, as AttendPackedWithSums.
+PartialAttention NpuPackedWithSums(const Heads& heads, double scale, const RowTiles& tiles);
+Heads NpuPackedWithSumsBackward(const Heads& heads, double scale, const RowTiles& tiles,
+                                const AttendedQueries& queries);
+
 // As AttendTiles and AttendTilesBackward.
 void NpuTiles(const Heads& heads, double scale, const RowTiles& tiles, PartialAttention& partial);
 void NpuTilesBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries,

@@ -8,6 +8,7 @@
 #include "ops/choose.h"
 
 namespace trireme {
+namespace {
 
 PartialAttention PackedByTiles(const Heads& heads, double scale, const RowTiles& tiles) {
   PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
@@ -22,8 +23,6 @@ Heads PackedByTilesBackward(const Heads& heads, double scale, const RowTiles& ti
   AttendTilesBackward(heads, scale, tiles, queries.HeadByHead(), sums);
   return sums;
 }
-
-namespace {
 
 PartialAttention FlashOrTiles(const Heads& heads, double scale, const RowTiles& tiles) {
   if (AreDocuments(tiles, heads.query.size(2))) return FlashPacked(heads, scale, tiles);
@@ -46,6 +45,13 @@ const ImplementationList<Heads, decltype(&PackedByTiles), decltype(&PackedByTile
      {"torch_npu", WhyNotVarLen, NpuPacked, NpuPackedBackward},
      {"aten", nullptr, PackedByTiles, PackedByTilesBackward}}};
 
+// Those that tell the log-sum-exp, under the same name and switch.
+const ImplementationList<Heads, decltype(&PackedByTiles), decltype(&PackedByTilesBackward)> kPackedWithSums{
+    "attention_tiles",
+    {{"cpu", WhyNoPackedLoops, PackedByTiles, PackedByTilesBackward},
+     {"torch_npu", WhyNotVarLen, NpuPackedWithSums, NpuPackedWithSumsBackward},
+     {"aten", nullptr, PackedByTiles, PackedByTilesBackward}}};
+
 }  // namespace
 
 PartialAttention AttendPacked(const Heads& heads, double scale, const RowTiles& tiles) {
@@ -57,6 +63,17 @@ Heads AttendPackedBackward(const Heads& heads, double scale, const RowTiles& til
                            const AttendedQueries& queries) {
   if (AreCapped(tiles)) return PackedByTilesBackward(heads, scale, tiles, queries);
   return kPacked.Choose(heads).backward(heads, scale, tiles, queries);
+}
+
+PartialAttention AttendPackedWithSums(const Heads& heads, double scale, const RowTiles& tiles) {
+  if (AreCapped(tiles)) return PackedByTiles(heads, scale, tiles);
+  return kPackedWithSums.Choose(heads).forward(heads, scale, tiles);
+}
+
+Heads AttendPackedWithSumsBackward(const Heads& heads, double scale, const RowTiles& tiles,
+                                   const AttendedQueries& queries) {
+  if (AreCapped(tiles)) return PackedByTilesBackward(heads, scale, tiles, queries);
+  return kPackedWithSums.Choose(heads).backward(heads, scale, tiles, queries);
 }
 
 std::vector<CaseReport> ReportPacked(const at::Tensor& like) {

@@ -19,10 +19,11 @@ PartialAttention AttendPacked(const Heads& heads, double scale, const RowTiles& 
 Heads AttendPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
                            const AttendedQueries& queries);
 
-// The same by tiles, whose output and log-sum-exp are laid out as in attention_tiles.h: for callers that read the latter,
-// as sinks do.
-PartialAttention PackedByTiles(const Heads& heads, double scale, const RowTiles& tiles);
-Heads PackedByTilesBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries);
+// The same for callers that read the log-sum-exp, as sinks do: it is laid out as in attention_tiles.h, its memory in any
+// order.
+PartialAttention AttendPackedWithSums(const Heads& heads, double scale, const RowTiles& tiles);
+Heads AttendPackedWithSumsBackward(const Heads& heads, double scale, const RowTiles& tiles,
+                                   const AttendedQueries& queries);
 
 // What runs for packed documents; listed with attention_tiles.
 std::vector<CaseReport> ReportPacked(const at::Tensor& like);

@@ -25,6 +25,7 @@ struct PagedRows {
   int64_t block_size = 0;  // tokens per block
   int64_t blocks = 0;      // of the cache
   std::vector<PagedRow> rows = {};
+  std::vector<int32_t> first_blocks = {};  // of all rows with cached tokens, whether they have new ones or not
   // Where launches must not depend on the rows' lengths: the most keys that a row of one new token may have; 0: the
   // longest row's.
   int64_t most_keys = 0;

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -44,9 +43,11 @@ struct StateGradients {
   at::Tensor read;   // of [K S, Q S]
 };
 
-// From the last step to the first: what a state is worth to the chunks after it.
-StateGradients ScanBack(const DeltaPrepared& own, const DeltaChunks& chunks, const at::Tensor& output) {
-  const at::Tensor by_attention = at::matmul(own.attention.transpose(-2, -1), output);
+// From the last step to the first: what a state is worth to the chunks after it. later: of the states after the runs, and
+// then before them.
+StateGradients ScanBack(const DeltaPrepared& own, const DeltaChunks& chunks, const at::Tensor& output,
+                        const at::Tensor& later) {
+  const at::Tensor by_attention = at::matmul(own.pairs.attention.transpose(-2, -1), output);
   const at::Tensor reach = UntilEnd(own.decay), whole = WholeDecay(own.decay), until = own.decay.exp().unsqueeze(-1);
   const at::Tensor from_output = output * until, to_key = own.beta.unsqueeze(-1) * until;
   const auto heads = own.value.sizes();
@@ -54,8 +55,6 @@ StateGradients ScanBack(const DeltaPrepared& own, const DeltaChunks& chunks, con
   found.after = at::empty({heads[0], heads[1], heads[2], own.key.size(-1), heads[4]}, own.value.options());
   found.solved = at::empty_like(own.value);
   found.read = at::empty({heads[0], heads[1], heads[2], 2 * heads[3], heads[4]}, own.value.options());
-  at::Tensor later = at::zeros({chunks.active.front(), heads[1], heads[2], own.key.size(-1), heads[4]},
-                               own.value.options());
   int64_t end = heads[0];
   for (auto active = chunks.active.rbegin(); active != chunks.active.rend(); ++active) {
     const int64_t begin = end - *active;
@@ -63,7 +62,7 @@ StateGradients ScanBack(const DeltaPrepared& own, const DeltaChunks& chunks, con
     at::Tensor after = later.narrow(0, 0, *active);
     of(found.after).copy_(after);
     const at::Tensor written = of(by_attention) + at::matmul(of(own.key), after) * of(reach);
-    const at::Tensor solved = at::matmul(of(own.inverse).transpose(-2, -1), written);
+    const at::Tensor solved = at::matmul(of(own.pairs.inverse).transpose(-2, -1), written);
     of(found.solved).copy_(solved);
     const at::Tensor read = at::cat({-of(to_key) * solved, of(from_output)}, -2);
     of(found.read).copy_(read);
@@ -112,14 +111,7 @@ DeltaPrepared PrepareDelta(const DeltaInputs& inputs, const DeltaChunks& chunks)
   made.key_query = at::cat({made.key, scaled}, -2);
   made.key_products = at::matmul(made.key, keys);
   made.query_products = at::matmul(scaled, keys);
-  const at::Tensor later =
-      at::ones({chunks.size, chunks.size}, at::dtype(at::kBool).device(made.key.device())).triu(1);
-  made.pairs = made.decay.unsqueeze(-1) - made.decay.unsqueeze(-2);
-  made.pairs.masked_fill_(later, -std::numeric_limits<double>::infinity()).exp_();
-  made.attention = made.query_products * made.pairs;
-  const at::Tensor system = made.key_products * made.pairs * made.beta.unsqueeze(-1);
-  made.inverse = at::linalg_solve_triangular(system, at::eye(chunks.size, system.options()).expand_as(system),
-                                             /*upper=*/false, /*left=*/true, /*unitriangular=*/true);
+  made.pairs = PairsOf(made.pair_inputs());
   return made;
 }
 
@@ -140,28 +132,56 @@ DeltaScan ScanDelta(const DeltaPrepared& own, const DeltaChunks& chunks, const a
     if (keep) of(made.before).copy_(state);
     if (keep) of(made.read).copy_(read);
     const auto parts = read.chunk(2, -2);
-    const at::Tensor written = at::matmul(of(own.inverse), of(beta) * (of(own.value) - of(until) * parts[0]));
+    const at::Tensor written = at::matmul(of(own.pairs.inverse), of(beta) * (of(own.value) - of(until) * parts[0]));
     of(made.written).copy_(written);
-    of(made.output).copy_(at::matmul(of(own.attention), written).add_(of(until) * parts[1]));
+    of(made.output).copy_(at::matmul(of(own.pairs.attention), written).add_(of(until) * parts[1]));
     state.mul_(of(whole)).add_(at::matmul(of(reaching).transpose(-2, -1), written));
     begin += active;
   }
   return made;
 }
 
+at::Tensor EmptyDeltaStates(const DeltaPrepared& own, const DeltaChunks& chunks) {
+  const auto heads = own.value.sizes();
+  return at::zeros({std::ssize(chunks.order), heads[1], heads[2], own.key.size(-1), heads[4]}, own.value.options());
+}
+
+// The rule is linear in the state: what becomes of the unit matrix beside an empty state, where no value comes.
+at::Tensor TransitionsOf(const DeltaPrepared& own, const DeltaChunks& chunks) {
+  const int64_t dim = own.key.size(-1);
+  const at::Tensor until = own.decay.exp().unsqueeze(-1), whole = WholeDecay(own.decay), beta = own.beta.unsqueeze(-1);
+  const at::Tensor reaching = own.key * UntilEnd(own.decay);
+  const at::Tensor values = at::constant_pad_nd(own.value, {dim, 0});
+  const at::Tensor states = at::constant_pad_nd(EmptyDeltaStates(own, chunks), {dim, 0});
+  states.narrow(-1, 0, dim).copy_(at::eye(dim, own.value.options()).expand_as(states.narrow(-1, 0, dim)));
+  int64_t begin = 0;
+  for (const int64_t active : chunks.active) {
+    const auto of = [&](const at::Tensor& t) { return t.narrow(0, begin, active); };
+    at::Tensor state = states.narrow(0, 0, active);
+    const at::Tensor read = at::matmul(of(own.key), state);
+    const at::Tensor written = at::matmul(of(own.pairs.inverse), of(beta) * (of(values) - of(until) * read));
+    state.mul_(of(whole)).add_(at::matmul(of(reaching).transpose(-2, -1), written));
+    begin += active;
+  }
+  return states;
+}
+
+void BackwardDeltaStates(const DeltaPrepared& own, const DeltaChunks& chunks, const at::Tensor& output,
+                         const at::Tensor& states) {
+  ScanBack(own, chunks, output, states);
+}
+
 DeltaInputs BackwardDelta(const DeltaPrepared& own, const DeltaScan& scan, const DeltaChunks& chunks,
-                          const at::Tensor& output) {
-  const StateGradients states = ScanBack(own, chunks, output);
+                          const at::Tensor& output, const at::Tensor& after) {
+  const StateGradients states = ScanBack(own, chunks, output, after.defined() ? after : EmptyDeltaStates(own, chunks));
   const at::Tensor until = own.decay.exp().unsqueeze(-1), reach = UntilEnd(own.decay), beta = own.beta.unsqueeze(-1);
   const auto read = scan.read.chunk(2, -2);
   // Pairs of tokens: P, and the system whose inverse is T.
   const at::Tensor written = scan.written.transpose(-2, -1);
-  const at::Tensor by_attention = at::matmul(output, written).mul_(own.pairs);
-  const at::Tensor by_system = at::matmul(states.solved, written).neg_().tril_(-1).mul_(own.pairs);
-  at::Tensor to_beta = (states.solved * (own.value - until * read[0])).sum(-1) + (by_system * own.key_products).sum(-1);
-  const at::Tensor weighted = by_system * beta;
-  const at::Tensor mixed = by_attention * own.query_products + weighted * own.key_products;
-  at::Tensor to_decay = mixed.sum(-1) - mixed.sum(-2);
+  const PairGradients by_pairs = PairsBackward(own.pair_inputs(), own.pairs, at::matmul(output, written),
+                                               at::matmul(states.solved, written));
+  const at::Tensor to_beta = (states.solved * (own.value - until * read[0])).sum(-1) + by_pairs.beta;
+  at::Tensor to_decay = by_pairs.decay;
   // The state before and after.
   const at::Tensor products = (states.read * scan.read).sum(-1);
   to_decay.add_(products.narrow(-1, 0, chunks.size)).add_(products.narrow(-1, chunks.size, chunks.size));
@@ -173,7 +193,8 @@ DeltaInputs BackwardDelta(const DeltaPrepared& own, const DeltaScan& scan, const
       .add_((states.after * scan.before).sum({-2, -1}).unsqueeze(-1) * WholeDecay(own.decay).squeeze(-1));
   const auto by_state = at::matmul(states.read, scan.before.transpose(-2, -1)).sum(2, /*keepdim=*/true).chunk(2, -2);
   const double scale = QueryScale(own.query);
-  const at::Tensor of_attention = by_attention.sum(2, /*keepdim=*/true), of_system = weighted.sum(2, /*keepdim=*/true);
+  const at::Tensor of_attention = by_pairs.query_products.sum(2, /*keepdim=*/true);
+  const at::Tensor of_system = by_pairs.key_products.sum(2, /*keepdim=*/true);
   const at::Tensor query = (at::matmul(of_attention, own.key) + by_state[1]) * scale;
   const at::Tensor key = at::matmul(of_attention.transpose(-2, -1), own.query * scale) +
                          at::matmul(of_system + of_system.transpose(-2, -1), own.key) + by_state[0] +

@@ -21,12 +21,6 @@ struct SavedChunks : torch::CustomClassHolder {
   const std::shared_ptr<const DeltaChunks> chunks;
 };
 
-at::Tensor EmptyStates(const DeltaPrepared& prepared, const DeltaChunks& chunks) {
-  const auto heads = prepared.value.sizes();
-  return at::zeros({std::ssize(chunks.order), heads[1], heads[2], prepared.key.size(-1), heads[4]},
-                   prepared.value.options());
-}
-
 // Saves its inputs only: states and pairs are computed again in the backward pass, one layer's at a time.
 struct GatedDeltaFunction : torch::autograd::Function<GatedDeltaFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
@@ -36,7 +30,7 @@ struct GatedDeltaFunction : torch::autograd::Function<GatedDeltaFunction> {
     context->saved_data["chunks"] = c10::IValue::make_capsule(saved);
     const DeltaChunks& chunks = *saved->chunks;
     const DeltaPrepared prepared = PrepareDelta({query, key, value, log_decay, beta}, chunks);
-    const DeltaScan scan = ScanDelta(prepared, chunks, EmptyStates(prepared, chunks), /*keep=*/false);
+    const DeltaScan scan = ScanDelta(prepared, chunks, EmptyDeltaStates(prepared, chunks), /*keep=*/false);
     return OutOfChunks(scan.output, chunks, chunks.writes).to(value.scalar_type());
   }
 
@@ -46,7 +40,7 @@ struct GatedDeltaFunction : torch::autograd::Function<GatedDeltaFunction> {
     const DeltaChunks& chunks = *static_cast<SavedChunks*>(capsule.get())->chunks;
     const DeltaPrepared prepared =
         PrepareDelta({inputs[0], inputs[1], inputs[2], inputs[3], inputs[4]}, chunks);
-    const DeltaScan scan = ScanDelta(prepared, chunks, EmptyStates(prepared, chunks), /*keep=*/true);
+    const DeltaScan scan = ScanDelta(prepared, chunks, EmptyDeltaStates(prepared, chunks), /*keep=*/true);
     const DeltaInputs found =
         BackwardDelta(prepared, scan, chunks, IntoChunks(gradients[0], chunks, chunks.writes, inputs[1].size(1)));
     const auto as = [&](const at::Tensor& gradient, size_t input) { return gradient.to(inputs[input].scalar_type()); };
@@ -64,7 +58,7 @@ at::Tensor Reference(const DeltaInputs& inputs, const std::shared_ptr<const Delt
 }
 
 std::string WhyNotChunked(const at::Tensor& value) {
-  return value.is_cpu() || value.is_cuda() ? "" : "no triangular systems are solved there";
+  return value.is_cpu() || value.is_cuda() || value.is_privateuseone() ? "" : "no triangular systems are solved there";
 }
 
 const ImplementationList<at::Tensor, decltype(&Reference)> kGatedDelta{

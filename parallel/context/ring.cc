@@ -85,7 +85,7 @@ PartialAttention RingAttention(const Heads& heads, const AttentionRule& rule, co
                                const ContextParallel& parallel) {
   const Ring ring(heads, parallel);
   if (ring.size() == 1) {
-    const auto attend = rule.sinks == nullptr ? AttendPacked : PackedByTiles;
+    const auto attend = rule.sinks == nullptr ? AttendPacked : AttendPackedWithSums;
     return attend(heads, rule.scale, TilesUnder(rule, plan.Tiles(0)));
   }
   PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
@@ -100,7 +100,7 @@ Heads RingAttentionBackward(const Heads& heads, const AttentionRule& rule, const
                             const AttendedQueries& given, const ContextParallel& parallel) {
   const Ring ring(heads, parallel);
   if (ring.size() == 1) {
-    const auto backward = rule.sinks == nullptr ? AttendPackedBackward : PackedByTilesBackward;
+    const auto backward = rule.sinks == nullptr ? AttendPackedBackward : AttendPackedWithSumsBackward;
     return backward(heads, rule.scale, TilesUnder(rule, plan.Tiles(0)), given);
   }
   const AttendedQueries queries = given.HeadByHead();

@@ -17,7 +17,7 @@ struct AttentionRule {
 };
 
 // heads: contiguous, this ring position's tokens. Collective over the ring. In a ring of one this is
-// AttendPacked, in its dtypes and layouts, or with sinks PackedByTiles.
+// AttendPacked, in its dtypes and layouts, or with sinks AttendPackedWithSums.
 PartialAttention RingAttention(const Heads& heads, const AttentionRule& rule, const ContextPlan& plan,
                                const ContextParallel& parallel);
 

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "core/base/image_grid.h"
 #include "parallel/graph/graph.h"
 
 namespace trireme {
@@ -21,5 +23,14 @@ double ForwardFlops(const Layer& layer, int64_t length);
 // Training on `rows` sequences: three times the forward pass, since the backward pass has two matmuls for
 // each; twice if no weight of the layer is trained. Low-rank pairs are negligible.
 double ModelFlops(const LayerGraph& graph, int64_t rows, int64_t length);
+
+// What a row of the data consists of: tokens attend within their document, patches within their frame or window of an image.
+struct RowExtent {
+  std::vector<int64_t> documents;  // their lengths
+  std::vector<ImageGrid> images = {};
+};
+
+// Training on one such row. A frozen vision tower has no backward pass.
+double ModelFlops(const LayerGraph& graph, const RowExtent& row);
 
 }  // namespace trireme

@@ -68,6 +68,8 @@ class LayerBlock {
   virtual int64_t MatMulParameters() const { return 0; }
   // Forward pass of one sequence: matmuls without parameters.
   virtual double AttentionFlops(double /*length*/) const { return 0; }
+  // The same of a vision tower, for the patches of one frame.
+  virtual double FrameFlops(double /*patches*/) const { return 0; }
 
   virtual SavedElements Saved(const ActivationShape& /*shape*/) const { return {}; }
   // The largest chunk of the logits in memory at a time.

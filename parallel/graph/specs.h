@@ -82,6 +82,7 @@ struct AttentionSpec {
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   bool qkv_bias = false;
+  bool qkv_by_group = false;  // files hold one matrix: of each key head its query heads, the key and the value
   bool output_bias = false;
   bool qk_norm = false;  // RMSNorm of each query and key head before the rotary embedding
   bool wide_qk_norm = false;  // the same of all query heads together, and of all key heads
@@ -201,6 +202,7 @@ struct HeadSpec {  // norm; logits, or a score per token; loss
   double logit_scale = 1;   // the logits are multiplied by it
   double soft_cap = 0;      // a logit x is cap · tanh(x / cap); 0: none
   double norm_offset = 0;   // added to the norm's weights
+  bool normalised = false;  // the rows of the logits' weight are scaled to length 1 where logits are computed
 };
 
 using LayerSpec = std::variant<EmbeddingSpec, DecoderSpec, HeadSpec, MtpSpec, PatchSpec, VisionSpec, MergerSpec>;

@@ -4,6 +4,7 @@
 
 #include "ops/gated_delta/causal_conv.h"
 #include "ops/rms_norm/rms_norm.h"
+#include "parallel/context/passed_states.h"
 #include "parallel/context/whole_sequences.h"
 #include "parallel/layers/tracked_weight.h"
 
@@ -68,8 +69,7 @@ DeltaAttention::DeltaAttention(const AttentionSpec& spec, const Projection::Plac
       context_(parallel.context),
       groups_(spec_.key_heads / parallel.tensor.size()),
       values_(spec_.value_heads / spec_.key_heads),
-      copies_(CopiesFor(groups_, values_, context_.group.size())),
-      padding_(PaddingTo(groups_ * copies_, context_.group.size())),
+      deal_(DealTo(context_.group)),
       qkvz_(place, "delta.qkvz"),
       ba_(place, "delta.ba"),
       qkv_(place, "delta.qkv", {"delta.q", "delta.k", "delta.v"}),
@@ -81,6 +81,11 @@ DeltaAttention::DeltaAttention(const AttentionSpec& spec, const Projection::Plac
       time_bias_(place.weights.Find(layer_ + ".delta.decay.time_bias")),
       norm_(place.weights.Find(layer_ + ".delta.norm.weight")),
       output_(place, "delta.output") {}
+
+DeltaAttention::Deal DeltaAttention::DealTo(const Communicator& group) const {
+  const int64_t copies = CopiesFor(groups_, values_, group.size());
+  return {.copies = copies, .padding = PaddingTo(groups_ * copies, group.size()), .ranks = group.size(), .rank = group.rank()};
+}
 
 at::Tensor DeltaAttention::ByGroup(const at::Tensor& channels) const {
   const int64_t keys = groups_ * spec_.key_dim, values = groups_ * values_ * spec_.value_dim;
@@ -101,34 +106,34 @@ DeltaAttention::Projected DeltaAttention::Project(const LinearInput& x, PassCont
   return {.mixed = at::cat({parts[0], rates}, -1), .gate = parts[1].flatten(1)};
 }
 
-at::Tensor DeltaAttention::Spread(const at::Tensor& x, bool keys, const std::vector<int64_t>& widths) const {
-  if (copies_ == 1 && padding_ == 0) return x;
+at::Tensor DeltaAttention::Spread(const at::Tensor& x, bool keys, const std::vector<int64_t>& widths, const Deal& deal) const {
+  if (deal.copies == 1 && deal.padding == 0) return x;
   std::vector<at::Tensor> parts;
   int64_t begin = keys ? 2 * spec_.key_dim : 0;
-  if (keys) parts.push_back(x.narrow(-1, 0, begin).repeat_interleave(copies_, 1));
+  if (keys) parts.push_back(x.narrow(-1, 0, begin).repeat_interleave(deal.copies, 1));
   for (const int64_t width : widths) {
-    parts.push_back(x.narrow(-1, begin, values_ * width).reshape({x.size(0), groups_ * copies_, -1}));
+    parts.push_back(x.narrow(-1, begin, values_ * width).reshape({x.size(0), groups_ * deal.copies, -1}));
     begin += values_ * width;
   }
-  return at::constant_pad_nd(at::cat(parts, -1), {0, 0, 0, padding_});
+  return at::constant_pad_nd(at::cat(parts, -1), {0, 0, 0, deal.padding});
 }
 
-DeltaAttention::Groups DeltaAttention::MyGroups(const at::Tensor& mixed,
-                                                const std::shared_ptr<const ContextPlan>& plan) const {
-  const int64_t mine = (groups_ * copies_ + padding_) / context_.group.size(), first = context_.group.rank() * mine;
+DeltaAttention::Groups DeltaAttention::MyGroups(const at::Tensor& mixed, const Deal& deal) const {
+  const int64_t mine = (groups_ * deal.copies + deal.padding) / deal.ranks, first = deal.rank * mine;
   const auto own = [&](const at::Tensor& spread) { return spread.narrow(1, first, mine).flatten(1); };
   const auto rates = [&](const Weight& weight) {
-    return own(Spread(TrackedWeight(weight, mixed).view({1, groups_, values_}), /*keys=*/false, {1})).squeeze(0);
+    return own(Spread(TrackedWeight(weight, mixed).view({1, groups_, values_}), /*keys=*/false, {1}, deal)).squeeze(0);
   };
   const at::Tensor taps = ByGroup(TrackedWeight(conv_, mixed).squeeze(1).t());  // [taps, groups, channels]
-  return {.mixed = WholeSequences(Spread(mixed, /*keys=*/true, {spec_.value_dim, 1, 1}), plan, context_),
-          .conv = own(Spread(taps, /*keys=*/true, {spec_.value_dim})).t().contiguous(),
+  return {.mixed = Spread(mixed, /*keys=*/true, {spec_.value_dim, 1, 1}, deal),
+          .conv = own(Spread(taps, /*keys=*/true, {spec_.value_dim}, deal)).t().contiguous(),
           .log_rate = rates(log_rate_),
-          .time_bias = rates(time_bias_)};
+          .time_bias = rates(time_bias_),
+          .values = values_ / deal.copies};
 }
 
 DeltaInputs DeltaAttention::InputsOf(const at::Tensor& convolved, const Groups& groups) const {
-  const int64_t tokens = convolved.size(0), mine = groups.mixed.size(1), values = values_ / copies_;
+  const int64_t tokens = convolved.size(0), mine = groups.mixed.size(1), values = groups.values;
   const int64_t key = spec_.key_dim, value = values * spec_.value_dim;
   const auto parts = convolved.view({tokens, mine, -1}).split_with_sizes({key, key, value}, -1);
   const auto rates = groups.mixed.narrow(-1, 2 * key + value, 2 * values).split(values, -1);
@@ -142,7 +147,9 @@ DeltaInputs DeltaAttention::InputsOf(const at::Tensor& convolved, const Groups& 
 
 at::Tensor DeltaAttention::Train(const at::Tensor& mixed, PassContext& pass) const {
   const std::shared_ptr<const ContextPlan>& plan = pass.input.context;
-  const Groups groups = MyGroups(mixed, plan);
+  if (PassesStates(mixed, *plan)) return TrainByPassing(mixed, *plan);
+  Groups groups = MyGroups(mixed, deal_);
+  groups.mixed = WholeSequences(groups.mixed, plan, context_);
   const int64_t tokens = groups.mixed.size(0), channels = groups.conv.size(0) / groups.mixed.size(1);
   const std::vector<DeltaRun> runs = RunsOf(*plan);
   const at::Tensor convolved =
@@ -151,7 +158,37 @@ at::Tensor DeltaAttention::Train(const at::Tensor& mixed, PassContext& pass) con
   const at::Tensor output = GatedDelta(InputsOf(convolved, groups),
                                        std::make_shared<const DeltaChunks>(CutIntoChunks(runs, tokens)));
   const at::Tensor by_group = output.reshape({tokens, groups.mixed.size(1), -1});
-  return LocalSequences(by_group, plan, context_).narrow(1, 0, groups_ * copies_).flatten(1);
+  return LocalSequences(by_group, plan, context_).narrow(1, 0, groups_ * deal_.copies).flatten(1);
+}
+
+bool DeltaAttention::PassesStates(const at::Tensor& mixed, const ContextPlan& plan) const {
+  return context_.group.size() > 1 && context_.ulysses == 1 && (mixed.is_cpu() || mixed.is_cuda()) && !HasPrefixes(plan);
+}
+
+at::Tensor DeltaAttention::TrainByPassing(const at::Tensor& mixed, const ContextPlan& plan) const {
+  const auto segments = std::make_shared<const SegmentPlan>(
+      SegmentsOf(plan, context_.group.size(), context_.group.rank(), spec_.convolution - 1));
+  const Groups groups = MyGroups(mixed, {});
+  const int64_t tokens = mixed.size(0), channels = groups.conv.size(0) / groups_;
+  const at::Tensor fresh = groups.mixed.narrow(-1, 0, channels).flatten(1);
+  const at::Tensor border = BorderTokens(fresh, segments, context_);
+  std::vector<DeltaRun> whole;
+  for (const TokenRange& range : segments->whole) whole.push_back({range.begin, range.end});
+  std::vector<DeltaRun> runs = whole;
+  for (size_t slot = 0; slot < segments->mine.size(); ++slot) {
+    const TokenRange& before = segments->borders[slot];
+    runs.push_back({.begin = segments->mine[slot].begin,
+                    .end = segments->mine[slot].end,
+                    .prefix_begin = tokens + before.begin,
+                    .prefix_end = tokens + before.end});
+  }
+  const auto places =
+      std::make_shared<const ConvPlaces>(PlacesInRuns(runs, tokens + border.size(0), spec_.convolution));
+  const at::Tensor convolved = CausalConv(at::cat({fresh, border}), groups.conv, places).narrow(0, 0, tokens);
+  const DeltaInputs inputs = InputsOf(convolved, groups);
+  const at::Tensor across = GatedDeltaAcross(inputs, segments, context_);
+  if (whole.empty()) return across.flatten(1);
+  return (across + GatedDelta(inputs, std::make_shared<const DeltaChunks>(CutIntoChunks(whole, tokens)))).flatten(1);
 }
 
 at::Tensor DeltaAttention::Generate(const at::Tensor& mixed, KeyValueCache& cache) const {
@@ -159,7 +196,7 @@ at::Tensor DeltaAttention::Generate(const at::Tensor& mixed, KeyValueCache& cach
   const int64_t reach = spec_.convolution - 1, heads = groups_ * values_;
   const at::Tensor output = at::zeros({mixed.size(0), heads * spec_.value_dim}, mixed.options());
   if (rows.rows.empty()) return output;
-  Groups groups = MyGroups(mixed, nullptr);
+  Groups groups = MyGroups(mixed, {});
   const int64_t channels = groups.conv.size(0);
   const at::Tensor fresh = groups.mixed.narrow(-1, 0, channels / groups_).flatten(1);
   DeltaStates& known = cache.deltas(layer_);

@@ -8,23 +8,20 @@
 namespace trireme {
 namespace {
 
-// Blocks that are another row's first one no more.
-std::set<int32_t> LaterBlocks(const PagedRows& rows) {
-  std::set<int32_t> later;
+std::set<int32_t> FirstBlocksOf(const PagedRows& rows) {
+  std::set<int32_t> first(rows.first_blocks.begin(), rows.first_blocks.end());
   for (const PagedRow& row : rows.rows) {
-    if (!row.blocks.empty()) later.insert(row.blocks.begin() + 1, row.blocks.end());
+    if (!row.blocks.empty()) first.insert(row.blocks.front());
   }
-  return later;
+  return first;
 }
 
 }  // namespace
 
 DeltaStates::Rows DeltaStates::Take(const PagedRows& rows, const Rows& blank) {
-  // Rows that ended say nothing: they are forgotten when their block has another use, and looked for when many wait.
-  if (by_block_.size() > 2 * rows.rows.size() + 8) {
-    const std::set<int32_t> later = LaterBlocks(rows);
-    std::erase_if(by_block_, [&](const auto& known) { return later.contains(known.first); });
-  }
+  // Rows that ended or were preempted; a state is as large as the keys and values of thousands of tokens.
+  const std::set<int32_t> first = FirstBlocksOf(rows);
+  std::erase_if(by_block_, [&](const auto& known) { return !first.contains(known.first); });
   std::vector<at::Tensor> recent, states;
   for (const PagedRow& row : rows.rows) {
     const Rows& found = row.past == 0 ? blank : by_block_.at(row.blocks.front());

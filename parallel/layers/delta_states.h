@@ -23,6 +23,8 @@ class DeltaStates {
   Rows Take(const PagedRows& rows, const Rows& blank);
   void Keep(const PagedRows& rows, const Rows& after);
 
+  size_t size() const { return by_block_.size(); }
+
  private:
   std::map<int32_t, Rows> by_block_;
 };

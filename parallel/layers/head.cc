@@ -6,9 +6,11 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "core/base/error.h"
 #include "parallel/layers/embedding.h"
+#include "parallel/layers/unit_rows.h"
 #include "parallel/layers/wide_norm.h"
 
 namespace trireme {
@@ -60,7 +62,10 @@ at::Tensor HeadLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   std::vector<at::Tensor> gradients;
   {
     const at::NoGradGuard no_graph;
-    gradients = pass.options.objective->Run(StatesOf(hidden), pass);
+    std::optional<UnitRows> scaled;
+    if (spec_.normalised) scaled.emplace(weight_, pass.options.differentiate);
+    gradients = pass.options.objective->Run(StatesOf(hidden, scaled ? scaled->unit() : weight_), pass);
+    if (scaled) scaled->AddGradient();
   }
   if (!pass.options.differentiate) return {};
   TRIREME_CHECK(gradients.size() == hidden.size())
@@ -86,10 +91,10 @@ at::Tensor HeadLayer::Normalised(const at::Tensor& x) const {
   return spec_.logit_scale == 1 ? normalised : normalised * spec_.logit_scale;
 }
 
-HeadStates HeadLayer::StatesOf(const std::vector<at::Tensor>& hidden) const {
+HeadStates HeadLayer::StatesOf(const std::vector<at::Tensor>& hidden, const Weight& weight) const {
   const int64_t rows = weight_.value.size(0), first = spec_.scores ? 0 : parallel_.rank() * rows;
   return {.hidden = Detached(hidden),
-          .weight = weight_,
+          .weight = weight,
           .columns = {first, std::clamp<int64_t>(spec_.vocabulary - first, 0, rows)},
           .vocabulary = spec_.vocabulary,
           .mtp_weight = spec_.mtp_weight,

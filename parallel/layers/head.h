@@ -21,7 +21,8 @@ class HeadLayer : public RunningLayer {
   // By prediction depth: [tokens (of all ranks), hidden].
   std::vector<at::Tensor> HiddenStates(const at::Tensor& x, const PassContext& pass) const;
   at::Tensor Normalised(const at::Tensor& x) const;
-  HeadStates StatesOf(const std::vector<at::Tensor>& hidden) const;
+  // weight: of the logits, as the objective uses it.
+  HeadStates StatesOf(const std::vector<at::Tensor>& hidden, const Weight& weight) const;
 
   HeadSpec spec_;
   const TensorParallel& parallel_;

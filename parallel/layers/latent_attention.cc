@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "ops/dequantise/dequantise.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "parallel/context/context_attention.h"
 
@@ -46,7 +47,7 @@ at::Tensor LatentAttention::OfHeads(const at::Tensor& matrix) const {
 
 at::Tensor LatentAttention::Expansion(PassContext& pass) const {
   const bool pairs = kv_b_.pairs() && pass.options.adapters;
-  if (!pairs) return OfHeads(kv_b_.weight().matrix());
+  if (!pairs) return OfHeads(MatrixOf(kv_b_.weight()));
   return OfHeads(kv_b_.Forward(at::eye(latent_.kv_rank).to(kv_a_norm_.value.options()), pass).t());
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/dequantise/dequantise.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -47,7 +48,7 @@ struct ScaleFunction : torch::autograd::Function<ScaleFunction> {
 // |w + s bA|² = |w|² + 2 s b · (A w) + s² b (A Aᵀ) bᵀ: the sum of W and the pair's product is never made.
 at::Tensor RowLengths(const Weight& weight, const LowRankWeights& pairs, Communicator* inputs) {
   const at::NoGradGuard no_graph;
-  const at::Tensor w = weight.matrix().to(at::kFloat), all_a = pairs.a->value.to(at::kFloat);
+  const at::Tensor w = MatrixOf(weight).to(at::kFloat), all_a = pairs.a->value.to(at::kFloat);
   at::Tensor squares = w.square().sum(1);
   for (const LowRankBlock& block : pairs.blocks) {
     const at::Tensor b = block.b->value.to(at::kFloat);

@@ -305,6 +305,16 @@ TEST(Scheduler, TheStepsOfAPipelineTakeTurns) {
   }
 }
 
+TEST(Scheduler, NamesTheFirstBlocksOfRowsThatRun) {
+  Scheduler scheduler({.block_size = 4, .blocks = 8, .max_rows = 2, .max_batched_tokens = 8});
+  for (int64_t row = 0; row < 3; ++row) scheduler.Add({.prompt = Tokens(5, row)});
+  EXPECT_TRUE(scheduler.FirstBlocks().empty());
+  scheduler.Computed(scheduler.Plan());
+  EXPECT_EQ(scheduler.FirstBlocks(), (std::vector<int32_t>{scheduler.blocks(0).front(), scheduler.blocks(1).front()}));
+  scheduler.Remove(0);
+  EXPECT_EQ(scheduler.FirstBlocks(), (std::vector<int32_t>{scheduler.blocks(1).front()}));
+}
+
 TEST(Scheduler, RefusesWhatNeverFits) {
   Scheduler scheduler({.block_size = 4, .blocks = 2, .max_rows = 2});
   EXPECT_THROW(scheduler.Add({.prompt = Tokens(8, 1)}), Error) << "the next token has no room";

@@ -234,7 +234,8 @@ TEST(Models, RefusesWeightsQuantisedInAnotherWay) {
   EXPECT_NE(with(compressed).find("input_activations is"), std::string::npos);
   EXPECT_NE(with({{"quant_method", "hqq"}, {"bits", 4}}).find("has the quant_method 'hqq'; wanted fp8"), std::string::npos);
   EXPECT_EQ(with({{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}}), "accepted");
-  EXPECT_NE(with({{"quant_method", "bitsandbytes"}, {"load_in_8bit", true}}).find("bitsandbytes' 8 bits are not read"), std::string::npos);
+  EXPECT_EQ(with({{"quant_method", "bitsandbytes"}, {"load_in_8bit", true}}), "accepted");
+  EXPECT_NE(with({{"quant_method", "bitsandbytes"}}).find("neither load_in_4bit nor load_in_8bit"), std::string::npos);
   Json other = fp8;
   other["weight_block_size"] = {64, 64};
   EXPECT_NE(with(other).find("weight_block_size is [64,64]"), std::string::npos);
@@ -488,6 +489,45 @@ TEST(RewardModels, TheConfigOfACausalModelBecomesOne) {
   EXPECT_EQ(config["pad_token_id"], 7);
   EXPECT_EQ(become({{"pad_token_id", 2}, {"eos_token_id", {1, 2}}})["pad_token_id"], Json()) << "it would hide the end";
   EXPECT_EQ(become(Json::object())["pad_token_id"], Json()) << "none is known";
+}
+
+Json Baichuan(const Json& changes) {
+  Json config = Config("baichuan", {{"architectures", {"BaichuanForCausalLM"}}, {"max_position_embeddings", 64}});
+  config.erase("num_key_value_heads");
+  config.update(changes);
+  return config;
+}
+
+TEST(Models, TellBaichuansApart) {
+  const auto normalised = [](const Json& config) { return std::get<HeadSpec>(Build(config).layers.back().spec).normalised; };
+  EXPECT_TRUE(normalised(Baichuan(Json::object())));
+  EXPECT_FALSE(normalised(Baichuan({{"architectures", {"BaiChuanForCausalLM"}}})));
+  EXPECT_NE(RefusalOf(Baichuan({{"architectures", {"Other"}}})).find("architectures has 'Other'"), std::string::npos);
+  EXPECT_NE(RefusalOf(Baichuan({{"max_position_embeddings", nullptr}, {"model_max_length", 64}})).find("ALiBi"), std::string::npos);
+  for (const char* key : {"rope_theta", "num_key_value_heads", "z_loss_weight"}) {
+    EXPECT_NE(RefusalOf(Baichuan({{key, 2}})).find(key), std::string::npos) << key;
+  }
+}
+
+TEST(Models, WantMiniCpmFactors) {
+  Json config = Config("minicpm", {{"scale_emb", 12}, {"scale_depth", 1.4}, {"dim_model_base", 8}});
+  const LayerGraph graph = Build(config);
+  EXPECT_DOUBLE_EQ(std::get<EmbeddingSpec>(graph.layers.front().spec).scale, 12);
+  EXPECT_DOUBLE_EQ(std::get<DecoderSpec>(graph.layers[1].spec).branch_scale, 1.4 / std::sqrt(2.0));
+  EXPECT_DOUBLE_EQ(std::get<HeadSpec>(graph.layers.back().spec).logit_scale, 0.25);
+  EXPECT_TRUE(HasTiedHead(graph));
+  config.erase("scale_emb");
+  EXPECT_EQ(RefusalOf(config), "config.json: scale_emb is missing; wanted a number above 0");
+  config["scale_emb"] = 12;
+  config["sparse_config"] = {{"topk", 64}};
+  EXPECT_NE(RefusalOf(config).find("sparse_config"), std::string::npos);
+}
+
+TEST(Models, RefuseToShareGroupsOfInternLm2) {
+  const LayerGraph graph = Build(Config("internlm2"));
+  const auto split = [&](int ranks) { return ParametersOf(graph, graph.layers[1], {.size = ranks}); };
+  EXPECT_EQ(split(2)[1].hf.front().name, "model.layers.0.attention.wqkv.weight");
+  EXPECT_THROW(split(4), Error);  // each group of heads is on one rank
 }
 
 }  // namespace

@@ -68,30 +68,41 @@ TEST(GatedDelta, GoesOnFromStates) {
   EXPECT_LT(RelativeError(found, wanted), 1e-6);
 }
 
-TEST(CausalConv, IsThePlainConvolution) {
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    at::manual_seed(3);
-    const auto places = std::make_shared<const ConvPlaces>(PlacesInRuns(kRuns, kTokens, kTaps));
-    at::Tensor outside = at::ones({kTokens, 1});
-    for (const DeltaRun& run : kRuns) outside.narrow(0, run.begin, run.size()).zero_();
-    const at::Tensor inside = 1 - outside;
-    Compare({.inputs = {Random({kTokens, 5}, type), Random({5, kTaps})},
-             .weights = {},
-             .op = [&](const Tensors& in) { return Tensors{CausalConv(in[0], in[1], places) * inside.to(type)}; },
-             .plain = [&](const Tensors& in, const Tensors&) {
-               Tensors outputs(kTokens, at::zeros({5}, in[0].options()));
-               for (const DeltaRun& run : kRuns) {
-                 for (int64_t i = 0; i < run.size(); ++i) {
-                   at::Tensor sum = at::zeros({5}, in[0].options());
-                   for (int64_t back = 0; back < kTaps && back <= run.prefix() + i; ++back) {
-                     sum = sum + in[0][run.TokenAt(run.prefix() + i - back)] * in[1].select(1, kTaps - 1 - back);
-                   }
-                   outputs[static_cast<size_t>(run.begin + i)] = at::silu(sum);
+void ExpectPlainConvolution(const std::vector<DeltaRun>& runs, at::ScalarType type) {
+  at::manual_seed(3);
+  const auto places = std::make_shared<const ConvPlaces>(PlacesInRuns(runs, kTokens, kTaps));
+  at::Tensor outside = at::ones({kTokens, 1});
+  for (const DeltaRun& run : runs) outside.narrow(0, run.begin, run.size()).zero_();
+  const at::Tensor inside = 1 - outside;
+  Compare({.inputs = {Random({kTokens, 5}, type), Random({5, kTaps})},
+           .weights = {},
+           .op = [&](const Tensors& in) { return Tensors{CausalConv(in[0], in[1], places) * inside.to(type)}; },
+           .plain = [&](const Tensors& in, const Tensors&) {
+             Tensors outputs(kTokens, at::zeros({5}, in[0].options()));
+             for (const DeltaRun& run : runs) {
+               for (int64_t i = 0; i < run.size(); ++i) {
+                 at::Tensor sum = at::zeros({5}, in[0].options());
+                 for (int64_t back = 0; back < kTaps && back <= run.prefix() + i; ++back) {
+                   sum = sum + in[0][run.TokenAt(run.prefix() + i - back)] * in[1].select(1, kTaps - 1 - back);
                  }
+                 outputs[static_cast<size_t>(run.begin + i)] = at::silu(sum);
                }
-               return Tensors{at::stack(outputs)};
-             }},
-            c10::toString(type));
+             }
+             return Tensors{at::stack(outputs)};
+           }},
+          c10::toString(type));
+}
+
+TEST(CausalConv, IsThePlainConvolution) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) ExpectPlainConvolution(kRuns, type);
+}
+
+TEST(CausalConv, OfDocumentsIsThePlainConvolutionByTheKernel) {
+  const KernelsFirst guard;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const ChoiceRecord record;
+    ExpectPlainConvolution({{0, 64}, {64, 65}, {65, 194}, {200, 202}, {202, 290}}, type);
+    EXPECT_EQ(record.ChosenFor("causal_conv"), "ascendc");
   }
 }
 

@@ -18,6 +18,7 @@
 #include "ops/attention/npu_attention.h"
 #include "ops/attention/packed_attention.h"
 #include "ops/attention/paged_attention.h"
+#include "ops/attention/sinks.h"
 #include "ops/attention/windowed_tiles.h"
 #include "ops/choose.h"
 #include "tests/core/comm/spmd.h"
@@ -97,8 +98,67 @@ class NpuAttention : public testing::Test {
                                                        "aclnnFlashAttentionVarLenScore"}));
   }
 
+  // The same with sinks, and their gradient.
+  static void CompareSinks(const HeadSizes& s, const RowTiles& tiles, at::ScalarType type, double tolerance) {
+    const Heads host = RandomHeadsOf(s, type);
+    const at::Tensor gradient = at::randn({s.rows, s.kv_heads, s.length, s.group, s.value_dim}).to(type);
+    const at::Tensor sinks = (at::randn({s.kv_heads, s.group}) * 2).to(type);
+    std::vector<std::vector<at::Tensor>> results;
+    for (const at::Device device : {at::Device(at::kCPU), device_}) {
+      const Heads heads{host.query.to(device), host.key.to(device), host.value.to(device)};
+      const auto before = Calls();
+      const PartialAttention found = AttendPackedWithSums(heads, 0.3, tiles);
+      const ChoiceRecord record;
+      ApplySinks(found, sinks.to(device));
+      const bool kernel = device != at::kCPU && s.value_dim * found.output.element_size() % 32 == 0;
+      EXPECT_EQ(record.ChosenFor("attention_sinks"), kernel ? "ascendc" : "aten");
+      const AttendedQueries queries{found.log_sum_exp, gradient.to(device), found.output.to(type)};
+      const Heads sums = AttendPackedWithSumsBackward(heads, 0.3, tiles, queries);
+      results.push_back({found.output, found.log_sum_exp, SinksGradient(queries, sinks.to(device)), sums.query, sums.key,
+                         sums.value});
+      const std::set<std::string> ran = RanSince(before);
+      EXPECT_EQ(ran.contains("aclnnFlashAttentionVarLenScore"), device != at::kCPU);
+      for (const char* plain : {"aclnnBatchMatMul", "aclnnMatmul", "aclnnSoftmax"}) EXPECT_FALSE(ran.contains(plain)) << plain;
+    }
+    for (size_t i = 0; i < results[0].size(); ++i) EXPECT_LT(ErrorOf(results[1][i], results[0][i]), tolerance) << i;
+  }
+
   static inline at::Device device_ = at::kCPU;
 };
+
+// Rows of one length, documents of many, padding, windows; heads of a size that the kernel does not take.
+TEST_F(NpuAttention, WithSinksIsTheCpus) {
+  CompareSinks({3, 2, 20, 2, 16, 16}, RowTiles(3, DocumentsOf({20})), at::kFloat, 1e-5);
+  CompareSinks({1, 2, 21, 4, 20, 20}, {DocumentsOf({5, 5, 1, -4, 6})}, at::kFloat, 1e-5);
+  CompareSinks({2, 1, 40, 3, 32, 32}, Windowed({DocumentsOf({30, 10}), DocumentsOf({-1, 8, -31})}, 7), at::kFloat, 1e-5);
+  CompareSinks({2, 2, 70, 4, 64, 64}, RowTiles(2, DocumentsOf({33, 37})), at::kBFloat16, 2e-2);
+}
+
+// In generation, over rows that advance in their own steps.
+TEST_F(NpuAttention, WithSinksOverACacheIsTheCpus) {
+  const std::vector<std::vector<int64_t>> steps = {{7, 1, 30}, {1, 1, 1}, {0, 1, 1}, {4, 20, 0}, {1, 1, 1}};
+  const at::Tensor sinks = at::randn({2, 3});
+  for (const int64_t window : {0, 6}) {
+    KeyValues host_cache, device_cache;
+    CachedRows rows{.past = {0, 0, 0}, .fresh = {}, .window = window};
+    const auto before = Calls();
+    for (const std::vector<int64_t>& fresh : steps) {
+      rows.fresh = fresh;
+      const int64_t length = *std::max_element(fresh.begin(), fresh.end());
+      const Heads host = RandomHeadsOf({3, 2, length, 3, 32, 32});
+      rows.sinks = sinks;
+      const at::Tensor wanted = CachedAttention(host, 0.2, rows, host_cache).view({3, length, -1});
+      rows.sinks = sinks.to(device_);
+      const at::Tensor found = CachedAttention(On(host), 0.2, rows, device_cache).view({3, length, -1});
+      for (size_t row = 0; row < 3; ++row) {
+        const auto own = [&](const at::Tensor& all) { return all[static_cast<int64_t>(row)].narrow(0, 0, fresh[row]); };
+        EXPECT_LT(ErrorOf(own(found), own(wanted)), 1e-5) << "row " << row << " window " << window;
+        rows.past[row] += fresh[row];
+      }
+    }
+    EXPECT_FALSE(RanSince(before).contains("aclnnBatchMatMul"));
+  }
+}
 
 TEST_F(NpuAttention, OfPackedDocumentsIsTheCpus) {
   ComparePacked({1, 2, 12, 2, 16, 16}, {DocumentsOf({5, 1, 6})});

@@ -56,12 +56,12 @@ void ExpectPlain(at::ScalarType type, double tolerance) {
   for (at::Tensor* x : {&exact.heads.query, &exact.heads.key, &exact.heads.value, &exact.sinks}) x->requires_grad_(true);
   const at::Tensor wanted = Plain(exact), gradient = at::randn(wanted.sizes()).to(type);
   wanted.backward(gradient.to(at::kDouble));
-  const PartialAttention found = PackedByTiles(c.heads, kScale, Tiles());
+  const PartialAttention found = AttendPackedWithSums(c.heads, kScale, Tiles());
   ApplySinks(found, c.sinks);
   EXPECT_LT(Error(found.output, wanted.detach()), tolerance);
   const AttendedQueries queries{found.log_sum_exp, gradient, found.output.to(type)};
   EXPECT_LT(Error(SinksGradient(queries, c.sinks), exact.sinks.grad()), 2 * tolerance);
-  const Heads sums = PackedByTilesBackward(c.heads, kScale, Tiles(), queries);
+  const Heads sums = AttendPackedWithSumsBackward(c.heads, kScale, Tiles(), queries);
   EXPECT_LT(Error(sums.query, exact.heads.query.grad()), 2 * tolerance);
   EXPECT_LT(Error(sums.key, exact.heads.key.grad()), 2 * tolerance);
   EXPECT_LT(Error(sums.value, exact.heads.value.grad()), 2 * tolerance);

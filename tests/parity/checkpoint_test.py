@@ -6,10 +6,11 @@ import json
 import shutil
 
 import h5py
+import peft
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import tiny_models
 from program import failure_text, run, run_well
@@ -19,7 +20,7 @@ CARRIED = {"generation_config.json": '{"eos_token_id": 2}\n', "tokenizer.json": 
            "merges.txt": "a b\n"}
 FAMILIES = {"llama3": None, "qwen2": 2, "qwen3": 3, "llama": None, "mistral": None, "phi3": 2, "granite": None,
             "olmo2": 2, "glm4": 3, "gemma3": None, "hunyuan_moe": 2, "minimax_m2": None, "ernie4_5_moe": 2,
-            "gpt_oss": 2, "qwen3_next": 2, "qwen3_5": None}  # ranks that convert
+            "gpt_oss": 2, "qwen3_next": 2, "qwen3_5": None, "internlm2": 2, "baichuan": None, "minicpm3": None}  # ranks that convert
 
 
 def convert(source, target, *more, ranks=None):
@@ -107,6 +108,19 @@ def test_bf16_bytes(bf16, folder):
 def test_fp16_as_torch_rounds_it(bf16, folder):
     back = convert(bf16[1], folder / "fp16-back", "--dtype", "fp16")
     assert same_tensors({name: tensor.half() for name, tensor in bf16[0].items()}, tensors_of(back))
+
+
+def test_layers_that_the_program_does_not_have_are_carried(folder):
+    """Qwen3-Next's multi-token prediction: byte for byte through a checkpoint and back, and into a merged model."""
+    model = tiny_models.write_model(tiny_models.config_of("qwen3_next", num_hidden_layers=3), folder / "with-mtp")
+    extra = {"mtp.fc.weight": torch.randn(64, 128), "mtp.norm.weight": torch.randn(64).bfloat16()}
+    save_file({**tensors_of(folder / "with-mtp"), **extra}, folder / "with-mtp" / "model.safetensors", metadata={"format": "pt"})
+    back = convert(convert(folder / "with-mtp", folder / "mtp-stored"), folder / "mtp-back")
+    assert same_tensors(tensors_of(folder / "with-mtp"), tensors_of(back))
+    peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["o_proj"])).save_pretrained(folder / "mtp-adapter")
+    run_well(None, ["merge", "--model", folder / "with-mtp", "--adapters", folder / "mtp-adapter", "--to", folder / "mtp-merged"])
+    merged = tensors_of(folder / "mtp-merged")
+    assert same_tensors(extra, {name: merged[name] for name in extra})
 
 
 def write_run(folder, model, rows, output, **run_keys):

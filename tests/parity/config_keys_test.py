@@ -11,7 +11,7 @@ from program import failure_text, run_many
 from tiny_models import FAMILIES, config_of, forget_lengths, make_rows, write_model, write_rows
 
 OPTIONS = {"full"}
-IN_CI = ["llama3", "mixtral", "qwen3_moe", "deepseek_v3", "phi3_long", "llama_dynamic"]  # the others with --full
+IN_CI = ["llama3", "mixtral", "qwen3_moe", "deepseek_v3", "phi3_long", "llama_dynamic", "baichuan"]  # the others with --full
 TOLERANCE = 1e-5
 # Sizes of weights: both then find weights of other shapes, and layers that are not there.
 NOT_CHANGED = {"model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "vocab_size", "hidden_size",

@@ -25,6 +25,7 @@ NPU_CASES = [Case(family, ["parallel.tensor=2"], 4, 2) for family in ("qwen2", "
 LIKE = [*layouts.LIKE["model"], *layouts.LIKE_EXPERTS["model"]]  # their layers are those of others, up to a trait
 NPU_CASES += [Case(family, [], 4, 1) for family in ("mistral", "qwen2_window")]
 NPU_CASES += [Case("llama3", ["parallel.pipeline=2"], 4, 2), Case("mixtral", ["parallel.expert=2"], 2, 2)]
+NPU_CASES += [Case(family, ["parallel.tensor=2"], 4, 2) for family in ("gpt_oss", "qwen3_next", "qwen3_5")]  # sinks, states
 Reference = collections.namedtuple("Reference", "model rows wanted")
 
 
@@ -43,7 +44,8 @@ def clear_rows(model):
 # Of families whose random models would repeat a token: with norms at the end of branches, or a large embedding tied to
 # the head.
 LIVELY = {"olmo2": dict(initializer_range=0.5), "gemma2": dict(tie_word_embeddings=False),
-          "gemma3": dict(tie_word_embeddings=False)}
+          "gemma3": dict(tie_word_embeddings=False), "minicpm": dict(tie_word_embeddings=False),
+          "minicpm3": dict(tie_word_embeddings=False)}
 
 
 def make_reference(folder, family):

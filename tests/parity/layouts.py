@@ -29,7 +29,7 @@ WIDE = {**DENSE, "model": ["llama", "qwen3", *EXPERTS], "tensor": [1, 2], "pipel
         "rows": ["mixed", "one", "silent", "packed"]}
 # Families that differ from those of DENSE in one trait each: windows, matrices that files fuse, factors, norms.
 LIKE = {**WIDE, "model": ["mistral", "ministral", "qwen2_window", "phi3", "phi3_long", "llama_dynamic", "granite", "olmo2", "olmo3", "glm4",
-                          "ernie4_5", "hunyuan", "gemma2", "gemma3", "qwen3_5"],
+                          "ernie4_5", "hunyuan", "gemma2", "gemma3", "qwen3_5", "internlm2", "internlm3", "baichuan", "minicpm", "minicpm3"],
         "expert": [1], "expert_tensor": [1]}
 # And from those of EXPERTS.
 LIKE_EXPERTS = {**WIDE, "model": ["glm4_moe", "minimax_m2", "hunyuan_moe", "ernie4_5_moe", "gpt_oss", "qwen3_next",
@@ -139,6 +139,10 @@ OWN_TRAITS = [("phi3_long", SPLIT | dict(pipeline=2, rows="packed", recompute="s
               ("olmo2", SPLIT | RING | dict(sequence="false", rows="packed")),
               ("olmo3", RING | dict(recompute="full")), ("glm4", SPLIT | dict(pipeline=2, recompute="selective")),
               ("glm4", ULYSSES | dict(rows="packed")), ("ernie4_5", SPLIT | dict(zero=3)),
+              ("internlm2", SPLIT | dict(pipeline=2, zero=3, recompute="selective")), ("internlm2", RING | dict(rows="packed")),
+              ("internlm3", SPLIT | dict(pipeline=2, sequence="false")), ("baichuan", SPLIT | dict(pipeline=2, recompute="full")),
+              ("baichuan", RING | dict(data=2, zero=3, rows="packed")), ("minicpm", SPLIT | ULYSSES | dict(rows="packed")),
+              ("minicpm", dict(pipeline=2, data=2, zero=3)), ("minicpm3", SPLIT | RING | dict(recompute="selective", rows="packed")),
               ("hunyuan", SPLIT | dict(sequence="false", recompute="full")), ("hunyuan", RING | dict(rows="packed")),
               ("gemma2", SPLIT | RING | dict(recompute="selective")),
               ("gemma2", dict(rows="packed", recompute="full")), ("gemma3", SPLIT | dict(recompute="selective")),
@@ -158,7 +162,14 @@ OWN_TRAITS = [("phi3_long", SPLIT | dict(pipeline=2, rows="packed", recompute="s
               ("qwen3_5", SPLIT | ULYSSES | dict(sequence="false")),
               ("qwen3_5", dict(context=4, method="ring", rows="packed", recompute="selective")),
               ("qwen3_5", SPLIT | dict(pipeline=2, zero=2)), ("qwen3_5_moe", RING | dict(expert=2))]
-NOT_ON_NPU = ["gemma2", "gpt_oss", "qwen3_next", "qwen3_5", "qwen3_5_moe"]  # soft caps of scores, sinks, layers with states
+NOT_ON_NPU = ["gemma2"]  # soft caps of scores
+# On the npu also in these layouts: splits of heads, of sequences, of layers.
+NPU_TRAITS = [("gpt_oss", SPLIT | dict(expert=2, recompute="selective")), ("gpt_oss", RING | dict(rows="packed")),
+              ("gpt_oss", ULYSSES | dict(expert_tensor=2)), ("gpt_oss", dict(pipeline=2, recompute="full")),
+              ("gpt_oss", dict(context=4, method="hybrid", rows="packed")),
+              ("qwen3_next", SPLIT | dict(rows="packed", recompute="selective")), ("qwen3_next", RING | dict(expert=2)),
+              ("qwen3_next", dict(pipeline=2, recompute="full")), ("qwen3_5", SPLIT | dict(sequence="false")),
+              ("qwen3_5", ULYSSES | dict(rows="packed")), ("qwen3_5", dict(pipeline=2, rows="packed"))]
 
 
 def like_cases(cases, device):
@@ -180,7 +191,8 @@ def own_trait_cases(cases, device):
                  rows="mixed", expert=1, expert_tensor=1, context=1, method="none")
     if device != "cpu":
         models = [model for model in dict(OWN_TRAITS) if device != "npu" or model not in NOT_ON_NPU]
-        return [case for case in (plain | dict(model=model) for model in models) if case in cases]
+        more = [plain | dict(model=model) | changes for model, changes in NPU_TRAITS if device == "npu"]
+        return [case for case in [plain | dict(model=model) for model in models] + more if case in cases]
     return [case for model, changes in OWN_TRAITS for case in [plain | dict(model=model) | changes] if case in cases]
 
 

@@ -38,6 +38,11 @@ ADAPTERS = {
     "gemma2": ("gemma2", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "gemma3": ("gemma3", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "hunyuan": ("hunyuan", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
+    "internlm2": ("internlm2", {}, dict(r=3, lora_alpha=5, target_modules=["wqkv", "wo", "w1", "w2", "w3"],
+                                        modules_to_save=["tok_embeddings", "output"])),
+    "baichuan": ("baichuan", {}, dict(r=3, lora_alpha=5, target_modules=["W_pack", "o_proj", "gate_proj"],
+                                      modules_to_save=["lm_head"])),
+    "minicpm3": ("minicpm3", {}, dict(r=3, lora_alpha=5, target_modules=[*LATENT, "down_proj"])),
     "olmo3": ("olmo3", {}, dict(r=3, lora_alpha=5, target_modules=LINEAR)),
     "glm4_moe": ("glm4_moe", {}, dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
     "ernie4_5_moe": ("ernie4_5_moe", {}, dict(

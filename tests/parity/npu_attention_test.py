@@ -2,7 +2,7 @@
 generation, calls only operators of the list, and none of them with a tensor as large as a score matrix. And packed rows
 take the memory of plain ones. Values are compared by grads_test and generate_test; here the twin counts. Without --full
 each family runs once on one rank, with plain and packed rows in turn, and one family of each kind of attention (grouped
-heads, latent, windows) under every method and in generation: beyond that families do not differ in what is called."""
+heads, latent, windows, sinks) under every method and in generation: beyond that families do not differ in what is called."""
 import itertools
 import json
 
@@ -19,9 +19,10 @@ METHODS = {"ring": 2, "ulysses": 2, "hybrid": 4}  # and their ranks
 FUSED = "aclnnFlashAttentionVarLenScore"
 OPTIONS = ("full",)
 KINDS = ("plain", "packed")
-OF_EACH_KIND = ("qwen3", "deepseek_v3", "mistral")
+OF_EACH_KIND = ("qwen3", "deepseek_v3", "mistral", "gpt_oss")
 # Heads of sizes that generation's operator takes, and others, and latents in both types.
-GENERATED = [("llama", "bf16"), ("qwen3", "bf16"), ("deepseek_v2", "bf16"), ("deepseek_v3", "fp32"), ("mistral", "bf16")]
+GENERATED = [("llama", "bf16"), ("qwen3", "bf16"), ("deepseek_v2", "bf16"), ("deepseek_v3", "fp32"), ("mistral", "bf16"),
+             ("gpt_oss", "bf16"), ("qwen3_next", "bf16")]
 
 
 @pytest.fixture(scope="module")

@@ -26,9 +26,16 @@ CHUNKED = dict(rope_parameters=dict(rope_type="default", rope_theta=1e4, mrope_s
 INTERLEAVED = dict(head_dim=24, num_key_value_heads=1, rope_parameters=dict(
     rope_type="default", rope_theta=1e4, mrope_section=[5, 4, 3], mrope_interleaved=True))
 EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=40, mlp_only_layers=[1])
+# Half of each head is rotated; no layer is tapped.
+PARTLY = dict(num_key_value_heads=1, rope_parameters=dict(
+    rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5, mrope_section=[3, 2, 1], mrope_interleaved=True))
+UNTAPPED = {key: value for key, value in TABLE.items() if key != "deepstack_visual_indexes"}
 MODELS = {
     "qwen2_5_vl": (transformers.Qwen2_5_VLConfig, CHUNKED, WINDOWS, dict(tie_word_embeddings=True)),
     "qwen3_vl": (transformers.Qwen3VLConfig, INTERLEAVED, TABLE, dict(tie_word_embeddings=False)),
+    "qwen3_5": (transformers.Qwen3_5Config, PARTLY | tiny_models.DELTA, UNTAPPED, dict(tie_word_embeddings=True)),
+    "qwen3_5_moe": (transformers.Qwen3_5MoeConfig, PARTLY | tiny_models.DELTA | tiny_models.GATED_EXPERTS, UNTAPPED,
+                    dict(tie_word_embeddings=False)),
     "qwen3_vl_moe": (transformers.Qwen3VLMoeConfig, INTERLEAVED | EXPERTS, TABLE, dict(tie_word_embeddings=False)),
 }
 
@@ -48,6 +55,8 @@ def write_model(config, folder):
                 parameter.add_(torch.randn_like(parameter) * 0.2)
             elif ".visual." in name:
                 parameter.mul_(5)  # transformers starts towers at 0.02
+            if name.endswith("A_log"):  # as tiny_models has them
+                parameter.copy_(torch.rand_like(parameter) * 3 - 3)
     model.save_pretrained(folder)
     return model
 
@@ -138,7 +147,11 @@ def disk_name(name, family):
 def gradients(model, family):
     found = {}
     for name, parameter in model.named_parameters():
-        if parameter.grad is not None:
+        if parameter.grad is None:
+            continue
+        if family == "qwen3_5_moe":
+            found |= tiny_models.in_files(name, parameter.grad, family)
+        else:
             stacked = ".experts." in name  # in files each expert's matrix is transposed
             found[disk_name(name, family)] = (parameter.grad.transpose(1, 2) if stacked else parameter.grad).contiguous()
     return found

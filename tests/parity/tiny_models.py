@@ -5,6 +5,8 @@ import random
 import torch
 import transformers
 
+import published_models
+
 transformers.utils.logging.disable_progress_bar()
 VOCABULARY = 1003  # divides over no ranks
 COMMON = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2,
@@ -101,6 +103,21 @@ FAMILIES |= {
     "qwen3_5": (transformers.Qwen3_5TextConfig, dict(DELTA, tie_word_embeddings=True, rope_parameters=dict(
         rope_type="default", rope_theta=1e5, partial_rotary_factor=0.5, mrope_section=[2, 2, 2], mrope_interleaved=True))),
     "qwen3_5_moe": (transformers.Qwen3_5MoeTextConfig, dict(DELTA, **GATED_EXPERTS)),
+}
+# Code that is published with the files. One matrix for q, k and v, by group of heads or not; biases by switches of their own;
+# factors by other keys; rows of the head that are scaled to length 1; latent attention without experts.
+FAMILIES |= {
+    "internlm2": (published_models.InternLM2Config, dict(max_position_embeddings=LIMIT, rope_parameters=dict(
+        rope_type="dynamic", rope_theta=1e4, factor=3.0))),
+    "internlm3": (published_models.InternLM3Config, dict(head_dim=24, bias=True)),
+    "baichuan": (published_models.BaichuanConfig, dict(num_key_value_heads=4)),
+    "minicpm": (published_models.MiniCPMConfig, dict(scale_emb=3.0, scale_depth=1.4, dim_model_base=32,
+                                                     tie_word_embeddings=True)),
+    "minicpm3": (transformers.MiniCPM3Config, dict(
+        num_key_value_heads=4, q_lora_rank=24, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=20,
+        scale_emb=3.0, scale_depth=1.4, dim_model_base=32, rope_parameters=dict(
+            rope_type="longrope", rope_theta=1e4, original_max_position_embeddings=LIMIT,
+            short_factor=[1.0, 1.1, 1.3, 2.0], long_factor=[1.2, 2.0, 4.0, 9.0]))),
 }
 # How files name an expert's matrices where they differ from gate_proj, up_proj and down_proj below mlp.
 EXPERT_NAMES = dict.fromkeys(["mixtral", "minimax_m2"], ("block_sparse_moe", dict(gate="w1", up="w3", down="w2")))

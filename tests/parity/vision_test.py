@@ -39,12 +39,15 @@ WITH_EXPERTS = [
     (4, "plain", [*p(pipeline=2, expert=2), "parallel.schedule=zero_bubble"]),
 ]
 FEW = LAYOUTS[0:1] + LAYOUTS[3:4] + LAYOUTS[11:12]  # of the model with experts, beside its own
+# Of a model with the tower of another one and the layers of a third: one rank, ranks that share heads or tokens, two stages.
+WITH_STATES = LAYOUTS[0:1] + LAYOUTS[3:4] + LAYOUTS[5:7] + LAYOUTS[11:12]
 
 
 def cases_of(config):
     wanted = [condition.split("=") for condition in config.getoption("where")]
     most = config.getoption("ranks") or 4
     layouts = {family: FEW + WITH_EXPERTS if family.endswith("_moe") else LAYOUTS for family in seeing_models.MODELS}
+    layouts |= {"qwen3_5": WITH_STATES, "qwen3_5_moe": LAYOUTS[0:1] + WITH_EXPERTS[1:2]}
     cases = [dict(model=family, ranks=ranks, rows=rows, settings=settings)
              for family, chosen in layouts.items() for ranks, rows, settings in chosen]
     return [case for case in cases if case["ranks"] <= most and all(str(case[key]) == value for key, value in wanted)]

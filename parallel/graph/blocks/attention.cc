@@ -18,8 +18,12 @@ class Attention : public LayerBlock {
     const Block asked = declare.Heads("attention heads", spec_.heads, QueryWidth());
     const Block key = declare.Heads("key-value heads", spec_.kv_heads, spec_.head_dim);
     if (spec_.norms.input) declare.Norm("attention_norm.weight", spec_.hidden, spec_.norms.offset);
-    declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {asked, key, key},
-                    spec_.hidden, spec_.qkv_bias);
+    if (spec_.qkv_by_group) {
+      const int64_t group = (spec_.heads / spec_.kv_heads + 2) * spec_.head_dim;
+      declare.Columns("attention.qkv", {"attention.qkv"}, {declare.OwnHeads(spec_.kv_heads, group)}, spec_.hidden, spec_.qkv_bias);
+    } else {
+      declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {asked, key, key}, spec_.hidden, spec_.qkv_bias);
+    }
     if (spec_.qk_norm || spec_.late_qk_norm) {
       declare.HeadNorm("attention.q_norm.weight", spec_.head_dim, spec_.norms.offset);
       declare.HeadNorm("attention.k_norm.weight", spec_.head_dim, spec_.norms.offset);

@@ -36,13 +36,16 @@ class Head : public LayerBlock {
     if (spec_.scores) return 0;
     const int64_t vocabulary = (spec_.vocabulary + shape.tensor - 1) / shape.tensor;
     const int64_t token_bytes = vocabulary * shape.element_bytes;
-    return token_bytes * std::min(shape.tokens, std::max<int64_t>(shape.logit_bytes / token_bytes, 1));
+    // Scaled rows, and their gradient in fp32.
+    const int64_t scaled = spec_.normalised ? vocabulary * spec_.hidden * (shape.element_bytes + 4) : 0;
+    return scaled + token_bytes * std::min(shape.tokens, std::max<int64_t>(shape.logit_bytes / token_bytes, 1));
   }
 
   std::string ToText() const override {
     if (spec_.scores) return Concat("value head ", spec_.hidden, " > 1");
     return Concat("head ", spec_.hidden, " > ", spec_.vocabulary,
-                  spec_.tied ? ", tied to the embedding" : "", spec_.values ? ", with a value head" : "");
+                  spec_.tied ? ", tied to the embedding" : "", spec_.normalised ? ", rows of length 1" : "",
+                  spec_.values ? ", with a value head" : "");
   }
 
  private:

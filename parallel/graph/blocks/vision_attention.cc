@@ -28,11 +28,10 @@ class VisionAttention : public LayerBlock {
   int64_t MatMulParameters() const override { return kPatchesPerToken * 4 * spec_.tower.hidden * Width(); }
 
   double AttentionFlops(double length) const override {
-    const int64_t side = spec_.tower.window * spec_.tower.merge;
-    const auto keys = static_cast<double>(spec_.windowed ? side * side : kFramePatches);
     const double patches = static_cast<double>(kPatchesPerToken) * length;
-    return 2 * 2 * static_cast<double>(Width()) * patches * std::min(keys, patches);
+    return Flops(patches, spec_.windowed ? WindowPatches() : kFramePatches);
   }
+  double FrameFlops(double patches) const override { return Flops(patches, spec_.windowed ? WindowPatches() : patches); }
 
   // The input, its norm, queries, keys and values before and after the rotary embedding, and the attention output.
   SavedElements Saved(const ActivationShape& shape) const override {
@@ -48,6 +47,14 @@ class VisionAttention : public LayerBlock {
 
  private:
   int64_t Width() const { return spec_.heads * spec_.tower.head_dim; }
+  double WindowPatches() const {
+    const int64_t side = spec_.tower.window * spec_.tower.merge;
+    return static_cast<double>(side * side);
+  }
+  // Each of the patches with so many keys, where there are so many.
+  double Flops(double patches, double keys) const {
+    return 2 * 2 * static_cast<double>(Width()) * patches * std::min(keys, patches);
+  }
 
   const VisionSpec spec_;
 };

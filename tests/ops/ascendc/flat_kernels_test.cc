@@ -167,5 +167,27 @@ TEST(AttentionMergeKernel, RowsWithoutKeysStayEmpty) {
   EXPECT_LT(lse.item<float>(), -1e29f);
 }
 
+TEST(AttentionSinksKernel, RandomCases) {
+  ForCases(60, [](KernelCase& c, const std::string& given) {
+    const int64_t unit = c.type() == at::kFloat ? 8 : 16;
+    const int64_t heads = c.Chance(0.2) ? c.Between(60, 140) : c.Between(1, 9), tokens = c.Between(0, 6);
+    const int64_t columns = unit * (c.Chance(0.1) ? c.Between(30, 48) : c.Between(1, 16)), rows = tokens * heads;
+    const std::string context = Concat(given, ", ", tokens, " x ", heads, " x ", columns);
+    const at::Tensor output = c.Values({rows, columns}), lse = at::randn({rows}) * 20, sinks = at::randn({heads}) * 20;
+    if (rows > 2) lse[1].fill_(-INFINITY), output[1].zero_();
+    const at::Tensor every = sinks.to(at::kDouble).repeat({tokens}), before = lse.to(at::kDouble);
+    const at::Tensor both = at::logaddexp(before, every);
+    const at::Tensor wanted = output.to(at::kDouble) * (before - both).exp().unsqueeze(1);
+    const ascendc::SinkShape shape{static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
+                                   static_cast<uint64_t>(heads)};
+    const auto again = static_cast<int64_t>(ascendc::kSinksAgain);
+    const at::Tensor expanded = sinks.repeat({again / heads + 2}).narrow(0, 0, heads + again).contiguous();
+    EXPECT_EQ(ascendc::WhyNotSinks(c.element(), shape), nullptr) << context;
+    ascendc::AttentionSinks(c.place(), c.element(), output.data_ptr(), Of<float>(lse), Of<float>(expanded), shape);
+    ExpectNear(output, wanted, c.Tolerance() + 1e-5, context + ", output");
+    ExpectNear(lse, both, 1e-6, context + ", lse");
+  });
+}
+
 }  // namespace
 }  // namespace trireme
