@@ -191,9 +191,10 @@ struct WholeRows {
 };
 
 // Row of the step and position in it, independent of neighbouring rows and padding.
-at::Tensor Identities(const PassInput& batch, int64_t first_row, int64_t length) {
+at::Tensor Identities(const PassInput& batch, std::span<const int64_t> places, int64_t length) {
   const at::Tensor mine = at::tensor(batch.context->LocalTokens(), at::kLong);
-  return (at::floor_divide(mine, length) + first_row) * kMostPositions + at::remainder(mine, length);
+  const at::Tensor rows = at::tensor(c10::ArrayRef<int64_t>(places.data(), places.size()), at::kLong);
+  return rows.index_select(0, at::floor_divide(mine, length)) * kMostPositions + at::remainder(mine, length);
 }
 
 // Which of the chosen rows each of a rank's micro batches contains; the last ones may be empty.
@@ -208,20 +209,20 @@ std::vector<std::span<const int64_t>> Shares(std::span<const int64_t> chosen, co
   return shares;
 }
 
-// first_row: the index of the first row within the step.
-PassInput MakePassInput(std::span<const Row> rows, int64_t first_row, const BatchShape& shape) {
+// places: of the rows in the step, and any for those that the micro batch lacks.
+PassInput MakePassInput(std::span<const Row> rows, std::span<const int64_t> places, const BatchShape& shape) {
   int64_t length = 1;
   for (const Row& row : rows) length = std::max<int64_t>(length, static_cast<int64_t>(row.input_ids.size()));
   WholeRows whole(shape.micro_batch, (length + shape.multiple - 1) / shape.multiple * shape.multiple);
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
-    whole.Fill(index, first_row + index, rows[i]);
+    whole.Fill(index, places[i], rows[i]);
     if (shape.images) whole.FillImages(index, rows[i], *shape.images);
   }
   const auto plan =
       std::make_shared<const ContextPlan>(whole.rows, whole.length, whole.documents, shape.context);
   PassInput input = whole.On(plan);
-  input.identities = Identities(input, first_row, whole.length);
+  input.identities = Identities(input, places, whole.length);
   for (int64_t depth = 1; depth <= shape.mtp_depths; ++depth) {
     input.mtp.push_back(whole.Shifted(depth).On(plan));
     input.mtp.back().identities = input.identities;
@@ -262,13 +263,16 @@ std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& 
   return own;
 }
 
-std::vector<PassInput> MakePassInputs(const RowSource& rows, std::span<const int64_t> chosen,
-                                      const BatchShape& shape) {
+std::vector<PassInput> MakePassInputs(const RowSource& rows, std::span<const int64_t> chosen, const BatchShape& shape,
+                                      std::span<const int64_t> places) {
   std::vector<PassInput> inputs;
   for (const std::span<const int64_t> share : Shares(chosen, shape)) {
     std::vector<Row> mine;
     for (const int64_t row : share) mine.push_back(rows.Read(row));
-    inputs.push_back(MakePassInput(mine, share.data() - chosen.data(), shape));
+    std::vector<int64_t> own(static_cast<size_t>(shape.micro_batch));
+    std::iota(own.begin(), own.end(), share.data() - chosen.data());
+    if (!places.empty()) std::copy_n(places.begin() + own.front(), share.size(), own.begin());
+    inputs.push_back(MakePassInput(mine, own, shape));
     MoveTo(shape.device, inputs.back());
   }
   return inputs;

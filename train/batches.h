@@ -32,8 +32,10 @@ BatchShape ShapeOf(const Session& session);
 std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape);
 
 // Of the `chosen` rows micro batch i of rank r contains those starting at (i · data_size + r) · micro_batch.
-std::vector<PassInput> MakePassInputs(const RowSource& rows, std::span<const int64_t> chosen,
-                                      const BatchShape& shape);
+// places: of each of them in the step, for what is drawn at random for a row, where another order was made (row_sharing.h);
+// empty: as they come.
+std::vector<PassInput> MakePassInputs(const RowSource& rows, std::span<const int64_t> chosen, const BatchShape& shape,
+                                      std::span<const int64_t> places = {});
 // The same for all of the given rows in memory.
 std::vector<PassInput> MakePassInputs(const std::vector<Row>& rows, const BatchShape& shape);
 

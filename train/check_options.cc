@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "parallel/graph/parameters.h"
+#include "parallel/objectives/sampler_check.h"
 #include "parallel/sharding/lr_factors.h"
 #include "train/data/stream.h"
 
@@ -27,6 +28,13 @@ void CheckTokenOptions(const Config& config) {
   refuse("loss.label_smoothing", config.loss().label_smoothing());
   refuse("loss.z_coefficient", config.loss().z_coefficient());
   refuse("tuning.neftune_alpha", config.tuning().neftune_alpha());
+  if (config.data().balance() != ROWS_IN_ORDER) throw InputError("data.balance cost is for stages pt and sft; leave it out");
+}
+
+// A stream knows what a row costs only when it has been read.
+void CheckSharing(const DataConfig& data) {
+  if (data.balance() == ROWS_IN_ORDER || !data.streaming()) return;
+  throw InputError("data.balance cost needs to know the rows of a step before they are read; leave it out, or data.streaming");
 }
 
 void CheckRecompute(const MemoryConfig& memory) {
@@ -110,10 +118,10 @@ void CheckPackedTraining(const Config& config) {
   if (tuning.init() != ADAPTER_INIT_LORA) {
     refuse("tuning.init pissa and olora change the weights beside the pairs, which are packed; use tuning.init: lora");
   }
-  const Stage stage = config.stage();
-  const bool samples = stage == STAGE_GRPO || stage == STAGE_RLOO || stage == STAGE_REINFORCE_PLUS_PLUS ||
-                       stage == STAGE_PPO || stage == STAGE_GKD;
-  if (samples) refuse("stages that sample during training do not have it yet; leave it out, or use stage sft or dpo");
+  if (HasSamplingLayout(config)) {
+    refuse("rl.sampling: weights travel to another layout as they are computed with, and packed ones do not; leave rl.sampling "
+           "out, so that completions are sampled on the layout of training");
+  }
 }
 
 std::vector<Parameter> AllParameters(const LayerGraph& graph) {
@@ -161,6 +169,7 @@ void CheckAdapter(const Config& config, const LayerGraph& graph) {
 
 void CheckTrainingOptions(const Config& config, Problems& problems) {
   problems.Try([&] { CheckTokenOptions(config); });
+  problems.Try([&] { CheckSharing(config.data()); });
   problems.Try([&] { CheckRecompute(config.memory()); });
   problems.Try([&] { CheckOffloadedParameters(config); });
   problems.Try([&] { CheckMuon(config); });

@@ -38,6 +38,7 @@
 #include "train/preference.h"
 #include "train/report/report_client.h"
 #include "train/report/run_report.h"
+#include "train/row_sharing.h"
 #include "train/run_header.h"
 #include "train/run_inputs.h"
 #include "train/run_record.h"
@@ -200,20 +201,21 @@ class Run {
   LoggedStep OneStep(int64_t step) {
     const Clock::time_point start = Clock::now();
     const double waited_before = rows_.waited_seconds();
-    const std::vector<int64_t> batch = policy_ ? std::vector<int64_t>() : TakeRowsOf(step);
+    const StepRows batch = policy_ ? StepRows() : TakeRowsOf(step);
     LoggedStep logged{.step = step,
                       .total_steps = total_steps_,
                       .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
                       .epoch = order_.EpochAt(step)};
     for (Trainer* trainer : Trainers()) trainer->optimizer().BeginStep(logged.learning_rate);
     if (preference_) {
-      preference_->Pass(rows_, batch, step);
+      preference_->Pass(rows_, batch.rows, step);
       logged.metrics = preference_->metrics();
     } else if (policy_) {
       logged.loss = policy_->Pass(step);
       logged.epoch = policy_->EpochAt(step);
     } else {
-      trainer_.StartPass(rows_, batch);
+      trainer_.StartPass(rows_, batch.rows, batch.places);
+      if (SharesByCost()) logged.metrics = {{"imbalance", batch.imbalance}, {"imbalance_in_order", batch.imbalance_in_order}};
     }
     const GradientReport report = FinishGradients();
     if (!policy_) logged.loss = trainer_.loss();
@@ -228,7 +230,7 @@ class Run {
     if (ValueModelOrNull() != nullptr) logged.metrics["value/grad_norm"] = of_values.norm;
     logged.step_seconds = SecondsSince(start);
     logged.data_seconds = rows_.waited_seconds() - waited_before;
-    policy_ ? AddSpeed(policy_->rows(), policy_->all_rows(), logged) : AddSpeed(rows_, batch, logged);
+    policy_ ? AddSpeed(policy_->rows(), policy_->all_rows(), logged) : AddSpeed(rows_, batch.rows, logged);
     if (EvaluatesAt(step)) logged.evaluation = Evaluate(step);
     logged.elapsed_seconds = SecondsSince(start_);
     logged.steps_here = step - start_at_.step;
@@ -285,12 +287,18 @@ class Run {
 
   // Starts to prefetch the rows of a coming step.
   void ReadRowsOf(int64_t step) {
-    next_rows_ = order_.RowsOf(step);
-    rows_.Start(trainer_.OwnRows(next_rows_));
+    next_rows_ = {.rows = order_.RowsOf(step)};
+    if (SharesByCost()) {
+      const RowShares shares{.data_size = session_.plan().grids.dense.Size("dp"), .micro_batch = config_.run().micro_batch()};
+      next_rows_ = ShareByCost(next_rows_.rows, *data_.train, graph_, shares);
+    }
+    rows_.Start(trainer_.OwnRows(next_rows_.rows));
   }
 
-  std::vector<int64_t> TakeRowsOf(int64_t step) {
-    std::vector<int64_t> rows = std::move(next_rows_);
+  bool SharesByCost() const { return config_.data().balance() == ROWS_BY_COST; }
+
+  StepRows TakeRowsOf(int64_t step) {
+    StepRows rows = std::move(next_rows_);
     if (step < total_steps_) {
       ReadRowsOf(step + 1);
     } else {
@@ -347,7 +355,7 @@ class Run {
       const int64_t length = rows.Length(row);
       logged.tokens += rows.Trained(row);
       all_tokens += length;
-      flops += ModelFlops(graph_, 1, length);
+      flops += ModelFlops(graph_, rows.Extent(row));
     }
     logged.tokens_per_second = static_cast<double>(all_tokens) / logged.step_seconds;
     logged.mfu = flops / logged.step_seconds / peak_rate_;
@@ -399,7 +407,7 @@ class Run {
   const DataSets data_;
   Prefetcher rows_;  // of data_.train
   BatchSampler order_;
-  std::vector<int64_t> next_rows_;  // of the coming step
+  StepRows next_rows_;  // of the coming step
   const int64_t total_steps_, steps_per_epoch_;
   const RunStart start_at_;
   const std::unique_ptr<AnswerEvaluator> answers_;  // with eval.generate

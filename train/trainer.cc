@@ -129,17 +129,17 @@ double Trainer::Pass(const RowSource& rows, std::span<const int64_t> chosen) {
 
 void Trainer::StartPass(const std::vector<Row>& rows) { StartPass(RowList(rows), AllOf(rows)); }
 
-void Trainer::StartPass(const RowSource& rows, std::span<const int64_t> chosen) {
-  auto batch = BatchOf(rows, chosen, forecast_.has_value());
+void Trainer::StartPass(const RowSource& rows, std::span<const int64_t> chosen, std::span<const int64_t> places) {
+  auto batch = BatchOf(rows, chosen, forecast_.has_value(), places);
   StartPass(*batch);
   if (forecast_) started_ = std::move(batch);
 }
 
-std::unique_ptr<PassBatch> Trainer::BatchOf(const RowSource& rows, std::span<const int64_t> chosen,
-                                            bool expects_rows) {
+std::unique_ptr<PassBatch> Trainer::BatchOf(const RowSource& rows, std::span<const int64_t> chosen, bool expects_rows,
+                                            std::span<const int64_t> places) {
   BatchShape shape = ShapeOf(session_);
   shape.mtp_depths = mtp_depths_;
-  std::vector<PassInput> inputs = MakePassInputs(rows, chosen, shape);
+  std::vector<PassInput> inputs = MakePassInputs(rows, chosen, shape, places);
   BatchTotals totals = TotalsOf(rows, chosen);
   totals.mtp = ReduceMtp(inputs, shape);
   PassOptions options = OptionsOf(totals);

@@ -30,7 +30,8 @@ class Trainer {
   double Pass(const RowSource& rows, std::span<const int64_t> chosen);
   // The same without waiting for the loss, or for what routers choose (session/exchange_sizes.h): sums(), loss() and
   // stop_agreed() are known after FinishGradients, which waits anyway.
-  void StartPass(const RowSource& rows, std::span<const int64_t> chosen);
+  // places: as in MakePassInputs.
+  void StartPass(const RowSource& rows, std::span<const int64_t> chosen, std::span<const int64_t> places = {});
   void StartPass(const std::vector<Row>& rows);
   double Pass(const std::vector<Row>& rows);
   // The same over micro batches that the caller builds and inspects afterwards.
@@ -70,7 +71,8 @@ class Trainer {
   // Collective, if the model has MTP layers: the totals of each depth, over all ranks.
   std::vector<BatchTotals> ReduceMtp(const std::vector<PassInput>& inputs, const BatchShape& shape);
   std::optional<uint64_t> DropoutSeed() const;
-  std::unique_ptr<PassBatch> BatchOf(const RowSource& rows, std::span<const int64_t> chosen, bool expects_rows);
+  std::unique_ptr<PassBatch> BatchOf(const RowSource& rows, std::span<const int64_t> chosen, bool expects_rows,
+                                     std::span<const int64_t> places = {});
   void StartPass(PassBatch& batch);
   void TakeSums();
   GradientReport Repeat(const PassBatch& batch);

@@ -44,8 +44,7 @@ def layout(tensor=1, pipeline=1, **more):
     return [f"parallel.{key}={value}" for key, value in dict(tensor=tensor, pipeline=pipeline, **more).items()]
 
 
-# A soft cap or sinks, in a config that is otherwise the written model's.
-GPT_OSS = dict(model_type="gpt_oss", num_local_experts=4, num_experts_per_tok=2, mlp_bias=None)
+# A soft cap, in a config that is otherwise the written model's.
 GEMMA2 = dict(model_type="gemma2", hidden_act="gelu_pytorch_tanh", mlp_bias=None)
 NORM = "model.layers.1.input_layernorm.weight"
 REFUSALS = [
@@ -55,7 +54,6 @@ REFUSALS = [
             dict(num_attention_heads=3, num_key_value_heads=3, hidden_size=48)),
     Refusal("soft caps on npu", ["device npu", "gemma2", "attn_logit_softcapping = 50"], ["device=npu"], {},
             edit_config(**GEMMA2)),
-    Refusal("sinks on npu", ["device npu", "gpt_oss", "sinks"], ["device=npu"], {}, edit_config(**GPT_OSS)),
     Refusal("odd ffn on tp 2", ["95", "2"], layout(tensor=2), dict(intermediate_size=95)),
     Refusal("heads and key-value heads", ["num_attention_heads = 4", "num_key_value_heads = 3"], [], {},
             edit_config(num_key_value_heads=3)),

@@ -157,12 +157,13 @@ void CheckEvaluation(const Config& config, bool reports) {
 }
 
 // With the patches of images, for a model that sees.
-DataSets WithImages(DataSets sets, const ModelConfig& model) {
+DataSets WithImages(DataSets sets, const Config& config) {
+  const ModelConfig& model = config.model();
   if (!HasImageSettings(model.path())) return sets;
   const auto reader = std::make_shared<const ImageReader>(
       ImageReader::Options{model.path(), model.min_pixels(), model.max_pixels()});
   for (Rows* rows : {&sets.train, &sets.valid}) {
-    if (*rows) *rows = ImageRows(std::move(*rows), reader);
+    if (*rows) *rows = ImageRows(std::move(*rows), reader, static_cast<size_t>(config.data().image_cache_mb()) << 20);
   }
   return sets;
 }
@@ -202,7 +203,7 @@ DataSets OpenWhole(const Config& config, const DataPlace& place) {
 
 DataSets OpenDataSets(const Config& config, const DataPlace& place) {
   if (config.data().train().empty()) throw InputError("data.train is empty; name at least one file");
-  return WithImages(config.data().streaming() ? OpenStreamed(config, place) : OpenWhole(config, place), config.model());
+  return WithImages(config.data().streaming() ? OpenStreamed(config, place) : OpenWhole(config, place), config);
 }
 
 int64_t LongestRow(const Config& config) {

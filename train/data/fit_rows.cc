@@ -32,6 +32,9 @@ class CutRows : public RowSource {
     if (!whole.weights.empty()) piece.weights = {whole.weights.begin() + begin, whole.weights.begin() + end};
     return piece;
   }
+  RowExtent Extent(int64_t row) const override {
+    return IsWhole(row) ? rows_->Extent(pieces_[row].row) : RowExtent{.documents = {Length(row)}};  // images are not cut
+  }
 
  private:
   bool IsWhole(int64_t row) const { return Length(row) == rows_->Length(pieces_[row].row); }
@@ -83,6 +86,15 @@ class PackedRows : public RowSource {
       for (const int64_t start : part.starts) packed.starts.push_back(begin + start);
       Append(packed.input_ids, part.input_ids);
       Append(packed.labels, part.labels);
+    }
+    return packed;
+  }
+  RowExtent Extent(int64_t row) const override {
+    RowExtent packed;
+    for (const int64_t index : bins_[row]) {
+      const RowExtent part = rows_->Extent(index);
+      Append(packed.documents, part.documents);
+      Append(packed.images, part.images);
     }
     return packed;
   }

@@ -17,6 +17,7 @@ class RowsWithPatches : public RowSource {
   int64_t Length(int64_t row) const override { return rows_->Length(row); }
   int64_t Trained(int64_t row) const override { return rows_->Trained(row); }
   bool ReadingIsWork() const override { return true; }
+  RowExtent Extent(int64_t row) const override { return rows_->Extent(row); }
   Row Read(int64_t row) const override {
     Row read;
     {

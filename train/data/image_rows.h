@@ -38,14 +38,12 @@ class ImageCache {
   int64_t decoded_ = 0;
 };
 
-inline constexpr size_t kImageCacheBytes = size_t{512} << 20;
-
 // Fills row.patches from row.images.
 void FillPatches(Row& row, const ImageReader& reader, ImageCache& cache);
 
 // Grids and patches of rows whose images are only named (row_images.h). `path` names their file in errors.
 void LoadRowImages(std::vector<Row>& rows, const std::string& path, const ImageReader::Options& options);
 
-Rows ImageRows(Rows rows, std::shared_ptr<const ImageReader> reader, size_t most_bytes = kImageCacheBytes);
+Rows ImageRows(Rows rows, std::shared_ptr<const ImageReader> reader, size_t most_bytes);
 
 }  // namespace trireme

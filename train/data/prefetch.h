@@ -24,6 +24,7 @@ class Prefetcher : public RowSource {
   int64_t Trained(int64_t row) const override { return rows_->Trained(row); }
   // A row that was not requested is read immediately.
   Row Read(int64_t row) const override;
+  RowExtent Extent(int64_t row) const override { return rows_->Extent(row); }
 
  private:
   using Found = std::unordered_map<int64_t, Row>;

@@ -206,10 +206,22 @@ Row RowStore::Read(int64_t row) const {
     read.weights.resize(length);
     std::memcpy(read.weights.data(), ids + 2 * length, length * sizeof(float));
   }
-  const auto* words = reinterpret_cast<const uint32_t*>(ids + (HasWeights(row) ? 3 : 2) * length);
-  read.images = ImagesOf({words, words + (FirstWord(row + 1) - FirstWord(row))});
+  read.images = Images(row);
   for (const RowImage& image : read.images) read.grids.push_back(image.grid);
   return read;
+}
+
+std::vector<RowImage> RowStore::Images(int64_t row) const {
+  const auto* words = reinterpret_cast<const uint32_t*>(Tokens(row) + (HasWeights(row) ? 3 : 2) * Length(row));
+  return ImagesOf({words, words + (FirstWord(row + 1) - FirstWord(row))});
+}
+
+// Not held against the row's digest: damage is found when the row is read.
+RowExtent RowStore::Extent(int64_t row) const {
+  RowExtent extent{.documents = {Length(row)}};
+  if (FirstWord(row + 1) == FirstWord(row)) return extent;
+  for (const RowImage& image : Images(row)) extent.images.push_back(image.grid);
+  return extent;
 }
 
 }  // namespace trireme

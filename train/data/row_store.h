@@ -55,6 +55,7 @@ class RowStore : public RowSource {
   // A row that does not match its digest ends the run. The file, which is a cache, is removed first: the next start
   // makes it anew.
   Row Read(int64_t row) const override;
+  RowExtent Extent(int64_t row) const override;
   // The first row that does not match its digest, or nothing. Reads everything.
   std::optional<int64_t> FindDamage() const;
 
@@ -68,6 +69,7 @@ class RowStore : public RowSource {
   uint64_t FirstWord(int64_t row) const;
   bool HasWeights(int64_t row) const { return FirstWeight(row + 1) > FirstWeight(row); }
   const int32_t* Tokens(int64_t row) const;
+  std::vector<RowImage> Images(int64_t row) const;
   const std::byte* Table(int64_t bytes_per_row) const;
   bool IsWhole(int64_t row) const;
   void CheckTables() const;

@@ -28,6 +28,7 @@ class PlacedRows : public RowSource {
     return parts_[positions_[row].part]->Trained(positions_[row].row);
   }
   Row Read(int64_t row) const override { return parts_[positions_[row].part]->Read(positions_[row].row); }
+  RowExtent Extent(int64_t row) const override { return parts_[positions_[row].part]->Extent(positions_[row].row); }
 
  private:
   const std::vector<Rows> parts_;
@@ -43,6 +44,7 @@ class JoinedRows : public RowSource {
   int64_t Length(int64_t row) const override { return At(row).Length(row - Begin(row)); }
   int64_t Trained(int64_t row) const override { return At(row).Trained(row - Begin(row)); }
   Row Read(int64_t row) const override { return At(row).Read(row - Begin(row)); }
+  RowExtent Extent(int64_t row) const override { return At(row).Extent(row - Begin(row)); }
 
  private:
   size_t PartOf(int64_t row) const {

@@ -154,6 +154,12 @@ int64_t CountTrained(const std::vector<Row>& rows) {
   return count;
 }
 
+RowExtent RowList::Extent(int64_t row) const {
+  RowExtent extent{DocumentLengths(rows_[row]), rows_[row].grids};
+  if (extent.documents.empty()) extent.documents = {Length(row)};
+  return extent;
+}
+
 int64_t RowList::Trained(int64_t row) const { return CountTrained(rows_[row]); }
 
 }  // namespace trireme

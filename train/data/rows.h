@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/image_grid.h"
+#include "parallel/graph/costs.h"
 #include "parallel/graph/specs.h"
 #include "parallel/pass/image_positions.h"
 
@@ -61,6 +62,8 @@ class RowSource {
   // Predicted tokens: labels after the first position of their document that are not -100.
   virtual int64_t Trained(int64_t row) const = 0;
   virtual Row Read(int64_t row) const = 0;
+  // What the row costs depends on these; known without its tokens and pixels. A source that cannot tell documents apart has one.
+  virtual RowExtent Extent(int64_t row) const { return {.documents = {Length(row)}}; }
   // Reading a row is work (images are decoded) and may be done on several threads at once.
   virtual bool ReadingIsWork() const { return false; }
 };
@@ -73,6 +76,7 @@ class RowList : public RowSource {
   int64_t Length(int64_t row) const override { return static_cast<int64_t>(rows_[row].input_ids.size()); }
   int64_t Trained(int64_t row) const override;
   Row Read(int64_t row) const override { return rows_[row]; }
+  RowExtent Extent(int64_t row) const override;
 
  private:
   std::vector<Row> rows_;

@@ -125,7 +125,7 @@ TEST_F(ImageData, PatchesAreReadAheadAndKeptWithinABound) {
   for (int i = 0; i < 6; ++i) list.push_back(RowWith(4, {Stored(*reader, Concat(i, ".png")), Stored(*reader, "same.png")}));
   list.push_back(RowWith(4, {}));
   const auto rows = std::make_shared<RowList>(list);
-  Prefetcher ahead(ImageRows(rows, reader));
+  Prefetcher ahead(ImageRows(rows, reader, size_t{1} << 30));
   ahead.Start({0, 1, 2, 3, 4, 5, 6});
   ahead.Start({});
   const int64_t floats = list[0].grids[0].patches() * reader->patch_floats();
