@@ -81,7 +81,7 @@ class Service:
 def start_client(ranks, relay, journal, steps):
     interpreter = pathlib.Path(f".venv-parity-tinker-{VERSIONS[ranks]}/bin/python")
     assert interpreter.exists(), f"tinker {VERSIONS[ranks]} is not installed; scripts/setup --parity does it"
-    return subprocess.Popen([interpreter, "tests/parity/remote_kills_client.py", relay.url, journal, str(steps)],
+    return subprocess.Popen([interpreter, "tests/parity/remote_script.py", "tests/parity/remote_kills_client.py", relay.url, journal, str(steps)],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env={"HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"})
 
@@ -93,7 +93,7 @@ def entries_of(journal):
 def run_to_end(ranks, relay, journal, steps):
     client = start_client(ranks, relay, journal, steps)
     out, err = client.communicate()
-    assert client.returncode == 0, err[-3000:]
+    assert client.returncode == 0, (client.returncode, out[-1000:], err[-3000:])
     return out
 
 

@@ -44,7 +44,7 @@ def python_of(version):
 
 
 def run_script(version, *words):
-    done = subprocess.run([python_of(version), *words], capture_output=True, text=True, timeout=HANG_SECONDS,
+    done = subprocess.run([python_of(version), "tests/parity/remote_script.py", *words], capture_output=True, text=True, timeout=HANG_SECONDS,
                           env={"HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"})
     assert done.returncode == 0, done.stderr[-4000:]
     return done

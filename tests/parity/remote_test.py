@@ -126,7 +126,7 @@ def run_client(version, url, plan, folder):
     if not interpreter.exists():
         pytest.skip(f"tinker {version} is not installed; scripts/setup --parity does it")
     (folder / "plan.json").write_text(json.dumps(plan))
-    done = subprocess.run([interpreter, "tests/parity/remote_client.py", url, folder / "plan.json", folder / "result.json"],
+    done = subprocess.run([interpreter, "tests/parity/remote_script.py", "tests/parity/remote_client.py", url, folder / "plan.json", folder / "result.json"],
                           capture_output=True, text=True, timeout=HANG_SECONDS, env={"TINKER_TELEMETRY": "1", "HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"})
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads((folder / "result.json").read_text())
