@@ -115,7 +115,8 @@ void AdapterDirectory::ReadFile() {
       throw InputError(file_->path().string(), ": '", name, "' has the unsupported dtype ", Name(view.dtype));
     }
     std::string plain = name.substr(kPeftPrefix.size());
-    if (experts_.older_names) plain = NameInOlderFiles(plain);
+    if (experts_.older_names) plain = NameInOlderFiles(plain, experts_.internvl);
+    if (experts_.newer_names) plain = NameInMemory(plain);
     const size_t block = plain.find(".mlp.");
     if (block != std::string::npos) plain.replace(block + 1, 3, experts_.block);
     std::string stem, inner, matrix;

@@ -20,6 +20,8 @@ namespace trireme {
 struct ExpertNames {
   std::string block = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
   bool older_names = false;  // of all modules (memory_names.h)
+  bool internvl = false;     // and they are InternVL's
+  bool newer_names = false;  // likewise: adapters that have older ones are read by these
 };
 
 // Metadata of a file in which gate and up of all experts are blocks of twice the rank, so that they are read

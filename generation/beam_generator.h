@@ -11,9 +11,9 @@
 namespace trireme {
 
 // Collective. The new tokens of each prompt's best hypothesis. `options`: one for each prompt; of `generation` only what
-// is about batches.
+// is about batches. images: of each prompt; empty: none has any.
 std::vector<std::vector<int64_t>> SearchBeams(Session& session, const std::vector<std::vector<int64_t>>& prompts,
                                               const std::vector<BeamOptions>& options, const GenerationOptions& generation,
-                                              GenerationTimes& times);
+                                              GenerationTimes& times, const std::vector<PromptImages>& images = {});
 
 }  // namespace trireme

@@ -36,6 +36,13 @@ bool HasStates(const LayerGraph& graph) {
   });
 }
 
+bool HasImagePositions(const LayerGraph& graph) {
+  return std::ranges::any_of(graph.layers, [](const Layer& layer) {
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
+    return decoder != nullptr && !decoder->attention.rope.sections.empty();
+  });
+}
+
 SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const LayerGraph& graph, int64_t stages) {
   const bool grows = options.max_total_tokens == 0;
   const int64_t tokens = grows ? options.max_rows * options.block_size : options.max_total_tokens;
@@ -79,6 +86,8 @@ class Engine::Parts {
                                                                                               : 1),
         // Weights held by other data-parallel ranks, and experts, require that all ranks run together.
         together_(HasExperts(session.graph()) || session.config().parallel().zero() == 3),
+        rotates_by_image_(HasImagePositions(session.graph())),
+        has_tower_(session.plan().placement.SiteOf(0).rank == session.groups().Get("pp").rank()),
         json_tokens_(options.json_tokens),
         own_adapter_(session.graph().adapter && options.own_adapter),
         pipeline_(session, cache_, options.own_adapter),
@@ -87,13 +96,11 @@ class Engine::Parts {
 
   // Ids count over all replicas: that of a row among its replica's, times replicas, plus the replica.
   int64_t Add(EngineRow row) {
-    const std::optional<ImageInputs>& images = session_.graph().images;
-    if (images && std::ranges::count(row.prompt, images->placeholder) > 0) {
-      throw InputError("the prompt has image tokens (", images->placeholder, "); generation with images is not supported yet");
-    }
+    std::optional<PlacedImages> images = Placed(row);
     const int64_t replica = row.after ? *row.after % replicas_ : next_replica_++ % replicas_;
     RowRequest request{.prompt = std::move(row.prompt), .salt = adapters_.Salt(row.adapter, row.salt), .after = {}};
     if (row.after) request.after = *row.after / replicas_;
+    if (images) request.contents = images->spans();
     const int64_t id = SchedulerOf(replica).Add(std::move(request)) * replicas_ + replica;
     rows_[id] = {.sampling = std::move(row.sampling),
                  .stream = row.stream,
@@ -101,6 +108,7 @@ class Engine::Parts {
                  .log_prob_temperature = row.log_prob_temperature,
                  .adapter = row.adapter};
     if (row.json) rows_[id].json.emplace();
+    rows_[id].images = std::move(images);
     adapters_.Use(row.adapter);
     return id;
   }
@@ -161,7 +169,26 @@ class Engine::Parts {
     double log_prob_temperature = 1;
     int64_t adapter = -1;
     std::optional<JsonGrammar> json = {};  // after the tokens so far
+    std::optional<PlacedImages> images = {};
   };
+
+  // Nothing: the prompt has no images, and no token that would stand for one.
+  std::optional<PlacedImages> Placed(EngineRow& row) const {
+    const std::optional<ImageInputs>& kind = session_.graph().images;
+    if (!kind && !row.images.empty()) throw InputError("the prompt has images, but the model has no vision tower");
+    if (!kind) return std::nullopt;
+    PlacedImages placed(row.prompt, std::move(row.images), {kind->placeholder, kind->merge, kind->tile}, rotates_by_image_);
+    return placed.empty() ? std::nullopt : std::optional(std::move(placed));
+  }
+
+  StepImages ImagesForStep() const {
+    const auto of = [this](int64_t row) {
+      const RowRules& rules = rows_.at(row * replicas_ + replica_);
+      return rules.images ? &*rules.images : nullptr;
+    };
+    const std::optional<ImageInputs>& kind = session_.graph().images;
+    return {.of = of, .elements = kind ? kind->elements : 0, .patches = has_tower_};
+  }
 
   Scheduler& SchedulerOf(int64_t replica) { return schedulers_[static_cast<size_t>(replica)]; }
 
@@ -181,7 +208,7 @@ class Engine::Parts {
     const std::vector<RowStep>& mine = step.plans[static_cast<size_t>(replica_)];
     const bool busy = std::ranges::any_of(step.plans, [](const auto& plan) { return !plan.empty(); });
     if (mine.empty() && !(together_ && busy)) return nullptr;
-    auto pass = std::make_unique<StepPass>(mine, SchedulerOf(replica_), token_multiple_);
+    auto pass = std::make_unique<StepPass>(mine, SchedulerOf(replica_), token_multiple_, ImagesForStep());
     pass->adapters =
         adapters_.ForPass(AdaptersOf(step.plans), replica_, pass->input.length, session_.tensors().torch());
     return pass;
@@ -339,6 +366,8 @@ class Engine::Parts {
   const int replica_, replicas_;
   const int64_t token_multiple_;
   const bool together_;
+  const bool rotates_by_image_;  // M-RoPE: an image's tokens take fewer positions than they are
+  const bool has_tower_;         // the first stage is on this rank
   const std::shared_ptr<const JsonTokens> json_tokens_;
   const bool own_adapter_;  // the session has one, and rows use it
   KeyValueCache cache_;

@@ -16,6 +16,7 @@
 
 #include "core/config.pb.h"
 #include "generation/cache_bytes.h"
+#include "generation/prompt_images.h"
 #include "generation/sampler.h"
 #include "generation/scheduler.h"
 
@@ -50,6 +51,7 @@ struct EngineRow {
   std::optional<int64_t> after = {};  // a row with the same prompt, which this one's start may reuse
   int64_t adapter = -1;               // of AddAdapter; -1: the model as it is
   bool json = false;                  // one JSON object and nothing else: the row is to be ended when it is complete
+  PromptImages images = {};           // of a model that sees: what the prompt's placeholders stand for, in their order
 };
 
 struct NewToken {
@@ -79,7 +81,7 @@ class Engine {
   Engine(Session& session, const EngineOptions& options);
   ~Engine();
 
-  // The row's id. Data-parallel ranks take rows in turn.
+  // The row's id. Data-parallel ranks take rows in turn. Images that do not match the prompt are an input error.
   int64_t Add(EngineRow row);
   // Takes effect before the next step. Unknown rows are ignored.
   void End(int64_t row);

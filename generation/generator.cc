@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "core/base/error.h"
 #include "session/session.h"
 
 namespace trireme {
@@ -9,7 +10,8 @@ namespace trireme {
 Generator::Generator(Session& session) : session_(session) { RefuseUngeneratable(session.config()); }
 
 void Generator::Run(const std::vector<std::vector<int64_t>>& prompts, const GenerationOptions& options,
-                    const TakeToken& take) {
+                    const TakeToken& take, const std::vector<PromptImages>& images) {
+  TRIREME_CHECK(images.empty() || images.size() == prompts.size());
   if (!options.keep_cache || !engine_) {
     engine_.emplace(session_, EngineOptions{.max_rows = options.batch,
                                             .max_batched_tokens = options.max_batched_tokens,
@@ -19,7 +21,10 @@ void Generator::Run(const std::vector<std::vector<int64_t>>& prompts, const Gene
   std::map<int64_t, size_t> prompt_of;  // by the engine's row
   for (size_t i = 0; i < prompts.size(); ++i) {
     prompt_of[engine_->Add(
-        {.prompt = prompts[i], .sampling = options.sampling, .stream = static_cast<int64_t>(i)})] = i;
+        {.prompt = prompts[i],
+         .sampling = options.sampling,
+         .stream = static_cast<int64_t>(i),
+         .images = images.empty() ? PromptImages() : images[i]})] = i;
   }
   while (!engine_->idle()) {
     for (const NewToken& fresh : engine_->Step()) {

@@ -1,7 +1,6 @@
 #include "generation/scheduler.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "core/base/error.h"
@@ -34,7 +33,8 @@ int64_t Scheduler::Add(RowRequest request) {
   rows_[next_] = {.tokens = std::move(request.prompt),
                   .prompt = size,
                   .salt = std::move(request.salt),
-                  .after = request.after};
+                  .after = request.after,
+                  .contents = std::move(request.contents)};
   waiting_.insert(next_);
   return next_++;
 }
@@ -83,7 +83,7 @@ std::vector<RowStep> Scheduler::Plan() {
 void Scheduler::Schedule(int64_t id) {
   Row& row = rows_.at(id);
   if (row.in_flight || plan_.size() >= most_rows_) return;
-  const int64_t count = std::min(row.missing(), budget_);
+  const int64_t count = WithoutCut(row, std::min(row.missing(), budget_));
   if (count == 0 || !Reserve(id, row.computed + count)) return;
   budget_ -= count;
   plan_.push_back({.row = id,
@@ -91,6 +91,15 @@ void Scheduler::Schedule(int64_t id) {
                    .fresh = count,
                    .samples = count == row.missing(),
                    .decodes = row.computed >= row.prompt && row.missing() == 1});
+}
+
+// Without the beginning of an image that would be cut: in a step of its own it may be whole.
+int64_t Scheduler::WithoutCut(const Row& row, int64_t count) {
+  const int64_t end = row.computed + count;
+  for (const ContentSpan& span : row.contents) {
+    if (span.begin > row.computed && span.begin < end && end < span.end) return span.begin - row.computed;
+  }
+  return count;
 }
 
 // Blocks for the row's first `tokens`; false if the row itself had to give way.
@@ -165,14 +174,24 @@ bool Scheduler::IsReady(const Row& row) const {
   return leader == rows_.end() || leader->second.computed >= leader->second.prompt;
 }
 
+// What a full block of the row is found by: its tokens, then what they stand for.
+std::vector<int64_t> Scheduler::KeyOf(const Row& row, int64_t block) const {
+  const int64_t begin = block * options_.block_size, end = begin + options_.block_size;
+  std::vector<int64_t> key(row.tokens.begin() + begin, row.tokens.begin() + end);
+  for (const ContentSpan& span : row.contents) {
+    if (span.begin >= end || span.end <= begin) continue;
+    key.push_back(span.begin - begin);
+    key.insert(key.end(), span.content.begin(), span.content.end());
+  }
+  return key;
+}
+
 // The last token is always computed: its logits are wanted.
 void Scheduler::MatchPrefix(Row& row) {
   row.prefix = pool_.Root(SaltOf(row));
   if (!options_.prefix_cache) return;
-  const std::span<const int64_t> tokens(row.tokens);
-  const auto size = static_cast<size_t>(options_.block_size);
-  for (size_t begin = 0; begin + size < tokens.size(); begin += size) {
-    const auto found = pool_.Find(row.prefix, tokens.subspan(begin, size));
+  for (int64_t block = 0; (block + 1) * options_.block_size < std::ssize(row.tokens); ++block) {
+    const auto found = pool_.Find(row.prefix, KeyOf(row, block));
     if (!found) break;
     pool_.Share(found->block);
     row.blocks.push_back(found->block);
@@ -191,11 +210,8 @@ void Scheduler::Computed(const std::vector<RowStep>& step) {
     if (std::exchange(row.preempted, false)) continue;
     row.computed = done.past + done.fresh;
     if (!options_.prefix_cache) continue;
-    const std::span<const int64_t> tokens(row.tokens);
     for (; (row.published + 1) * options_.block_size <= row.computed; ++row.published) {
-      row.prefix = pool_.Publish(row.blocks[static_cast<size_t>(row.published)], row.prefix,
-                                 tokens.subspan(static_cast<size_t>(row.published * options_.block_size),
-                                                static_cast<size_t>(options_.block_size)));
+      row.prefix = pool_.Publish(row.blocks[static_cast<size_t>(row.published)], row.prefix, KeyOf(row, row.published));
     }
   }
 }

@@ -3,6 +3,7 @@
 // decoding row its next token and fills what the budget leaves with prompts, in the order of arrival. A row
 // that needs a block when none is free preempts the row that came last, which is computed again later. Where
 // a pipeline has several steps in flight, each takes its part of the rows, and none that is in flight.
+// What tokens of a prompt stand for (images) tells its blocks apart, and is kept in one step where it fits.
 // Keys of a row whose rotary embedding changes with its length are of no use beyond such a length: it starts anew.
 // Integers only, without clock or addresses: every rank that makes the same calls gets the same steps.
 #pragma once
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/io/content_digest.h"
 #include "generation/block_pool.h"
 
 namespace trireme {
@@ -32,10 +34,17 @@ struct SchedulerOptions {
   int64_t passes = 1;  // planned before the first of them is computed: the stages of a pipeline
 };
 
+// Tokens of a prompt that stand for something which they do not tell apart, such as an image.
+struct ContentSpan {
+  int64_t begin = 0, end = 0;
+  ContentDigest content = {};
+};
+
 struct RowRequest {
   std::vector<int64_t> prompt;        // at least one token
   std::string salt = {};              // rows of different salts share no blocks
   std::optional<int64_t> after = {};  // a row of the same prompt: waits until that one's is computed
+  std::vector<ContentSpan> contents = {};  // in the prompt's order; rows share only blocks with the same
 };
 
 struct RowStep {
@@ -93,6 +102,7 @@ class Scheduler {
     int64_t prompt = 0;  // tokens of it
     std::string salt;
     std::optional<int64_t> after;
+    std::vector<ContentSpan> contents = {};
     int64_t computed = 0;
     std::vector<int32_t> blocks = {};
     int64_t published = 0;         // blocks whose prefix is known
@@ -105,6 +115,8 @@ class Scheduler {
   };
 
   int64_t BlocksFor(int64_t tokens) const;
+  static int64_t WithoutCut(const Row& row, int64_t count);
+  std::vector<int64_t> KeyOf(const Row& row, int64_t block) const;
   Error TooLong(int64_t tokens) const;
   void Schedule(int64_t id);
   bool Reserve(int64_t id, int64_t tokens);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "images/resize.h"
 
 namespace trireme::images {
 namespace {
@@ -47,6 +48,19 @@ PixelSize ImageProcessor::SizeFor(PixelSize size, const std::string& name) const
   return found;
 }
 
+ImageGrid ImageProcessor::GridFor(PixelSize size, const std::string& name) const {
+  if (!settings_.tiles) return GridOf(SizeFor(size, name));
+  ImageGrid grid = GridOf({settings_.tiles->side, settings_.tiles->side});
+  grid.time = TilesFor(size.width, size.height, *settings_.tiles).tiles();
+  return grid;
+}
+
+Image ImageProcessor::Prepared(const Image& image, const std::string& name) const {
+  if (settings_.tiles) return CutTiles(image, *settings_.tiles);
+  const PixelSize size = SizeFor({image.width, image.height}, name);
+  return Resize(image, size.width, size.height);
+}
+
 ImageGrid ImageProcessor::GridOf(PixelSize resized) const {
   return {1, resized.height / settings_.patch_size, resized.width / settings_.patch_size};
 }
@@ -79,6 +93,7 @@ std::string ImageProcessor::Text() const {
   std::string text = Concat("patch ", s.patch_size, " x ", s.temporal_patch_size, ", merge ", s.merge_size, ", pixels ",
                             s.min_pixels, " to ", s.max_pixels, ", scale ", s.rescale_factor);
   for (size_t c = 0; c < 3; ++c) text += Concat(", ", s.mean[c], " / ", s.std[c]);
+  if (s.tiles) text += Concat(", ", s.tiles->fewest, " to ", s.tiles->most, " tiles of ", s.tiles->side);
   return text;
 }
 

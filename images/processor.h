@@ -1,15 +1,18 @@
-// ImageProcessor: a model's rule from pixels to patches: the size an image is resized to, normalisation, and the patches'
-// order. The settings are a model directory's processor_config.json or preprocessor_config.json; the numbers are, to the
-// bit, those of transformers' Qwen2VLImageProcessor, which Qwen2-VL, Qwen2.5-VL and Qwen3-VL use.
+// ImageProcessor: a model's rule from pixels to patches: the size an image is resized to, or the tiles that it is cut into,
+// normalisation, and the patches' order. The settings are a model directory's processor_config.json or
+// preprocessor_config.json; the numbers are, to the bit, those of transformers' Qwen2VLImageProcessor (Qwen2-VL, Qwen2.5-VL,
+// Qwen3-VL) or GotOcr2ImageProcessor as InternVL's processor calls it.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "core/base/image_grid.h"
 #include "images/image.h"
+#include "images/tiles.h"
 
 namespace trireme::images {
 
@@ -22,6 +25,7 @@ struct ProcessorSettings {
   std::array<double, 3> mean = {0.48145466, 0.4578275, 0.40821073};
   std::array<double, 3> std = {0.26862954, 0.26130258, 0.27577711};
   double rescale_factor = 1.0 / 255;
+  std::optional<TileSettings> tiles = {};  // InternVL: images become tiles, whatever the limits of pixels say
 
   // Of a model's directory. Throws InputError for a missing file, another processor and settings that are not implemented.
   static ProcessorSettings Read(const std::filesystem::path& model);
@@ -36,6 +40,11 @@ class ImageProcessor {
  public:
   explicit ImageProcessor(const ProcessorSettings& settings);
 
+  // Of an upright image of this size; tiles count as its time. Throws InputError; `name` is the image's.
+  ImageGrid GridFor(PixelSize size, const std::string& name) const;
+  // The image at the size of its grid, as WritePatches reads it; tiles one below the other.
+  Image Prepared(const Image& image, const std::string& name) const;
+
   // What an upright image of this size is resized to ("smart resize"): multiples of patch · merge, within the limits of
   // pixels. Throws InputError for one side more than 200 times the other; `name` is the image's.
   PixelSize SizeFor(PixelSize size, const std::string& name) const;
@@ -44,7 +53,7 @@ class ImageProcessor {
 
   // Floats of a patch: channels · frames · patch_size².
   int64_t patch_floats() const;
-  // To `patches` [grid.patches(), patch_floats()], by blocks of merge · merge patches. `resized` has a size of SizeFor.
+  // To `patches` [grid.patches(), patch_floats()], by blocks of merge · merge patches. `resized` is Prepared's.
   void WritePatches(const Image& resized, float* patches) const;
 
   const ProcessorSettings& settings() const { return settings_; }

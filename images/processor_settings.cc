@@ -12,6 +12,7 @@ namespace {
 
 const std::set<std::string> kQwenProcessors = {"Qwen2VLImageProcessor", "Qwen2VLImageProcessorFast",
                                                "Qwen2VLImageProcessorPil"};
+const std::set<std::string> kTileProcessors = {"GotOcr2ImageProcessor", "GotOcr2ImageProcessorFast", "GotOcr2ImageProcessorPil"};
 
 struct SettingsFile {
   std::string path;
@@ -44,28 +45,65 @@ void Demand(const SettingsFile& file, const char* key, const Json& value) {
   throw InputError(file.path, ": ", key, " is ", file.settings[key].dump(), "; only ", value.dump(), " is implemented");
 }
 
-void CheckKind(const SettingsFile& file) {
+// Whether it cuts images into tiles.
+bool CheckKind(const SettingsFile& file) {
   if (!file.settings.is_object()) throw InputError(file.path, ": the image processor's settings are not an object");
   std::string type;
   Take(file, "image_processor_type", &type);
-  if (!type.empty() && !kQwenProcessors.contains(type)) {
+  if (!type.empty() && !kQwenProcessors.contains(type) && !kTileProcessors.contains(type)) {
     throw InputError(file.path, ": image_processor_type is ", type, "; only Qwen2-VL's processor is implemented, which ",
-                     "Qwen2-VL, Qwen2.5-VL and Qwen3-VL use");
+                     "Qwen2-VL, Qwen2.5-VL and Qwen3-VL use, and GotOcr2's, which InternVL uses");
   }
   for (const char* key : {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"}) Demand(file, key, true);
   for (const char* key : {"do_center_crop", "do_pad"}) Demand(file, key, false);
   Demand(file, "resample", 3);
+  return kTileProcessors.contains(type);
 }
 
 void CheckPositive(const SettingsFile& file, const char* key, double value) {
   if (!(value > 0)) throw InputError(file.path, ": ", key, " is ", value, "; it must be positive");
 }
 
+// A square's side, which the model's config has once or for both sides.
+int64_t SideIn(const Json& tower, const char* key, int64_t otherwise) {
+  const Json side = tower.value(key, Json(otherwise));
+  if (side.is_number_integer()) return side.get<int64_t>();
+  const bool square = side.is_array() && side.size() == 2 && side[0] == side[1] && side[0].is_number_integer();
+  return square ? side[0].get<int64_t>() : 0;
+}
+
+// The tower's patches are in config.json alone. That InternVL's processor cuts tiles whatever crop_to_patches says is
+// transformers' doing.
+void ReadTiles(const std::filesystem::path& model, const SettingsFile& file, ProcessorSettings* found) {
+  TileSettings tiles;
+  if (file.settings.contains("size") && file.settings["size"].is_object()) {
+    const SettingsFile size{file.path + ": size", file.settings["size"]};
+    Take(size, "height", &tiles.side);
+    Demand(size, "width", tiles.side);
+  }
+  Take(file, "min_patches", &tiles.fewest);
+  Take(file, "max_patches", &tiles.most);
+  const std::string config = (model / "config.json").string();
+  const Json tower = ReadJsonFile(config).value("vision_config", Json::object());
+  found->patch_size = SideIn(tower, "patch_size", 14);
+  found->temporal_patch_size = 1;
+  found->merge_size = 2;
+  if (SideIn(tower, "image_size", 448) != tiles.side || found->patch_size < 1 || tiles.side % (2 * found->patch_size) != 0) {
+    throw InputError(file.path, ": size is ", tiles.side, " x ", tiles.side, ", but vision_config of ", config, " has image_size ",
+                     tower.value("image_size", Json()).dump(), " and patch_size ", tower.value("patch_size", Json()).dump(),
+                     "; wanted tiles of the tower's size");
+  }
+  if (tiles.fewest < 1 || tiles.most < tiles.fewest) {
+    throw InputError(file.path, ": min_patches ", tiles.fewest, " and max_patches ", tiles.most, "; wanted 1 <= min <= max");
+  }
+  found->tiles = tiles;
+}
+
 }  // namespace
 
 ProcessorSettings ProcessorSettings::Read(const std::filesystem::path& model) {
   SettingsFile file = ReadSettings(model);
-  CheckKind(file);
+  const bool tiled = CheckKind(file);
   ProcessorSettings found;
   Take(file, "patch_size", &found.patch_size);
   Take(file, "temporal_patch_size", &found.temporal_patch_size);
@@ -73,7 +111,9 @@ ProcessorSettings ProcessorSettings::Read(const std::filesystem::path& model) {
   Take(file, "image_mean", &found.mean);
   Take(file, "image_std", &found.std);
   Take(file, "rescale_factor", &found.rescale_factor);
-  if (file.settings.contains("size") && file.settings["size"].is_object()) {
+  if (tiled) {
+    ReadTiles(model, file, &found);
+  } else if (file.settings.contains("size") && file.settings["size"].is_object()) {
     const SettingsFile size{file.path + ": size", file.settings["size"]};
     Take(size, "shortest_edge", &found.min_pixels);  // areas, in spite of their names
     Take(size, "longest_edge", &found.max_pixels);

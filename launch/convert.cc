@@ -19,6 +19,7 @@
 #include "launch/verify_conversion.h"
 #include "models/families.h"
 #include "models/reward_model.h"
+#include "session/file_names.h"
 #include "session/known_tensors.h"
 
 namespace trireme {
@@ -69,6 +70,7 @@ std::optional<LayerGraph> GraphOf(const HfDirectory& source) {
     const HfConfig config = ConfigOf(source);
     if (std::count(known.begin(), known.end(), config.Text("model_type")) == 0) return std::nullopt;
     LayerGraph graph = BuildGraph(config);
+    TakeFileNames(graph, source);
     if (HoldsAdapter(source) && source.Has(kScoreWeight)) ReplaceHead(graph);  // a reward model's, of a causal base
     return graph;
   } catch (const Error&) {

@@ -13,6 +13,7 @@
 #include "core/tensor/torch_errors.h"
 #include "launch/generate_beams.h"
 #include "launch/generate_chat.h"
+#include "launch/generate_images.h"
 #include "launch/generate_tools.h"
 #include "launch/layout.h"
 #include "launch/model_source.h"
@@ -34,6 +35,8 @@ struct Request {
   std::optional<Tokenizer> tokenizer = {};
   std::optional<ChatTemplate> chat = {};
   std::vector<Tokens> prompts = {};
+  std::vector<PromptImages> images = {};        // of each prompt
+  std::vector<std::string> chat_images = {};  // of a chat's first message
   bool talks = false;  // a chat: no prompts yet
   bool lines = false;  // one JSON line per prompt
   bool stream = false;
@@ -47,6 +50,10 @@ struct Request {
   ToolForm tool_form = nullptr;     // of calls in answers; none if no conversation has tools
 
   const Tokenizer* text() const { return tokenizer ? &*tokenizer : nullptr; }
+  void Add(SeenPrompt prompt) {
+    prompts.push_back(std::move(prompt.tokens));
+    images.push_back(std::move(prompt.images));
+  }
 };
 
 // The layout is the run's; tuning is reduced to the adapter that was found.
@@ -136,20 +143,21 @@ void UseTools(Request& request) {
   request.rules.keep_special = request.tool_form != nullptr;  // marks of calls may be special tokens
 }
 
-void ReadMessages(const std::string& path, const Config& config, Request& request) {
+void ReadMessages(const std::string& path, const Config& config, const GenerateImages& images, Request& request) {
   UseChat(config, request);
-  const Conversations conversations = ReadConversations(path);
+  const Conversations conversations = ReadConversations(path, images.sees());
   for (const Conversation& one : conversations.each) {
     RenderOptions options{.tools = one.tools.is_null() ? request.tools : one.tools, .variables = one.variables};
     if (!options.tools.is_null()) UseTools(request);
     options.variables.update(request.variables);
-    request.prompts.push_back(ChatPrompt(*request.tokenizer, *request.chat,
-                                         WithSystem(one.messages, config.data().system()), options));
+    Tokens prompt = ChatPrompt(*request.tokenizer, *request.chat, WithSystem(one.messages, config.data().system()), options);
+    const std::string where = conversations.several ? Concat(path, ": row ", request.prompts.size() + 1) : path;
+    request.Add(images.Read(std::move(prompt), one.images, where));
   }
   request.lines = conversations.several;
 }
 
-void ReadText(const Arguments& arguments, const Config& config, Job& job, Request& request) {
+void ReadText(const Arguments& arguments, const Config& config, const GenerateImages& images, Job& job, Request& request) {
   StandardInput input{.terminal = arguments.has("chat"), .text = arguments.value("prompt")};
   if (!arguments.has("chat") && !arguments.has("prompt")) input = ReadStandardInput(job);
   request.talks = input.terminal;
@@ -163,14 +171,15 @@ void ReadText(const Arguments& arguments, const Config& config, Job& job, Reques
         "no prompt; use --prompt TEXT, --messages FILE.json, --rows ROWS.jsonl or --chat, or pass a text "
         "on standard input");
   }
-  request.prompts.push_back(TextPrompt(*request.tokenizer, input.text));
+  request.Add(images.Read(TextPrompt(*request.tokenizer, input.text), {}, "the prompt"));
 }
 
 std::string PromptFile(const Arguments& arguments) {
   return arguments.value(arguments.has("rows") ? "rows" : "messages");
 }
 
-Request RequestOf(const Arguments& arguments, const Config& config, int64_t vocabulary, Job& job) {
+Request RequestOf(const Arguments& arguments, const Config& config, const LayerGraph& graph, const GenerateImages& images,
+                  Job& job) {
   RefuseSeveralPrompts(arguments);
   Request request{.stream = arguments.has("stream"),
                   .options = OptionsOf(arguments),
@@ -186,13 +195,15 @@ Request RequestOf(const Arguments& arguments, const Config& config, int64_t voca
   request.positions = MostPositions(model);
   if (rows) {
     request.lines = true;
-    request.prompts = ReadPrompts(arguments.value("rows"), vocabulary);
+    for (SeenPrompt& prompt : images.ReadRows(arguments.value("rows"), VocabularyOf(graph))) request.Add(std::move(prompt));
   } else if (arguments.has("messages")) {
-    ReadMessages(arguments.value("messages"), config, request);
+    ReadMessages(arguments.value("messages"), config, images, request);
   } else {
-    ReadText(arguments, config, job, request);
+    ReadText(arguments, config, images, job, request);
   }
   RefuseWithoutTemplate(arguments, request);
+  request.chat_images = ChatImages(arguments, request.talks, images.sees());
+  images.CheckFiles(request.chat_images);
   for (size_t i = 0; i < request.prompts.size(); ++i) {
     CheckPrompt(request.prompts[i], request.positions,
                 request.lines ? Concat(PromptFile(arguments), ": row ", i + 1) : "the prompt");
@@ -247,7 +258,7 @@ void Write(Generator& generator, const Request& request, bool speaks) {
       std::cout << LineOf(answers[printed], request) << "\n" << std::flush;
     }
     return goes_on;
-  });
+  }, request.images);
   if (speaks && !request.lines) std::cout << "\n";
 }
 
@@ -260,7 +271,7 @@ GenerationTimes WriteBest(Session& session, const Request& request, bool speaks)
     options.back().most = MostNewTokens(request, prompt);
   }
   GenerationTimes times;
-  const std::vector<Tokens> found = SearchBeams(session, request.prompts, options, request.options, times);
+  const std::vector<Tokens> found = SearchBeams(session, request.prompts, options, request.options, times, request.images);
   std::vector<Answer> answers = EmptyAnswers(request);
   for (size_t i = 0; i < found.size(); ++i) {
     for (const int64_t token : found[i]) answers[i].Take(token);
@@ -282,7 +293,8 @@ void Generate(const Arguments& arguments, Job& job) {
   const Config config = GenerateConfig(arguments, job);
   RefuseUngeneratable(config);
   PlannedModel model = PlanModel(config, job.world());
-  Request request = RequestOf(arguments, config, VocabularyOf(model.graph), job);
+  const GenerateImages images(config, model.graph);
+  Request request = RequestOf(arguments, config, model.graph, images, job);
   RefuseTooLong(request);
   if (request.beams) {
     request.beams->ends = request.rules.ends;
@@ -305,7 +317,9 @@ void Generate(const Arguments& arguments, Job& job) {
           .system = config.data().system(),
           .variables = request.variables,
           .tools = request.tools,
-          .tool_form = request.tool_form},
+          .tool_form = request.tool_form,
+          .images = images,
+          .first_images = request.chat_images},
          job);
   } else if (!request.beams) {
     Write(generator, request, job.rank() == 0);
@@ -353,6 +367,10 @@ std::vector<Option> GenerateOptions() {
        .help = "functions that the model may call, for conversations without any: a JSON list as in OpenAI's API, or an object with such "
                "\"tools\""},
       {.name = "rows", .value_name = "ROWS.jsonl", .help = "one {\"input_ids\": […]} per line to continue"},
+      {.name = "image",
+       .value_name = "FILE",
+       .help = "an image for a chat's first message, of a model that sees; /image FILE in the chat adds one to the next line",
+       .repeatable = true},
       {.name = "chat", .help = "a chat on standard input and output, even if these are not a terminal"},
       {.name = "max-new-tokens", .value_name = "N", .help = "most new tokens per row; by default 256"},
       {.name = "temperature",

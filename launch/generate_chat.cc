@@ -5,19 +5,19 @@
 #include <algorithm>
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "launch/generate_tools.h"
+#include "train/data/image_marks.h"
 #include "train/generation/prompts.h"
 
 namespace trireme {
 namespace {
 
-constexpr const char* kHelp = "/new starts a new conversation, /quit or ctrl-D ends\n";
-constexpr const char* kToolHelp =
-    "/tool RESULT answers a call of the model, /new starts a new conversation, /quit or ctrl-D ends\n";
 constexpr const char* kToolLine = "/tool ";
+constexpr const char* kImageLine = "/image ";
 
 bool OnTerminal() { return isatty(STDIN_FILENO) == 1; }
 
@@ -36,10 +36,10 @@ std::optional<std::string> NextLine(Job& job) {
   return shared.empty() ? std::nullopt : std::optional(shared.substr(1));
 }
 
-Json FirstMessages(const std::string& system) {
-  Json messages = Json::array();
-  if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
-  return messages;
+std::string HelpText(const ChatSettings& settings) {
+  return Concat(settings.images.sees() ? "/image FILE adds an image to the next line, " : "",
+                settings.tools.is_null() ? "" : "/tool RESULT answers a call of the model, ",
+                "/new starts a new conversation, /quit or ctrl-D ends\n");
 }
 
 // Calls of the model at the end of the conversation that have no result yet.
@@ -52,28 +52,103 @@ int64_t OpenCalls(const Json& messages) {
   return 0;
 }
 
-// Whether it is the model's turn now.
-bool AddLine(const std::string& line, Json& messages, bool speaks) {
-  if (!line.starts_with(kToolLine)) {
-    messages.push_back({{"role", "user"}, {"content", line}});
+// What was said so far, the same on every rank; what the user did wrong is told on rank 0.
+class Talk {
+ public:
+  Talk(const ChatSettings& settings, bool speaks) : settings_(settings), speaks_(speaks) {
+    Restart();
+    pending_ = settings.first_images;
+  }
+
+  void Restart() {
+    messages_ = Json::array();
+    if (!settings_.system.empty()) messages_.push_back({{"role", "system"}, {"content", settings_.system}});
+    images_.clear();
+    pending_.clear();
+  }
+
+  // Whether it is the model's turn now.
+  bool Add(const std::string& line) {
+    if (line.starts_with(kImageLine)) return AddImage(line.substr(std::string_view(kImageLine).size()));
+    if (line.starts_with(kToolLine)) return AddResult(line.substr(std::string_view(kToolLine).size()));
+    messages_.push_back(UserMessage(line, pending_.size()));
+    images_.insert(images_.end(), pending_.begin(), pending_.end());
+    asked_ = std::exchange(pending_, {}).size();
     return true;
   }
-  const int64_t open = OpenCalls(messages);
-  if (open > 0) messages.push_back({{"role", "tool"}, {"content", line.substr(std::string(kToolLine).size())}});
-  if (speaks && open == 0) std::cerr << "no call of a tool is open; write a line for the model, or /quit\n";
-  if (speaks && open > 1) std::cerr << "the model made more calls: " << Counted(open - 1, "result") << " to go\n";
-  return open == 1;
-}
 
-std::string WriteAnswer(Generator& generator, const ChatSettings& settings, const Tokens& prompt,
+  // For the model; nothing: the last line is taken back, for the images cannot be read or there are too many tokens.
+  std::optional<SeenPrompt> Prompt() {
+    std::string problem;
+    try {
+      Tokens rendered = ChatPrompt(settings_.tokenizer, settings_.chat, messages_,
+                                   {.tools = settings_.tools, .variables = settings_.variables});
+      SeenPrompt prompt = settings_.images.Read(std::move(rendered), images_, "the conversation");
+      if (!settings_.positions || std::ssize(prompt.tokens) < *settings_.positions) return prompt;
+      problem = Concat("the conversation has ", prompt.tokens.size(), " tokens; the model accepts at most ", *settings_.positions,
+                       "; write less, or /new to start over");
+    } catch (const Error& error) {
+      if (!settings_.images.sees()) throw;
+      problem = error.what();
+    }
+    messages_.erase(messages_.size() - 1);
+    images_.resize(images_.size() - std::exchange(asked_, 0));
+    Tell(problem);
+    return std::nullopt;
+  }
+
+  void TakeAnswer(const std::string& text) {
+    messages_.push_back(AssistantMessage(settings_.tool_form, text));
+    asked_ = 0;
+  }
+
+ private:
+  void Tell(const std::string& text) const {
+    if (speaks_) std::cerr << text << "\n";
+  }
+
+  // Known to be one before the line that asks about it.
+  bool AddImage(const std::string& file) {
+    if (!settings_.images.sees()) {
+      Tell("the model has no vision tower: it sees no images");
+      return false;
+    }
+    try {
+      const std::vector<std::string> resolved = ResolvedImages({file}, ".");
+      settings_.images.CheckFiles(resolved);
+      pending_.push_back(resolved.front());
+    } catch (const Error& error) {
+      Tell(error.what());
+    }
+    return false;
+  }
+
+  bool AddResult(const std::string& result) {
+    const int64_t open = OpenCalls(messages_);
+    if (open > 0) messages_.push_back({{"role", "tool"}, {"content", result}});
+    if (open == 0) Tell("no call of a tool is open; write a line for the model, or /quit");
+    if (open > 1) Tell(Concat("the model made more calls: ", Counted(open - 1, "result"), " to go"));
+    return open == 1;
+  }
+
+  const ChatSettings& settings_;
+  const bool speaks_;
+  Json messages_;
+  std::vector<std::string> images_;   // of the messages, in their order
+  std::vector<std::string> pending_;  // of the next line
+  size_t asked_ = 0;                  // images of the last line
+};
+
+std::string WriteAnswer(Generator& generator, const ChatSettings& settings, const SeenPrompt& prompt,
                         bool speaks) {
-  const int64_t room = settings.positions ? *settings.positions - std::ssize(prompt) : settings.most;
+  const int64_t room = settings.positions ? *settings.positions - std::ssize(prompt.tokens) : settings.most;
   Answer answer(settings.rules, std::min(settings.most, room), &settings.tokenizer);
-  generator.Run({prompt}, settings.options, [&](size_t, int64_t token) {
+  const TakeToken take = [&](size_t, int64_t token) {
     const bool goes_on = answer.Take(token);
     if (speaks) std::cout << answer.NewText() << std::flush;
     return goes_on;
-  });
+  };
+  generator.Run({prompt.tokens}, settings.options, take, {prompt.images});
   if (speaks) std::cout << "\n" << std::flush;
   return answer.text();
 }
@@ -82,23 +157,13 @@ std::string WriteAnswer(Generator& generator, const ChatSettings& settings, cons
 
 void Chat(Generator& generator, const ChatSettings& settings, Job& job) {
   const bool speaks = job.rank() == 0;
-  if (speaks && OnTerminal()) std::cerr << (settings.tools.is_null() ? kHelp : kToolHelp);
-  Json messages = FirstMessages(settings.system);
+  if (speaks && OnTerminal()) std::cerr << HelpText(settings);
+  Talk talk(settings, speaks);
   while (const std::optional<std::string> line = NextLine(job)) {
     if (*line == "/quit") return;
-    if (*line == "/new") messages = FirstMessages(settings.system);
-    if (*line == "/new" || IsBlank(*line) || !AddLine(*line, messages, speaks)) continue;
-    const Tokens prompt = ChatPrompt(settings.tokenizer, settings.chat, messages,
-                                     {.tools = settings.tools, .variables = settings.variables});
-    if (settings.positions && std::ssize(prompt) >= *settings.positions) {
-      messages.erase(messages.size() - 1);
-      if (speaks) {
-        std::cerr << "the conversation has " << prompt.size() << " tokens; the model accepts at most "
-                  << *settings.positions << "; write less, or /new to start over\n";
-      }
-      continue;
-    }
-    messages.push_back(AssistantMessage(settings.tool_form, WriteAnswer(generator, settings, prompt, speaks)));
+    if (*line == "/new") talk.Restart();
+    if (*line == "/new" || IsBlank(*line) || !talk.Add(*line)) continue;
+    if (const std::optional<SeenPrompt> prompt = talk.Prompt()) talk.TakeAnswer(WriteAnswer(generator, settings, *prompt, speaks));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "core/comm/job.h"
 #include "train/generation/answer.h"
 #include "generation/generator.h"
+#include "launch/generate_images.h"
 #include "serve/tool_calls.h"
 #include "train/tokenizer/chat_template.h"
 
@@ -25,10 +26,12 @@ struct ChatSettings {
   Json variables = Json::object();   // for the chat template
   Json tools = nullptr;              // that the model may call; null: none
   ToolForm tool_form = nullptr;      // of its calls
+  const GenerateImages& images;
+  std::vector<std::string> first_images = {};  // of the first message
 };
 
-// Collective. Lines are rank 0's standard input, answers its standard output. /tool TEXT answers a call of the model. Ends at /quit
-// and at the end of input.
+// Collective. Lines are rank 0's standard input, answers its standard output. /tool TEXT answers a call of the model, /image FILE adds
+// an image to the next line. Ends at /quit and at the end of input.
 void Chat(Generator& generator, const ChatSettings& settings, Job& job);
 
 // Whether rank 0's standard input is a terminal, and if not, its whole content: the same on every rank.

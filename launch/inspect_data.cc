@@ -77,7 +77,8 @@ void PrintImages(const Row& row, std::ostream& out) {
     int64_t end = image.first;
     while (end < std::ssize(row.input_ids) && row.input_ids[end] == row.input_ids[image.first]) ++end;
     const std::string name = image.source.starts_with("data:") ? image.source.substr(0, 40) + "…" : image.source;
-    out << "  image   " << Printable(name) << ": grid " << image.grid.height << " x " << image.grid.width << ", "
+    out << "  image   " << Printable(name) << ": grid "
+        << (image.grid.time > 1 ? Concat(image.grid.time, " tiles of ") : "") << image.grid.height << " x " << image.grid.width << ", "
         << end - image.first << " tokens from " << image.first << ", not trained\n";
   }
 }

@@ -15,23 +15,27 @@
 #include "launch/process_group.h"
 #include "models/families.h"
 #include "models/reward_model.h"
+#include "session/file_names.h"
 #include "session/tuning.h"
 
 namespace trireme {
 namespace {
 
 // For a known family; an adapter of another is merged by the names it has.
-std::optional<LayerGraph> KnownGraph(const std::filesystem::path& model) {
-  const HfConfig config = HfConfig::Read(model);
+std::optional<LayerGraph> KnownGraph(const HfDirectory& model) {
+  const HfConfig config = HfConfig::Read(model.path());
   const std::vector<std::string> known = KnownFamilies();
   const bool is_known = std::count(known.begin(), known.end(), config.Text("model_type")) > 0;
-  return is_known ? std::optional(BuildGraph(config)) : std::nullopt;
+  if (!is_known) return std::nullopt;
+  LayerGraph graph = BuildGraph(config);
+  TakeFileNames(graph, model);
+  return graph;
 }
 
 void Merge(const Arguments& arguments, Job& job) {
   const std::string model = ModelArgument(arguments, job);
   const HfDirectory base(model);
-  const std::optional<LayerGraph> graph = KnownGraph(model);
+  const std::optional<LayerGraph> graph = KnownGraph(base);
   const LoraAdapter adapter(arguments.value("adapters"), base, graph ? ExpertNamesOf(*graph) : ExpertNames{});
   ConvertOptions options{.replace = arguments.has("force")};
   options.change = &adapter;

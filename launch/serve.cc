@@ -214,6 +214,27 @@ ServedModel ModelOf(const Arguments& arguments, const std::string& directory, co
   return model;
 }
 
+constexpr int64_t kMostImages = 8, kMostImagePixels = int64_t{4096} * 4096;
+
+// Of a model that sees. Without its image processor's settings it is served, too, for text.
+void UseImages(const Arguments& arguments, const Config& config, const LayerGraph& graph, bool speaks, ServedModel& model) {
+  const int64_t most = arguments.integer("max-images", kMostImages), pixels = arguments.integer("max-image-pixels", kMostImagePixels, 1);
+  if (!graph.images) {
+    for (const char* name : {"max-images", "max-image-pixels"}) {
+      if (arguments.has(name)) throw InputError("--", name, ": the model has no vision tower");
+    }
+    return;
+  }
+  model.image_token = graph.images->placeholder;
+  model.most_images = most;
+  if (!HasImageSettings(config.model().path())) {
+    if (speaks) TRIREME_LOG(WARNING) << "no images: " << config.model().path() << " has neither preprocessor_config.json nor processor_config.json";
+    return;
+  }
+  model.images = std::make_shared<const ImageReader>(ImageReader::Options{
+      config.model().path(), config.model().min_pixels(), config.model().max_pixels(), pixels});
+}
+
 // Listens at once, so that a port in use is noticed before the weights are read.
 std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, Board& board, const Callers& callers,
                                    Gate& gate) {
@@ -268,7 +289,7 @@ void Serve(const Arguments& arguments, Job& job) {
                         ApiKeys::ReadFile(arguments.value("adapter-key-file"), "--adapter-key-file"));
   AdapterNames names;
   ServedModel model = ModelOf(arguments, directory, text, VocabularyOf(planned.graph));
-  if (planned.graph.images) model.image_token = planned.graph.images->placeholder;
+  UseImages(arguments, config, planned.graph, speaks, model);
   model.adapters = &names;
   const StopSignals signals(/*speaks=*/false);  // its text is of runs that save
   Gate gate(arguments.has("train"));
@@ -369,6 +390,12 @@ std::vector<Option> ServeOptions() {
       {.name = "max-waiting",
        .value_name = "N",
        .help = "requests that may wait; more are refused with 429; by default 256"},
+      {.name = "max-images",
+       .value_name = "N",
+       .help = "images of one request to a model that sees; by default " + std::to_string(kMostImages) + "; 0: none"},
+      {.name = "max-image-pixels",
+       .value_name = "N",
+       .help = "pixels of one image as it is sent; by default " + std::to_string(kMostImagePixels)},
       {.name = "max-connections", .value_name = "N", .help = "by default 1024; more are refused with 503"},
       {.name = "max-connections-per-address",
        .value_name = "N",

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "core/base/error.h"
@@ -10,6 +12,8 @@
 #include "serve/tinker/room.h"
 #include "serve/tinker/service_samples.h"
 #include "serve/tinker/tinker_routes.h"
+#include "train/data/image_reader.h"
+#include "train/remote/full_trainer.h"
 #include "train/remote/remote_trainer.h"
 
 namespace trireme {
@@ -27,6 +31,16 @@ RemoteLimits RemoteLimitsOf(const Arguments& arguments) {
           .directory = arguments.value("train-directory")};
 }
 
+// Of adapters, which a model that is trained in full has none of.
+constexpr const char* kAdapterOptions[] = {"train-max-rank", "train-max-models", "train-in-memory", "train-together", "train-quota-models",
+                                           "adapters", "adapter-directory"};
+
+void RefuseAdapterOptions(const Arguments& arguments) {
+  for (const char* option : kAdapterOptions) {
+    if (arguments.has(option)) throw InputError("--", option, ": is for adapters; --train-full trains one model with all its parameters and serves it, without any");
+  }
+}
+
 double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -36,6 +50,8 @@ double SteadySeconds() {
 std::vector<Option> TrainingOptions() {
   return {{.name = "train",
            .help = "also train LoRA adapters for clients of the Tinker protocol, below /api/v1; needs --train-directory"},
+          {.name = "train-full",
+           .help = "train one model with all its parameters instead of adapters; what is served is the model as it is trained"},
           {.name = "train-directory",
            .value_name = "DIR",
            .help = "where clients' checkpoints are kept: PEFT directories with the optimizer's state; all ranks see it"},
@@ -78,7 +94,12 @@ void PrepareTraining(const Arguments& arguments, Config& config) {
   if (!config.tuning().adapters().empty()) {
     throw InputError("--train: ", config.tuning().adapters(), " is an adapter; give its base as --model");
   }
-  PrepareForRemoteTraining(config, RemoteLimitsOf(arguments));
+  if (!arguments.has("train-full") && SeesImages(config.model().path())) {
+    throw InputError("--train: ", config.model().path(), " sees images; adapters of such a model are trained by `trireme train`, not remotely");
+  }
+  if (!arguments.has("train-full")) return PrepareForRemoteTraining(config, RemoteLimitsOf(arguments));
+  RefuseAdapterOptions(arguments);
+  PrepareForFullTraining(config);
 }
 
 class ServeTraining::Room {
@@ -88,8 +109,10 @@ class ServeTraining::Room {
         room({.model_name = parts.model.name,
               .model_directory = parts.directory,
               .limits = {.vocabulary = parts.model.vocabulary, .context = parts.model.context},
+              .full = arguments.has("train-full"),
               .max_rank = MaxRank(arguments),
               .max_models = MaxModels(arguments),
+              .together = RemoteLimitsOf(arguments).slots,
               .session_seconds = arguments.number("train-session-seconds", 1800, 1),
               .quota = {.models = arguments.integer("train-quota-models", 0, 1),
                         .tokens_per_second = arguments.integer("train-quota-tokens", 0, 1),
@@ -116,12 +139,22 @@ class ServeTraining::Room {
 class ServeTraining::Ranks {
  public:
   Ranks(const Arguments& arguments, const Parts& parts, tinker::Room* room)
-      : trainer_(parts.session, parts.service.engine(), RemoteLimitsOf(arguments)), work_(trainer_, room) {
+      : work_(RunnerOf(arguments, parts), room) {
     parts.service.Share(&work_);
   }
 
  private:
-  RemoteTrainer trainer_;
+  using Runner = std::function<std::vector<TrainOutcome>(const std::vector<TrainWork>&)>;
+  template <typename AnyTrainer>
+  static Runner RunnerOf(std::shared_ptr<AnyTrainer> trainer) {
+    return [trainer](const std::vector<TrainWork>& works) { return trainer->Run(works); };
+  }
+  static Runner RunnerOf(const Arguments& arguments, const Parts& parts) {
+    Engine& engine = parts.service.engine();
+    if (arguments.has("train-full")) return RunnerOf(std::make_shared<FullTrainer>(parts.session, engine));
+    return RunnerOf(std::make_shared<RemoteTrainer>(parts.session, engine, RemoteLimitsOf(arguments)));
+  }
+
   tinker::RemoteWork work_;
 };
 
@@ -129,8 +162,8 @@ ServeTraining::ServeTraining(const Arguments& arguments, const Parts& parts) {
   if (!arguments.has("train")) return;
   if (parts.session.job().rank() == 0) {
     room_ = std::make_unique<Room>(arguments, parts);
-    TRIREME_LOG(INFO) << "trains LoRA adapters of ranks up to " << MaxRank(arguments) << " below " << tinker::kTinkerPrefix
-                      << "; checkpoints go to " << arguments.value("train-directory");
+    const std::string what = arguments.has("train-full") ? "one model with all its parameters" : Concat("LoRA adapters of ranks up to ", MaxRank(arguments));
+    TRIREME_LOG(INFO) << "trains " << what << " below " << tinker::kTinkerPrefix << "; checkpoints go to " << arguments.value("train-directory");
   }
   ranks_ = std::make_unique<Ranks>(arguments, parts, room_ ? &room_->room : nullptr);
 }

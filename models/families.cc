@@ -25,6 +25,7 @@
   FAMILY("hunyuan_v1_moe", HunYuanMoEV1)     \
   FAMILY("internlm2", InternLM2)             \
   FAMILY("internlm3", InternLM3)             \
+  FAMILY("internvl", InternVL)               \
   FAMILY("kimi_k2", DeepseekV3)              \
   FAMILY("llama", Llama)                     \
   FAMILY("minicpm", MiniCPM)                 \
@@ -71,6 +72,10 @@ constexpr Family kFamilies[] = {TRIREME_FAMILIES(LIST)};
 const Family& FindFamily(const std::string& model_type, const std::string& source) {
   for (const Family& family : kFamilies) {
     if (model_type == family.model_type) return family;
+  }
+  if (model_type == "internvl_chat") {
+    throw InputError(source, ": model_type 'internvl_chat' has the names of InternVL's own code; use the directory of the same model ",
+                     "in transformers' format, whose name ends in -hf (such as OpenGVLab/InternVL3-8B-hf)");
   }
   throw InputError(source, ": model_type '", model_type, "' is not supported; supported: ", Join(KnownFamilies()));
 }

@@ -67,6 +67,7 @@ RopeSpec HfConfig::RopeHere(RopeSpec rope, const RopeTraits& traits) const {
   if (traits.sections) Unused({"mrope_section", "mrope_interleaved"});
   rope.theta = Number("rope_theta", rope.theta);
   const char* kind_key = Find("rope_type") != nullptr ? "rope_type" : "type";
+  if (Find("rope_type") != nullptr) Unused({"type"});  // its older name, which transformers writes beside it
   const std::string kind = Find(kind_key) == nullptr ? "default" : Text(kind_key);
   if (IsLongrope(kind, traits.phi3)) {
     ReadLongrope(rope);

@@ -23,9 +23,12 @@ const LayerNames kGatedMergerNames = {{"norm.weight", "ln_q.weight"},
 std::vector<Layer> WindowedTower(const HfConfig& vision, int64_t text_hidden) {
   vision.Only("hidden_act", "silu");
   SeeingTower read = ReadTower(vision, text_hidden);
-  const int64_t window = vision.Size("window_size", 112) / read.tower.merge / read.kernel.back();
-  if (window < 1) throw InputError(vision.source(), ": window_size is less than a token; wanted at least one");
-  read.tower.window = window;
+  const int64_t pixels = vision.Size("window_size", 112), token = read.tower.merge * read.kernel.back();
+  if (pixels % token != 0) {
+    throw InputError(vision.source(), ": window_size = ", pixels, "; wanted a multiple of a token's ", token,
+                     " pixels (patch_size · spatial_merge_size)");
+  }
+  read.tower.window = pixels / token;
   const std::vector<int64_t> full = vision.Has("fullatt_block_indexes") ? vision.Integers("fullatt_block_indexes")
                                                                         : std::vector<int64_t>{7, 15, 23, 31};
   std::vector<Layer> layers = {{"vision.patch", PatchSpec{read.tower, read.kernel},

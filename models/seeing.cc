@@ -14,7 +14,6 @@ namespace {
 // Keys of the root that are not the text model's.
 constexpr const char* kRootKeys[] = {"text_config", "vision_config", "image_token_id", "video_token_id",
                                      "vision_start_token_id", "vision_end_token_id", "vision_token_id"};
-constexpr int64_t kUnsaidImageToken = 151655;  // transformers' default
 
 // Older files have the text model's keys beside the tower's, some later ones have them twice.
 Json TextKeys(const HfConfig& root) {
@@ -110,9 +109,14 @@ void AddTower(LayerGraph& graph, std::vector<Layer> tower, int64_t taps, const H
                      DecodersIn(graph), " that can take their features");
   }
   const auto& patch = std::get<PatchSpec>(tower.front().spec);
-  graph.images = ImageInputs{.placeholder = root.Size("image_token_id", kUnsaidImageToken),
+  const int64_t placeholder = root.Size("image_token_id");
+  if (placeholder >= VocabularyOf(graph)) {
+    throw InputError(root.source(), ": image_token_id is ", placeholder, "; the vocabulary has ", VocabularyOf(graph), " tokens");
+  }
+  graph.images = ImageInputs{.placeholder = placeholder,
                              .merge = patch.tower.merge,
-                             .elements = patch.inputs()};
+                             .elements = patch.inputs(),
+                             .tile = patch.tower.tile};
   auto& embedding = std::get<EmbeddingSpec>(graph.layers.front().spec);
   embedding.sees = true;
   embedding.taps = taps;

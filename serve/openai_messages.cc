@@ -24,18 +24,66 @@ std::string ReadFunctionName(Fields& function) {
   return name;
 }
 
-// Parts of text are joined; anything else is refused.
-Json PlainContent(Fields& message, const Json& content) {
+std::string TypeOf(const Json& part) {
+  return part.is_object() && part.contains("type") && part["type"].is_string() ? part["type"].get<std::string>() : "";
+}
+
+// What of images is taken so far, and how many may be.
+struct ImageList {
+  int64_t most;
+  std::vector<MessageImage>& images;
+};
+
+// {"type": "image_url", "image_url": {"url": "data:image/png;base64,…", "detail": "auto"}}
+MessageImage ImageOfPart(const Json& part, const std::string& inside) {
+  Fields fields(part, inside);
+  fields.Accept({"type"});
+  const Json* given = fields.Find("image_url");
+  if (given == nullptr) fields.Fail("image_url", "is missing");
+  fields.Finish();
+  Fields image(*given, fields.PathOf("image_url"));
+  const std::string url = image.Text("url").value_or(""), detail = image.Text("detail").value_or("auto");
+  if (!url.starts_with("data:image/") || url.substr(0, url.find(',')).find(";base64") == std::string::npos) {
+    image.Fail("url", "wanted data:image/…;base64,…: this server fetches no addresses and opens no files");
+  }
+  if (detail != "auto" && detail != "high") image.Fail("detail", "wanted auto or high: the model's own rule decides about the size");
+  image.Finish();
+  return {.url = url, .param = fields.PathOf("image_url")};
+}
+
+// `name`: of the part in its message.
+void TakeImage(Fields& message, const Json& part, const std::string& name, const std::string& role, ImageList& list) {
+  if (list.most == 0) message.Fail(name, "this server's model takes no images: only parts of type text are supported");
+  if (role != "user") message.Fail(name, "images are for messages of the user");
+  if (std::ssize(list.images) >= list.most) {
+    message.Fail(name, Concat("is one image too many: this server takes ", list.most, " per request"));
+  }
+  list.images.push_back(ImageOfPart(part, message.PathOf(name)));
+}
+
+// Parts of text are joined, beside images those between them; anything else is refused.
+Json ContentOf(Fields& message, const Json& content, const std::string& role, ImageList& list) {
   if (content.is_string() || content.is_null()) return content;
   if (!content.is_array()) message.Fail("content", "wanted a text or a list of parts");
-  std::string text;
-  for (const Json& part : content) {
-    const bool plain = part.is_object() && part.value("type", Json()) == "text" && part.contains("text") &&
-                       part["text"].is_string();
-    if (!plain) message.Fail("content", "only parts of type text are supported");
-    text += part["text"].get<std::string>();
+  Json parts = Json::array();
+  bool sees = false;
+  for (size_t i = 0; i < content.size(); ++i) {
+    const Json& part = content[i];
+    const std::string type = TypeOf(part), name = Concat("content[", i, "]");
+    if (type == "image_url") {
+      TakeImage(message, part, name, role, list);
+      parts.push_back({{"type", "image"}});
+      sees = true;
+    } else if (type == "text" && part.contains("text") && part["text"].is_string()) {
+      const bool follows = !parts.empty() && parts.back().contains("text");
+      if (!follows) parts.push_back({{"type", "text"}, {"text", ""}});
+      parts.back()["text"].get_ref<std::string&>() += part["text"].get_ref<const std::string&>();
+    } else {
+      message.Fail(name, Concat("only parts of type text", list.most > 0 ? " and image_url" : "", " are supported"));
+    }
   }
-  return text;
+  if (sees) return parts;
+  return parts.empty() ? Json("") : parts.front()["text"];
 }
 
 // {"id", "type": "function", "function": {"name", "arguments": "{…}"}}
@@ -68,7 +116,7 @@ void ReadCalls(Fields& fields, const std::string& inside, Json& message) {
   }
 }
 
-Json MessageOf(const Json& given, const std::string& inside) {
+Json MessageOf(const Json& given, const std::string& inside, ImageList& list) {
   Fields fields(given, inside);
   std::string role = fields.Text("role").value_or("");
   if (role == "developer") role = "system";
@@ -78,7 +126,7 @@ Json MessageOf(const Json& given, const std::string& inside) {
   }
   const Json* content = fields.Find("content");
   Json message = {{"role", role},
-                  {"content", PlainContent(fields, content == nullptr ? Json(nullptr) : *content)}};
+                  {"content", ContentOf(fields, content == nullptr ? Json(nullptr) : *content, role, list)}};
   ReadCalls(fields, inside, message);
   if (message["content"].is_null() && !message.contains("tool_calls")) fields.Fail("content", "is missing");
   const auto id = fields.Text("tool_call_id");
@@ -113,13 +161,14 @@ Json ToolOf(const Json& given, const std::string& inside) {
 
 }  // namespace
 
-Json ReadMessages(Fields& fields) {
+Json ReadMessages(Fields& fields, int64_t most_images, std::vector<MessageImage>& images) {
   const Json* given = fields.Find("messages");
   if (given == nullptr || !given->is_array() || given->empty())
     fields.Fail("messages", "wanted a list with at least one message");
   Json messages = Json::array();
+  ImageList list{.most = most_images, .images = images};
   for (size_t i = 0; i < given->size(); ++i)
-    messages.push_back(MessageOf((*given)[i], Concat("messages[", i, "]")));
+    messages.push_back(MessageOf((*given)[i], Concat("messages[", i, "]"), list));
   return messages;
 }
 

@@ -136,7 +136,8 @@ void ReadCommon(Fields& fields, const ServedModel& model, int64_t fallback, Comp
       {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"});
 }
 
-void CheckPrompts(const ServedModel& model, const std::string& param, const CompletionRequest& request) {
+// has_images: placeholders of images are what the chat's images made of them.
+void CheckPrompts(const ServedModel& model, const std::string& param, const CompletionRequest& request, bool has_images = false) {
   const int64_t rows = std::ssize(request.prompts) * request.n;
   if (rows > model.most_rows) {
     throw ApiError{.message = Concat(rows, " answers are asked for; this server gives at most ",
@@ -148,8 +149,11 @@ void CheckPrompts(const ServedModel& model, const std::string& param, const Comp
     if (prompt.empty())
       throw ApiError{.message = param + ": has no tokens", .param = param, .code = "invalid_value"};
     for (const int64_t token : prompt) {
-      if (token == model.image_token) {
-        throw ApiError{.message = param + ": has an image; this server takes none yet", .param = param, .code = "invalid_value"};
+      if (token == model.image_token && !has_images) {
+        throw ApiError{.message = Concat(param, ": has the token of images (", token, ") without an image; send images as parts of ",
+                                         "type image_url in /v1/chat/completions"),
+                       .param = param,
+                       .code = "invalid_value"};
       }
       if (token >= 0 && token < model.vocabulary) continue;
       throw ApiError{.message = Concat(param, ": ", token, " is no token id of this model"),
@@ -175,29 +179,62 @@ RenderOptions RenderOptionsOf(Fields& fields, Json tools) {
   return options;
 }
 
-Tokens RenderChat(Fields& fields, const ServedModel& model, Json tools) {
+// Errors about an image have its part as their parameter.
+template <typename Call>
+auto AboutImage(const std::string& param, const Call& call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    throw ApiError{.message = Concat(param, ": ", error.what()), .param = param, .code = "invalid_image"};
+  }
+}
+
+// A chat as tokens, and its images by their headers alone.
+struct ChatWithImages {
+  Tokens tokens;
+  std::vector<MessageImage> images = {};
+  std::vector<ImageGrid> grids = {};
+};
+
+// Each placeholder of the template becomes as many as its image has tokens.
+void ExpandImages(const ServedModel& model, ChatWithImages& chat) {
+  for (const MessageImage& image : chat.images) {
+    chat.grids.push_back(AboutImage(image.param, [&] { return model.images->GridOf(image.url); }));
+  }
+  if (!chat.images.empty()) {
+    chat.tokens = AboutImage("messages", [&] { return WithImageTokens(chat.tokens, chat.grids, *model.images); });
+  }
+}
+
+ChatWithImages RenderChat(Fields& fields, const ServedModel& model, Json tools) {
   if (model.chat == nullptr) {
     throw ApiError{.message = "this model has no chat template; use /v1/completions",
                    .param = "messages",
                    .code = "no_chat_template"};
   }
-  const Json messages = ReadMessages(fields);
+  ChatWithImages chat;
+  const Json messages = ReadMessages(fields, model.images == nullptr ? 0 : model.most_images, chat.images);
   const RenderOptions options = RenderOptionsOf(fields, std::move(tools));
   const auto tokens_of = [&](const Json& each) -> Tokens {
     const std::vector<int32_t> ids = model.tokenizer.Encode(model.chat->RenderAll(each, options)).ids;
     return {ids.begin(), ids.end()};
   };
-  try {
-    return tokens_of(messages);
-  } catch (const Error& error) {
-    const Json as_text = WithArgumentsAsText(messages);
+  const auto render = [&]() -> Tokens {
     try {
-      if (as_text != messages) return tokens_of(as_text);
-    } catch (const Error&) {  // the first error is the one to report
+      return tokens_of(messages);
+    } catch (const Error& error) {
+      const Json as_text = WithArgumentsAsText(messages);
+      try {
+        if (as_text != messages) return tokens_of(as_text);
+      } catch (const Error&) {  // the first error is the one to report
+      }
+      throw ApiError{
+          .message = std::string("messages: ") + error.what(), .param = "messages", .code = "invalid_value"};
     }
-    throw ApiError{
-        .message = std::string("messages: ") + error.what(), .param = "messages", .code = "invalid_value"};
-  }
+  };
+  chat.tokens = render();
+  ExpandImages(model, chat);
+  return chat;
 }
 
 // Which tools the model sees. With tool_choice none it sees none, so that it calls none.
@@ -290,12 +327,17 @@ CompletionRequest ReadChat(const Json& body, const ServedModel& model) {
     fields.Fail("modalities", "only [\"text\"] is supported");
   }
   fields.Accept({"reasoning_effort"});
-  request.prompts.push_back(RenderChat(fields, model, ToolsOf(fields, model, request)));
+  ChatWithImages chat = RenderChat(fields, model, ToolsOf(fields, model, request));
+  request.prompts.push_back(std::move(chat.tokens));
   if (request.json && request.tools != nullptr) {
     fields.Fail("response_format", "json_object together with tools is not supported; set tool_choice to none");
   }
   fields.Finish();
-  CheckPrompts(model, "messages", request);
+  CheckPrompts(model, "messages", request, !chat.images.empty());
+  for (size_t i = 0; i < chat.images.size(); ++i) {  // decoded only where the prompt has room for them
+    request.images.push_back(
+        AboutImage(chat.images[i].param, [&] { return LoadPixels(chat.images[i].url, chat.grids[i], *model.images); }));
+  }
   return request;
 }
 
@@ -321,7 +363,7 @@ std::vector<int64_t> ReadTokenize(const Json& body, const ServedModel& model) {
   CompletionRequest request;
   if (body.is_object() && body.contains("model")) ReadModel(fields, model, request);
   if (fields.Find("messages") != nullptr) {
-    request.prompts.push_back(RenderChat(fields, model, ToolsOf(fields, model, request)));
+    request.prompts.push_back(RenderChat(fields, model, ToolsOf(fields, model, request)).tokens);
   } else {
     ReadPrompts(fields, model, false, request);
   }

@@ -13,6 +13,7 @@
 #include "serve/http.h"
 #include "serve/tool_calls.h"
 #include "train/generation/answer.h"
+#include "train/generation/image_prompts.h"
 #include "train/tokenizer/chat_template.h"
 #include "train/tokenizer/tokenizer.h"
 
@@ -32,7 +33,9 @@ struct ServedModel {
   int64_t most_rows = 128;           // prompts times choices
   ToolForm tool_form = nullptr;      // in which it writes tool calls; nullptr: it has no tools
   std::string why_no_json = {};      // for which its tokenizer cannot be restricted to JSON; empty: it can
-  int64_t image_token = -1;          // of a model that sees, which no prompt may have yet; -1: it does not see
+  int64_t image_token = -1;          // of a model that sees; -1: it does not
+  std::shared_ptr<const ImageReader> images = {};  // of its chats; nullptr: it takes none
+  int64_t most_images = 0;                         // per request
 };
 
 struct CompletionRequest {
@@ -40,6 +43,7 @@ struct CompletionRequest {
   std::string model = {};  // as asked for
   int64_t adapter = -1;    // the engine's id; -1: the model itself
   std::vector<std::vector<int64_t>> prompts = {};
+  std::vector<PromptPixels> images = {};  // of a chat's only prompt
   std::vector<std::string> echoed = {};  // the prompts' texts, if they are to be repeated
   int64_t n = 1;
   int64_t max_tokens = 0;  // by prompt: no more than its context leaves

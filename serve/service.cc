@@ -50,6 +50,12 @@ Sampling SamplingOfJson(const Json& j) {
   return s;
 }
 
+int64_t ImageBytes(const std::vector<PromptPixels>& images) {
+  int64_t bytes = 0;
+  for (const PromptPixels& image : images) bytes += image.bytes();
+  return bytes;
+}
+
 }  // namespace
 
 struct Service::Choice {
@@ -69,10 +75,11 @@ struct Service::Active {
 // What all ranks are told before a step.
 struct Service::Events {
   std::vector<int64_t> ends;
-  Json adds = Json::array();     // {prompts, n, sampling, top, salt, adapter, json}
+  Json adds = Json::array();     // {prompts, n, sampling, top, salt, adapter, json, images: bytes in `pixels`}
   Json changes = Json::array();  // {name, directory} of adapters; an empty directory: drop it
   bool stop = false;
   std::string work;    // a unit of other work; sent by itself, since it may be large
+  std::string pixels;  // of all adds' images, sent by itself, too; left empty in a process that runs alone
   bool waits = false;                            // nothing to do
   std::vector<std::unique_ptr<Active>> actives;  // of the adds, on rank 0 only
   std::vector<AdapterChange> changers;           // of the changes, on rank 0 only
@@ -80,7 +87,7 @@ struct Service::Events {
 
   std::string Text() const {
     if (ends.empty() && adds.empty() && changes.empty() && !stop && work.empty()) return waits ? "w" : "";
-    return JsonLine({{"ends", ends}, {"adds", adds}, {"changes", changes}, {"stop", stop}, {"work", work.size()}});
+    return JsonLine({{"ends", ends}, {"adds", adds}, {"changes", changes}, {"stop", stop}, {"work", work.size()}, {"pixels", pixels.size()}});
   }
 };
 
@@ -110,9 +117,22 @@ void Service::Submit(Generation generation) {
                    .code = "rate_limit_exceeded",
                    .type = "rate_limit_error"};
   }
+  RefuseManyImages(generation.request);
   generation.arrived = Now();
   queue_.push_back(std::move(generation));
   arrived_.notify_one();
+}
+
+// The lock is held. Requests are small but for their images: these must not fill the memory while they wait.
+void Service::RefuseManyImages(const CompletionRequest& request) const {
+  if (request.images.empty()) return;
+  int64_t bytes = ImageBytes(request.images);
+  for (const Generation& waiting : queue_) bytes += ImageBytes(waiting.request.images);
+  if (bytes <= limits_.waiting_image_bytes) return;
+  throw ApiError{.status = 429,
+                 .message = Concat("the images of waiting requests take ", bytes >> 20, " MiB; try again later"),
+                 .code = "rate_limit_exceeded",
+                 .type = "rate_limit_error"};
 }
 
 void Service::AddAdapter(const std::string& name, const std::string& directory) {
@@ -173,7 +193,7 @@ Service::Events Service::Collect() {
     arrived_.wait_for(lock, kIdle, [&] { return !queue_.empty() || !changes_.empty() || woken_; });
   }
   CollectChanges(events);
-  if (!held) CollectAdds(events);
+  if (!held || hold_from_) CollectAdds(events);
   metrics_.Set(Gauge::kQueued, static_cast<double>(queue_.size()));
   events.waits = active_.empty() && events.adds.empty() && events.changes.empty() && events.ends.empty() && events.work.empty();
   lock.unlock();  // a listener may have a lock of its own
@@ -183,8 +203,31 @@ Service::Events Service::Collect() {
 
 // The lock is not held: whoever has the work may hold a lock of its own while it submits.
 std::string Service::TakeSideWork(bool draining) {
+  const bool alone = side_work_ != nullptr && !draining && side_work_->needs_idle();
+  if (!alone) {
+    hold_from_.reset();
+  } else if (!hold_from_) {
+    hold_from_ = Now();
+  }
   if (side_work_ == nullptr || draining || (in_pipeline_ && !active_.empty())) return "";
-  return side_work_->Take();
+  const auto take = [&] { return side_work_->Take(hold_from_ && active_.empty() && !HasEarlierRequests()); };
+  std::string unit = take();
+  while (unit.empty() && active_.empty()) {
+    const double patience = side_work_->patience();
+    std::unique_lock lock(mutex_);
+    if (patience <= 0 || !queue_.empty() || !changes_.empty()) break;
+    arrived_.wait_for(lock, std::chrono::duration<double>(patience), [&] { return !queue_.empty() || !changes_.empty() || woken_; });
+    woken_ = false;
+    lock.unlock();
+    unit = take();
+  }
+  return unit;
+}
+
+// Than the unit that waits until there are none: it gets its turn, however many come.
+bool Service::HasEarlierRequests() {
+  const std::lock_guard lock(mutex_);
+  return !queue_.empty() && queue_.front().arrived <= *hold_from_;
 }
 
 void Service::Wake() {
@@ -196,6 +239,7 @@ void Service::Wake() {
 // counted.
 void Service::CollectAdds(Events& events) {
   while (!queue_.empty() && engine_.counts().waiting == 0 && std::ssize(events.adds) < kMostAdds) {
+    if (hold_from_ && queue_.front().arrived > *hold_from_) break;
     auto active = std::make_unique<Active>();
     active->generation = std::move(queue_.front());
     queue_.pop_front();
@@ -211,7 +255,13 @@ void Service::CollectAdds(Events& events) {
                            {"top", request.top ? Json(*request.top) : Json(nullptr)},
                            {"salt", active->generation.salt},
                            {"adapter", request.adapter},
-                           {"json", request.json}});
+                           {"json", request.json},
+                           {"images", 0}});
+    if (job_.world() > 1 && !request.images.empty()) {
+      const std::string pixels = PackPixels(request.images);
+      events.adds.back()["images"] = pixels.size();
+      events.pixels += pixels;
+    }
     events.actives.push_back(std::move(active));
   }
 }
@@ -247,6 +297,7 @@ Service::Events Service::Exchange(Events mine) {
   if (size > 0) job_.BroadcastBytes(text.data(), size);
   if (job_.rank() == 0) {
     if (!mine.work.empty()) job_.BroadcastBytes(mine.work.data(), mine.work.size());
+    if (!mine.pixels.empty()) job_.BroadcastBytes(mine.pixels.data(), mine.pixels.size());
     return mine;
   }
   Events told;
@@ -259,6 +310,8 @@ Service::Events Service::Exchange(Events mine) {
   told.stop = json["stop"];
   told.work.resize(json["work"].get<size_t>());
   if (!told.work.empty()) job_.BroadcastBytes(told.work.data(), told.work.size());
+  told.pixels.resize(json["pixels"].get<size_t>());
+  if (!told.pixels.empty()) job_.BroadcastBytes(told.pixels.data(), told.pixels.size());
   return told;
 }
 
@@ -291,6 +344,7 @@ void Service::ApplyChanges(Events& events) {
 }
 
 void Service::Start(Events& events) {
+  size_t begin = 0;  // in the pixels
   for (size_t i = 0; i < events.adds.size(); ++i) {
     Active* active = job_.rank() == 0 ? events.actives[i].get() : nullptr;
     if (active != nullptr) {
@@ -298,31 +352,54 @@ void Service::Start(Events& events) {
       metrics_.Observe(Histogram::kQueueTime, active->started - active->generation.arrived);
       active->generation.listener->Start();
     }
-    StartRows(events.adds[i], active);
+    const size_t bytes = events.adds[i]["images"];
+    const std::vector<PromptPixels> pixels = active != nullptr
+                                                 ? active->generation.request.images
+                                                 : UnpackPixels(std::string_view(events.pixels).substr(begin, bytes));
+    begin += bytes;
+    try {
+      StartRows(events.adds[i], pixels, active);
+    } catch (const Error& error) {  // the same on every rank: what the engine cannot take is refused, and others go on
+      if (active != nullptr) active->generation.listener->Fail({.message = error.what(), .code = "invalid_value"});
+      continue;
+    }
     if (active != nullptr) active_.push_back(std::move(events.actives[i]));
   }
 }
 
-// The choices of each prompt reuse what the first one computes of it. active: on rank 0 only.
-void Service::StartRows(const Json& add, Active* active) {
-  const int64_t choices = add["n"];
-  for (const Json& prompt : add["prompts"]) {
-    const std::vector<int64_t> tokens = prompt;
-    std::optional<int64_t> first;
-    for (int64_t choice = 0; choice < choices; ++choice) {
-      const int64_t row =
-          engine_.Add({.prompt = tokens,
-                       .sampling = SamplingOfJson(add["sampling"]),
-                       .stream = choice,
-                       .top = add["top"].is_null() ? std::nullopt : std::optional<int64_t>(add["top"]),
-                       .salt = add["salt"],
-                       .after = first,
-                       .adapter = add["adapter"],
-                       .json = add["json"]});
-      if (!first) first = row;
-      if (active != nullptr) AddChoice(*active, row, std::ssize(tokens));
-    }
-    if (active != nullptr) active->usage.prompt_tokens += std::ssize(tokens);
+// The choices of each prompt reuse what the first one computes of it. active: on rank 0 only. None starts if one cannot.
+void Service::StartRows(const Json& add, const std::vector<PromptPixels>& pixels, Active* active) {
+  const PromptImages images = pixels.empty() ? PromptImages() : ImagesOf(pixels, model_.images);
+  std::vector<std::pair<int64_t, int64_t>> rows;  // with the tokens of their prompts
+  try {
+    for (const Json& prompt : add["prompts"]) AddRows(add, prompt, images, rows);
+  } catch (const Error&) {
+    for (const auto& [row, tokens] : rows) engine_.End(row);
+    throw;
+  }
+  if (active == nullptr) return;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    AddChoice(*active, rows[i].first, rows[i].second);
+    if (i % add["n"].get<size_t>() == 0) active->usage.prompt_tokens += rows[i].second;
+  }
+}
+
+void Service::AddRows(const Json& add, const std::vector<int64_t>& prompt, const PromptImages& images,
+                      std::vector<std::pair<int64_t, int64_t>>& rows) {
+  std::optional<int64_t> first;
+  for (int64_t choice = 0; choice < add["n"].get<int64_t>(); ++choice) {
+    const int64_t row =
+        engine_.Add({.prompt = prompt,
+                     .sampling = SamplingOfJson(add["sampling"]),
+                     .stream = choice,
+                     .top = add["top"].is_null() ? std::nullopt : std::optional<int64_t>(add["top"]),
+                     .salt = add["salt"],
+                     .after = first,
+                     .adapter = add["adapter"],
+                     .json = add["json"],
+                     .images = images});
+    if (!first) first = row;
+    rows.emplace_back(row, std::ssize(prompt));
   }
 }
 

@@ -62,13 +62,19 @@ class SideWork {
   virtual ~SideWork() = default;
   // On rank 0: whether there is any, and the next unit as bytes; empty: none. Never called with the service's lock held.
   virtual bool waiting() = 0;
-  virtual std::string Take() = 0;
+  // idle: no row is there, nor a request that came before the unit; a unit that must not meet any is not given otherwise.
+  virtual std::string Take(bool idle) = 0;
+  // Whether the next unit is such a one: requests that come from now on wait for it.
+  virtual bool needs_idle() { return false; }
+  // Likewise: seconds after which Take may give some that it held back; 0: it holds none.
+  virtual double patience() { return 0; }
   // On every rank, with what rank 0 took.
   virtual void Run(const std::string& unit) = 0;
 };
 
 struct ServiceLimits {
   int64_t waiting = 256;      // requests that have not started
+  int64_t waiting_image_bytes = int64_t{1} << 30;  // of the images of those
   double drain_seconds = 30;  // for running ones after the signal to stop
 };
 
@@ -100,16 +106,20 @@ class Service {
   struct Events;
 
   void RefuseIfClosed() const;
+  void RefuseManyImages(const CompletionRequest& request) const;
   Events Collect();
   Events Exchange(Events mine);
   void Apply(Events& events);
   void Start(Events& events);
-  void StartRows(const Json& add, Active* active);
+  void StartRows(const Json& add, const std::vector<PromptPixels>& pixels, Active* active);
+  void AddRows(const Json& add, const std::vector<int64_t>& prompt, const PromptImages& images,
+               std::vector<std::pair<int64_t, int64_t>>& rows);
   void AddChoice(Active& active, int64_t row, int64_t prompt_tokens);
   void ApplyChanges(Events& events);
   void CollectChanges(Events& events);
   void CollectAdds(Events& events);
   std::string TakeSideWork(bool draining);
+  bool HasEarlierRequests();
   void Deliver(const std::vector<NewToken>& tokens);
   void CountToken(Active& active, Choice& choice, double now);
   void CountEnd(const Active& active, double now);
@@ -139,6 +149,7 @@ class Service {
   std::map<int64_t, std::pair<Active*, size_t>> choice_of_;  // by the engine's row
   std::vector<int64_t> ending_;                              // rows to end before the next step
   std::optional<double> stop_at_;
+  std::optional<double> hold_from_;  // requests that arrived later wait for other work
 };
 
 }  // namespace trireme

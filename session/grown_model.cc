@@ -16,6 +16,7 @@
 #include "core/io/digest.h"
 #include "models/families.h"
 #include "session/derived_directory.h"
+#include "session/file_names.h"
 
 namespace trireme {
 namespace {
@@ -97,7 +98,8 @@ std::string GrownModel(const Config& config) {
     throw InputError("model.new_tokens: ", from.string(), " is a run's checkpoint, whose vocabulary cannot grow; make a Hugging ",
                      "Face directory of it first: trireme convert --from ", from.string(), " --to DIR");
   }
-  const LayerGraph graph = BuildGraph(HfConfig::Read(from));
+  LayerGraph graph = BuildGraph(HfConfig::Read(from));
+  TakeFileNames(graph, from);
   const GrownTokenizer tokenizer(from, tokens);
   const int64_t rows = VocabularyOf(graph);
   const int64_t new_rows = RoundedUp(std::max(rows, tokenizer.vocabulary()), model.vocabulary_multiple());

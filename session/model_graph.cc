@@ -1,5 +1,6 @@
 #include "session/model_graph.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "checkpoint/value_head_names.h"
@@ -11,6 +12,7 @@
 #include "parallel/objectives/policy_check.h"
 #include "parallel/objectives/ppo_check.h"
 #include "parallel/objectives/preference_check.h"
+#include "session/file_names.h"
 #include "session/packing.h"
 #include "session/tuning.h"
 
@@ -63,6 +65,7 @@ LayerGraph ReadGraph(const Config& config) {
     throw InputError("model.path is empty; set it to the directory of a Hugging Face model");
   }
   LayerGraph graph = BuildGraph(HfConfig::Read(config.model().path()));
+  TakeFileNames(graph, std::filesystem::path(config.model().path()));
   TakeValueHead(graph, config);
   ApplyMultiToken(graph, config);
   ApplyTuning(graph, config.tuning());

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <optional>
+
 #include "core/base/random.h"
 #include "session/pack_values.h"
 
@@ -35,6 +37,13 @@ at::Tensor RandomBox(const Box& box, const Shape& global_shape, const RandomStre
   return values;
 }
 
+// nullopt: values are drawn.
+std::optional<double> ConstantOf(const Initial& initial) {
+  if (initial.kind == Initial::Kind::kOnes) return 1;
+  if (initial.kind == Initial::Kind::kZeros) return 0;
+  return initial.kind == Initial::Kind::kConstant ? std::optional(initial.deviation) : std::nullopt;
+}
+
 }  // namespace
 
 void FillRandomWeights(const std::vector<Weights::Entry*>& entries, int rank, uint64_t seed) {
@@ -48,8 +57,9 @@ void FillRandomWeights(const std::vector<Weights::Entry*>& entries, int rank, ui
       continue;
     }
     const at::Tensor& value = entry->weight.value;
-    value.fill_(initial.kind == Initial::Kind::kOnes ? 1.0 : 0.0);  // padding stays zero
-    if (initial.kind == Initial::Kind::kOnes || initial.kind == Initial::Kind::kZeros) continue;
+    const std::optional<double> constant = ConstantOf(initial);
+    value.fill_(constant.value_or(0));  // padding stays zero
+    if (constant) continue;
     const RandomStream random(seed, entry->weight.name);
     for (const LocalBox& box : entry->placement.LocalBoxes(rank)) {
       at::Tensor part = value;

@@ -64,10 +64,6 @@ void CheckNpu(const LayerGraph& graph, const Config& config) {
   if (config.optimizer().moments() == MOMENTS_8BIT) {
     throw InputError("optimizer.moments 8bit is for devices cpu and cuda; on an npu use bf16");
   }
-  if (graph.images) {
-    throw InputError("device npu: ", graph.family, " has a vision tower, whose operators have not been compared there; set ",
-                     "device to cpu");
-  }
   for (const Layer& layer : graph.layers) {
     const DecoderSpec* decoder = DecoderOf(layer.spec);
     if (decoder == nullptr || decoder->attention.soft_cap == 0) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -19,13 +20,11 @@ namespace {
 
 std::set<ModelPart> FrozenParts(const TuningConfig& tuning) {
   std::set<ModelPart> parts;
+  constexpr ModelPart kParts[] = {ModelPart::kVision, ModelPart::kAligner, ModelPart::kLanguage};
   for (const std::string& name : tuning.freeze()) {
-    if (name != "vision" && name != "aligner" && name != "language") {
-      throw InputError("tuning.freeze has '", name, "'; wanted vision, aligner or language");
-    }
-    parts.insert(name == "vision"    ? ModelPart::kVision
-                 : name == "aligner" ? ModelPart::kAligner
-                                     : ModelPart::kLanguage);
+    const auto part = std::ranges::find(kParts, name, PartName);
+    if (part == std::end(kParts)) throw InputError("tuning.freeze has '", name, "'; wanted vision, aligner or language");
+    parts.insert(*part);
   }
   return parts;
 }
@@ -123,6 +122,8 @@ ExpertNames ExpertNamesOf(const LayerGraph& graph) {
   const HfNames& first = graph.layers.front().hf_names;
   const auto patch = first.find("patch.weight");
   if (patch != first.end() && patch->second.starts_with("visual.")) return {.older_names = true};
+  if (patch != first.end() && patch->second.starts_with("vision_tower.")) return {.older_names = true, .internvl = true};
+  if (graph.family == "qwen2_5_vl" || graph.family == "internvl") return {.newer_names = true};
   for (const Layer& layer : graph.layers) {
     const DecoderSpec* decoder = DecoderOf(layer.spec);
     if (decoder == nullptr || !decoder->experts || !layer.hf_names.contains("experts.gate.weight")) continue;

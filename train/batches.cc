@@ -3,6 +3,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/floor_divide.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
@@ -23,6 +24,12 @@ namespace {
 
 // More than a row has tokens, or documents.
 constexpr int64_t kMostPositions = int64_t{1} << 32;
+
+// The row's own memory as [count, elements of a patch]: nobody writes to it.
+at::Tensor PatchesOf(const Row& row, int64_t count) {
+  const auto elements = static_cast<int64_t>(row.patches->size()) / count;
+  return at::from_blob(const_cast<float*>(row.patches->data()), {count, elements}, [kept = row.patches](void*) {}, at::kFloat);
+}
 
 // All tokens of the rows, before they are split over context-parallel ranks.
 struct WholeRows {
@@ -93,7 +100,7 @@ struct WholeRows {
     grids.insert(grids.end(), row.grids.begin(), row.grids.end());
     int64_t count = 0;
     for (const ImageGrid& grid : row.grids) count += grid.patches();
-    patches.push_back(at::tensor(*row.patches, at::kFloat).view({count, -1}));
+    patches.push_back(PatchesOf(row, count));
   }
 
   at::Tensor ImagePositionsOfRows() const {
@@ -184,7 +191,7 @@ struct WholeRows {
     batch.last_tokens = LastTokens(plan->LocalTokens());
     if (image_token.defined()) {
       batch.image_positions = ImagePositionsOfRows().index_select(1, mine);
-      batch.images = {.patches = at::cat(patches), .grids = grids, .token_of = image_token.index_select(0, mine)};
+      batch.images = {.patches = patches.size() == 1 ? patches.front() : at::cat(patches), .grids = grids, .token_of = image_token.index_select(0, mine)};
     }
     return batch;
   }
@@ -252,7 +259,7 @@ BatchShape ShapeOf(const Session& session) {
           .multiple = session.plan().row_multiple,
           .device = session.tensors().torch(),
           .context = {.ring = dense.Size("cp") / ulysses, .ulysses = ulysses, .rank = session.Coordinate("cp")},
-          .images = images ? std::optional(ImageTokens{images->placeholder, images->merge}) : std::nullopt};
+          .images = images ? std::optional(ImageTokens{images->placeholder, images->merge, images->tile}) : std::nullopt};
 }
 
 std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape) {

@@ -9,8 +9,8 @@
 #include "core/base/error.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/objectives/sampler_check.h"
-#include "parallel/sharding/lr_factors.h"
 #include "train/data/stream.h"
+#include "train/part_rates.h"
 
 namespace trireme {
 namespace {
@@ -183,9 +183,8 @@ void CheckTrainingOptions(const Config& config, Problems& problems) {
 void CheckParameterOptions(const Config& config, const LayerGraph& graph) {
   CheckAdapter(config, graph);
   CheckStacks(config, graph);
-  const auto& entries = config.optimizer().lr_by_name();
-  if (entries.empty()) return;
-  LrFactors({entries.begin(), entries.end()}).Check(AllParameters(graph));
+  if (config.optimizer().lr_by_name().empty()) return;
+  LrFactorsOf(config.optimizer(), graph).Check(AllParameters(graph));
 }
 
 }  // namespace trireme

@@ -287,25 +287,42 @@ class Planner {
     return skipped ? RECOMPUTE_NONE : recompute_;
   }
 
+  // Layers of a vision tower before anything that is trained have no backward pass and save nothing.
+  size_t FirstSaving() const {
+    const auto saves = [](const Layer& layer) {
+      return TowerOf(layer.spec) == nullptr || !layer.trained || !layer.trained->empty() || !layer.low_rank.empty();
+    };
+    return static_cast<size_t>(std::ranges::find_if(in_.graph.layers, saves) - in_.graph.layers.begin());
+  }
+
+  // Each context-parallel rank runs the tower on all images of its rows.
+  ActivationShape ShapeIn(const Layer& layer) const {
+    ActivationShape shape = shape_;
+    if (TowerOf(layer.spec) != nullptr) shape.tokens *= parallel_.context();
+    return shape;
+  }
+
   void PlanActivations(int pipeline_rank, RankMemory& memory) const {
+    const size_t first = FirstSaving();
     std::vector<int64_t> saved(in_.placement.chunks, 0), deferred = saved, on_host = saved;
     int64_t remade = 0;
     for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {
       const StageLayers& stage = StageAt(pipeline_rank, chunk);
-      for (size_t i = stage.begin; i < stage.end; ++i) {
+      for (size_t i = std::max<size_t>(stage.begin, first); i < stage.end; ++i) {
         const Layer& layer = in_.graph.layers[i];
-        const int64_t statistics = in_.npu ? AttentionStatisticsBytes(layer, shape_) : 0;
-        const int64_t pairs = (in_.npu ? LowRankBytes(layer, shape_) : 0) + MagnitudeBytes(in_.graph, layer, shape_);
+        const ActivationShape shape = ShapeIn(layer);
+        const int64_t statistics = in_.npu ? AttentionStatisticsBytes(layer, shape) : 0;
+        const int64_t pairs = (in_.npu ? LowRankBytes(layer, shape) : 0) + MagnitudeBytes(in_.graph, layer, shape);
         const Recompute recompute = RecomputeOf(i);
         const bool again = recompute != RECOMPUTE_NONE;  // with the attention that they belong to
         const bool all_again = recompute == RECOMPUTE_FULL;
         const bool leaves = all_again && in_.config.memory().offload_activations() && DecoderOf(layer.spec) != nullptr;
-        const int64_t input = SavedActivationBytes(layer, recompute, shape_);
+        const int64_t input = SavedActivationBytes(layer, recompute, shape);
         (leaves ? on_host : saved)[chunk] += input;
         saved[chunk] += (again ? 0 : statistics) + (all_again ? 0 : pairs);
-        deferred[chunk] += DeferredBytes(layer, recompute, shape_);
+        deferred[chunk] += DeferredBytes(layer, recompute, shape);
         remade = std::max(remade,
-                          RecomputedActivationBytes(layer, recompute, shape_) + (again ? statistics : 0) +
+                          RecomputedActivationBytes(layer, recompute, shape) + (again ? statistics : 0) +
                               (all_again ? pairs : 0) + (leaves ? input : 0));
       }
     }

@@ -19,6 +19,7 @@
 #include "parallel/objectives/preference_check.h"
 #include "parallel/tensor/collectives.h"
 #include "session/exchange_sizes.h"
+#include "train/part_rates.h"
 
 namespace trireme {
 namespace {
@@ -48,7 +49,7 @@ OptimizerOptions OptimizerOf(const Session& session) {
           .clip = optimizer.clip(),
           .momentum = optimizer.name() == "muon" ? optimizer.muon_momentum() : optimizer.sgd_momentum(),
           .loraplus_lr_ratio = config.tuning().loraplus_lr_ratio(),
-          .lr_factors = LrFactors({optimizer.lr_by_name().begin(), optimizer.lr_by_name().end()}),
+          .lr_factors = LrFactorsOf(optimizer, session.graph()),
           .ema = optimizer.ema(),
           .keep_initial = KeepsInitial(session.graph()),
           .offload = config.memory().offload_optimizer(),

@@ -2,8 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include "checkpoint/memory_names.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/tensor/collectives.h"
+#include "session/tuning.h"
 
 namespace trireme {
 namespace {
@@ -38,6 +40,7 @@ std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph,
   std::map<std::string, const Shard*> mine;
   for (const Shard& shard : gradients) mine[shard.key] = &shard;
   const Grids alone = MakeGrids(1, {});
+  const bool older = ExpertNamesOf(graph).older_names;  // in the model's files, not in adapters
   std::map<std::string, at::Tensor> files;
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) {
@@ -50,7 +53,8 @@ std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph,
       whole = whole.cpu();
       if (world.rank() != 0) continue;
       for (const HfTensor& tensor : parameter.hf) {
-        files[(graph.adapter ? kAdapterPrefix : "") + tensor.name] = InFile(whole, tensor);
+        files[graph.adapter ? kAdapterPrefix + (older ? NameInMemory(tensor.name) : tensor.name) : tensor.name] =
+            InFile(whole, tensor);
       }
     }
   }

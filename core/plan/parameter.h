@@ -24,9 +24,9 @@ struct HfTensor {
 };
 
 struct Initial {
-  enum class Kind { kNormal, kUniform, kOnes, kZeros };
+  enum class Kind { kNormal, kUniform, kOnes, kZeros, kConstant };
   Kind kind = Kind::kNormal;
-  double deviation = 0.02;  // for a uniform distribution the largest magnitude
+  double deviation = 0.02;  // for a uniform distribution the largest magnitude, for a constant its value
 };
 
 struct Parameter {

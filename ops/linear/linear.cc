@@ -1,7 +1,6 @@
 #include "ops/linear/linear.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -10,6 +9,7 @@
 
 #include "ops/dequantise/dequantise.h"
 #include "ops/element_types.h"
+#include "ops/linear/row_bias.h"
 #include "ops/matmul.h"
 #include "ops/operator.h"
 #include "ops/weight_gradients.h"
@@ -23,7 +23,7 @@ using torch::autograd::variable_list;
 void AddBiasGradient(const Weight& bias, const at::Tensor& output_gradient) {
   if (!bias.trained()) return;
   at::Tensor sum = bias.gradient_sum();
-  sum.add_(output_gradient.sum(0, /*keepdim=*/false, at::kFloat));
+  AddSumOfRows(output_gradient, sum);
 }
 
 struct SavedLinear : torch::CustomClassHolder {
@@ -42,7 +42,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     if (weight->trained() && !input.again) context->save_for_backward({x});
     context->saved_data["saved"] = c10::IValue::make_capsule(saved);
     if (bias == nullptr) return at::mm(x, MatrixOf(*weight).t());
-    return at::addmm(bias->value, x, MatrixOf(*weight).t());
+    return ProductWithBias(x, MatrixOf(*weight), bias->value);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -159,7 +159,8 @@ Operator operators::weight_gradient() {
 void AddWeightGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x) {
   if (!weight.trained()) return;
   const bool add = !weight.TakeStale();
-  const GradientMatMul matmul{weight.gradient, output_gradient, x};
+  const at::Tensor& sum = weight.gradient;  // of patches it has the shape of a convolution
+  const GradientMatMul matmul{sum.dim() == 2 ? sum : sum.view({sum.size(0), -1}), output_gradient, x};
   kWeightGradient.Choose(matmul).forward(matmul, add);
 }
 

@@ -23,7 +23,7 @@ struct LinearInput {
 at::Tensor Linear(const LinearInput& x, const Weight& weight, const Weight* bias = nullptr);
 
 // weight.gradient += output_gradientᵀ x, immediately, if the weight is trained. output_gradient:
-// [tokens, out].
+// [tokens, out]. The weight may have more than two dims, the last of which are `in` together.
 void AddWeightGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x);
 
 }  // namespace trireme

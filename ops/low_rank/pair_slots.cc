@@ -35,6 +35,15 @@ class SlotRows {
       Of(sum).addmm_(x, operand.to(x.scalar_type()));
     }
   }
+  // to = scale · x · operand; `to` may be some columns of a wider matrix.
+  void SetProduct(const at::Tensor& to, const at::Tensor& x, const at::Tensor& operand, double scale) const {
+    at::Tensor product = to;
+    if (ends || !to.is_cpu() || to.scalar_type() != at::kFloat) {
+      product.copy_(Product(x, operand).mul_(scale));
+    } else {
+      product.addmm_(x, operand.to(x.scalar_type()), /*beta=*/0, /*alpha=*/scale);  // beta 0: what is there is not read
+    }
+  }
   // operand: [in, out], or one for each expert.
   at::Tensor Product(const at::Tensor& x, const at::Tensor& operand) const {
     const at::Tensor typed = operand.to(x.scalar_type());
@@ -85,8 +94,13 @@ at::Tensor EmptyLow(const at::Tensor& like, const SlotWork& work) {
   return at::empty({rows, work.pairs.a->value.size(-2) / work.slots.slots}, like.options());
 }
 
-// sum += output_gradientᵀ x in fp32, by the operators of whole weights, which want memory of their own.
+// sum += output_gradientᵀ x in fp32: at once where all are fp32, else by the operators of whole weights, which want memory of
+// their own.
 void AddSlotGradient(const at::Tensor& sum, const at::Tensor& output_gradient, const at::Tensor& x, const GroupEnds& ends) {
+  if (!ends && sum.is_cpu() && x.scalar_type() == sum.scalar_type()) {
+    at::Tensor(sum).addmm_(output_gradient.t(), x);
+    return;
+  }
   const at::Tensor gradient = at::zeros(sum.sizes(), sum.options());
   const Weight own{.name = "slot", .value = gradient, .gradient = gradient};
   if (ends) {
@@ -112,8 +126,8 @@ at::Tensor AddSlotPairs(const at::Tensor& y, const at::Tensor& x, const SlotWork
   const int64_t slots = work.slots.slots;
   ForEachSlot(work, [&](const SlotRows& rows, const LowRankBlock& block) {
     const at::Tensor a = SlotOfA(work.pairs.a->value, block, rows, slots);
-    const at::Tensor own = rows.Product(rows.Of(x), a.transpose(-2, -1)).mul_(block.scale);
-    rows.Low(low, block, slots).copy_(own);
+    const at::Tensor own = rows.Low(low, block, slots);
+    rows.SetProduct(own, rows.Of(x), a.transpose(-2, -1), block.scale);
     rows.AddProduct(BlockOutputs(y, block), own, SlotOfB(block.b->value, rows, slots).transpose(-2, -1));
   });
   return low;
@@ -123,8 +137,7 @@ at::Tensor SlotLowGradient(const at::Tensor& gradient, const SlotWork& work) {
   const at::Tensor low = EmptyLow(gradient, work);
   const int64_t slots = work.slots.slots;
   ForEachSlot(work, [&](const SlotRows& rows, const LowRankBlock& block) {
-    const at::Tensor own = rows.Product(rows.Of(BlockOutputs(gradient, block)), SlotOfB(block.b->value, rows, slots));
-    rows.Low(low, block, slots).copy_(own.mul_(block.scale));
+    rows.SetProduct(rows.Low(low, block, slots), rows.Of(BlockOutputs(gradient, block)), SlotOfB(block.b->value, rows, slots), block.scale);
   });
   return low;
 }

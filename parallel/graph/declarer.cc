@@ -55,6 +55,10 @@ void Declarer::Whole(const std::string& role, const Shape& shape, bool zero) {
   Add(PlainParameter(Declare(role, std::move(dims)), Hf(role), zero ? kZeros : Normal()), {role});
 }
 
+void Declarer::Scale(const std::string& role, int64_t size, double start) {
+  Add(PlainParameter(Declare(role, {WholeDim(size)}), Hf(role), {Initial::Kind::kConstant, start}), {role});
+}
+
 void Declarer::Columns(const std::string& role, const std::vector<std::string>& parts,
                        std::vector<Block> blocks, int64_t inputs, bool bias) {
   Add(StackedParameter(Declare(role + ".weight", {SplitDim(kTensorAxis, blocks), WholeDim(inputs)}),

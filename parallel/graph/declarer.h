@@ -40,6 +40,8 @@ class Declarer {
 
   // Replicated on every rank, used on all tokens, in the shape that files have; zero: a bias.
   void Whole(const std::string& role, const Shape& shape, bool zero = false);
+  // The same of one number for each element, all of which start alike: layer scale.
+  void Scale(const std::string& role, int64_t size, double start);
 
   // Output rows split over tp, blocks in order: each rank computes some of the outputs.
   void Columns(const std::string& role, const std::vector<std::string>& parts, std::vector<Block> blocks,

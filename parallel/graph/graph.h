@@ -45,6 +45,7 @@ struct ImageInputs {
   int64_t placeholder = 0;  // the token that stands for each feature of an image
   int64_t merge = 2;        // patches per side that become a token
   int64_t elements = 0;     // of a patch
+  int64_t tile = 0;         // patches per side of the tiles that images are cut into; 0: images have grids of their own
 };
 
 struct LayerGraph {

@@ -149,6 +149,9 @@ struct TowerSpec {
   int64_t merge = 2;
   int64_t window = 0;      // tokens per side of an attention window; 0: every block attends over whole frames
   int64_t table_side = 0;  // of the square table of learned positions, interpolated to each image; 0: none
+  // Patches per side of a tile: images are cut into tiles of one size, which count as frames. Each has a class token before its
+  // patches and a learned position for each of them; heads do not turn. 0: images have grids of their own.
+  int64_t tile = 0;
 };
 
 struct PatchSpec {  // pixels of patches to hidden states: a convolution over exactly one patch
@@ -167,9 +170,13 @@ struct VisionSpec {  // norm, attention both ways, add; norm, mlp, add
   TowerSpec tower;
   int64_t heads = 0;
   int64_t ffn = 0;
-  bool gated = false;       // down(silu(gate(x)) · up(x)); otherwise fc2(gelu(fc1(x))), by the approximation with tanh
+  bool gated = false;       // down(silu(gate(x)) · up(x)); otherwise fc2(gelu(fc1(x))), by the approximation with tanh,
+  bool gelu_erf = false;    // or by the error function
   bool layer_norm = false;  // otherwise RMSNorm
   double norm_eps = 1e-6;
+  bool qkv_bias = true;
+  bool wide_qk_norm = false;  // RMSNorm of all query heads together, and of all key heads
+  double scale_start = 0;     // what is added to the residual stream is multiplied by a vector that starts so; 0: it is not
   bool windowed = false;
   bool tapped = false;  // its output is kept for the decoder layers as well
 };
@@ -179,6 +186,8 @@ struct MergerSpec {  // norm; neighbours joined, fc2(gelu(fc1(x))): the features
   int64_t outputs = 0;
   bool layer_norm = false;
   double norm_eps = 1e-6;
+  int64_t units = 0;           // of fc1; 0: as many as the joined patches have elements
+  bool joins_first = false;    // neighbours are joined before the norm
   int64_t taps = 0;  // further mergers, of tapped blocks: they join before the norm
 };
 

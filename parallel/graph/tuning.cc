@@ -115,8 +115,8 @@ std::vector<const Module*> Matched(const std::vector<Module>& modules, const std
   if (name.starts_with(kRegex)) pattern = PatternOf(key, name.substr(sizeof(kRegex) - 1));
   std::vector<const Module*> matched;
   for (const Module& module : modules) {
-    const bool of_decoder = module.linear && module.in_block && module.part == ModelPart::kLanguage;
-    const bool by_kind = name == kAllLinear ? of_decoder : name == kAllWeights;
+    const std::string part = name == kAllLinear ? PartName(ModelPart::kLanguage) : name;
+    const bool by_kind = name == kAllWeights || (module.linear && module.in_block && PartName(module.part) == part);
     const bool by_name = pattern ? std::regex_match(OfExpert(module.name, 0), *pattern) : module.Is(name);
     if (by_kind || by_name) matched.push_back(&module);
   }
@@ -198,6 +198,9 @@ std::optional<AdapterModule> Wanted(const AdapterPlan& plan, const Module& modul
   return wanted;
 }
 
+// A place in a list, as in "merger.mlp.0": layers and blocks end with such words, too, which are no modules here.
+bool IsNumber(const std::string& word) { return word.find_first_not_of("0123456789") == std::string::npos; }
+
 // The last components of modules' names where all modules with that component are adapted; otherwise full
 // names.
 std::set<std::string> ShortTargets(const AdapterPlan& plan, const std::vector<Module>& modules) {
@@ -207,7 +210,8 @@ std::set<std::string> ShortTargets(const AdapterPlan& plan, const std::vector<Mo
   }
   std::set<std::string> targets;
   for (const auto& [name, module] : plan.modules) {
-    targets.insert(ambiguous.contains(LastWord(name)) ? name : LastWord(name));
+    const std::string last = LastWord(name);
+    targets.insert(ambiguous.contains(last) || IsNumber(last) ? name : last);
   }
   return targets;
 }
@@ -217,6 +221,11 @@ std::set<std::string> ShortTargets(const AdapterPlan& plan, const std::vector<Mo
 ModelPart PartOf(const Layer& layer) {
   if (std::holds_alternative<MergerSpec>(layer.spec)) return ModelPart::kAligner;
   return TowerOf(layer.spec) != nullptr ? ModelPart::kVision : ModelPart::kLanguage;
+}
+
+std::string PartName(ModelPart part) {
+  if (part == ModelPart::kLanguage) return "language";
+  return part == ModelPart::kVision ? "vision" : "aligner";
 }
 
 void FreezeParts(LayerGraph& graph, const std::set<ModelPart>& parts) {

@@ -13,12 +13,15 @@
 
 namespace trireme {
 
-inline constexpr char kAllLinear[] = "all-linear";  // attention, mlp and experts; not routers, not the head
+// Attention, mlp and experts; not routers, not the head. Of a model that sees: of its language model; a part's name means the
+// same of that part.
+inline constexpr char kAllLinear[] = "all-linear";
 inline constexpr char kAllWeights[] = "all";        // for freeze: every weight of the layers
 
-// Parts of a model that sees, for tuning.freeze: the tower, its mergers, and all else.
+// Parts of a model that sees, for tuning.freeze and optimizer.lr_by_name: the tower, its mergers, and all else.
 enum class ModelPart { kLanguage, kVision, kAligner };
 ModelPart PartOf(const Layer& layer);
+std::string PartName(ModelPart part);  // vision, aligner, language
 
 inline constexpr char kRegex[] = "re:";  // before a regular expression that a module's whole name must match
 

@@ -3,20 +3,11 @@
 #include <ATen/ops/layer_norm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/rms_norm/rms_norm.h"
-
 namespace trireme {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Mean 0 and variance 1. What an npu's own operator wants of its weights is not needed here: there it is written out.
-at::Tensor Standardised(const at::Tensor& x, double eps) {
-  if (x.is_cpu() || x.is_cuda()) return at::layer_norm(x, {x.size(-1)}, {}, {}, eps);
-  const at::Tensor centred = x - x.mean(-1, /*keepdim=*/true);
-  return centred * (centred.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();
-}
 
 // x · weight + bias, whose gradients are added to their sums.
 struct ScaleShiftFunction : torch::autograd::Function<ScaleShiftFunction> {
@@ -43,7 +34,18 @@ AnyNorm::AnyNorm(const Weights& weights, const std::string& role, double eps)
 
 at::Tensor AnyNorm::Forward(const at::Tensor& x) const {
   if (bias_ == nullptr) return RmsNorm(x, weight_, eps_);
-  return ScaleShiftFunction::apply(Standardised(x.to(at::kFloat), eps_), &weight_, bias_).to(x.scalar_type());
+  const at::Tensor standard = at::layer_norm(x.to(at::kFloat), {x.size(-1)}, {}, {}, eps_);  // mean 0, variance 1
+  return ScaleShiftFunction::apply(standard, &weight_, bias_).to(x.scalar_type());
+}
+
+AddedNorm AnyNorm::Carry(const at::Tensor& x) const {
+  return bias_ == nullptr ? CarriedRmsNorm(x, weight_, eps_) : AddedNorm{x, Forward(x)};
+}
+
+AddedNorm AnyNorm::Add(const at::Tensor& residual, const at::Tensor& branch) const {
+  if (bias_ == nullptr) return AddRmsNorm(residual, branch, weight_, eps_);
+  const at::Tensor sum = residual + branch;
+  return {sum, Forward(sum)};
 }
 
 }  // namespace trireme

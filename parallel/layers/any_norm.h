@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "ops/rms_norm/rms_norm.h"
 #include "parallel/layers/weights.h"
 
 namespace trireme {
@@ -15,6 +16,9 @@ class AnyNorm {
   AnyNorm(const Weights& weights, const std::string& role, double eps);
   // x: [any, size]. LayerNorm is computed in fp32 and rounded once.
   at::Tensor Forward(const at::Tensor& x) const;
+  // x, for those who add to it later, and its normalised value; and the same of residual + branch.
+  AddedNorm Carry(const at::Tensor& x) const;
+  AddedNorm Add(const at::Tensor& residual, const at::Tensor& branch) const;
 
  private:
   const Weight& weight_;

@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/linear/row_bias.h"
+
 namespace trireme {
 namespace {
 
@@ -17,7 +19,7 @@ struct AddBiasFunction : torch::autograd::Function<AddBiasFunction> {
     const auto* bias = reinterpret_cast<const Weight*>(context->saved_data["bias"].toInt());
     if (bias->trained()) {
       at::Tensor sum = bias->gradient_sum();
-      sum.add_(gradients[0].sum(0, /*keepdim=*/false, at::kFloat));
+      AddSumOfRows(gradients[0], sum);
     }
     return {gradients[0], at::Tensor()};
   }

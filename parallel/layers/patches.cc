@@ -1,9 +1,12 @@
 #include "parallel/layers/patches.h"
 
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/linear/linear.h"
+#include "ops/linear/row_bias.h"
+#include "ops/weight_gradients.h"
+#include "parallel/layers/tiles.h"
 #include "parallel/layers/tower_tables.h"
 
 namespace trireme {
@@ -26,16 +29,20 @@ struct PatchFunction : torch::autograd::Function<PatchFunction> {
     context->save_for_backward({pixels});
     context->saved_data["weight"] = reinterpret_cast<int64_t>(weight);
     context->saved_data["bias"] = reinterpret_cast<int64_t>(bias);
-    const at::Tensor matrix = AsMatrix(weight->value).t();
-    return bias == nullptr ? at::mm(pixels, matrix) : at::addmm(bias->value, pixels, matrix);
+    const at::Tensor matrix = AsMatrix(weight->value);
+    return bias == nullptr ? at::mm(pixels, matrix.t()) : ProductWithBias(pixels, matrix, bias->value);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const at::Tensor pixels = context->get_saved_variables()[0];
-    const at::Tensor gradient = gradients[0].to(at::kFloat);
+    const at::Tensor gradient = gradients[0].contiguous();
     const Weight *weight = SavedWeight(context, "weight"), *bias = SavedWeight(context, "bias");
-    if (weight->trained()) AsMatrix(weight->gradient_sum()).addmm_(gradient.t(), pixels.to(at::kFloat));
-    if (bias != nullptr && bias->trained()) bias->gradient_sum().add_(gradient.sum(0));
+    WeightGradients::Add([weight, bias, gradient, pixels] {
+      AddWeightGradient(*weight, gradient, pixels);
+      if (bias == nullptr || !bias->trained()) return;
+      at::Tensor sum = bias->gradient_sum();
+      AddSumOfRows(gradient, sum);
+    });
     return {at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
@@ -67,6 +74,7 @@ PatchLayer::PatchLayer(const Layer& layer, const Weights& weights)
     : spec_(std::get<PatchSpec>(layer.spec)),
       weight_(weights.Find(layer.name + ".patch.weight")),
       bias_(weights.FindOrNull(layer.name + ".patch.bias")),
+      class_token_(weights.FindOrNull(layer.name + ".class.weight")),
       positions_(weights.FindOrNull(layer.name + ".positions.weight")) {}
 
 at::Tensor PatchLayer::Forward(const at::Tensor& anchor, PassContext& pass) const {
@@ -76,6 +84,7 @@ at::Tensor PatchLayer::Forward(const at::Tensor& anchor, PassContext& pass) cons
   const at::Tensor ordered = spec_.tower.window > 0 ? given.index_select(0, tables.order) : given;
   const at::Tensor pixels = ordered.to(weight_.value.scalar_type());
   const at::Tensor x = PatchFunction::apply(anchor, pixels, &weight_, bias_);
+  if (class_token_ != nullptr) return WithClassTokens(x, tables.tile_places, *class_token_, *positions_);
   return positions_ == nullptr ? x : AddPositionsFunction::apply(x, tables.corners, tables.shares, positions_);
 }
 

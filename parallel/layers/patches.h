@@ -1,5 +1,5 @@
 // The first layer of a vision tower: pixels of patches to hidden states, in the tower's order, with learned positions
-// interpolated to each image's grid.
+// interpolated to each image's grid, or, of tiles, with their class tokens and positions (tiles.h).
 #pragma once
 
 #include "parallel/layers/layer.h"
@@ -9,14 +9,15 @@ namespace trireme {
 class PatchLayer : public RunningLayer {
  public:
   PatchLayer(const Layer& layer, const Weights& weights);
-  // `anchor` only requires a gradient. Returns [patches, hidden]: of all images of the micro batch, on every rank.
+  // `anchor` only requires a gradient. Returns [states, hidden]: of all images of the micro batch, on every rank.
   at::Tensor Forward(const at::Tensor& anchor, PassContext& pass) const override;
 
  private:
   const PatchSpec spec_;
   const Weight& weight_;     // [hidden, channels, frames, rows, columns]
   const Weight* bias_;       // [hidden]
-  const Weight* positions_;  // [side · side, hidden]
+  const Weight* class_token_;  // [1, 1, hidden]: of tiles
+  const Weight* positions_;    // [side · side, hidden], or of tiles [1, 1 + patches, hidden]
 };
 
 }  // namespace trireme

@@ -1,7 +1,9 @@
 #include "parallel/layers/tower_tables.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 #include <memory>
@@ -28,13 +30,27 @@ RotaryTable AxialTable(const TowerPlan& plan, int64_t head_dim, at::Device devic
   return {at::cat({rows.cosine, columns.cosine}, 1), at::cat({rows.sine, columns.sine}, 1)};
 }
 
+// For heads that do not turn.
+RotaryTable UnturnedTable(int64_t states, int64_t head_dim, at::Device device) {
+  const at::TensorOptions options = at::TensorOptions(at::kFloat).device(device);
+  return {at::ones({states, head_dim / 2}, options), at::zeros({states, head_dim / 2}, options)};
+}
+
+// Files have positions row by row, the tower has patches in blocks.
+std::vector<int64_t> TilePlaces(const TowerPlan& plan, int64_t side) {
+  std::vector<int64_t> places = {0};
+  for (size_t i = 0; i < static_cast<size_t>(side * side); ++i) places.push_back(1 + plan.rows[i] * side + plan.columns[i]);
+  return places;
+}
+
 TowerTables MakeTables(const TowerSpec& tower, const ImageFacts& images) {
   TowerTables tables{.plan = PlanTower(tower, images.grids)};
   const TowerPlan& plan = tables.plan;
   const at::Device device = images.patches.device();
   tables.order = OnDevice(plan.order, device);
   tables.token_order = OnDevice(plan.token_order, device);
-  tables.rotary = AxialTable(plan, tower.head_dim, device);
+  tables.rotary = tower.tile > 0 ? UnturnedTable(plan.states, tower.head_dim, device) : AxialTable(plan, tower.head_dim, device);
+  if (tower.tile > 0) tables.tile_places = OnDevice(TilePlaces(plan, tower.tile), device);
   if (tower.table_side == 0) return tables;
   std::vector<int64_t> corners;
   std::vector<float> shares;

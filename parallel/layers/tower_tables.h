@@ -13,9 +13,11 @@ struct TowerTables {
   TowerPlan plan;
   at::Tensor order = {};        // [patches] int64
   at::Tensor token_order = {};  // [tokens] int64
-  RotaryTable rotary = {};      // [patches, head_dim / 2]: the first half of the pairs turns by the row, the other by the column
+  // [states, head_dim / 2]: the first half of the pairs turns by the row, the other by the column; none does in tiles.
+  RotaryTable rotary = {};
   at::Tensor corners = {};      // [4 · patches] int64; undefined: the tower has no table of positions
   at::Tensor shares = {};       // [4 · patches, 1] fp32
+  at::Tensor tile_places = {};  // [1 + patches of a tile] int64: the class token's position and theirs; undefined: no tiles
 };
 
 const TowerTables& TowerTablesOf(PassContext& pass, const TowerSpec& tower);

@@ -30,13 +30,14 @@ class GeluMlp {
 class VisionLayer : public RunningLayer {
  public:
   VisionLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel, const LayerOptions& options);
-  // x: [patches, hidden], then as many rows for each tapped layer before this one. If this one is tapped, the result has
+  // x: [states, hidden], then as many rows for each tapped layer before this one. If this one is tapped, the result has
   // its output once more at the end.
   at::Tensor Forward(const at::Tensor& x, PassContext& pass) const override;
   bool can_run_again() const override { return true; }
 
  private:
   at::Tensor Attention(const at::Tensor& x, PassContext& pass) const;
+  at::Tensor Normalised(const at::Tensor& qkv) const;  // queries and keys, where they are
   at::Tensor Mlp(const at::Tensor& x, PassContext& pass) const;
 
   const VisionSpec spec_;
@@ -44,6 +45,8 @@ class VisionLayer : public RunningLayer {
   const AnyNorm attention_norm_, mlp_norm_;
   const Projection qkv_, output_;
   const Weight *qkv_bias_, *output_bias_;
+  const Weight *query_norm_, *key_norm_;         // nullptr: none
+  const Weight *attention_scale_, *mlp_scale_;  // likewise
   std::optional<MlpBlock> gated_;
   std::optional<GeluMlp> gelu_;
 };

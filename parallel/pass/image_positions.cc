@@ -29,8 +29,9 @@ class PositionWriter {
                          "before it; each image needs as many placeholders as its grid has tokens");
       }
       Image(i, end, grids->front(), next);
-      i += static_cast<size_t>(grids->front().tokens(kind_.merge));
-      next += std::max(grids->front().height, grids->front().width) / kind_.merge;
+      const int64_t count = grids->front().tokens(kind_.merge);
+      i += static_cast<size_t>(count);
+      next += kind_.tile > 0 ? count : std::max(grids->front().height, grids->front().width) / kind_.merge;
       *grids = grids->subspan(1);
     }
   }
@@ -54,16 +55,27 @@ class PositionWriter {
         throw InputError("the image at token ", begin, " has ", k, " placeholders (", kind_.placeholder, "), but its grid of ",
                          grid.height, " x ", grid.width, " patches has ", count, " tokens");
       }
-      Put(i, next, k / columns, k % columns);
+      if (kind_.tile > 0) {
+        Put(i, next + k, 0, 0);
+      } else {
+        Put(i, next, k / columns, k % columns);
+      }
     }
   }
 
   void Check(const ImageGrid& grid) const {
+    if (kind_.tile > 0) return CheckTiles(grid);
     if (grid.time != 1) throw InputError("an image's grid has ", grid.time, " frames; videos are not supported");
     if (grid.height < 1 || grid.width < 1 || grid.height % kind_.merge != 0 || grid.width % kind_.merge != 0) {
       throw InputError("an image's grid is ", grid.height, " x ", grid.width, " patches; both must be positive multiples of ",
                        kind_.merge, ", the tower's spatial_merge_size");
     }
+  }
+
+  void CheckTiles(const ImageGrid& grid) const {
+    if (grid.time >= 1 && grid.height == kind_.tile && grid.width == kind_.tile) return;
+    throw InputError("an image's grid is ", grid.time, " tiles of ", grid.height, " x ", grid.width, " patches; the model's tiles are ",
+                     kind_.tile, " x ", kind_.tile);
   }
 
   const std::span<const int64_t> tokens_;

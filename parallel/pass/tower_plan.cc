@@ -29,7 +29,8 @@ class TowerPlanner {
     const int64_t side = tower_.merge;
     TRIREME_CHECK(grid.height % side == 0 && grid.width % side == 0) << grid.height << " x " << grid.width;
     for (int64_t frame = 0; frame < grid.time; ++frame) {
-      const int64_t begin = plan_.patches();
+      const int64_t begin = plan_.states;
+      if (tower_.tile > 0) ++plan_.states;  // the class token
       Frame(grid, grid.height / side, grid.width / side);
       AddTile(begin, plan_.frames.front());
     }
@@ -48,7 +49,7 @@ class TowerPlanner {
     const int64_t tall = tower_.window > 0 ? tower_.window : height, wide = tower_.window > 0 ? tower_.window : width;
     for (int64_t top = 0; top < height; top += tall) {
       for (int64_t left = 0; left < width; left += wide) {
-        const int64_t begin = plan_.patches();
+        const int64_t begin = plan_.states;
         for (int64_t row = top; row < std::min(top + tall, height); ++row) {
           for (int64_t column = left; column < std::min(left + wide, width); ++column) {
             Token(grid, first + row * width + column, row, column);
@@ -63,6 +64,7 @@ class TowerPlanner {
     const int64_t side = tower_.merge;
     tokens_.push_back(token);
     for (int64_t i = 0; i < side * side; ++i) {
+      ++plan_.states;
       plan_.order.push_back(token * side * side + i);
       plan_.rows.push_back(row * side + i / side);
       plan_.columns.push_back(column * side + i % side);
@@ -81,9 +83,9 @@ class TowerPlanner {
                             share(row.share, 1 - column.share), share(row.share, column.share)});
   }
 
-  // From `begin` to the last patch so far: each attends to all.
+  // From `begin` to the last state so far: each attends to all.
   void AddTile(int64_t begin, std::vector<AttentionTile>& tiles) const {
-    const int64_t count = plan_.patches() - begin;
+    const int64_t count = plan_.states - begin;
     tiles.push_back({.query = begin, .queries = count, .key = begin, .keys = count, .first = count - 1});
   }
 

@@ -1,8 +1,10 @@
 #include "parallel/sharding/lr_factors.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -29,17 +31,24 @@ std::regex PatternIn(const std::string& entry, size_t end) {
 
 }  // namespace
 
-LrFactors::LrFactors(const std::vector<std::string>& entries) {
+LrFactors::LrFactors(const std::vector<std::string>& entries, PartsByName parts) : parts_(std::move(parts)) {
+  const auto is_part = [&](const std::string& word) {
+    return std::any_of(parts_.begin(), parts_.end(), [&](const auto& named) { return named.second == word; });
+  };
   for (const std::string& entry : entries) {
     const size_t equals = entry.rfind('=');
     const double factor = FactorIn(entry, equals == std::string::npos ? entry.size() : equals + 1);
-    entries_.push_back({entry, PatternIn(entry, equals), factor});
+    const std::string word = entry.substr(0, equals);
+    entries_.push_back({entry, is_part(word) ? word : "", PatternIn(entry, equals), factor});
   }
 }
 
 const LrFactors::Entry* LrFactors::Find(const std::string& name) const {
+  const auto own = parts_.find(name);
   for (const Entry& entry : entries_) {
-    if (std::regex_search(name, entry.pattern)) return &entry;
+    const bool matches = entry.part.empty() ? std::regex_search(name, entry.pattern)
+                                            : own != parts_.end() && own->second == entry.part;
+    if (matches) return &entry;
   }
   return nullptr;
 }

@@ -43,8 +43,8 @@ bool IsRunName(std::string name) {
 int64_t BytesIn(const fs::path& directory) {
   int64_t bytes = 0;
   std::error_code ignored;
-  for (const fs::directory_entry& file : fs::directory_iterator(directory, ignored)) {
-    bytes += static_cast<int64_t>(file.file_size(ignored));
+  for (const fs::directory_entry& file : fs::recursive_directory_iterator(directory, ignored)) {
+    if (file.is_regular_file(ignored)) bytes += static_cast<int64_t>(file.file_size(ignored));
   }
   return bytes;
 }

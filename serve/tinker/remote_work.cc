@@ -1,13 +1,14 @@
 #include "serve/tinker/remote_work.h"
 
 #include <chrono>
+#include <utility>
 
 #include "core/base/log.h"
-#include "train/remote/remote_trainer.h"
 
 namespace trireme::tinker {
 
-RemoteWork::RemoteWork(RemoteTrainer& trainer, Room* room) : trainer_(trainer), room_(room) {
+RemoteWork::RemoteWork(std::function<std::vector<TrainOutcome>(const std::vector<TrainWork>&)> run, Room* room)
+    : run_(std::move(run)), room_(room) {
   if (room_ != nullptr) clock_ = std::thread([this] { Tick(); });
 }
 
@@ -26,8 +27,8 @@ void RemoteWork::Tick() {
   while (!stop_.wait_for(lock, std::chrono::milliseconds(250), [&] { return stopped_; })) room_->Tick();
 }
 
-std::string RemoteWork::Take() {
-  tasks_ = room_->TakeJoined();
+std::string RemoteWork::Take(bool idle) {
+  tasks_ = room_->TakeJoined(idle);
   if (!tasks_.empty() && tasks_.front().work.action == TrainAction::kPass) {
     ++passes_;
     requests_ += std::ssize(tasks_);
@@ -38,7 +39,7 @@ std::string RemoteWork::Take() {
 }
 
 void RemoteWork::Run(const std::string& unit) {
-  const std::vector<TrainOutcome> outcomes = trainer_.Run(WorksOf(unit));
+  const std::vector<TrainOutcome> outcomes = run_(WorksOf(unit));
   if (room_ == nullptr) return;
   for (size_t i = 0; i < tasks_.size(); ++i) room_->Finish(tasks_[i], outcomes[i]);
   tasks_.clear();

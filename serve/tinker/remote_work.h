@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,26 +13,24 @@
 #include "serve/service.h"
 #include "serve/tinker/room.h"
 
-namespace trireme {
-class RemoteTrainer;
-}
-
 namespace trireme::tinker {
 
 class RemoteWork : public SideWork {
  public:
-  // room: nullptr on all ranks but 0. Both outlive it.
-  RemoteWork(RemoteTrainer& trainer, Room* room);
+  // run: units on all ranks. room: nullptr on all ranks but 0; outlives it.
+  RemoteWork(std::function<std::vector<TrainOutcome>(const std::vector<TrainWork>&)> run, Room* room);
   ~RemoteWork() override;
 
   bool waiting() override { return room_->HasWork(); }
-  std::string Take() override;
+  bool needs_idle() override { return room_->NeedsIdle(); }
+  std::string Take(bool idle) override;
+  double patience() override { return room_->Patience(); }
   void Run(const std::string& unit) override;
 
  private:
   void Tick();
 
-  RemoteTrainer& trainer_;
+  const std::function<std::vector<TrainOutcome>(const std::vector<TrainWork>&)> run_;
   Room* const room_;
   std::vector<Task> tasks_;               // that Take gave
   int64_t passes_ = 0, requests_ = 0;  // of passes, so far

@@ -85,8 +85,9 @@ Json Room::CreateSession(const std::string& owner, const Json& body) {
   return {{"type", "create_session"},
           {"session_id", id},
           {"warning_message",
-           Concat("train_unembed: this server trains no pairs beside the head, they are left out; pairs have ranks up to ",
-                  facts_.max_rank)}};
+           facts_.full ? "this server trains one model with all its parameters: the ranks that clients ask for have no effect"
+                       : Concat("train_unembed: this server trains no pairs beside the head, they are left out; pairs have ranks up to ",
+                                facts_.max_rank)}};
 }
 
 Json Room::Heartbeat(const std::string& owner, const Json& body) {
@@ -111,6 +112,7 @@ void Room::DropModel(const std::string& id, const std::string& why) {
   Model& model = models_.at(id);
   if (model.dropped) return;
   model.dropped = true;
+  company_.Forget(id);
   FailAll(model.queue.TakeAll(), why);
   loose_.push_back({.work = {.action = TrainAction::kDrop, .model = id}});
   wake_();
@@ -153,9 +155,10 @@ std::vector<Turn> Room::Ready() const {
   return ready;
 }
 
-std::optional<Task> Room::Take() {
+std::optional<Task> Room::Take(bool idle) {
   const std::lock_guard lock(mutex_);
   while (true) {
+    if (!idle && NeedsIdle()) return std::nullopt;
     Task task;
     if (!loose_.empty()) {
       task = std::move(loose_.front());
@@ -165,6 +168,7 @@ std::optional<Task> Room::Take() {
       if (ready.empty()) return std::nullopt;
       task = TakeTurn(StepsOrAll(std::move(ready)));
     }
+    if (ChangesWeights(task.work)) versions_.Change();
     if (task.refusal.empty()) return task;
     futures_.Finish(task.future, Failure(task.refusal, /*users_fault=*/true), clock_());
   }
@@ -177,7 +181,10 @@ void Room::Finish(const Task& task, const TrainOutcome& outcome) {
   if (const auto model = models_.find(task.work.model); model != models_.end()) {
     model->second.tokens.Add(task.work.tokens(), clock_());
     if (task.work.action == TrainAction::kStep && outcome.error.empty()) model->second.steps = outcome.step;
+    if (task.work.action == TrainAction::kPass) company_.PassTook(clock_() - pass_began_);
+    if (!model->second.dropped && model->second.queue.size() == 0) company_.Answered(model->first, clock_());
   }
+  NoteWeights(task.work, outcome);
   if (!outcome.error.empty()) result = Failure(outcome.error, outcome.users_fault);
   try {
     if (task.finish) {

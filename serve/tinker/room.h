@@ -16,6 +16,7 @@
 
 #include "core/base/json.h"
 #include "serve/tinker/checkpoints.h"
+#include "serve/tinker/company.h"
 #include "serve/tinker/fair_turns.h"
 #include "serve/tinker/futures.h"
 #include "serve/tinker/loss_request.h"
@@ -23,6 +24,7 @@
 #include "serve/tinker/quotas.h"
 #include "serve/tinker/sampling.h"
 #include "serve/tinker/throughput.h"
+#include "serve/tinker/weight_versions.h"
 
 namespace trireme {
 class Fields;
@@ -34,9 +36,11 @@ struct RoomFacts {
   std::string model_name;       // as clients name the base model
   std::string model_directory;  // where its tokenizer is
   DataLimits limits = {};
+  bool full = false;  // one model is trained with all its parameters; there are no adapters
   int64_t max_rank = 32;
   int64_t max_models = 8;        // at once
   int64_t joined_tokens = 4096;  // of passes of several models that run as one
+  int64_t together = 8;          // models whose passes may run as one
   int64_t max_queued = 4096;     // requests of one model that wait
   double session_seconds = 1800;  // without a heartbeat
   double gap_seconds = 60;        // a missing seq_id while later ones wait
@@ -91,9 +95,14 @@ class Room {
   Json Status(const std::optional<std::string>& owner) const;
 
   // Of whoever runs the model, one after another: the next unit, taking turns between models; then what came of it.
-  std::optional<Task> Take();
+  // idle: no tokens are being generated; otherwise a unit that changes the weights they are generated with has to wait.
+  std::optional<Task> Take(bool idle = true);
   // The same with passes of other models that wait and may join it (room_joined.cc); empty: there is nothing to do.
-  std::vector<Task> TakeJoined();
+  std::vector<Task> TakeJoined(bool idle = true);
+  // Whether the next unit is one that waits until no tokens are being generated.
+  bool NeedsIdle() const;
+  // Seconds for which TakeJoined holds passes that are ready, since others are about to come; 0: it does not.
+  double Patience() const;
   void Finish(const Task& task, const TrainOutcome& outcome);
   bool HasWork() const;
   // Every second or so: polls that waited long, dead sessions, gaps.
@@ -125,6 +134,7 @@ class Room {
     bool base = false, unnamed = false;
     enum class State { kClosed, kOpening, kOpen, kFailed } state = State::kClosed;
     int64_t adapter = -1;
+    int64_t version = 0;  // of the weights, where a model is trained in full
     std::string failure = {};
     std::map<int64_t, std::string> known = {};  // request_ids by seq_id
     std::vector<std::function<void()>> waiting = {};
@@ -149,6 +159,13 @@ class Room {
   // Of a checkpoint that is about to be saved: what the request says of it, too (ttl_seconds, user_metadata).
   Json FactsOf(const Model& model, Fields& fields) const;
   void RefuseIfClosed() const;
+  void RefuseSecondModel(const std::string& owner) const;
+  // Where a model is trained in full (room_full.cc).
+  TrainedPairs ReadFull(const Json* lora) const;
+  bool ChangesWeights(const TrainWork& work) const;
+  void NoteWeights(const TrainWork& work, const TrainOutcome& outcome);
+  void CheckKind(const CheckpointRecord& record) const;
+  void UseWeightsOf(Sampler& sampler, const std::string& path) const;
   // Throws 429, from which clients back off, if the owner has as much unfinished as it may.
   void RefuseIfFull(const std::string& owner) const;
   std::vector<Turn> Ready() const;
@@ -168,14 +185,22 @@ class Room {
   Futures futures_;
   Quotas quotas_;
   FairTurns turns_;
+  Company company_;
+  double pass_began_ = 0;  // the last one
   Throughput trained_, sampled_;
   std::map<std::string, Session> sessions_;
   std::map<std::string, Model> models_;
   std::map<std::string, Sampler> samplers_;
   std::deque<Task> loose_;  // of no model's order
+  WeightVersions versions_;
   std::set<std::string> stepped_;  // models whose steps went first since the last pass
   bool closed_ = false;
 };
+
+// Why a sampler no longer samples.
+inline constexpr char kMovedOn[] =
+    "the model's weights have changed since this sampler was made, and where a model is trained in full (--train-full) there is one "
+    "set of them; make a new sampler (save_weights_and_get_sampling_client), or load_state its checkpoint first";
 
 // Under which futures of a sampler's clone are waited for together.
 std::string TopicOf(const std::string& sampler, int64_t clone);

@@ -1,5 +1,6 @@
-// Which requests of different models run as one: passes alike that are all waiting already, so that a model which is alone
-// waits for nobody. The first is whose turn it is; the others follow by the same rule, each model's next request at most.
+// Which requests of different models run as one: passes alike that are waiting, or that are about to come (Company): a model
+// which is alone waits for nobody. The first is whose turn it is; the others follow by the same rule, each model's next request
+// at most.
 #include "serve/tinker/room.h"
 
 namespace trireme::tinker {
@@ -20,14 +21,33 @@ Task Room::TakeTurn(const std::vector<Turn>& ready) {
   quotas_.Charge(turn.owner, turn.tokens, clock_());
   Task task = models_.at(turn.model).queue.Take();
   if (task.work.action == TrainAction::kStep) stepped_.insert(turn.model);
-  if (task.work.action == TrainAction::kPass) stepped_.clear();
+  if (task.work.action == TrainAction::kPass) {
+    stepped_.clear();
+    pass_began_ = clock_();
+  }
   return task;
 }
 
-std::vector<Task> Room::TakeJoined() {
+double Room::Patience() const {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || !loose_.empty()) return 0;
+  const std::vector<Turn> ready = Ready();
+  if (ready.empty() || std::ssize(ready) >= facts_.together) return 0;
+  std::set<std::string> here;
+  int64_t tokens = 0;
+  for (const Turn& turn : ready) {
+    if (models_.at(turn.model).queue.next().work.action != TrainAction::kPass) return 0;  // something to do meanwhile
+    here.insert(turn.model);
+    tokens += turn.tokens;
+  }
+  return tokens >= facts_.joined_tokens ? 0 : company_.Patience(here, clock_());
+}
+
+std::vector<Task> Room::TakeJoined(bool idle) {
   const std::lock_guard lock(mutex_);
   std::vector<Task> tasks;
-  std::optional<Task> first = Take();
+  if (Patience() > 0) return tasks;
+  std::optional<Task> first = Take(idle);
   if (!first) return tasks;
   tasks.push_back(std::move(*first));
   if (tasks.front().work.action != TrainAction::kPass) return tasks;

@@ -41,10 +41,11 @@ Json Room::WeightsInfo(const std::string& owner, const Json& body) const {
   const std::lock_guard lock(mutex_);  // a save may be about to take the name
   Fields fields(body, "");
   const CheckpointRecord record = checkpoints_.Find(owner, ParsePath(fields.Text("tinker_path").value_or("")));
+  // Clients that resume want both of what was trained in full, too: the rank is the one that was asked for.
   return {{"base_model", record.facts.value("base_model", facts_.model_name)},
           {"is_lora", true},
           {"lora_rank", record.facts.value("lora_rank", int64_t{32})},
-          {"train_unembed", false},
+          {"train_unembed", record.facts.value("full", false)},
           {"train_mlp", record.facts.value("train_mlp", true)},
           {"train_attn", record.facts.value("train_attn", true)}};
 }
@@ -65,7 +66,7 @@ Json Room::RunOf(const std::string& owner, const std::string& run, const std::ve
   Json json = {{"training_run_id", run},
                {"base_model", facts_.model_name},
                {"model_owner", owner},
-               {"is_lora", true},
+               {"is_lora", !facts_.full},
                {"corrupted", false},
                {"last_checkpoint", nullptr},
                {"last_sampler_checkpoint", nullptr}};

@@ -40,20 +40,24 @@ Json Room::SaveForSampler(const std::string& owner, const Json& body) {
     const Json facts = FactsOf(model, fields);
     fields.Finish();
     const CheckpointPath path{id, kSamplerKind, name.value_or("unnamed")};
-    const std::filesystem::path aside = checkpoints_.Aside(owner, path);
+    const bool no_files = facts_.full && seq;  // a sampler of the weights that there are
+    const std::filesystem::path aside = no_files ? std::filesystem::path() : checkpoints_.Aside(owner, path);
     task.work.action = TrainAction::kSave;
     task.work.directory = aside.string();
     task.finish = [this, owner, path, aside, facts, overwrite, seq, session = model.session](const TrainOutcome& outcome) {
       const bool taken = !seq && !overwrite && checkpoints_.Exists(owner, path);
       if (!outcome.error.empty() || taken || !sessions_.contains(session)) {
-        std::filesystem::remove_all(aside);
+        if (!aside.empty()) std::filesystem::remove_all(aside);
         return Failure(path.Text() + ": is there already; choose another name", true);
       }
       if (seq) {
-        const std::string sampler = NewSampler(owner, session, seq, {.directory = aside.string(), .unnamed = true});
+        Sampler current{.directory = aside.string(), .unnamed = true};
+        if (facts_.full) current = {.state = Sampler::State::kOpen, .version = versions_.now()};
+        const std::string sampler = NewSampler(owner, session, seq, std::move(current));
         return Success({{"path", nullptr}, {"sampling_session_id", sampler}, {"type", "save_weights_for_sampler"}});
       }
       checkpoints_.Commit(aside, owner, path, facts);
+      if (facts_.full) versions_.AreOf(path.Text());
       return Success({{"path", path.Text()}, {"type", "save_weights_for_sampler"}});
     };
   });
@@ -74,12 +78,14 @@ Json Room::CreateSampler(const std::string& owner, const Json& body) {
   Sampler sampler;
   if (path) {
     const CheckpointPath parsed = ParsePath(*path);
-    checkpoints_.Find(owner, parsed);
+    CheckKind(checkpoints_.Find(owner, parsed));
     sampler.path = parsed.Text();
     sampler.directory = checkpoints_.DirectoryOf(owner, parsed).string();
+    if (facts_.full) UseWeightsOf(sampler, sampler.path);
   } else if (base && *base == facts_.model_name) {
     sampler.base = true;
     sampler.state = Sampler::State::kOpen;
+    if (facts_.full) UseWeightsOf(sampler, "");
   } else {
     throw ApiError{.status = 400, .message = "base_model '" + base.value_or("").substr(0, 120) + "' is not served here; wanted '" + facts_.model_name + "', or a model_path"};
   }
@@ -149,6 +155,10 @@ void Room::StartSample(const std::string& id, const std::string& future, SampleO
     return futures_.Finish(future, Failure(why, /*users_fault=*/false), clock_());
   }
   Sampler& sampler = found->second;
+  order.version = sampler.version;
+  if (facts_.full && sampler.version != versions_.now()) {
+    return futures_.Finish(future, Failure(kMovedOn, /*users_fault=*/true), clock_());
+  }
   if (sampler.state != Sampler::State::kOpen) {
     sampler.waiting.push_back([this, id, future, order] { StartSample(id, future, order); });
     if (sampler.state == Sampler::State::kClosed) OpenSampler(id);
@@ -156,7 +166,7 @@ void Room::StartSample(const std::string& id, const std::string& future, SampleO
   }
   order.adapter = sampler.adapter;
   if (!order.prompt_logprobs || order.prompt.size() < 2) return Generate(id, future, std::move(order), {});
-  Task task{.work = {.action = TrainAction::kPass, .base = sampler.base, .directory = sampler.directory}};
+  Task task{.work = {.action = TrainAction::kPass, .base = sampler.base, .directory = facts_.full ? "" : sampler.directory}};
   TrainRow row{.tokens = {order.prompt.begin(), order.prompt.end() - 1}, .targets = {order.prompt.begin() + 1, order.prompt.end()}};
   row.inputs.weights.assign(row.targets.size(), 0.0F);
   task.work.rows = {std::move(row)};
@@ -180,6 +190,11 @@ void Room::Generate(const std::string& /*sampler*/, const std::string& future, S
     for (const Sampled& one : result.sequences) {
       quotas_.Charge(order.salt, std::ssize(one.tokens), clock_());
       sampled_.Add(std::ssize(one.tokens), clock_());
+    }
+    // Tokens are generated between two changes of the weights: those that were there at the end were there from the start.
+    if (facts_.full && result.error.empty() && order.version != versions_.now()) {
+      result.error = kMovedOn;
+      result.users_fault = true;
     }
     FutureResult answer = SampleAnswer(order, result);
     if (result.error.empty()) answer.proto = SampleProto(order, result);

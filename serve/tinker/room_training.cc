@@ -34,7 +34,7 @@ Json FutureBody(const std::string& future, const std::string& model) {
 
 TrainedPairs ReadPairs(const Json* json, int64_t max_rank) {
   TrainedPairs pairs{.seed = static_cast<uint64_t>(std::hash<std::string>()(net::RandomBytes(8)) >> 1)};
-  if (json == nullptr) Refuse("lora_config: is missing; this server trains LoRA adapters, not full models");
+  if (json == nullptr) Refuse("lora_config: is missing; this server trains LoRA adapters, not full models (--train-full does)");
   Fields fields(*json, "lora_config");
   pairs.rank = fields.Integer("rank", 1, INT_MAX).value_or(32);
   if (pairs.rank > max_rank) {
@@ -124,9 +124,24 @@ Json Room::Enqueue(const std::string& owner, const std::string& id, int64_t seq,
   }
   const std::string future = task.future;
   model.last_request = IsoTime();
+  if (model.queue.size() == 0) company_.Came(id, clock_());
   model.queue.Add(seq, std::move(task), clock_());
   wake_();
   return FutureBody(future, id);
+}
+
+// The lock is held.
+void Room::RefuseSecondModel(const std::string& owner) const {
+  if (facts_.full && !models_.empty()) {
+    throw ApiError{.status = 400, .message = "this server trains one model, in full (--train-full), and one is in training; end its session first"};
+  }
+  if (std::ssize(models_) >= facts_.max_models) {
+    throw ApiError{.status = 400, .message = Concat("this server trains ", facts_.max_models, " models at once; end another session first")};
+  }
+  const auto own = std::ranges::count_if(models_, [&](const auto& entry) { return entry.second.owner == owner; });
+  if (facts_.quota.models > 0 && own >= facts_.quota.models) {
+    throw ApiError{.status = 400, .message = Concat("this key may train ", facts_.quota.models, " models at once; end another session first")};
+  }
 }
 
 Json Room::CreateModel(const std::string& owner, const Json& body) {
@@ -144,15 +159,11 @@ Json Room::CreateModel(const std::string& owner, const Json& body) {
   if (base != facts_.model_name) {
     throw ApiError{.status = 400, .message = "base_model '" + base.substr(0, 120) + "' is not served here; wanted '" + facts_.model_name + "'"};
   }
-  if (std::ssize(models_) >= facts_.max_models) {
-    throw ApiError{.status = 400, .message = Concat("this server trains ", facts_.max_models, " models at once; end another session first")};
-  }
-  const auto own = std::ranges::count_if(models_, [&](const auto& entry) { return entry.second.owner == owner; });
-  if (facts_.quota.models > 0 && own >= facts_.quota.models) {
-    throw ApiError{.status = 400, .message = Concat("this key may train ", facts_.quota.models, " models at once; end another session first")};
-  }
+  RefuseSecondModel(owner);
   CheckOptimizer(fields.Find("optimizer_config"));
-  Model model{.owner = owner, .session = session_id, .pairs = ReadPairs(fields.Find("lora_config"), facts_.max_rank)};
+  Model model{.owner = owner, .session = session_id, .pairs = {}};
+  const Json* lora = fields.Find("lora_config");
+  model.pairs = facts_.full ? ReadFull(lora) : ReadPairs(lora, facts_.max_rank);
   if (const Json* metadata = fields.Find("user_metadata")) model.user_metadata = *metadata;
   fields.Accept({"type"});
   fields.Finish();
@@ -188,13 +199,14 @@ Json Room::GetInfo(const std::string& owner, const Json& body) {
   return {{"type", "get_info"},
           {"model_data", {{"model_name", facts_.model_name}, {"tokenizer_id", facts_.model_directory}}},
           {"model_id", id},
-          {"is_lora", true},
-          {"lora_rank", model.pairs.rank},
+          {"is_lora", !facts_.full},
+          {"lora_rank", facts_.full ? Json() : Json(model.pairs.rank)},
           {"model_name", facts_.model_name}};
 }
 
 void Room::MakePass(Task& task, const RawLoss& raw, bool backward) const {
   LossRequest request = CheckLoss(raw, facts_.limits);
+  if (request.base && facts_.full) Refuse("loss_fn_config.disable_lora: this server trains the model in full; there is no adapter to leave out");
   if (request.base && backward) Refuse("loss_fn_config.disable_lora: only of forward");
   task.work.action = TrainAction::kPass;
   task.work.rows = std::move(request.rows);
@@ -254,6 +266,7 @@ Json Room::FactsOf(const Model& model, Fields& fields) const {
                 {"train_mlp", model.pairs.mlp},
                 {"time", IsoTime(checkpoints_.now())},
                 {"user_metadata", metadata != nullptr ? *metadata : model.user_metadata}};
+  if (facts_.full) facts["full"] = true;
   if (const auto seconds = fields.Integer("ttl_seconds", 3600, int64_t{1} << 40)) facts["expires"] = checkpoints_.now() + *seconds;
   return facts;
 }
@@ -281,6 +294,7 @@ Json Room::SaveNamed(const std::string& owner, const Json& body, const std::stri
     task.finish = [this, owner, path, aside, facts, overwrite, type = kind == kTrainingKind ? "save_weights" : "save_weights_external"](const TrainOutcome& outcome) {
       if (outcome.error.empty() && (overwrite || !checkpoints_.Exists(owner, path))) {
         checkpoints_.Commit(aside, owner, path, facts);
+        if (facts_.full) versions_.AreOf(path.Text());
         return Success({{"path", path.Text()}, {"type", type}});
       }
       std::filesystem::remove_all(aside);
@@ -301,10 +315,13 @@ Json Room::Load(const std::string& owner, const Json& body) {
     task.work.optimizer = fields.Switch("optimizer").value_or(false);
     fields.Accept({"seq_id", "type", "weights_access_token"});
     fields.Finish();
+    CheckKind(record);
     const int64_t rank = record.facts.value("lora_rank", int64_t{0});
-    if (rank != model.pairs.rank) Refuse(Concat(path.Text(), ": has rank ", rank, ", the model ", model.pairs.rank));
+    if (!facts_.full && rank != model.pairs.rank) Refuse(Concat(path.Text(), ": has rank ", rank, ", the model ", model.pairs.rank));
+    if (facts_.full && path.kind != kTrainingKind) Refuse(path.Text() + ": has no state to train on from; load one of save_state");
     if (task.work.optimizer && path.kind != kTrainingKind) Refuse(path.Text() + ": has no optimizer state");
-    task.finish = [id, path](const TrainOutcome&) {
+    task.finish = [this, id, path](const TrainOutcome& outcome) {
+      if (facts_.full && outcome.error.empty()) versions_.AreOf(path.Text());
       return Success({{"path", path.Text()}, {"model_id", id}, {"type", "load_weights"}});
     };
   });

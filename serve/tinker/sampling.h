@@ -24,6 +24,7 @@ struct SampleOrder {
   std::vector<int64_t> stop_tokens = {};
   std::vector<std::string> stop_texts = {};
   int64_t adapter = -1;  // the engine's id; -1: the base
+  int64_t version = 0;   // of the weights, where a model is trained in full
   std::string salt = {};
   bool prompt_logprobs = false;
   std::optional<int64_t> prompt_logprobs_last = {};  // only of so many tokens at the end

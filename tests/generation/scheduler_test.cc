@@ -36,14 +36,24 @@ struct Wish {
   int64_t count = 1;
   std::string salt = {};
   std::optional<size_t> after = {};  // an earlier wish
+  std::vector<ContentSpan> contents = {};
 };
+
+// Tokens that stand for something are that, too.
+uint64_t MixAt(uint64_t before, const Tokens& tokens, int64_t i, const std::vector<ContentSpan>& contents) {
+  uint64_t digest = Mix(before, tokens[static_cast<size_t>(i)]);
+  for (const ContentSpan& span : contents) {
+    if (span.begin <= i && i < span.end) digest = Mix(Mix(digest, span.content[3]), i - span.begin);
+  }
+  return digest;
+}
 
 // Each token from all tokens before it, computed anew.
 Tokens Alone(const Wish& wish, const LengthClasses& classes = {}) {
   Tokens tokens = wish.prompt;
   for (int64_t i = 0; i < wish.count; ++i) {
     uint64_t digest = Start(wish.salt, ClassOf(classes, tokens));
-    for (const int64_t token : tokens) digest = Mix(digest, token);
+    for (int64_t k = 0; k < std::ssize(tokens); ++k) digest = MixAt(digest, tokens, k, wish.contents);
     tokens.push_back(NextToken(digest));
   }
   return {tokens.begin() + std::ssize(wish.prompt), tokens.end()};
@@ -54,7 +64,7 @@ class StandIn {
   explicit StandIn(const SchedulerOptions& options) : scheduler(options) {}
 
   int64_t Add(const Wish& wish, std::optional<int64_t> after = {}) {
-    const int64_t id = scheduler.Add({.prompt = wish.prompt, .salt = wish.salt, .after = after});
+    const int64_t id = scheduler.Add({.prompt = wish.prompt, .salt = wish.salt, .after = after, .contents = wish.contents});
     rows_[id] = {wish, {}};
     return id;
   }
@@ -101,6 +111,7 @@ class StandIn {
     std::string salt;
     Tokens tokens;
     std::vector<int32_t> blocks;
+    std::vector<ContentSpan> contents;
   };
 
   std::vector<Flight> Planned() {
@@ -108,7 +119,8 @@ class StandIn {
     Check(step);
     std::vector<Flight> rows;
     for (const RowStep& row : step) {
-      rows.push_back({row, rows_.at(row.row).first.salt, scheduler.tokens(row.row), scheduler.blocks(row.row)});
+      const Wish& wish = rows_.at(row.row).first;
+      rows.push_back({row, wish.salt, scheduler.tokens(row.row), scheduler.blocks(row.row), wish.contents});
     }
     return rows;
   }
@@ -145,7 +157,7 @@ class StandIn {
     };
     uint64_t digest = row.step.past == 0 ? Start(row.salt, ClassOf(scheduler.options().length_class, row.tokens)) : slot(row.step.past - 1);
     for (int64_t i = row.step.past; i < row.step.past + row.step.fresh; ++i) {
-      digest = Mix(digest, row.tokens[static_cast<size_t>(i)]);
+      digest = MixAt(digest, row.tokens, i, row.contents);
       slot(i) = digest;
     }
     return digest;
@@ -175,6 +187,11 @@ std::vector<Wish> RandomWishes(std::mt19937& random, int count, int64_t longest)
       wish.prompt = wishes[*wish.after].prompt;
       wish.salt = wishes[*wish.after].salt;
     }
+    if (below(2) == 0) {  // an image, which its tokens do not tell from another
+      const int64_t begin = below(std::ssize(wish.prompt)), end = begin + 1 + below(std::ssize(wish.prompt) - begin);
+      wish.contents = {{.begin = begin, .end = end, .content = {7, 7, 7, below(2)}}};
+    }
+    if (wish.after) wish.contents = wishes[*wish.after].contents;
     wishes.push_back(wish);
   }
   return wishes;
@@ -256,6 +273,29 @@ TEST(Scheduler, APromptIsReusedFromTheCache) {
   const int64_t third = model.computed;
   model.Step();
   EXPECT_EQ(model.computed - third, 41 + 1) << "another tenant computes its own; the second row decodes";
+}
+
+TEST(Scheduler, ContentsTellPrefixesApart) {
+  StandIn model({.block_size = 4, .blocks = 100, .max_rows = 1});
+  const auto cached = [&](int64_t content) {
+    const Wish wish{.prompt = Tokens(21, 7), .count = 1, .contents = {{.begin = 6, .end = 15, .content = {1, 2, 3, content}}}};
+    const int64_t row = model.Add(wish);
+    EXPECT_EQ(model.Step().at(row), Alone(wish)) << content;
+    return model.scheduler.counts().prefix_hits;
+  };
+  EXPECT_EQ(cached(1), 0);
+  EXPECT_EQ(cached(2), 4) << "the text before the image";
+  EXPECT_EQ(cached(1), 4 + 20);
+}
+
+TEST(Scheduler, AnImageThatFitsIsComputedInOneStep) {
+  Scheduler scheduler({.block_size = 4, .blocks = 100, .max_rows = 1, .max_batched_tokens = 8});
+  scheduler.Add({.prompt = Tokens(40, 7), .contents = {{.begin = 3, .end = 10}, {.begin = 12, .end = 30}}});
+  std::vector<int64_t> fresh;
+  for (std::vector<RowStep> step; fresh.size() < 7 && !(step = scheduler.Plan()).empty(); scheduler.Computed(step)) {
+    fresh.push_back(step[0].fresh);
+  }
+  EXPECT_EQ(fresh, (std::vector<int64_t>{3, 8, 1, 8, 8, 8, 4})) << "cut only where the image is longer than a step";
 }
 
 TEST(Scheduler, ChoicesWaitForThePromptTheyShare) {

@@ -1,5 +1,5 @@
 // image_patches MODEL OUTPUT < NAMES: each image named on a line of the input (a path or a data: URL) through the model's image
-// processor. OUTPUT gets, per image, int64 height and width of its grid and the fp32 patches, or two zeros where the image is
+// processor. OUTPUT gets, per image, int64 time, height and width of its grid and the fp32 patches, or three zeros where the image is
 // refused; the reasons are printed, one line per image. For tests/parity/images_test.py, which compares it with transformers.
 #include <fstream>
 #include <iostream>
@@ -9,7 +9,6 @@
 #include "images/decode.h"
 #include "images/image_source.h"
 #include "images/processor.h"
-#include "images/resize.h"
 
 namespace {
 
@@ -25,10 +24,10 @@ void Process(const ImageProcessor& processor, const std::string& name, std::ofst
   const ImageHeader header = ReadImageHeader(source.bytes(), source.name());
   const Image image = DecodeImage(source.bytes(), source.name());
   if (image.width != header.upright_width() || image.height != header.upright_height()) throw InputError("two sizes");
-  const PixelSize size = processor.SizeFor({image.width, image.height}, source.name());
-  const ImageGrid grid = processor.GridOf(size);
+  const ImageGrid grid = processor.GridFor({image.width, image.height}, source.name());
   std::vector<float> patches(static_cast<size_t>(grid.patches() * processor.patch_floats()));
-  processor.WritePatches(Resize(image, size.width, size.height), patches.data());
+  processor.WritePatches(processor.Prepared(image, source.name()), patches.data());
+  Put(out, &grid.time, sizeof grid.time);
   Put(out, &grid.height, sizeof grid.height);
   Put(out, &grid.width, sizeof grid.width);
   Put(out, patches.data(), patches.size() * sizeof(float));
@@ -44,7 +43,7 @@ int main(int, char** arguments) {
       Process(processor, name, out);
       std::cout << "ok\n";
     } catch (const Error& error) {
-      const int64_t zeros[2] = {0, 0};
+      const int64_t zeros[3] = {0, 0, 0};
       Put(out, zeros, sizeof zeros);
       std::cout << error.what() << '\n';
     }

@@ -65,6 +65,36 @@ TEST(SizeFor, IsSmartResize) {
   EXPECT_THROW(ImageProcessor({.min_pixels = 0}).SizeFor({5, 5}, "it"), Error);  // would have no pixels
 }
 
+TEST(Tiles, AreOfTheNearestAspectRatio) {
+  struct Case {
+    int64_t width, height, most, columns, rows;
+  };
+  const std::vector<Case> cases = {
+    {448, 448, 12, 1, 1}, {896, 448, 12, 2, 1}, {1344, 1344, 12, 3, 3},  // of equally near ones the largest that is filled by half
+    {634, 634, 12, 2, 2}, {633, 633, 12, 1, 1},  // half of 2 x 2 tiles, and less
+    {100, 1200, 12, 1, 12}, {100, 5000, 12, 1, 12}, {800, 600, 12, 4, 3}, {800, 600, 1, 1, 1},
+  };
+  for (const Case& c : cases) {
+    const TileGrid found = TilesFor(c.width, c.height, {.most = c.most});
+    EXPECT_EQ(std::pair(found.columns, found.rows), std::pair(c.columns, c.rows)) << c.width << " x " << c.height;
+  }
+  EXPECT_EQ(TilesFor(896, 448, {}).tiles(), 3);
+  EXPECT_EQ(TilesFor(448, 448, {}).tiles(), 1);
+}
+
+TEST(Tiles, StandOneBelowTheOther) {
+  Image image(4, 2);
+  for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = static_cast<uint8_t>(i);
+  const Image cut = CutTiles(image, {.side = 2});
+  ASSERT_EQ(std::pair(cut.width, cut.height), std::pair(int64_t{2}, int64_t{6}));
+  EXPECT_EQ(cut.row(0)[0], 0);
+  EXPECT_EQ(cut.row(1)[0], 12);  // the first tile's second row
+  EXPECT_EQ(cut.row(2)[0], 6);   // the second tile, from column 2 on
+  EXPECT_EQ(cut.row(3)[5], 23);
+  const ImageGrid grid = ImageProcessor({.patch_size = 1, .tiles = TileSettings{.side = 2}}).GridFor({4, 2}, "it");
+  EXPECT_EQ(grid, (ImageGrid{3, 2, 2}));
+}
+
 TEST(WritePatches, OrdersBlocksRowsAndChannels) {
   // Patches of 1 x 1, blocks of 2 x 2, one frame: an image of 4 x 2 whose red counts pixels, green 10 more, blue 20 more.
   const ProcessorSettings settings{.patch_size = 1, .temporal_patch_size = 2, .merge_size = 2, .mean = {}, .std = {1, 1, 1}};

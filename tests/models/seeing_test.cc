@@ -49,6 +49,19 @@ Json Qwen3(const Json& changes = Json::object()) {
   return config;
 }
 
+Json Tiled(const Json& changes = Json::object()) {
+  Json text = Text({{"rope_type", "default"}, {"rope_theta", 1e4}});
+  text["model_type"] = "qwen2";
+  Json config = {{"model_type", "internvl"},
+                 {"text_config", text},
+                 {"vision_config", {{"num_hidden_layers", 2}, {"hidden_size", 16}, {"num_attention_heads", 2}, {"intermediate_size", 24},
+                                    {"image_size", {16, 16}}, {"patch_size", {4, 4}}, {"attention_bias", true}}},
+                 {"image_seq_length", 4},
+                 {"image_token_id", 99}};
+  config.update(changes, /*merge_objects=*/true);
+  return config;
+}
+
 LayerGraph Build(const Json& config) { return BuildGraph(HfConfig(config, "config.json")); }
 
 std::string Refusal(const std::function<void()>& work) {
@@ -99,6 +112,24 @@ TEST(Seeing, NamesAreThoseOfTheFiles) {
   }
 }
 
+TEST(Seeing, InternVLHasTilesAndATextModelByItsName) {
+  const LayerGraph graph = Build(Tiled());
+  EXPECT_EQ(graph.images->tile, 4);
+  EXPECT_EQ(graph.images->elements, 48);
+  const std::set<std::string> names = NamesIn(graph), wide = NamesIn(Build(Tiled(
+      {{"text_config", {{"model_type", "qwen3"}}},
+       {"vision_config", {{"norm_type", "rms_norm"}, {"use_qk_norm", true}, {"attention_bias", false}}}})));
+  for (const char* name : {"vision_tower.embeddings.cls_token", "vision_tower.embeddings.position_embeddings",
+                           "vision_tower.encoder.layer.1.lambda_2", "vision_tower.encoder.layer.0.attention.k_proj.bias",
+                           "multi_modal_projector.linear_2.bias", "language_model.model.layers.4.self_attn.q_proj.bias",
+                           "language_model.lm_head.weight"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  EXPECT_TRUE(wide.contains("vision_tower.encoder.layer.0.attention.q_norm.weight"));
+  EXPECT_TRUE(wide.contains("language_model.model.layers.0.self_attn.k_norm.weight"));
+  EXPECT_FALSE(wide.contains("vision_tower.encoder.layer.0.layernorm_before.bias"));
+}
+
 TEST(Seeing, OlderFilesHaveTheTextModelsKeysAtTheRoot) {
   Json flat = Qwen25(), text = flat["text_config"];
   flat.erase("text_config");
@@ -125,6 +156,18 @@ TEST(Seeing, RefusesWhatItWouldComputeWrongly) {
   ExpectRefused(Qwen3({{"vision_config", {{"out_hidden_size", 24}}}}), "out_hidden_size is 24");
   ExpectRefused(Qwen3({{"vision_config", {{"window_attention", true}}}}), "window_attention");
   ExpectRefused(Qwen25({{"audio_config", {{"depth", 1}}}}), "audio_config");
+  ExpectRefused(Tiled({{"vision_config", {{"image_size", {16, 32}}}}}), "wanted a square");
+  ExpectRefused(Tiled({{"image_seq_length", 256}}), "image_seq_length is 256; a tile of vision_config.image_size has 4");
+  ExpectRefused(Tiled({{"vision_config", {{"use_mean_pooling", false}}}}), "use_mean_pooling");
+  ExpectRefused(Tiled({{"text_config", {{"model_type", "gpt2"}}}}), "text_config.model_type 'gpt2'");
+  ExpectRefused(Tiled({{"model_type", "internvl_chat"}}), "whose name ends in -hf");
+  ExpectRefused(Qwen25({{"vision_config", {{"window_size", 20}}}}), "window_size = 20; wanted a multiple of a token's 8 pixels");
+  ExpectRefused(Qwen25({{"image_token_id", 101}}), "image_token_id is 101; the vocabulary has 101 tokens");
+  ExpectRefused(Qwen3({{"vision_config", {{"depth", 7}, {"deepstack_visual_indexes", {0, 1, 2, 3, 4, 5}}}}}),
+                "names 6 layers; the text model has 5");
+  Json without = Qwen3();
+  without.erase("image_token_id");
+  ExpectRefused(without, "image_token_id");
 }
 
 TEST(Seeing, LayersThatTakeFeaturesStayInTheFirstStage) {
@@ -163,6 +206,28 @@ TEST(Seeing, AllLinearMeansTheLanguageModel) {
   LayerGraph graph = Build(Qwen25());
   ApplyAdapter(graph, PlanAdapter(graph, {"tuning.targets", {"attn.qkv"}}, {"tuning.modules_to_save", {}}, {.rank = 2, .alpha = 4}));
   EXPECT_EQ(TrainedParts(graph), std::set{ModelPart::kVision});
+}
+
+TEST(Seeing, PartsAreTargetsByName) {
+  LayerGraph graph = Build(Qwen3());
+  const AdapterPlan plan = PlanAdapter(graph, {"tuning.targets", {"vision", "aligner"}}, {"tuning.modules_to_save", {}},
+                                       {.rank = 2, .alpha = 4});
+  std::set<std::string> last_words;  // no norms, no patch embedding
+  for (const auto& [name, module] : plan.modules) last_words.insert(name.substr(name.rfind('.') + 1));
+  EXPECT_EQ(last_words, (std::set<std::string>{"qkv", "proj", "linear_fc1", "linear_fc2"}));
+  EXPECT_EQ(plan.modules.size(), 3u * 4 + 3 * 2);
+  ApplyAdapter(graph, plan);
+  EXPECT_EQ(TrainedParts(graph), (std::set{ModelPart::kVision, ModelPart::kAligner}));
+}
+
+// "0" would be a layer's name, too, and "proj" the patch embedding's.
+TEST(Seeing, TargetsOfAdaptersAreUnambiguous) {
+  LayerGraph graph = Build(Qwen25());
+  ApplyAdapter(graph, PlanAdapter(graph, {"tuning.targets", {"aligner", "attn.qkv", "attn.proj"}}, {"tuning.modules_to_save", {}},
+                                  {.rank = 2, .alpha = 4}));
+  EXPECT_EQ(graph.adapter->targets,
+            (std::set<std::string>{"qkv", "visual.blocks.0.attn.proj", "visual.blocks.1.attn.proj", "visual.blocks.2.attn.proj",
+                                   "visual.merger.mlp.0", "visual.merger.mlp.2"}));
 }
 
 TEST(Seeing, FrozenPartsTrainNothing) {

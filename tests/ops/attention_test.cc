@@ -9,6 +9,7 @@
 
 #include "ops/attention/attention_tiles.h"
 #include "ops/attention/cached_attention.h"
+#include "ops/attention/two_way_blocks.h"
 #include "ops/switches.h"
 #include "tests/ops/compare.h"
 
@@ -238,6 +239,60 @@ TEST(Attention, OfLongTilesEqualsThatOfWholeRows) {
           << context << " length " << length;
     }
   });
+}
+
+// Each tile of all heads by itself, without a mask.
+at::Tensor PlainBothWays(const Tensors& x, const std::vector<AttentionTile>& tiles) {
+  Tensors parts;
+  for (const AttentionTile& tile : tiles) {
+    const at::Tensor query = x[0][0].squeeze(2).narrow(1, tile.query, tile.queries);  // [heads, queries, dim]
+    const at::Tensor key = x[1][0].narrow(1, tile.key, tile.keys), value = x[2][0].narrow(1, tile.key, tile.keys);
+    const at::Tensor scores = query.matmul(key.transpose(1, 2)) / std::sqrt(double(query.size(2)));
+    parts.push_back(scores.softmax(-1).matmul(value).transpose(0, 1).flatten(1));
+  }
+  return at::cat(parts);
+}
+
+// A vision tower's windows and frames, on both sides of every block size.
+TEST(Attention, BothWaysInTilesIsThePlainFormula) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{4, 16, 1, 7}, {383, 385}, {700, 5}}) {
+      std::vector<AttentionTile> tiles;
+      int64_t length = 0;
+      for (const int64_t size : sizes) {
+        tiles.push_back({.query = length, .queries = size, .key = length, .keys = size, .first = size - 1});
+        length += size;
+      }
+      const Tensors x = RandomHeads({1, length, 3, 1, 8}, type);
+      const Heads heads{x[0], x[1], x[2]};
+      ASSERT_EQ(WhyNoTwoWayBlocks(heads, {tiles}), "");
+      const AttentionResult result = TwoWayBlocks(heads, tiles);
+      const at::Tensor gradient = Random({length, 3 * 8}, type);
+      const Heads found = TwoWayBlocksBackward(heads, tiles, result, gradient);
+      Tensors wide;
+      for (const at::Tensor& part : x) wide.push_back(part.to(at::kDouble).requires_grad_());
+      const at::Tensor wanted = PlainBothWays(wide, tiles);
+      const Tensors gradients = torch::autograd::grad({wanted}, wide, {gradient.to(at::kDouble)});
+      EXPECT_LT(RelativeError(result.output, wanted), Tolerance(type)) << length;
+      EXPECT_LT(RelativeError(found.query, gradients[0]), Tolerance(type)) << length;
+      EXPECT_LT(RelativeError(found.key, gradients[1]), Tolerance(type)) << length;
+      EXPECT_LT(RelativeError(found.value, gradients[2]), Tolerance(type)) << length;
+    }
+  }
+}
+
+// Causal tiles, tiles with gaps and a row too many are not its.
+TEST(Attention, BothWaysDeclinesOtherTiles) {
+  const Tensors x = RandomHeads({1, 4, 2, 1, 8}, at::kFloat);
+  const Heads heads{x[0], x[1], x[2]};
+  const AttentionTile whole{.query = 0, .queries = 4, .key = 0, .keys = 4, .first = 3};
+  AttentionTile causal = whole, shorter = whole;
+  causal.first = 0;
+  shorter.queries = shorter.keys = 3;
+  EXPECT_EQ(WhyNoTwoWayBlocks(heads, {{whole}}), "");
+  EXPECT_NE(WhyNoTwoWayBlocks(heads, {{causal}}), "");
+  EXPECT_NE(WhyNoTwoWayBlocks(heads, {{shorter}}), "");
+  EXPECT_NE(WhyNoTwoWayBlocks(heads, {{whole}, {whole}}), "");
 }
 
 TEST(Attention, OfTilesEqualsThatOfWholeRows) {

@@ -19,7 +19,7 @@ namespace {
 TEST(Linear, IsThePlainFormula) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     for (const auto& [tokens, in, out] :
-         {std::tuple{11, 7, 5}, std::tuple{64, 96, 130}, std::tuple{1, 1, 1}}) {
+         {std::tuple{11, 7, 5}, std::tuple{64, 96, 130}, std::tuple{1, 1, 1}, std::tuple{150, 3, 1031}}) {
       Weight weight = TrainedWeight({out, in}, type), bias = TrainedWeight({out}, type);
       Compare(
           {.inputs = {Random({tokens, in}, type)},

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/npu/npu.h"
 #include "core/npu/operators.h"
@@ -176,6 +177,17 @@ TEST_F(NpuAttention, OfWindowsIsTheCpus) {
 TEST_F(NpuAttention, OfLatentHeadsIsTheCpus) {
   ComparePacked({1, 3, 40, 1, 192, 128}, {DocumentsOf({17, 23})});
   ComparePacked({2, 2, 10, 1, 24, 16}, {DocumentsOf({10}), DocumentsOf({4, -6})});
+}
+
+// As in a vision tower, whose heads have these sizes: images, or windows of them, attend to themselves. 1,500 windows are
+// two calls.
+TEST_F(NpuAttention, BothWaysIsTheCpus) {
+  const auto both_ways = [](std::vector<AttentionTile> tiles) {
+    for (AttentionTile& tile : tiles) tile.first = tile.keys - 1;
+    return RowTiles{std::move(tiles)};
+  };
+  for (const int64_t dim : {64, 72, 80}) ComparePacked({1, 4, 60, 1, dim, dim}, both_ways(DocumentsOf({24, 4, 32})));
+  ComparePacked({1, 2, 6000, 1, 8, 8}, both_ways(DocumentsOf(std::vector<int64_t>(1500, 4))));
 }
 
 TEST_F(NpuAttention, OfTenThousandDocumentsIsTheCpus) {

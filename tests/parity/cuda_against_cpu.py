@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Device cuda against device cpu of the same program, in fp32 on one rank, without another project: whole runs on the
-data of examples/weekdays (pretraining, LoRA with dropout, over packed weights, experts, resuming, generation with an adapter), and gradients
-under every router and dropout setting. Needs a build with TRIREME_CANN=cuda and a GPU."""
+data of examples/weekdays (pretraining, LoRA with dropout, over packed weights, experts, resuming, generation with an adapter) and of examples/pictures (a model that
+sees, and what it says of a picture), and gradients under every router and dropout setting. Needs a build with TRIREME_CANN=cuda and a GPU."""
 import json
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -105,6 +106,25 @@ class Runs:
         words = ["grads", "--model", model, "--rows", rows, "--out", self.folder / f"{device}.safetensors"]
         return [json.loads(program(words, [f"device={device}", *settings]))]
 
+    def pictures(self, device):
+        """A few steps of the example whose records have images."""
+        drawn, output = self.folder / "drawn", self.folder / f"pictures-{device}"
+        if not drawn.exists():
+            subprocess.run([sys.executable, ROOT / "examples/pictures/draw.py", drawn], check=True)
+        program(["train", ROOT / "examples/pictures/run.yaml"],
+                [f"device={device}", f"model.path={ROOT / 'examples/pictures'}", f"data.train=[{drawn / 'train.jsonl'}]", "data.valid=[]",
+                 f"run.output={output}", *BRIEF])
+        return logged(output)
+
+    def described(self, device):
+        """What the model that the cpu trained says of pictures that it has not seen."""
+        rows = (self.folder / "drawn" / "unseen.jsonl").read_text().splitlines()[:8]
+        asked = [{**row, "messages": row["messages"][:-1]} for row in map(json.loads, rows)]
+        file = self.folder / "drawn" / "asked.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in asked))
+        return program(["generate", "--model", self.folder / "pictures-cpu" / "final", "--messages", file, "--max-new-tokens", 4],
+                       [f"device={device}", "model.dtype=fp32"])
+
     def generated(self, device):
         model, adapter = self.folder / "pretrained-dense-cpu" / "final", self.folder / "chat-cpu" / "final"
         words = ["generate", "--model", model, "--adapters", adapter, "--messages", DATA / "questions.json",
@@ -124,13 +144,16 @@ def main():
         for name, (kind, settings) in PACKED.items():
             failed += check_case(f"LoRA over {name}", LIMITS, lambda device: runs.train(
                 f"packed-{name.replace(', ', '-')}", "chat.yaml", runs.folder / f"pretrained-{kind}-cpu/final", device, settings))
+        failed += check_case("pictures", LIMITS, runs.pictures)
         failed += check_case("resumed from the other device", LIMITS, runs.resumed)
         for name, settings in ROUTERS.items():
             kind = "dense" if "hidden" in name else "moe"
             failed += check_case(f"grads, {name}", GRADS_LIMITS, lambda device: runs.grads(kind, device, settings))
-        same = runs.generated("cuda") == runs.generated("cpu")
-        print(f"{'ok' if same else 'FAILED'}: generate with an adapter", flush=True)
-    return 1 if failed or not same else 0
+        for what, on in {"generate with an adapter": runs.generated, "generate with images": runs.described}.items():
+            same = on("cuda") == on("cpu")
+            print(f"{'ok' if same else 'FAILED'}: {what}", flush=True)
+            failed += not same
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

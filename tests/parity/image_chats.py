@@ -10,6 +10,10 @@ import transformers
 import drawn_images
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
+# InternVL's: the template prints one of them and a newline per image, the processor puts the other two around it.
+TILE_TOKENS = dict(start_image_token="<img>", end_image_token="</img>", context_image_token="<IMG_CONTEXT>", video_token="<video>")
+TILE_PARTS = ("{%- if message.content is string -%}{{ message.content }}{%- else -%}{%- for part in message.content -%}"
+              "{%- if part.type == 'image' -%}{{ '<IMG_CONTEXT>\\n' }}{%- else -%}{{ part.text }}{%- endif -%}{%- endfor -%}{%- endif -%}")
 PARTS = ("{%- if message.content is string -%}{{ message.content }}{%- else -%}{%- for part in message.content -%}"
          "{%- if part.type == 'image' or 'image' in part or 'image_url' in part -%}"
          "{%- set seen.images = seen.images + 1 -%}{%- if add_vision_id -%}{{ 'Picture ' ~ seen.images ~ ': ' }}{%- endif -%}"
@@ -21,22 +25,26 @@ WHOLE = ("{%- set seen = namespace(images=0) -%}{%- for message in messages -%}S
          "PARTS{{ '<|im_end|>\\n' }}{%- endfor -%}{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}")
 TEMPLATES = {family: WHOLE.replace("SYSTEM", system).replace("PARTS", PARTS)
              for family, system in {"qwen2_5_vl": DEFAULT_SYSTEM, "qwen3_vl": ""}.items()}
+TEMPLATES["internvl"] = WHOLE.replace("SYSTEM", "").replace("PARTS", TILE_PARTS)
 WORDS = "the boat lies at its quay and three banks of oars wait for a drum — δύο, 三 and ½ of them\n<b>bold</b>".split(" ")
 
 
-def tiny_tokenizer():
-    """Bytes and a few merges, with the special tokens as added ones."""
+def tiny_tokenizer(more=None):
+    """Bytes and a few merges, with the special tokens as added ones; `more`: by their names in the tokenizer's settings."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL, show_progress=False,
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=400, special_tokens=[*SPECIAL, *(more or {}).values()], show_progress=False,
                                              initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
     made.train_from_iterator([" ".join(WORDS)] * 3, trainer)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|im_end|>", pad_token="<|endoftext|>",
+                                                **({"extra_special_tokens": more} if more else {}))
 
 
 def write_model(folder, family):
     """Adds to a directory with the processor's settings what tokenizing needs; the template as published directories have it."""
+    if family == "internvl":
+        return write_tiled(folder)
     tokenizer = tiny_tokenizer()
     tokenizer.save_pretrained(folder)
     if family == "qwen3_vl":
@@ -44,6 +52,17 @@ def write_model(folder, family):
     else:
         (folder / "chat_template.json").write_text(json.dumps({"chat_template": TEMPLATES[family]}))
     config = {"model_type": family, "vision_config": {}, "image_token_id": tokenizer.convert_tokens_to_ids("<|image_pad|>")}
+    (folder / "config.json").write_text(json.dumps(config))
+    return tokenizer
+
+
+def write_tiled(folder):
+    """Beside a config.json that says how large tiles are."""
+    tokenizer = tiny_tokenizer(TILE_TOKENS)
+    tokenizer.chat_template = TEMPLATES["internvl"]
+    tokenizer.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "internvl", "image_token_id": tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>")}
     (folder / "config.json").write_text(json.dumps(config))
     return tokenizer
 

@@ -11,12 +11,16 @@ import PIL.Image
 import pytest
 import torch
 from transformers.image_utils import load_image, load_image_as_tensor
+from transformers.models.got_ocr2.image_processing_got_ocr2 import GotOcr2ImageProcessor
+from transformers.models.internvl.processing_internvl import InternVLProcessor
+from transformers.models.internvl.video_processing_internvl import InternVLVideoProcessor
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
 
 import data_speed
 import drawn_images
 import image_chats
 import program
+import seeing_models
 from transformers.models.qwen2_5_vl.processing_qwen2_5_vl import Qwen2_5_VLProcessor
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
 from transformers.models.qwen3_vl.processing_qwen3_vl import Qwen3VLProcessor
@@ -30,12 +34,21 @@ SETTINGS = {
     "qwen3_vl": dict(patch_size=16, temporal_patch_size=2, merge_size=2, image_mean=[0.5] * 3, image_std=[0.5] * 3,
                      size={"shortest_edge": 65536, "longest_edge": 16777216}),
 }
+# Tiles of 8 x 8 patches, smaller than InternVL's, so that small files have several.
+TILE, TILE_PATCH = 56, 7
+TILES = dict(size={"height": TILE, "width": TILE}, min_patches=1, max_patches=12, crop_to_patches=False,
+             image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225])
 PATCHES = pathlib.Path(os.environ.get("TRIREME_IMAGE_PATCHES", program.BUILD / "tests/images/image_patches"))
 
 
 def write_settings(folder, family):
-    """Qwen2.5-VL's as published files have them, Qwen3-VL's as transformers 5 writes them."""
+    """Qwen2.5-VL's and InternVL's as published files have them, Qwen3-VL's as transformers 5 writes them."""
     folder.mkdir()
+    if family == "internvl":
+        settings = {"image_processor_type": "GotOcr2ImageProcessorFast", "resample": 3, "do_resize": True, **TILES}
+        (folder / "preprocessor_config.json").write_text(json.dumps(settings))
+        (folder / "config.json").write_text(json.dumps({"vision_config": {"patch_size": [TILE_PATCH] * 2, "image_size": [TILE] * 2}}))
+        return folder
     settings = {"image_processor_type": "Qwen2VLImageProcessor", "resample": 3, "do_resize": True, **SETTINGS[family]}
     if family == "qwen3_vl":
         (folder / "processor_config.json").write_text(json.dumps({"image_processor": settings}))
@@ -49,13 +62,13 @@ def ours(folder, model, names):
     out = folder / "patches.bin"
     result = program.start(None, [PATCHES, model, out], stdin="".join(f"{name}\n" for name in names))
     assert result.returncode == 0, program.failure_text(result)
-    floats = 3 * 2 * SETTINGS[model.name]["patch_size"] ** 2
+    floats = 3 * TILE_PATCH ** 2 if model.name == "internvl" else 3 * 2 * SETTINGS[model.name]["patch_size"] ** 2
     found = []
     with out.open("rb") as file:
         for line in result.stdout.splitlines():
-            height, width = np.fromfile(file, np.int64, 2)
-            patches = np.fromfile(file, np.float32, height * width * floats).reshape(-1, floats)
-            found.append(((1, int(height), int(width)), patches) if line == "ok" else line)
+            grid = np.fromfile(file, np.int64, 3)
+            patches = np.fromfile(file, np.float32, grid.prod() * floats).reshape(-1, floats)
+            found.append((tuple(grid.tolist()), patches) if line == "ok" else line)
     return found
 
 
@@ -83,6 +96,21 @@ def test_patches_are_the_processors(family, files, tmp_path, record_property):
         compared += 1
     record_property("images", compared)
     record_property("read by both loaders", both)
+
+
+def test_tiles_are_the_processors(files, tmp_path, record_property):
+    """InternVL's processor cuts tiles although the settings say crop_to_patches: false."""
+    model = write_settings(tmp_path / "internvl", "internvl")
+    processor, side, counts = GotOcr2ImageProcessor(**TILES), TILE // TILE_PATCH, set()
+    for path, found in zip(files, ours(tmp_path, model, files), strict=True):
+        tensor = torch.from_numpy(np.array(load_image(str(path)))).permute(2, 0, 1)
+        wanted = processor([tensor], crop_to_patches=True, return_tensors="pt")["pixel_values"]
+        assert not isinstance(found, str), found
+        assert found[0] == (len(wanted), side, side), path.name
+        assert torch.equal(seeing_models.pixels_of(torch.from_numpy(found[1]), side, TILE_PATCH), wanted), path.name
+        counts.add(len(wanted))
+    assert {1, 2 + 1, 4 + 1, 12 + 1} <= counts, counts
+    record_property("images", len(files))
 
 
 def test_a_data_url_is_its_file(files, tmp_path):
@@ -113,6 +141,12 @@ def test_what_cannot_be_used_is_named(files, tmp_path):
                "not downloaded", "base64"]
     for name, found, text in zip(names, ours(tmp_path, model, names), wanted, strict=True):
         assert isinstance(found, str) and text in found and str(name).split(",")[0] in found, (name, found)
+
+
+def tile_processor(model):
+    tokenizer = image_chats.write_model(model, "internvl")
+    return InternVLProcessor(GotOcr2ImageProcessor(**TILES), tokenizer, InternVLVideoProcessor(), chat_template=tokenizer.chat_template,
+                             image_seq_length=(TILE // TILE_PATCH // 2) ** 2)
 
 
 PROCESSORS = {"qwen2_5_vl": (Qwen2_5_VLProcessor, Qwen2VLVideoProcessor), "qwen3_vl": (Qwen3VLProcessor, Qwen3VLVideoProcessor)}
@@ -161,6 +195,28 @@ def test_tokens_are_the_processors(family, tmp_path, record_property):
         answers = "".join(text + "<|im_end|>\n" for role, (text, *_) in one if role == "assistant")
         assert processor.tokenizer.decode(trained) == answers and pad not in trained
         images += len(grids)
+    record_property("conversations", len(rows))
+    record_property("images", images)
+
+
+def test_tokens_of_tiles_are_the_processors(tmp_path, record_property):
+    model, folder, draw = write_settings(tmp_path / "internvl", "internvl"), tmp_path / "files", random.Random(4)
+    processor, files = tile_processor(model), image_chats.small_files(folder)
+    turns = [image_chats.draw_turns(draw, files) for _ in range(60)]
+    path = folder / "chats.jsonl"
+    path.write_text("".join(json.dumps(image_chats.as_record(draw, one)) + "\n" for one in turns))
+    rows, _ = data_speed.ours(model, path, tmp_path, packing=False, data={"max_length": 100000})
+    pad, images = processor.image_token_id, 0
+    for row, one in zip(rows, turns, strict=True):
+        wanted = processor.apply_chat_template(image_chats.as_peer(one), tokenize=True, return_dict=True, return_tensors="pt")
+        assert row["input_ids"] == wanted["input_ids"][0].tolist(), one
+        if row["images"]:
+            assert row["pixels"] == pytest.approx(float(wanted["pixel_values"].double().sum()), rel=1e-6, abs=1e-3)
+        assert all(row["input_ids"][first] == pad != row["input_ids"][first - 1] for first, *_ in row["images"])
+        trained = [label for label in row["labels"] if label != -100]
+        answers = "".join(text + "<|im_end|>\n" for role, (text, *_) in one if role == "assistant")
+        assert processor.tokenizer.decode(trained) == answers and pad not in trained
+        images += len(row["images"])
     record_property("conversations", len(rows))
     record_property("images", images)
 

@@ -2,13 +2,15 @@
 generation, calls only operators of the list, and none of them with a tensor as large as a score matrix. And packed rows
 take the memory of plain ones. Values are compared by grads_test and generate_test; here the twin counts. Without --full
 each family runs once on one rank, with plain and packed rows in turn, and one family of each kind of attention (grouped
-heads, latent, windows, sinks) under every method and in generation: beyond that families do not differ in what is called."""
+heads, latent, windows, sinks) under every method and in generation: beyond that families do not differ in what is called.
+A vision tower's attention is fused as well: both ways, over whole images and windows of them."""
 import itertools
 import json
 
 import pytest
 
 import layouts
+import seeing_models
 import tiny_models
 from program import failure_text, run_many, words_of
 
@@ -16,6 +18,8 @@ LENGTH = 1024
 HEADS = 4
 FAMILIES = [family for family in tiny_models.FAMILIES if family not in layouts.NOT_ON_NPU]
 METHODS = {"ring": 2, "ulysses": 2, "hybrid": 4}  # and their ranks
+SEEING = ("qwen2_5_vl", "qwen3_vl")
+SIDE = 32  # patches of an image, as many as the rows are long
 FUSED = "aclnnFlashAttentionVarLenScore"
 OPTIONS = ("full",)
 KINDS = ("plain", "packed")
@@ -62,6 +66,21 @@ def rows(folder):
     tiny_models.write_rows(folder / "plain.jsonl", [row])
     tiny_models.write_rows(folder / "packed.jsonl", [row | {"starts": [0, 1, 300, 301, 900]}])
     return folder
+
+
+@pytest.fixture(scope="module")
+def seeing(folder):
+    """Commands: small models that see, with an image whose scores, of 4 heads in the tower, are as large as those of a row."""
+    assert SIDE * SIDE == LENGTH and seeing_models.TOWER["num_heads"] == HEADS
+    here = folder / "seeing"
+    here.mkdir()
+    seeing_models.write_rows(here / "rows.jsonl", seeing_models.make_rows([[7, (1, SIDE, SIDE), 9]]))
+    for family in SEEING:
+        config = seeing_models.config_of(family, layers=2)
+        config.text_config.max_position_embeddings = LENGTH
+        seeing_models.write_model(config, here / family)
+    return [["grads", "--model", here / family, "--rows", here / "rows.jsonl", "--out", here / "gradients.safetensors",
+             *words_of(["device=npu", "model.dtype=fp32"])] for family in SEEING]
 
 
 LIST = ["check", "--npu-ops", "--json"]
@@ -111,13 +130,13 @@ def bench(models, *words):
 
 
 @pytest.fixture(scope="module")
-def one_rank(request, models, rows, pairs, folder):
+def one_rank(request, models, rows, pairs, seeing, folder):
     """One launch for all that takes one rank: its lists of operators, and what bench said."""
     settings = itertools.cycle(["memory.recompute=none", "memory.recompute=selective", "memory.recompute=full"])
     trained = [grads(models, rows, family, kind, setting) for (family, kind), setting in zip(pairs(), settings)]
     decoded = generated(models, folder, request.config.getoption("full"))
     # The longest rows come last: the lists have the largest tensors so far.
-    result = run_many(None, [*trained, LIST, *decoded, LIST, bench(models), bench(models, "--documents", "5")])
+    result = run_many(None, [*trained, *seeing, LIST, *decoded, LIST, bench(models), bench(models, "--documents", "5")])
     return lists_of(result), [line for line in json_lines(result) if "activations_gib" in line]
 
 

@@ -54,9 +54,14 @@ def is_packed(path):
     return "quantise" in yaml.safe_load(path.read_text())["model"]
 
 
+def sees(path):
+    """Their plan has images of a mean size, which the rows of `bench step` have not."""
+    return "max_pixels" in yaml.safe_load(path.read_text())["model"]
+
+
 def test_every_run_is_here():
     runs = pathlib.Path("examples/ascend").glob("*.yaml")
-    assert {path.stem for path in runs if not is_packed(path)} == {case[0] for case in RUNS}
+    assert {path.stem for path in runs if not is_packed(path) and not sees(path)} == {case[0] for case in RUNS}
 
 
 def run_of(case):

@@ -125,4 +125,5 @@ def main(url, plan_file, result_file):
     json.dump(result, open(result_file, "w"))
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

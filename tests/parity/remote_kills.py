@@ -1,8 +1,10 @@
-"""Kills `trireme serve --train` (kill -9) at random moments of a client's loop, on one rank and on two, and starts it again:
+"""Kills `trireme serve --train` (kill -9) at random moments of a client's loop, on one rank and on two, there every third time
+the mpirun that started them, and starts it again:
 remote_kills.py [--kills N M] [--seed S], N with one rank and M with two. The client is the real package. Nothing that was acknowledged may be lost: the loop,
 cut off and resumed as often as that, has the losses of one that nobody disturbed; every saved path is listed and loads; nothing
 half done is left; a client whose server went away fails clearly, after few requests."""
 import argparse
+import fcntl
 import json
 import os
 import pathlib
@@ -14,7 +16,7 @@ import subprocess
 import tempfile
 import time
 
-from program import BUILD, MPIRUN
+from program import BUILD, HANG_SECONDS, MPIRUN
 from relay import Relay
 
 VERSIONS = {1: "0.36.0", 2: "0.24.1"}  # by ranks: both dialects
@@ -63,15 +65,33 @@ class Service:
         tasks = pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children")
         return sorted(int(child) for task in tasks for child in task.read_text().split())
 
-    def kill(self, draw):
-        victims = self.processes()
-        victim = draw.choice(victims)
+    def kill(self, draw, with_launcher):
+        """A rank, or the launcher, after which ranks have to end by themselves."""
+        ranks = self.processes()
+        launcher = self.process.pid if with_launcher and self.ranks > 1 else None
+        victim = launcher or draw.choice(ranks)
         os.kill(victim, signal.SIGKILL)
+        killed = time.time()
         self.process.wait()
-        for one in victims:  # that the launcher ended, or is about to
+        for one in ranks:
             while is_alive(one):
+                assert time.time() - killed < HANG_SECONDS, f"rank {ranks.index(one)} outlives what was killed"
                 time.sleep(0.02)
-        return f"rank {victims.index(victim)} of {len(victims)}"
+        self.refuses_nobody()
+        return "mpirun" if victim == launcher else f"rank {ranks.index(victim)} of {len(ranks)}"
+
+    def refuses_nobody(self):
+        """Neither the port nor the directory's lock is held by what was killed, once its last thread has ended."""
+        for last in [False] * 100 + [True]:
+            try:
+                with open(self.folder / KEPT / "lock", "r+") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with socket.create_server(("127.0.0.1", self.relay.port)):
+                    return
+            except OSError:
+                if last:
+                    raise
+                time.sleep(0.1)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -101,7 +121,7 @@ def left_aside(folder):
     return [str(path) for path in (folder / KEPT).glob("*/*/*/.*")]
 
 
-def kill_once(service, relay, journal, draw, client_until_end):
+def kill_once(service, relay, journal, draw, number):
     """One kill at a random moment; how many requests the client sent from then on, and what it said."""
     done = len(entries_of(journal))
     client = start_client(service.ranks, relay, journal, done + STEPS_A_KILL)
@@ -111,7 +131,8 @@ def kill_once(service, relay, journal, draw, client_until_end):
         while len(entries_of(journal)) == done and client.poll() is None:
             time.sleep(0.005)
         time.sleep(draw.uniform(0, 0.15))  # in a step, a save or a sample
-    victim = service.kill(draw)
+    client_until_end = number % 4 == 0  # a client that is there when the server comes back; the others were cut off, too
+    victim = service.kill(draw, with_launcher=number % 3 == 0)
     before = relay.requests
     if not client_until_end:
         client.kill()
@@ -143,8 +164,7 @@ def kill_often(service, relay, folder, kills, draw):
     ranks, steps, most = service.ranks, STEPS_A_KILL * kills + 2, 0
     run_to_end(ranks, relay, alone, steps)
     for number in range(kills):
-        stays = number % 4 == 0  # a client that is there when the server comes back; the others were cut off, too
-        victim, seen, said = kill_once(service, relay, cut, draw, stays)
+        victim, seen, said = kill_once(service, relay, cut, draw, number)
         if seen is None or seen["status"] != 0:  # a client that had not begun goes on, and has samplers
             assert left_aside(folder) == [], left_aside(folder)
         print(f"kill {number + 1} of {kills}: {victim}, {len(entries_of(cut))} steps saved; client {seen or 'ended'} {said}", flush=True)

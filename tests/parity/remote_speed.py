@@ -1,7 +1,8 @@
 """By hand: remote training of many models at once against the same requests one after the other, on one server and in one run
 (the 107M shape, fp32, two threads). Every model sends a few short rows per step; a step is forward_backward and optim_step, and
 each model waits for its answers before its next step, as a plain loop does. Prints one JSON line per round (tokens per second of
-both) and one with the ratios. Asserts only that the losses of both are the same.
+both, seconds of a step of a model that is alone, and the server's cpu seconds of both, which other programs disturb less) and one
+with the ratios. Asserts only that the losses of both are the same.
 
   tests/parity/run tests/parity/remote_speed.py [--models 8] [--rows 2] [--tokens 8] [--steps 4] [--rank 8] [--rounds 3]
 """
@@ -91,28 +92,38 @@ def at_once(loops, steps):
         thread.join()
 
 
-def timed(call, *words):
-    start = time.monotonic()
+def cpu_seconds(pid):
+    user, system = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def timed(pid, call, *words):
+    """Seconds that pass, and those that the server computes."""
+    start, cpu = time.monotonic(), cpu_seconds(pid)
     call(*words)
-    return time.monotonic() - start
+    return time.monotonic() - start, cpu_seconds(pid) - cpu
 
 
-def measure(url, options):
+def measure(url, pid, options):
     client = Client(url)
     apart = [Loop(client, number, options) for number in range(options.models)]
     together = [Loop(client, options.models + number, options) for number in range(options.models)]
     for loop in apart + together:
         loop.run(1)  # warms up
     trained = options.models * options.rows * options.tokens * options.steps
-    ratios = []
+    ratios, of_cpu = [], []
     for number in range(options.rounds):
-        slow, fast = timed(one_after_the_other, apart, options.steps), timed(at_once, together, options.steps)
+        (slow, slow_cpu), (fast, fast_cpu) = timed(pid, one_after_the_other, apart, options.steps), timed(pid, at_once, together, options.steps)
         ratios.append(slow / fast)
-        print(json.dumps({"round": number, "one_after_the_other": round(trained / slow, 1), "at_once": round(trained / fast, 1)}), flush=True)
+        of_cpu.append(slow_cpu / fast_cpu)
+        print(json.dumps({"round": number, "one_after_the_other": round(trained / slow, 1), "at_once": round(trained / fast, 1),
+                          "step_alone": round(slow / options.models / options.steps, 3), "cpu_apart": round(slow_cpu, 2),
+                          "cpu_at_once": round(fast_cpu, 2)}), flush=True)
     for one, other in zip(apart, together):
         assert all(abs(a - b) < 1e-4 * abs(a) for a, b in zip(one.losses, other.losses, strict=True)), (one.losses, other.losses)
     print(json.dumps({"tokens_per_request": options.rows * options.tokens, "models": options.models,
-                      "ratio": round(statistics.median(ratios), 2), "least": round(min(ratios), 2), "most": round(max(ratios), 2)}))
+                      "ratio": round(statistics.median(ratios), 2), "least": round(min(ratios), 2), "most": round(max(ratios), 2),
+                      "ratio_of_cpu": round(statistics.median(of_cpu), 2)}))
 
 
 def main():
@@ -136,7 +147,7 @@ def main():
             while " at http://" not in log.read_text():
                 assert server.poll() is None, log.read_text()
                 time.sleep(0.1)
-            measure(log.read_text().split(" at ")[1].split("/v1")[0], options)
+            measure(log.read_text().split(" at ")[1].split("/v1")[0], server.pid, options)
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait()

@@ -1,7 +1,8 @@
 """`trireme serve --train` against the client packages themselves (tinker 0.16.1, 0.24.1: JSON; 0.36.0: protobuf;
 twinkle-kit 0.5.1 over 0.16.1) and against
 PEFT with torch's AdamW: every loss, log-probability and weight of a loop, under several layouts; samples have the
-log-probabilities of the training pass; a client resumes from its checkpoint; what is wrong is refused at once."""
+log-probabilities of the training pass; a client resumes from its checkpoint; what is wrong is refused at once. With --device npu
+one rank and two on the twin."""
 import json
 import pathlib
 import random
@@ -15,10 +16,10 @@ import transformers
 
 import lora_adapters
 import tiny_models
-from program import HANG_SECONDS
+from program import HANG_SECONDS, TORCH_NPU, words_of
 from served import VOCABULARY, Server, add_tokenizer
 
-OPTIONS = ("full",)
+OPTIONS = ("full", "device")
 LAYOUTS = {"alone": (None, []), "tensor": (2, ["parallel.tensor=2"]), "pipeline": (2, ["parallel.pipeline=2"]),
            "zero": (2, ["parallel.zero=3"]), "expert": (2, ["parallel.expert=2"]), "context": (2, ["parallel.context=2"])}
 # Version of the client, family, layout, rank.
@@ -29,6 +30,10 @@ LOSSES = {"importance_sampling": None, "ppo": {"clip_low_threshold": 0.9, "clip_
           "dro": {"beta": 0.05}}
 CLOSE = 1e-4
 ROUNDING = 2e-6  # of a gradient's element in fp32, by the largest one of its tensor
+
+
+# On npu every rank imports torch_npu, which takes longer than what is tested.
+NPU_CASES = [("0.36.0", "qwen3", "alone", 8), ("0.24.1", "qwen3", "tensor", 4)]
 
 
 def make_plan(rank):
@@ -142,14 +147,25 @@ def largest_error(mine, theirs):
     return ((mine - theirs).abs().max() / theirs.abs().max().clamp(min=1)).item()
 
 
+@pytest.mark.devices("cpu")
 @pytest.mark.parametrize("version, family, layout, rank", CASES)
 def test_a_loop_equals_peft(tmp_path, version, family, layout, rank):
+    check_loop(tmp_path, version, family, layout, rank)
+
+
+@pytest.mark.devices("npu")
+@pytest.mark.parametrize("version, family, layout, rank", NPU_CASES)
+def test_a_loop_on_npu_equals_peft(tmp_path, version, family, layout, rank):
+    check_loop(tmp_path, version, family, layout, rank, "device=npu")
+
+
+def check_loop(tmp_path, version, family, layout, rank, *more):
     model = tmp_path / "model"
     write_model(model, family)
     ranks, settings = LAYOUTS[layout]
-    words = [word for setting in settings for word in ("--set", setting)]
+    words = words_of([*settings, *more])
     kept = tmp_path / "kept"
-    server = Server(tmp_path, "--train", "--train-directory", kept, "--train-max-rank", MAX_RANK, "--train-together", 3, "--train-in-memory", 2, *words, ranks=ranks, model=model)
+    server = Server(tmp_path, "--train", "--train-directory", kept, "--train-max-rank", MAX_RANK, "--train-together", 3, "--train-in-memory", 2, *words, ranks=ranks, variables=TORCH_NPU, model=model)
     plan = make_plan(rank)
     try:
         result = run_client(version, server.url.removesuffix("/v1"), plan, tmp_path)

@@ -5,7 +5,7 @@ import random
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import tiny_models
 from gradients import Reference
@@ -30,7 +30,15 @@ EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=40, m
 PARTLY = dict(num_key_value_heads=1, rope_parameters=dict(
     rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5, mrope_section=[3, 2, 1], mrope_interleaved=True))
 UNTAPPED = {key: value for key, value in TABLE.items() if key != "deepstack_visual_indexes"}
+# Images are tiles of 4 x 4 patches. InternViT-300M's kind of tower, and InternViT-6B's with a younger text model.
+TILE, TILE_ELEMENTS = 4, 3 * PATCH * PATCH
+TILES = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=40, patch_size=PATCH,
+             image_size=TILE * PATCH, attention_bias=True)
+NORMALISED = TILES | dict(attention_bias=False, norm_type="rms_norm", use_qk_norm=True)
+TILED = dict(image_seq_length=TILE ** 2 // MERGE ** 2, tie_word_embeddings=False)
 MODELS = {
+    "internvl": (transformers.InternVLConfig, dict(model_type="qwen2"), TILES, TILED),
+    "internvl_6b": (transformers.InternVLConfig, dict(model_type="qwen3", head_dim=24), NORMALISED, TILED),
     "qwen2_5_vl": (transformers.Qwen2_5_VLConfig, CHUNKED, WINDOWS, dict(tie_word_embeddings=True)),
     "qwen3_vl": (transformers.Qwen3VLConfig, INTERLEAVED, TABLE, dict(tie_word_embeddings=False)),
     "qwen3_5": (transformers.Qwen3_5Config, PARTLY | tiny_models.DELTA, UNTAPPED, dict(tie_word_embeddings=True)),
@@ -42,7 +50,12 @@ MODELS = {
 
 def config_of(family, layers=5):
     make, text, vision, root = MODELS[family]
-    return make(text_config={**TEXT, "num_hidden_layers": layers, **text}, vision_config=vision, **TOKENS, **root)
+    tokens = dict(image_token_id=IMAGE) if is_tiled(family) else TOKENS
+    return make(text_config={**TEXT, "num_hidden_layers": layers, **text}, vision_config=vision, **tokens, **root)
+
+
+def is_tiled(family):
+    return family.startswith("internvl")
 
 
 def write_model(config, folder):
@@ -53,7 +66,9 @@ def write_model(config, folder):
         for name, parameter in model.named_parameters():
             if parameter.dim() == 1:
                 parameter.add_(torch.randn_like(parameter) * 0.2)
-            elif ".visual." in name:
+            elif name.endswith(("cls_token", "position_embeddings")):
+                parameter.copy_(torch.randn_like(parameter) * 0.5)  # transformers starts them at 0
+            elif ".visual." in name or ".vision_tower." in name:
                 parameter.mul_(5)  # transformers starts towers at 0.02
             if name.endswith("A_log"):  # as tiny_models has them
                 parameter.copy_(torch.rand_like(parameter) * 3 - 3)
@@ -74,7 +89,12 @@ PARTS = [
 ]
 
 
-def make_rows(parts=None, seed=7):
+def tiles_of(grid):
+    """A number of tiles instead of an image's own grid: one, or a row of them and the whole image."""
+    return (1, 3, 5)[grid[1] * grid[2] % 3], TILE, TILE
+
+
+def make_rows(parts=None, seed=7, tiled=False):
     """Rows with their patches: {"input_ids", "labels", "patches", "image_grid_thw"}. Image tokens are never trained."""
     generator = random.Random(seed)
     torch.manual_seed(seed)
@@ -85,11 +105,12 @@ def make_rows(parts=None, seed=7):
             if isinstance(piece, int):
                 ids += [generator.randrange(990) for _ in range(piece)]
             else:
-                ids += [START, *[IMAGE] * (piece[1] * piece[2] // MERGE ** 2), END]
-                grids.append(list(piece))
+                grid = tiles_of(piece) if tiled else piece
+                ids += [START, *[IMAGE] * (grid[0] * grid[1] * grid[2] // MERGE ** 2), END]
+                grids.append(list(grid))
         labels = [token if token != IMAGE and generator.random() < 0.7 else -100 for token in ids]
         rows.append({"input_ids": ids, "labels": labels, "image_grid_thw": grids,
-                     "patches": torch.randn(sum(t * h * w for t, h, w in grids), ELEMENTS)})
+                     "patches": torch.randn(sum(t * h * w for t, h, w in grids), TILE_ELEMENTS if tiled else ELEMENTS)})
     return rows
 
 
@@ -118,10 +139,28 @@ def write_rows(path, rows):
     path.write_text("".join(lines))
 
 
+def pixels_of(patches, side=TILE, patch=PATCH):
+    """Tiles [tiles, 3, height, width] from patches in blocks of MERGE x MERGE."""
+    blocks = patches.view(-1, side // MERGE, side // MERGE, MERGE, MERGE, 3, patch, patch)
+    return blocks.permute(0, 5, 1, 3, 6, 2, 4, 7).reshape(-1, 3, side * patch, side * patch)
+
+
+def load_patches(path):
+    return load_file(path)["pixel_values"]
+
+
+def patches_of(pixels, side=TILE, patch=PATCH):
+    """The inverse."""
+    blocks = pixels.view(-1, 3, side // MERGE, MERGE, patch, side // MERGE, MERGE, patch)
+    return blocks.permute(0, 2, 5, 3, 6, 1, 4, 7).reshape(-1, 3 * patch * patch)
+
+
 def images_of(row):
     """What transformers takes beside the tokens."""
     if not row["image_grid_thw"]:
         return {}
+    if row["patches"].shape[1] == TILE_ELEMENTS:
+        return dict(pixel_values=pixels_of(row["patches"]))
     return dict(pixel_values=row["patches"], image_grid_thw=torch.tensor(row["image_grid_thw"]),
                 mm_token_type_ids=torch.tensor([[int(token == IMAGE) for token in row["input_ids"]]]))
 
@@ -133,12 +172,17 @@ def loss_parts(model, rows):
         if (labels == -100).all():
             continue
         types = dict(mm_token_type_ids=torch.zeros(1, len(row["input_ids"]), dtype=torch.long))
+        if is_tiled(model.config.model_type):
+            types = {}
         logits = model(input_ids=torch.tensor([row["input_ids"]]), **(types | images_of(row))).logits[0, :-1].float()
         yield torch.nn.functional.cross_entropy(logits, labels, ignore_index=-100, reduction="sum") / tokens
 
 
 def disk_name(name, family):
-    """Files of Qwen2.5-VL have older names than the modules in memory."""
+    """Files of Qwen2.5-VL and InternVL have older names than the modules in memory."""
+    if is_tiled(family):
+        name = name.replace("model.language_model.", "language_model.model.").replace("lm_head.", "language_model.lm_head.")
+        return name.removeprefix("model.")
     if family != "qwen2_5_vl":
         return name
     return name.replace("model.visual.", "visual.").replace("model.language_model.", "model.")

@@ -178,7 +178,7 @@ def test_template_values(server):
     ({"messages": [{"role": "user", "content": "x", "tool_calls": [{"id": "1"}]}]}, "messages[0].tool_calls"),
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}}, "response_format"), ({"stream_options": {"include_usage": True}}, "stream_options"),
     ({"extra_body": {"temprature": 1}}, "temprature"), ({"messages": []}, "messages"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages[0].content[0]"),
     ({"messages": [{"role": "king", "content": "x"}]}, "messages[0].role"), ({"seed": 1.5}, "seed"), ({"seed": True}, "seed"),
     ({"stream": True, "extra_body": {"return_token_ids": True}}, "return_token_ids"),
     ({"extra_body": {"min_p": 2}}, "min_p"), ({"frequency_penalty": 3}, "frequency_penalty")])

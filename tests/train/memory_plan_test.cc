@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "core/base/error.h"
 #include "core/config/load.h"
+#include "models/families.h"
 #include "parallel/graph/mtp.h"
 #include "parallel/graph/parameters.h"
+#include "parallel/graph/tuning.h"
 #include "parallel/schedule/schedules.h"
 #include "tests/parallel/graph/example_graph.h"
 
@@ -269,6 +273,30 @@ TEST(MemoryPlan, ActivationsOfOneMicroBatch) {
             (12 * selective + (whole - selective)) * kTokens * 2 + head);
   EXPECT_EQ(Plan({.yaml = "memory: {recompute: full}"})[0].activations,
             (12 * 768 + (whole - 768)) * kTokens * 2 + head);
+}
+
+// A tower of three layers over patches of 96 pixels, two for each token, and its merger; nothing before it is trained.
+TEST(MemoryPlan, TowersThatAreNotTrainedSaveNothing) {
+  const Json rope = {{"rope_type", "default"}, {"rope_theta", 1e4}, {"mrope_section", {2, 3, 3}}};
+  const Json text = {{"vocab_size", 101},        {"hidden_size", 32},        {"num_hidden_layers", 2},
+                     {"num_attention_heads", 2}, {"num_key_value_heads", 1}, {"head_dim", 16},
+                     {"intermediate_size", 48},  {"hidden_act", "silu"},     {"rope_parameters", rope}};
+  const Json vision = {{"depth", 3},      {"hidden_size", 16},     {"num_heads", 2},    {"intermediate_size", 24},
+                       {"patch_size", 4}, {"out_hidden_size", 32}, {"window_size", 16}, {"fullatt_block_indexes", {1}}};
+  const Json config = {
+      {"model_type", "qwen2_5_vl"}, {"text_config", text}, {"vision_config", vision}, {"image_token_id", 99}};
+  const auto activations = [&](const std::set<ModelPart>& frozen, int context = 1) {
+    LayerGraph graph = BuildGraph(HfConfig(config, "config.json"));
+    FreezeParts(graph, frozen);
+    return Plan({.yaml = Concat("parallel: {context: ", context, "}"), .world = context, .graph = graph})[0].activations;
+  };
+  constexpr int64_t kPatches = 2 * kTokens, kTower = 96 + 3 * (9 * 16 + 2 * 16 + 3 * 24), kMerger = 4 * 16;
+  const int64_t all = activations({}), without_tower = activations({ModelPart::kVision});
+  EXPECT_EQ(all - without_tower, kTower * kPatches * 2);
+  EXPECT_EQ(without_tower - activations({ModelPart::kVision, ModelPart::kAligner}), kMerger * kPatches * 2);
+  EXPECT_EQ(activations({}, 2) - activations({ModelPart::kVision}, 2), kTower * kPatches * 2);  // every rank has all images
+  EXPECT_EQ(activations({ModelPart::kLanguage}), all);
+  EXPECT_EQ(activations({ModelPart::kAligner}), all);
 }
 
 // A layer like the others, with its projection, three norms and the states around them: the input, the

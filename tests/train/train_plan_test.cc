@@ -228,7 +228,7 @@ TEST_F(TrainPlanTest, RefusesAnUnknownModel) {
   ExpectRefused(folder_ +
                     "/model/config.json: model_type 'gpt2' is not supported; supported: baichuan, deepseek_v2, deepseek_v3, "
                     "ernie4_5, ernie4_5_moe, gemma2, gemma3_text, glm4, glm4_moe, gpt_oss, granite, hunyuan_v1_dense, "
-                    "hunyuan_v1_moe, internlm2, internlm3, kimi_k2, llama, minicpm, minicpm3, minimax_m2, ministral, mistral, mixtral, olmo2, olmo3, phi3, "
+                    "hunyuan_v1_moe, internlm2, internlm3, internvl, kimi_k2, llama, minicpm, minicpm3, minimax_m2, ministral, mistral, mixtral, olmo2, olmo3, phi3, "
                     "qwen2, qwen2_5_vl, qwen2_moe, qwen3, qwen3_5, qwen3_5_moe, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next, qwen3_vl, qwen3_vl_moe",
                 1, {});
 }

@@ -1,19 +1,26 @@
 #include "train/data/image_reader.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "images/decode.h"
 #include "images/image_source.h"
-#include "images/resize.h"
 
 namespace trireme {
 namespace {
 
 std::filesystem::path ConfigOf(const std::string& model) { return std::filesystem::path(model) / "config.json"; }
+
+// As many tiles as the limits of pixels have room for, at least one.
+void LimitTiles(const ImageReader::Options& options, images::TileSettings& tiles) {
+  const int64_t area = tiles.side * tiles.side;
+  if (options.max_pixels > 0) tiles.most = std::max<int64_t>(options.max_pixels / area, 1);
+  if (options.min_pixels > 0) tiles.fewest = (options.min_pixels + area - 1) / area;
+  tiles.fewest = std::min(tiles.fewest, tiles.most);
+}
 
 images::ImageProcessor ProcessorOf(const ImageReader::Options& options) {
   images::ProcessorSettings settings = images::ProcessorSettings::Read(options.model);
@@ -23,6 +30,7 @@ images::ImageProcessor ProcessorOf(const ImageReader::Options& options) {
     throw InputError("images: min_pixels ", settings.min_pixels, " is more than max_pixels ", settings.max_pixels,
                      "; set model.min_pixels and model.max_pixels");
   }
+  if (settings.tiles) LimitTiles(options, *settings.tiles);
   return images::ImageProcessor(settings);
 }
 
@@ -49,6 +57,10 @@ int64_t PlaceholderOf(const std::string& model, const images::ProcessorSettings&
   throw InputError(path, ": has no image_token_id, the token that stands for a part of an image");
 }
 
+std::string GridText(const ImageGrid& grid) {
+  return Concat(grid.time > 1 ? Concat(grid.time, " x ") : "", grid.height, " x ", grid.width);
+}
+
 }  // namespace
 
 bool SeesImages(const std::string& model) {
@@ -64,27 +76,28 @@ bool HasImageSettings(const std::string& model) {
 }
 
 ImageReader::ImageReader(const Options& options)
-    : processor_(ProcessorOf(options)), placeholder_(PlaceholderOf(options.model, processor_.settings())) {}
+    : processor_(ProcessorOf(options)),
+      placeholder_(PlaceholderOf(options.model, processor_.settings())),
+      edges_(processor_.settings().tiles ? ReadImageEdges(options.model) : ImageEdges{}),
+      most_pixels_(options.most_pixels) {}
 
 ImageGrid ImageReader::GridOf(const std::string& source) const {
   const images::ImageSource file(source, ".");
-  const images::ImageHeader header = images::ReadImageHeader(file.bytes(), file.name());
-  if (!header.surely_whole) images::DecodeImage(file.bytes(), file.name());
-  return processor_.GridOf(processor_.SizeFor({header.upright_width(), header.upright_height()}, file.name()));
+  const images::ImageHeader header = images::ReadImageHeader(file.bytes(), file.name(), most_pixels_);
+  if (!header.surely_whole) images::DecodeImage(file.bytes(), file.name(), most_pixels_);
+  return processor_.GridFor({header.upright_width(), header.upright_height()}, file.name());
 }
 
 images::Image ImageReader::Load(const std::string& source, const ImageGrid& grid) const {
   const images::ImageSource file(source, ".");
-  const images::Image image = images::DecodeImage(file.bytes(), file.name());
-  const images::PixelSize size = processor_.SizeFor({image.width, image.height}, file.name());
-  const ImageGrid found = processor_.GridOf(size);
+  const images::Image image = images::DecodeImage(file.bytes(), file.name(), most_pixels_);
+  const ImageGrid found = processor_.GridFor({image.width, image.height}, file.name());
   if (!(found == grid)) {
-    throw InputError("image ", file.name(), ": its grid is ", found.height, " x ", found.width, " patches, but was ", grid.height,
-                     " x ", grid.width, " when the data was tokenized; the file changed, remove the data cache (data.cache)");
+    throw InputError("image ", file.name(), ": its grid is ", GridText(found), " patches, but was ", GridText(grid), " when the data was tokenized; the file changed, remove the data cache (data.cache)");
   }
-  return images::Resize(image, size.width, size.height);
+  return processor_.Prepared(image, file.name());
 }
 
-std::string ImageReader::Text() const { return Concat(processor_.Text(), ", placeholder ", placeholder_); }
+std::string ImageReader::Text() const { return Concat(processor_.Text(), ", placeholder ", placeholder_, ", ", edges_.before.size(), " edges"); }
 
 }  // namespace trireme

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "core/base/image_grid.h"
+#include "images/decode.h"
 #include "images/processor.h"
+#include "train/data/image_edges.h"
 
 namespace trireme {
 
@@ -20,8 +22,9 @@ class ImageReader {
  public:
   struct Options {
     std::string model;       // a directory with config.json and the image processor's settings
-    int64_t min_pixels = 0;  // 0: as the processor's settings say
+    int64_t min_pixels = 0;  // 0: as the processor's settings say; of tiles, the area of all of them
     int64_t max_pixels = 0;
+    int64_t most_pixels = images::kMostPixels;  // of a file, by its header: more are refused before memory is taken
   };
   explicit ImageReader(const Options& options);
 
@@ -36,11 +39,14 @@ class ImageReader {
   int64_t patch_floats() const { return processor_.patch_floats(); }
 
   int64_t placeholder() const { return placeholder_; }  // config.json's image_token_id
+  const ImageEdges& edges() const { return edges_; }    // what stands around the placeholders of an image
   std::string Text() const;  // everything that decides grids and patches, for digests
 
  private:
   const images::ImageProcessor processor_;
   const int64_t placeholder_;
+  const ImageEdges edges_;
+  const int64_t most_pixels_;
 };
 
 }  // namespace trireme

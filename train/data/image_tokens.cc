@@ -19,17 +19,21 @@ std::vector<RowImage> ExpandImages(const std::vector<std::string>& sources, cons
   std::vector<RowImage> images;
   std::vector<int32_t> wide;
   std::vector<float> wide_weights;
+  const auto append = [&](const std::vector<int32_t>& tokens, float weight) {
+    wide.insert(wide.end(), tokens.begin(), tokens.end());
+    wide_weights.insert(wide_weights.end(), tokens.size(), weight);
+  };
   for (size_t i = 0; i < ids.size(); ++i) {
-    size_t copies = 1;
-    if (ids[i] == placeholder) {
-      const std::string& source = sources[images.size()];
-      const ImageGrid grid = reader.GridOf(source);
-      images.push_back({source, grid, std::ssize(wide)});
-      copies = static_cast<size_t>(reader.TokensOf(grid));
-      weights[i] = 0;
+    if (ids[i] != placeholder) {
+      append({ids[i]}, weights[i]);
+      continue;
     }
-    wide.insert(wide.end(), copies, ids[i]);
-    wide_weights.insert(wide_weights.end(), copies, weights[i]);
+    const std::string& source = sources[images.size()];
+    const ImageGrid grid = reader.GridOf(source);
+    append(reader.edges().before, weights[i]);
+    images.push_back({source, grid, std::ssize(wide)});
+    append(std::vector<int32_t>(static_cast<size_t>(reader.TokensOf(grid)), placeholder), 0);
+    append(reader.edges().after, weights[i]);
   }
   ids = std::move(wide);
   weights = std::move(wide_weights);

@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// Repeats each placeholder; none is trained (weights by id become 0).
+// Repeats each placeholder, none of which is trained (weights by id become 0), between the tokens that the processor adds.
 std::vector<RowImage> ExpandImages(const std::vector<std::string>& sources, const ImageReader& reader, std::vector<int32_t>& ids,
                                    std::vector<float>& weights);
 

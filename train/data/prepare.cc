@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFormat = "rows 5";      // a change of what is stored changes this
+constexpr const char* kFormat = "rows 6";      // a change of what is stored changes this
 constexpr const char* kReading = "reading 6";  // a change of how records are read, or refused, changes this
 constexpr int64_t kBlock = 1024;               // records that are read, tokenised and written together
 // Rows of stores up to this size are checked at the start, where a damaged one can still be made anew: 0.1 to 0.2 s
@@ -141,7 +141,8 @@ std::string Preparer::OptionsText(const DataFile& file) const {
   for (const std::string& entry : data_.template_values()) text += Concat("value ", entry, "\n");
   if (tokenizer_.options().max_length > 0) text += Concat("max_length ", data_.max_length(), "\n");
   if (file.form) text += Concat("form ", file.form->digest, "\n");
-  if (tokenizer_.options().sees) text += Concat("images ", tokenizer_.images()->Text(), "\n");
+  // Stores have the paths of images, which records name relative to their file: an equal file elsewhere has others.
+  if (tokenizer_.options().sees) text += Concat("images ", tokenizer_.images()->Text(), " in ", fs::absolute(file.path).parent_path().string(), "\n");
   return text;
 }
 

@@ -16,7 +16,7 @@ constexpr char kPixels[] = "pixel_values", kGrids[] = "image_grid_thw", kImages[
 std::vector<ImageGrid> GridsOf(const Json& list, const std::string& where) {
   const auto refuse = [&](const Json& item) -> Error {
     return InputError(where, ": ", kGrids, " has ", item.dump().substr(0, 60), "; wanted [1, height, width] in patches for ",
-                      "each image");
+                      "each image, or [tiles, height, width]");
   };
   if (!list.is_array()) throw refuse(list);
   std::vector<ImageGrid> grids;
@@ -48,7 +48,7 @@ std::shared_ptr<const std::vector<float>> PixelsOf(const std::filesystem::path& 
 
 void CheckPlaceholders(const Row& row, const ImageInputs& kind, const std::string& where) {
   try {
-    PackedImagePositions(row.input_ids, DocumentLengths(row), row.grids, {kind.placeholder, kind.merge});
+    PackedImagePositions(row.input_ids, DocumentLengths(row), row.grids, {kind.placeholder, kind.merge, kind.tile});
   } catch (const Error& error) {
     throw InputError(where, ": ", error.what());
   }

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr char kRowStoreMagic[8] = {'T', 'R', 'I', 'R', 'O', 'W', 'S', '5'};
+constexpr char kRowStoreMagic[8] = {'T', 'R', 'I', 'R', 'O', 'W', 'S', '6'};
 
 struct Footer {
   int64_t rows = 0;
@@ -48,11 +48,11 @@ std::optional<uint64_t> BytesOf(const Footer& footer) {
   return static_cast<uint64_t>(8 * footer.tokens + 4 * footer.weights + 4 * footer.words + tables) + sizeof footer;
 }
 
-// Each image: its grid's height and width, its first token, the bytes of its source, and these, padded to a word.
+// Each image: its grid's time, height and width, its first token, the bytes of its source, and these, padded to a word.
 std::vector<uint32_t> WordsOf(const std::vector<RowImage>& images) {
   std::vector<uint32_t> words;
   for (const RowImage& image : images) {
-    for (const int64_t number : {image.grid.height, image.grid.width, image.first, std::ssize(image.source)}) {
+    for (const int64_t number : {image.grid.time, image.grid.height, image.grid.width, image.first, std::ssize(image.source)}) {
       words.push_back(static_cast<uint32_t>(number));
     }
     words.resize(words.size() + (image.source.size() + 3) / 4);
@@ -64,10 +64,10 @@ std::vector<uint32_t> WordsOf(const std::vector<RowImage>& images) {
 // The inverse, of words that match their digest.
 std::vector<RowImage> ImagesOf(const std::vector<uint32_t>& words) {
   std::vector<RowImage> images;
-  for (size_t at = 0; at + 4 <= words.size();) {
-    RowImage image{.source = {}, .grid = {1, words[at], words[at + 1]}, .first = words[at + 2]};
-    const size_t bytes = words[at + 3];
-    at += 4;
+  for (size_t at = 0; at + 5 <= words.size();) {
+    RowImage image{.source = {}, .grid = {words[at], words[at + 1], words[at + 2]}, .first = words[at + 3]};
+    const size_t bytes = words[at + 4];
+    at += 5;
     TRIREME_CHECK(bytes <= 4 * (words.size() - at)) << bytes << " bytes of an image's source";
     image.source.assign(reinterpret_cast<const char*>(words.data() + at), bytes);
     at += (bytes + 3) / 4;

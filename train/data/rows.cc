@@ -132,11 +132,13 @@ std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary, const Ima
   return rows;
 }
 
-std::vector<std::vector<int64_t>> ReadPrompts(const std::string& path, int64_t vocabulary) {
-  std::vector<std::vector<int64_t>> prompts;
+std::vector<Row> ReadPrompts(const std::string& path, int64_t vocabulary, const ImageInputs* images) {
+  std::vector<Row> prompts;
   ForEachObject(path, [&](const Json& object, const std::string& where) {
-    prompts.push_back(ReadIds(object, "input_ids", where));
-    CheckIds(prompts.back(), vocabulary, where);
+    Row row{.input_ids = ReadIds(object, "input_ids", where), .labels = {}};
+    CheckIds(row.input_ids, vocabulary, where);
+    if (images != nullptr) ReadRowImages(object, where, std::filesystem::path(path).parent_path(), images, row);
+    prompts.push_back(std::move(row));
   });
   return prompts;
 }

@@ -87,8 +87,8 @@ class RowList : public RowSource {
 // rows only. `images`: of a model that sees, whose rows may have patches of images (row_images.h); nullptr: it does not.
 std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary, const ImageInputs* images = nullptr);
 
-// One {"input_ids": […]} per line, other keys are ignored; rejected as above.
-std::vector<std::vector<int64_t>> ReadPrompts(const std::string& path, int64_t vocabulary);
+// One {"input_ids": […]} per line, and images as above; other keys are ignored; rejected as above. Rows without labels.
+std::vector<Row> ReadPrompts(const std::string& path, int64_t vocabulary, const ImageInputs* images = nullptr);
 
 int64_t CountTrained(const Row& row);
 int64_t CountTrained(const std::vector<Row>& rows);

@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "models/hf_config.h"
+#include "train/data/image_marks.h"
 #include "train/data/messages.h"
 
 namespace trireme {
@@ -36,23 +37,38 @@ bool HasMessages(const Json& json) {
 }
 
 // A list of messages, or an object that has them.
-Conversation ConversationOf(const Json& json, const std::string& where) {
+Conversation ReadConversation(const Json& json, bool images) {
+  if (HasMessages(json)) return std::get<Conversation>(ReadSample(json, {.columns = {}, .system = {}, .images = images}));
+  Conversation found{.messages = NormalMessages(json, images)};
+  if (images) found.images = PlaceImages(found.messages, {});
+  return found;
+}
+
+// Paths of images are relative to the file.
+struct ConversationFile {
+  std::string path;
+  bool images = false;
+};
+
+Conversation ConversationOf(const Json& json, const ConversationFile& file, const std::string& where) {
   try {
-    if (!HasMessages(json)) return {.messages = NormalMessages(json)};
-    return std::get<Conversation>(ReadSample(json, {}));
+    Conversation found = ReadConversation(json, file.images);
+    found.images = ResolvedImages(std::move(found.images), std::filesystem::path(file.path).parent_path());
+    return found;
   } catch (const Error& error) {
     throw InputError(where, ": ", error.what());
   }
 }
 
-Conversations ReadLines(const std::string& text, const std::string& path) {
+Conversations ReadLines(const std::string& text, const ConversationFile& file) {
+  const std::string& path = file.path;
   Conversations conversations{{}, true};
   std::istringstream lines(text);
   std::string line;
   for (int64_t number = 1; std::getline(lines, line); ++number) {
     if (IsBlank(line)) continue;
     const std::string where = Concat(path, ":", number);
-    conversations.each.push_back(ConversationOf(ParseJson(line, where), where));
+    conversations.each.push_back(ConversationOf(ParseJson(line, where), file, where));
   }
   if (conversations.each.empty()) throw InputError(path, ": has no conversation");
   return conversations;
@@ -74,25 +90,26 @@ Tokens ChatPrompt(const Tokenizer& tokenizer, const ChatTemplate& chat, const Js
   return AsTokens(tokenizer.Encode(text).ids);
 }
 
-Conversations ReadConversations(const std::string& path) {
+Conversations ReadConversations(const std::string& path, bool images) {
+  const ConversationFile file{path, images};
   const std::string text = ReadTextFile(path);
   const std::string ending = std::filesystem::path(path).extension().string();
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool objects = first != std::string::npos && text[first] == '{';
   if (ending == ".jsonl" || ending == ".ndjson" || (objects && !Json::accept(text)))
-    return ReadLines(text, path);
+    return ReadLines(text, file);
   const Json json = ParseJson(text, path);
-  if (HasMessages(json)) return {{ConversationOf(json, path)}, false};
+  if (HasMessages(json)) return {{ConversationOf(json, file, path)}, false};
   if (!json.is_array() || json.empty()) {
     throw InputError(
         path,
         ": wanted a list of messages such as [{\"role\": \"user\", \"content\": \"…\"}], an object with such "
         "\"messages\", or a list of either");
   }
-  if (!json.front().is_array() && !HasMessages(json.front())) return {{ConversationOf(json, path)}, false};
+  if (!json.front().is_array() && !HasMessages(json.front())) return {{ConversationOf(json, file, path)}, false};
   Conversations conversations{{}, true};
   for (size_t i = 0; i < json.size(); ++i) {
-    conversations.each.push_back(ConversationOf(json[i], Concat(path, ": conversation ", i + 1)));
+    conversations.each.push_back(ConversationOf(json[i], file, Concat(path, ": conversation ", i + 1)));
   }
   return conversations;
 }

@@ -29,7 +29,8 @@ struct Conversations {
   std::vector<Conversation> each;
   bool several = false;  // the file is a list of them, or has lines
 };
-Conversations ReadConversations(const std::string& path);
+// images: the model sees, and conversations may have images, whose sources are resolved.
+Conversations ReadConversations(const std::string& path, bool images = false);
 
 // eos_token_id of the directory's generation_config.json or else its config.json, one or several; otherwise
 // the tokenizer's, if there is one.

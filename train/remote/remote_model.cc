@@ -12,6 +12,8 @@
 #include "checkpoint/safetensors_writer.h"
 #include "core/base/error.h"
 #include "core/io/atomic_file.h"
+#include "ops/flat/adamw.h"
+#include "ops/flat/gradient_norm.h"
 #include "session/tuning.h"
 
 namespace trireme {
@@ -62,15 +64,18 @@ bool RemoteModel::Finite(const std::vector<at::Tensor>& shares) const { return T
 // The session's B is the model's times a factor: by the chain rule the model's gradient is the session's times it.
 void RemoteModel::AddGradients(const std::vector<at::Tensor>& shares) {
   if (!gradients_.defined()) gradients_ = layout_.Zeros(slot_);
-  gradients_.addcmul_(Taken(shares), factors_);
+  for (const PairPiece& piece : layout_.pieces(slot_)) {
+    piece.In(gradients_).addcmul_(piece.InShare(shares[piece.bucket]), piece.In(factors_));
+  }
 }
 
 // Each element counts on the rank that owns it; ranks add up in their order, so that all have the same sum.
 double RemoteModel::Norm() const {
-  double own = 0;
+  std::vector<at::Tensor> owned;
   for (const PairPiece& piece : layout_.pieces(slot_)) {
-    if (piece.owned) own += piece.In(gradients_).to(at::kDouble).square().sum().item<double>();
+    if (piece.owned) owned.push_back(gradients_.narrow(0, piece.first, Elements(piece.box.extent)));
   }
+  const double own = owned.empty() ? 0 : SumOfSquares(owned);
   char text[64];
   std::snprintf(text, sizeof(text), "%a", own);
   double all = 0;
@@ -92,15 +97,15 @@ double RemoteModel::Step(const AdamNumbers& adam) {
   // As torch.nn.utils.clip_grad_norm_ does it.
   const double scale = adam.grad_clip_norm > 0 ? std::min(1.0, adam.grad_clip_norm / (norm + 1e-6)) : 1.0;
   ++step_;
-  const double correction1 = 1 - std::pow(adam.beta1, static_cast<double>(step_));
-  const double correction2 = 1 - std::pow(adam.beta2, static_cast<double>(step_));
-  const at::Tensor gradient = scale == 1 ? gradients_ : gradients_ * scale;
-  weights_.mul_(1 - adam.learning_rate * adam.weight_decay);
-  first_.lerp_(gradient, 1 - adam.beta1);
-  second_.mul_(adam.beta2).addcmul_(gradient, gradient, 1 - adam.beta2);
-  const at::Tensor divisor = (second_.sqrt() / std::sqrt(correction2)).add_(adam.eps);
-  // Where nothing is trained all three are zero: eps may be, too.
-  weights_.addcdiv_(first_, divisor.masked_fill_(factors_ == 0, 1), -adam.learning_rate / correction1);
+  AdamW({.master = weights_, .exp_avg = first_, .exp_avg_sq = second_, .gradient = gradients_},
+        {.lr = adam.learning_rate,
+         .beta1 = adam.beta1,
+         .beta2 = adam.beta2,
+         .eps = adam.eps,
+         .weight_decay = adam.weight_decay,
+         .step = step_,
+         .gradient_scale = scale});
+  if (adam.eps == 0) weights_.masked_fill_(factors_ == 0, 0);  // 0 / 0, where nothing is trained
   gradients_.reset();
   return norm;
 }

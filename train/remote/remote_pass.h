@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "train/data/rows.h"
-#include "train/remote/train_work.h"
+#include "train/remote/work_losses.h"
 #include "train/trainer.h"
 
 namespace trireme {
-
-using TokenTable = std::vector<std::vector<double>>;  // by row and target
 
 struct SlotRow {
   const TrainRow* row = nullptr;
@@ -20,7 +18,7 @@ struct SlotRow {
 
 class RemotePass {
  public:
-  // The trainer's objective is log_probs; its session's pairs have `slots` slots. All outlive it. Rows of one slot are best
+  // The trainer's objective is log_probs; its session's pairs have `slots` slots; 0: it has no pairs. All outlive it. Rows of one slot are best
   // adjacent.
   RemotePass(Trainer& trainer, std::vector<SlotRow> rows, int64_t slots);
 

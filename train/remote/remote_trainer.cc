@@ -1,13 +1,13 @@
 #include "train/remote/remote_trainer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "train/remote/remote_pass.h"
+#include "train/remote/work_losses.h"
 
 namespace trireme {
 namespace {
@@ -17,7 +17,7 @@ constexpr size_t kMostSaved = 4;
 
 }  // namespace
 
-void PrepareForRemoteTraining(Config& config, const RemoteLimits& limits) {
+void RefuseOtherLosses(const Config& config) {
   const std::pair<const char*, double> added[] = {{"experts.balance_coefficient", config.experts().balance_coefficient()},
                                                   {"experts.z_coefficient", config.experts().z_coefficient()},
                                                   {"loss.label_smoothing", config.loss().label_smoothing()},
@@ -28,6 +28,10 @@ void PrepareForRemoteTraining(Config& config, const RemoteLimits& limits) {
   if (config.experts().overflow() != OVERFLOW_KEEP) {
     throw InputError("experts.overflow: which tokens an expert drops would depend on other clients' rows; set it to keep");
   }
+}
+
+void PrepareForRemoteTraining(Config& config, const RemoteLimits& limits) {
+  RefuseOtherLosses(config);
   TuningConfig& tuning = *config.mutable_tuning();
   tuning.Clear();
   tuning.set_kind(TUNING_LORA);
@@ -43,31 +47,6 @@ void PrepareForRemoteTraining(Config& config, const RemoteLimits& limits) {
 RemoteTrainer::RemoteTrainer(Session& session, Engine& engine, const RemoteLimits& limits)
     : session_(session), engine_(engine), trainer_(session, "log_probs"), layout_(session, limits.max_rank, limits.slots),
       idle_(limits.directory, limits.in_memory, session.job().rank()) {}
-
-template <typename Call>
-void RemoteTrainer::Agreed(const Call& call) {
-  std::string failure;
-  try {
-    call();
-  } catch (const std::exception& error) {
-    failure = error.what();
-    if (failure.empty()) failure = "failed";
-  }
-  for (const std::string& other : session_.job().GatherStrings(failure)) {
-    if (!other.empty()) throw InputError(other);
-  }
-}
-
-template <typename Call>
-void RemoteTrainer::Guarded(TrainOutcome& outcome, const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kInput) throw;  // a device or a peer: the job ends
-    outcome.error = error.what();
-    outcome.users_fault = true;
-  }
-}
 
 std::vector<TrainOutcome> RemoteTrainer::Run(const std::vector<TrainWork>& works) {
   std::vector<TrainOutcome> outcomes(works.size());
@@ -250,17 +229,7 @@ void RemoteTrainer::Pass(std::vector<Passing> all) {
 TokenTable RemoteTrainer::Weigh(const std::vector<Passing>& passing, const TokenTable& found) const {
   TokenTable weights;
   for (const Passing& one : passing) {
-    const LossKind& kind = *FindLoss(one.work->loss);
-    for (size_t i = 0; i < one.work->rows.size(); ++i) {
-      LossValue value = EvaluateLoss(kind, one.work->numbers, one.work->rows[i].inputs, found[one.first_row + i]);
-      one.outcome->loss += value.loss;
-      if (!std::all_of(value.weights.begin(), value.weights.end(), [](float weight) { return std::isfinite(weight); })) {
-        one.outcome->error = Concat("row ", i, ": a ratio of probabilities overflows; are its logprobs of this model?");
-        one.outcome->users_fault = true;
-        value.weights.assign(value.weights.size(), 0.0F);
-      }
-      weights.emplace_back(value.weights.begin(), value.weights.end());
-    }
+    for (std::vector<double>& row : WeighWork(*one.work, found, one.first_row, *one.outcome)) weights.push_back(std::move(row));
   }
   return weights;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "generation/engine.h"
+#include "train/remote/agreed.h"
 #include "train/remote/idle_models.h"
 #include "train/remote/remote_model.h"
 #include "train/remote/remote_pass.h"
@@ -25,8 +26,10 @@ struct RemoteLimits {
   std::string directory = {};  // of these files
 };
 
-// Sets what a session for remote training needs: pairs of all slots on all linear layers, nothing else trained. Refuses keys of
-// the configuration that would change what clients compute.
+// Refuses keys of the configuration that would add to the losses that clients ask for.
+void RefuseOtherLosses(const Config& config);
+// Sets what a session for remote training needs: pairs of all slots on all linear layers, nothing else trained. Refuses what
+// RefuseOtherLosses does.
 void PrepareForRemoteTraining(Config& config, const RemoteLimits& limits);
 
 class RemoteTrainer {
@@ -63,12 +66,14 @@ class RemoteTrainer {
   // Their pairs are in their slots of the session from now on.
   void SwapIn(const std::vector<Passing>& passing);
   void TakeGradients(const std::vector<Passing>& passing);
-  // Runs the call; an input error is the outcome's.
   template <typename Call>
-  static void Guarded(TrainOutcome& outcome, const Call& call);
-  // Throws the same on every rank if it throws on any.
+  static void Guarded(TrainOutcome& outcome, const Call& call) {
+    GuardInto(outcome, call);
+  }
   template <typename Call>
-  void Agreed(const Call& call);
+  void Agreed(const Call& call) {
+    AgreeOn(session_.job(), call);
+  }
 
   Session& session_;
   Engine& engine_;

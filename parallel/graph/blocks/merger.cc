@@ -13,19 +13,19 @@ class Merger : public LayerBlock {
 
   void Declare(Declarer& declare) const override {
     declare.HoldAllTokens();
-    DeclareOne("", spec_.tower.hidden, declare);
+    DeclareOne("", spec_.joins_first ? Joined() : spec_.tower.hidden, declare);
     for (int64_t tap = 0; tap < spec_.taps; ++tap) DeclareOne(Concat("tap", tap, "."), Joined(), declare);
   }
 
   int64_t MatMulParameters() const override {
-    const int64_t of_token = (1 + spec_.taps) * Joined() * (Joined() + spec_.outputs);
+    const int64_t of_token = (1 + spec_.taps) * Units() * (Joined() + spec_.outputs);
     return of_token * kPatchesPerToken / (spec_.tower.merge * spec_.tower.merge);
   }
 
   // Of each merger: its input, the norm's output, what GELU reads and what comes of it.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t input = kPatchesPerToken * shape.tokens * spec_.tower.hidden * (1 + spec_.taps);
-    return SavedElements::Of(2 * input + 2 * input / shape.tensor, 0, input);
+    return SavedElements::Of(2 * input + 2 * input / Joined() * Units() / shape.tensor, 0, input);
   }
 
   std::string ToText() const override {
@@ -36,11 +36,12 @@ class Merger : public LayerBlock {
  private:
   void DeclareOne(const std::string& prefix, int64_t norm, Declarer& declare) const {
     declare.AnyNorm(prefix + "norm", norm, spec_.layer_norm);
-    const Block units = declare.Even(Joined());
+    const Block units = declare.Even(Units());
     declare.Columns(prefix + "fc1", {prefix + "fc1"}, {units}, Joined(), /*bias=*/true);
     declare.Rows(prefix + "fc2", spec_.outputs, units, /*bias=*/true);
   }
 
+  int64_t Units() const { return spec_.units > 0 ? spec_.units : Joined(); }
   int64_t Joined() const { return spec_.tower.hidden * spec_.tower.merge * spec_.tower.merge; }
 
   const MergerSpec spec_;

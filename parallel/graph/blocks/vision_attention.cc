@@ -21,8 +21,13 @@ class VisionAttention : public LayerBlock {
     const Block heads = declare.OwnHeads(spec_.heads, spec_.tower.head_dim);
     declare.AnyNorm("attention_norm", spec_.tower.hidden, spec_.layer_norm);
     declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {heads, heads, heads}, spec_.tower.hidden,
-                    /*bias=*/true);
+                    spec_.qkv_bias);
+    if (spec_.wide_qk_norm) {
+      declare.SplitNorm("attention.q_norm.weight", heads);
+      declare.SplitNorm("attention.k_norm.weight", heads);
+    }
     declare.Rows("attention.output", spec_.tower.hidden, heads, /*bias=*/true);
+    if (spec_.scale_start != 0) declare.Scale("attention_scale.weight", spec_.tower.hidden, spec_.scale_start);
   }
 
   int64_t MatMulParameters() const override { return kPatchesPerToken * 4 * spec_.tower.hidden * Width(); }
@@ -33,15 +38,18 @@ class VisionAttention : public LayerBlock {
   }
   double FrameFlops(double patches) const override { return Flops(patches, spec_.windowed ? WindowPatches() : patches); }
 
-  // The input, its norm, queries, keys and values before and after the rotary embedding, and the attention output.
+  // The input, its norm, queries, keys and values before and after the rotary embedding, queries and keys before their norms,
+  // and the attention output; what is scaled.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t patches = kPatchesPerToken * shape.tokens, here = Width() / shape.tensor * patches;
     const int64_t input = spec_.tower.hidden * patches;
-    return SavedElements::Of(2 * input + 7 * here, 0, input);
+    const int64_t scaled = spec_.scale_start != 0 ? input : 0, normalised = spec_.wide_qk_norm ? 2 * here : 0;
+    return SavedElements::Of(2 * input + 7 * here + normalised + scaled, 0, input);
   }
 
   std::string ToText() const override {
     return Concat("attention ", spec_.heads, " heads of ", spec_.tower.head_dim, " both ways",
+                  spec_.wide_qk_norm ? ", queries and keys normalised" : "", spec_.scale_start != 0 ? ", scaled" : "",
                   spec_.windowed ? Concat(" in windows of ", spec_.tower.window, " x ", spec_.tower.window, " tokens") : "");
   }
 

@@ -19,18 +19,21 @@ class VisionMlp : public LayerBlock {
     const Block units = declare.Even(spec_.ffn);
     declare.Columns("mlp.fc1", {"mlp.fc1"}, {units}, spec_.tower.hidden, /*bias=*/true);
     declare.Rows("mlp.fc2", spec_.tower.hidden, units, /*bias=*/true);
+    if (spec_.scale_start != 0) declare.Scale("mlp_scale.weight", spec_.tower.hidden, spec_.scale_start);
   }
 
   int64_t MatMulParameters() const override {
     return kPatchesPerToken * (spec_.gated ? 3 : 2) * spec_.tower.hidden * spec_.ffn;
   }
 
-  // The residual stream and its norm; gate and up, or what GELU reads, and what comes of it. A tapped block's output.
+  // The residual stream and its norm; gate and up, or what GELU reads, and what comes of it; what is scaled. A tapped block's
+  // output.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t patches = kPatchesPerToken * shape.tokens, stream = spec_.tower.hidden * patches;
     const int64_t units = spec_.ffn / shape.tensor * patches;
     const int64_t kept = spec_.tapped ? stream : 0;
-    SavedElements saved = SavedElements::Of(2 * stream + (spec_.gated ? 3 : 2) * units, 0, 0);
+    const int64_t scaled = spec_.scale_start != 0 ? stream : 0;
+    SavedElements saved = SavedElements::Of(2 * stream + (spec_.gated ? 3 : 2) * units + scaled, 0, 0);
     saved.Add({.none = kept, .selective = kept, .full = kept});
     return saved;
   }

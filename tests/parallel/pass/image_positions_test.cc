@@ -70,6 +70,13 @@ TEST(ImagePositions, OfARowByHand) {
   EXPECT_EQ(ImagePositions(tokens, grids, kQwen), expected);
 }
 
+TEST(ImagePositions, OfTilesArePlain) {
+  constexpr ImageTokens kTiled{.placeholder = kPad, .merge = 2, .tile = 2};
+  const Numbers tokens = {5, kPad, kPad, kPad, 7};
+  EXPECT_EQ(ImagePositions(tokens, std::vector<ImageGrid>{{3, 2, 2}}, kTiled), (Numbers{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
+  EXPECT_THROW(ImagePositions(tokens, std::vector<ImageGrid>{{1, 2, 6}}, kTiled), Error);  // another size
+}
+
 TEST(ImagePositions, OfTextAreTheSameThreeTimes) {
   EXPECT_EQ(ImagePositions(Numbers{1, 2, 3}, {}, kQwen), (Numbers{0, 1, 2, 0, 1, 2, 0, 1, 2}));
   EXPECT_TRUE(ImagePositions({}, {}, kQwen).empty());

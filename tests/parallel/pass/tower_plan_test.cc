@@ -89,6 +89,20 @@ TEST(TowerPlan, InterpolatesTheTableWithItsCornersAligned) {
   }
 }
 
+// Two tiles of an image and one of another: each with a class token before its patches.
+TEST(TowerPlan, TilesHaveClassTokens) {
+  const TowerPlan plan = PlanTower({.hidden = 8, .head_dim = 4, .merge = 2, .tile = 4}, std::vector<ImageGrid>{{2, 4, 4}, {1, 4, 4}});
+  EXPECT_EQ(plan.patches(), 48);
+  EXPECT_EQ(plan.states, 51);
+  ASSERT_EQ(plan.frames.front().size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const AttentionTile& tile = plan.frames.front()[i];
+    EXPECT_EQ(tile.query, static_cast<int64_t>(17 * i));
+    EXPECT_EQ(tile.keys, 17);
+    EXPECT_EQ(tile.first, 16);
+  }
+}
+
 TEST(TowerPlan, NoImageIsAPlan) {
   const TowerPlan plan = PlanTower(kWindowed, {});
   EXPECT_EQ(plan.patches(), 0);

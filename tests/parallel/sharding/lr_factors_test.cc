@@ -39,6 +39,16 @@ TEST(LrFactors, TheFirstMatchDecides) {
   EXPECT_EQ(LrFactors({"down_proj=0", "=3"}).Of(kDown), 0);  // 0 keeps it as it is; an empty pattern matches all
 }
 
+TEST(LrFactors, PartsAreNotPatterns) {
+  const PartsByName parts = {{"visual.blocks.0.norm1.weight", "vision"}, {"model.layers.1.mlp.down_proj.weight", "language"}};
+  const Parameter tower = Named({"visual.blocks.0.norm1.weight"}), named_so = Named({"model.vision.weight"});
+  const LrFactors factors({"down_proj=3", "vision=0.1", "language=0.5", "norm=4"}, parts);
+  EXPECT_EQ(factors.Of(tower), 0.1);
+  EXPECT_EQ(factors.Of(kDown), 3);  // the first that matches
+  EXPECT_EQ(factors.Of(named_so), 1);
+  EXPECT_EQ(LrFactors({"vision=0.1"}).Of(named_so), 0.1);  // a pattern where the model has no parts
+}
+
 TEST(LrFactors, WhatIsOneParameterHasOneFactor) {
   const std::string why = RefusalOf([] { LrFactors({"q_proj=2"}).Of(kFused); });
   EXPECT_NE(why.find("q_proj.weight has 2 and model.layers.1.self_attn.k_proj.weight 1"), std::string::npos) << why;

@@ -34,11 +34,11 @@ class FakeSamples : public SampleDoor {
 
 class RoomTest : public ::testing::Test {
  protected:
-  explicit RoomTest(const QuotaLimits& quota = {})
+  explicit RoomTest(const QuotaLimits& quota = {}, bool full = false)
       : directory_(std::filesystem::path(::testing::TempDir()) / ("room-" + std::to_string(::getpid()) + "-" +
                                                      ::testing::UnitTest::GetInstance()->current_test_info()->name())),
         checkpoints_(directory_, [this] { return unix_seconds_; }),
-        room_({.model_name = "tiny", .model_directory = "/models/tiny", .limits = {100, 16}, .max_rank = 16, .max_models = 3, .quota = quota},
+        room_({.model_name = "tiny", .model_directory = "/models/tiny", .limits = {100, 16}, .full = full, .max_rank = 16, .max_models = 3, .quota = quota},
               checkpoints_, [this] { return now_; }) {
     room_.Connect(&samples_, [] {});
     session_ = room_.CreateSession("me", Json::object())["session_id"];
@@ -61,7 +61,7 @@ class RoomTest : public ::testing::Test {
     while (auto task = room_.Take()) {
       const bool pass = task->work.action == TrainAction::kPass;
       done.push_back(pass ? task->work.rows[0].tokens[0] : -static_cast<int64_t>(task->work.action));
-      if (task->work.action == TrainAction::kSave) WriteAtomicFile(std::filesystem::path(task->work.directory) / "adapter_config.json", "{}");
+      if (task->work.action == TrainAction::kSave && !task->work.directory.empty()) WriteAtomicFile(std::filesystem::path(task->work.directory) / "adapter_config.json", "{}");
       TrainOutcome outcome{.loss = 1, .grad_norm = 2, .step = 1, .sampler = 4};
       if (pass) outcome.logprobs.assign(task->work.rows.size(), std::vector<float>(task->work.rows[0].targets.size(), -1));
       room_.Finish(*task, outcome);

@@ -118,6 +118,40 @@ TEST_F(RoomTest, PassesThatWaitAreJoinedAndNothingElse) {
   EXPECT_TRUE(room_.TakeJoined().empty());
 }
 
+TEST_F(RoomTest, APassWaitsBrieflyForThoseWhoCameBackAtOnce) {
+  const std::string a = Create(0)["model_id"], b = Create(1)["model_id"];
+  RunAll();
+  const auto run = [&] {  // a pass of a second; how many it is of
+    const std::vector<Task> tasks = room_.TakeJoined();
+    now_ += 1;
+    for (const Task& task : tasks) room_.Finish(task, {.logprobs = {{-1}}});
+    return tasks.size();
+  };
+  for (int64_t seq = 1; seq <= 2; ++seq) {
+    Pass(a, seq);
+    Pass(b, seq);
+    EXPECT_EQ(room_.Patience(), 0);
+    EXPECT_EQ(run(), 2U);
+    now_ += 0.01;
+  }
+  Pass(a, 3);  // b was as quick as a, the last time
+  EXPECT_NEAR(room_.Patience(), 0.04, 1e-9);
+  EXPECT_TRUE(room_.TakeJoined().empty());
+  Pass(b, 3);
+  EXPECT_EQ(room_.Patience(), 0);
+  EXPECT_EQ(run(), 2U);
+  Pass(a, 4);
+  now_ += 0.06;  // b is late
+  EXPECT_EQ(run(), 1U);
+  Pass(a, 5);
+  EXPECT_EQ(run(), 1U);  // and is waited for no more
+  Pass(a, 6);
+  Pass(b, 4);
+  EXPECT_EQ(run(), 2U);
+  Pass(a, 7);
+  EXPECT_EQ(run(), 1U);  // not even when it is back: it took its time
+}
+
 TEST_F(RoomTest, StepsGoBeforePassesButNotForEver) {
   const std::string a = Create(0)["model_id"], b = Create(1)["model_id"];
   RunAll();

@@ -81,7 +81,7 @@ TEST_F(ImageData, MarksAndImagesMustMatch) {
 }
 
 TEST_F(ImageData, AStoreKeepsThem) {
-  const std::vector<RowImage> images = {{"a.png", {1, 4, 6}, 1}, {"", {1, 2, 2}, 7}, {"a path of odd length", {1, 10, 12}, 9}};
+  const std::vector<RowImage> images = {{"a.png", {1, 4, 6}, 1}, {"", {1, 2, 2}, 7}, {"a path of odd length", {3, 10, 12}, 9}};
   {
     RowStoreWriter writer(folder_ / "rows");
     writer.Add({.ids = {1, 2}, .labels = {1, 2}});
@@ -95,7 +95,7 @@ TEST_F(ImageData, AStoreKeepsThem) {
   EXPECT_TRUE(store.Read(0).images.empty());
   EXPECT_EQ(store.Read(1).images, images);
   EXPECT_EQ(store.Read(1).weights, (std::vector<float>{1, 2, 3}));
-  EXPECT_EQ(store.Read(1).grids, (std::vector<ImageGrid>{{1, 4, 6}, {1, 2, 2}, {1, 10, 12}}));
+  EXPECT_EQ(store.Read(1).grids, (std::vector<ImageGrid>{{1, 4, 6}, {1, 2, 2}, {3, 10, 12}}));
   EXPECT_EQ(store.Read(2).images, std::vector<RowImage>{images[2]});
   EXPECT_EQ(store.Read(2).input_ids, std::vector<int64_t>{4});
 }
