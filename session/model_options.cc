@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "core/tensor/dtype.h"
 #include "session/run_plan.h"
 
@@ -60,6 +61,18 @@ RouterOptions RouterOf(const ExpertsConfig& experts, const LayerGraph& graph) {
           .layers = CountExpertLayers(graph)};
 }
 
+int64_t KeptFeatureBytes(const MemoryConfig& memory, const LayerGraph& graph) {
+  if (memory.vision_features_mb() == 0) return 0;
+  if (!graph.images) {
+    throw InputError("memory.vision_features_mb is for models with a vision tower, which ", graph.family, " has not; leave it out");
+  }
+  if (FirstTrained(graph) < EmbeddingIndex(graph)) {
+    throw InputError("memory.vision_features_mb keeps what does not change, but ", graph.layers[FirstTrained(graph)].name,
+                     " is trained; add vision and aligner to tuning.freeze, or leave it out");
+  }
+  return int64_t{memory.vision_features_mb()} << 20;
+}
+
 }  // namespace
 
 ModelOptions ModelOptionsOf(const Config& config, const LayerGraph& graph) {
@@ -73,6 +86,7 @@ ModelOptions ModelOptionsOf(const Config& config, const LayerGraph& graph) {
           .offload_parameters = config.memory().offload_parameters(),
           .hidden_dropout = config.tuning().hidden_dropout(),
           .neftune_alpha = config.tuning().neftune_alpha(),
+          .kept_feature_bytes = KeptFeatureBytes(config.memory(), graph),
           .router = RouterOf(config.experts(), graph)};
 }
 

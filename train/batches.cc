@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/io/content_digest.h"
 #include "core/tensor/device_copies.h"
 #include "train/data/row_images.h"
 
@@ -41,6 +42,7 @@ struct WholeRows {
   AnswerFacts answers;
   at::Tensor image_token;  // [rows · length]: which token of the images it is, -1: none; undefined: no row has images
   std::vector<ImageGrid> grids;
+  std::vector<ContentDigest> contents;  // of each image, where they are told
   std::vector<at::Tensor> patches;  // by row with images
   std::vector<std::pair<int64_t, at::Tensor>> own_positions;  // likewise: the row, [3, tokens]
   int64_t image_tokens = 0;
@@ -101,6 +103,12 @@ struct WholeRows {
     int64_t count = 0;
     for (const ImageGrid& grid : row.grids) count += grid.patches();
     patches.push_back(PatchesOf(row, count));
+  }
+
+  void FillContents(const Row& row) {
+    for (const auto& [source, grid, first] : row.images) {
+      contents.push_back(DigestOfContent({source, std::to_string(grid.height), std::to_string(grid.width)}));
+    }
   }
 
   at::Tensor ImagePositionsOfRows() const {
@@ -192,6 +200,7 @@ struct WholeRows {
     if (image_token.defined()) {
       batch.image_positions = ImagePositionsOfRows().index_select(1, mine);
       batch.images = {.patches = patches.size() == 1 ? patches.front() : at::cat(patches), .grids = grids, .token_of = image_token.index_select(0, mine)};
+      if (contents.size() == grids.size()) batch.images.contents = contents;
     }
     return batch;
   }
@@ -225,6 +234,7 @@ PassInput MakePassInput(std::span<const Row> rows, std::span<const int64_t> plac
     const auto index = static_cast<int64_t>(i);
     whole.Fill(index, places[i], rows[i]);
     if (shape.images) whole.FillImages(index, rows[i], *shape.images);
+    if (shape.tells_images) whole.FillContents(rows[i]);
   }
   const auto plan =
       std::make_shared<const ContextPlan>(whole.rows, whole.length, whole.documents, shape.context);
@@ -259,7 +269,8 @@ BatchShape ShapeOf(const Session& session) {
           .multiple = session.plan().row_multiple,
           .device = session.tensors().torch(),
           .context = {.ring = dense.Size("cp") / ulysses, .ulysses = ulysses, .rank = session.Coordinate("cp")},
-          .images = images ? std::optional(ImageTokens{images->placeholder, images->merge, images->tile}) : std::nullopt};
+          .images = images ? std::optional(ImageTokens{images->placeholder, images->merge, images->tile}) : std::nullopt,
+          .tells_images = session.config().memory().vision_features_mb() > 0};
 }
 
 std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape) {

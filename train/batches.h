@@ -23,6 +23,7 @@ struct BatchShape {
   ContextSplit context = {};
   int64_t mtp_depths = 0;
   std::optional<ImageTokens> images = {};  // of a model that sees
+  bool tells_images = false;  // micro batches say which images they have
 };
 
 // The shape for this rank in a session's layout, without multi-token prediction.

@@ -216,6 +216,7 @@ class Run {
     } else {
       trainer_.StartPass(rows_, batch.rows, batch.places);
       if (SharesByCost()) logged.metrics = {{"imbalance", batch.imbalance}, {"imbalance_in_order", batch.imbalance_in_order}};
+      if (KeptFeatures* kept = trainer_.model().kept_features()) logged.metrics["kept_images"] = static_cast<double>(kept->TakeUses());
     }
     const GradientReport report = FinishGradients();
     if (!policy_) logged.loss = trainer_.loss();

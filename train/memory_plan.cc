@@ -78,6 +78,9 @@ class Planner {
     AddPacked(LayersOn(pipeline_rank), memory);
     if (in_.config.stage() == STAGE_PPO && !PolicyHasValues(in_.config)) AddValueModel(memory);
     PlanActivations(pipeline_rank, memory);
+    if (in_.stages.at(0).begin == 0 && in_.placement.SiteOf(0).rank == pipeline_rank) {
+      memory.host += int64_t{in_.config.memory().vision_features_mb()} << 20;  // where the tower is
+    }
     if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
     int64_t of_experts = 0, of_mlp = 0;
     for (size_t layer : LayersOn(pipeline_rank)) {
@@ -287,14 +290,6 @@ class Planner {
     return skipped ? RECOMPUTE_NONE : recompute_;
   }
 
-  // Layers of a vision tower before anything that is trained have no backward pass and save nothing.
-  size_t FirstSaving() const {
-    const auto saves = [](const Layer& layer) {
-      return TowerOf(layer.spec) == nullptr || !layer.trained || !layer.trained->empty() || !layer.low_rank.empty();
-    };
-    return static_cast<size_t>(std::ranges::find_if(in_.graph.layers, saves) - in_.graph.layers.begin());
-  }
-
   // Each context-parallel rank runs the tower on all images of its rows.
   ActivationShape ShapeIn(const Layer& layer) const {
     ActivationShape shape = shape_;
@@ -303,7 +298,7 @@ class Planner {
   }
 
   void PlanActivations(int pipeline_rank, RankMemory& memory) const {
-    const size_t first = FirstSaving();
+    const size_t first = FirstTrained(in_.graph);
     std::vector<int64_t> saved(in_.placement.chunks, 0), deferred = saved, on_host = saved;
     int64_t remade = 0;
     for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {

@@ -31,16 +31,6 @@ const Layer* FirstUserOfEmbedding(const LayerGraph& graph) {
   return found == graph.layers.end() ? nullptr : &*found;
 }
 
-// The first layer that has something to learn, or the embedding: nothing before it needs a backward pass.
-size_t FirstTrained(const LayerGraph& graph) {
-  const size_t embedding = EmbeddingIndex(graph);
-  for (size_t i = 0; i < embedding; ++i) {
-    const Layer& layer = graph.layers[i];
-    if (!layer.trained || !layer.trained->empty() || !layer.low_rank.empty()) return i;
-  }
-  return embedding;
-}
-
 }  // namespace
 
 bool EmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placement) {
@@ -71,6 +61,7 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
                                                    .expert_tensor = parallel_.experts.expert_tensor});
   Pack(layout.rank, options.type);
   MakeBuckets(layers, groups, options);
+  if (options.kept_feature_bytes > 0) kept_features_ = std::make_unique<KeptFeatures>(options.kept_feature_bytes);
   for (int chunk = 0; chunk < layout.placement.chunks; ++chunk) {
     const StageLayers& range = layout.stages[layout.placement.StageAt(pipeline_rank, chunk)];
     std::vector<StageLayer> running;
@@ -80,7 +71,8 @@ Model::Model(const LayerGraph& graph, const ModelLayout& layout, const Communica
                                         .adapter_dropout = graph.adapter ? graph.adapter->dropout : 0,
                                         .hidden_dropout = options.hidden_dropout,
                                         .neftune_alpha = options.neftune_alpha,
-                                        .router = options.router}));
+                                        .router = options.router,
+                                        .kept_features = kept_features_.get()}));
       running.back().recomputed = IsRecomputed(i, EmbeddingIndex(graph), options.recompute_every);
       running.back().differentiated = FirstTrained(graph) <= i;
     }

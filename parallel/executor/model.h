@@ -10,6 +10,7 @@
 #include "core/comm/communicator_set.h"
 #include "parallel/executor/stage.h"
 #include "parallel/graph/partition.h"
+#include "parallel/layers/kept_features.h"
 #include "parallel/layers/weights.h"
 #include "parallel/schedule/placement.h"
 #include "parallel/sharding/bucket.h"
@@ -43,6 +44,7 @@ struct ModelOptions {
   bool offload_parameters = false;  // at zero 3 shares of them wait in host memory
   double hidden_dropout = 0;
   double neftune_alpha = 0;
+  int64_t kept_feature_bytes = 0;  // of host memory for what a vision tower that is not trained made of images
   RouterOptions router = {};
 };
 
@@ -68,6 +70,8 @@ class Model {
   std::map<std::string, RouterSums>& router_sums() { return router_sums_; }
   // What these layers' exchanges of tokens are expected to hold.
   std::map<std::string, ExpectedRows>& expected_rows() { return expected_rows_; }
+  // What a vision tower made of images; nullptr: it is not kept.
+  KeptFeatures* kept_features() { return kept_features_.get(); }
   Weights& weights() { return *weights_; }
 
   // The micro batches of the next run. They outlive it.
@@ -89,6 +93,7 @@ class Model {
   LayerParallel parallel_;
   Communicator* tied_embedding_ = nullptr;
   std::unique_ptr<Weights> weights_;
+  std::unique_ptr<KeptFeatures> kept_features_;
   std::map<std::string, RouterSums> router_sums_;
   std::map<std::string, ExpectedRows> expected_rows_;
   std::vector<std::unique_ptr<Bucket>> buckets_;

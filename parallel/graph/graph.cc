@@ -14,6 +14,15 @@ size_t EmbeddingIndex(const LayerGraph& graph) {
   return index;
 }
 
+size_t FirstTrained(const LayerGraph& graph) {
+  const size_t embedding = EmbeddingIndex(graph);
+  for (size_t i = 0; i < embedding; ++i) {
+    const Layer& layer = graph.layers[i];
+    if (!layer.trained || !layer.trained->empty() || !layer.low_rank.empty()) return i;
+  }
+  return embedding;
+}
+
 int64_t TapsIn(const LayerGraph& graph) {
   const size_t index = EmbeddingIndex(graph);
   const auto* embedding = index < graph.layers.size() ? std::get_if<EmbeddingSpec>(&graph.layers[index].spec) : nullptr;

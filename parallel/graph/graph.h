@@ -63,6 +63,8 @@ struct LayerGraph {
 
 // Of the embedding among the layers: 0 unless a vision tower precedes it.
 size_t EmbeddingIndex(const LayerGraph& graph);
+// The first layer that has something to learn, or the embedding: nothing before it needs a backward pass.
+size_t FirstTrained(const LayerGraph& graph);
 // Decoder layers, the first ones, that take further features of the vision tower.
 int64_t TapsIn(const LayerGraph& graph);
 int64_t DecodersIn(const LayerGraph& graph);  // not counting mtp layers

@@ -28,7 +28,7 @@ struct Make {
   std::unique_ptr<RunningLayer> operator()(const MtpSpec&) const {
     return std::make_unique<MtpLayer>(layer, weights, parallel, options);
   }
-  std::unique_ptr<RunningLayer> operator()(const PatchSpec&) const { return std::make_unique<PatchLayer>(layer, weights); }
+  std::unique_ptr<RunningLayer> operator()(const PatchSpec&) const { return std::make_unique<PatchLayer>(layer, weights, options); }
   std::unique_ptr<RunningLayer> operator()(const VisionSpec&) const {
     return std::make_unique<VisionLayer>(layer, weights, parallel.tensor, options);
   }

@@ -19,6 +19,8 @@
 
 namespace trireme {
 
+class KeptFeatures;  // parallel/layers/kept_features.h
+
 class RunningLayer {
  public:
   virtual ~RunningLayer() = default;
@@ -47,6 +49,7 @@ struct LayerOptions {
   double hidden_dropout = 0;   // of the embedding and of the outputs of attention and mlp
   double neftune_alpha = 0;    // of the noise on embeddings
   RouterOptions router = {};
+  KeptFeatures* kept_features = nullptr;  // of a vision tower that is not trained; nullptr: none are kept. Outlives the layer
   RouterSums* sums = nullptr;        // of this layer; outlives it
   ExpectedRows* expected = nullptr;  // likewise
 };

@@ -1,7 +1,10 @@
 #include "parallel/layers/patches.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
 
 #include "ops/linear/linear.h"
 #include "ops/linear/row_bias.h"
@@ -68,10 +71,23 @@ struct AddPositionsFunction : torch::autograd::Function<AddPositionsFunction> {
   }
 };
 
+at::Tensor PatchesToRun(const ImageFacts& images, const std::vector<size_t>& run) {
+  if (run.size() == images.grids.size()) return images.patches;
+  std::vector<at::Tensor> parts;
+  int64_t begin = 0;
+  for (size_t i = 0; i < images.grids.size(); ++i) {
+    const int64_t patches = images.grids[i].patches();
+    if (std::ranges::binary_search(run, i)) parts.push_back(images.patches.narrow(0, begin, patches));
+    begin += patches;
+  }
+  return at::cat(parts);
+}
+
 }  // namespace
 
-PatchLayer::PatchLayer(const Layer& layer, const Weights& weights)
+PatchLayer::PatchLayer(const Layer& layer, const Weights& weights, const LayerOptions& options)
     : spec_(std::get<PatchSpec>(layer.spec)),
+      kept_(options.kept_features),
       weight_(weights.Find(layer.name + ".patch.weight")),
       bias_(weights.FindOrNull(layer.name + ".patch.bias")),
       class_token_(weights.FindOrNull(layer.name + ".class.weight")),
@@ -80,8 +96,10 @@ PatchLayer::PatchLayer(const Layer& layer, const Weights& weights)
 at::Tensor PatchLayer::Forward(const at::Tensor& anchor, PassContext& pass) const {
   const at::Tensor& given = pass.input.images.patches;
   if (!given.defined()) return anchor.reshape({0, spec_.tower.hidden});
-  const TowerTables& tables = TowerTablesOf(pass, spec_.tower);
-  const at::Tensor ordered = spec_.tower.window > 0 ? given.index_select(0, tables.order) : given;
+  const TowerTables& tables = TowerTablesOf(pass, spec_.tower, kept_);
+  if (tables.run.empty()) return anchor.reshape({0, spec_.tower.hidden});
+  const at::Tensor run = PatchesToRun(pass.input.images, tables.run);
+  const at::Tensor ordered = spec_.tower.window > 0 ? run.index_select(0, tables.order) : run;
   const at::Tensor pixels = ordered.to(weight_.value.scalar_type());
   const at::Tensor x = PatchFunction::apply(anchor, pixels, &weight_, bias_);
   if (class_token_ != nullptr) return WithClassTokens(x, tables.tile_places, *class_token_, *positions_);

@@ -8,12 +8,14 @@ namespace trireme {
 
 class PatchLayer : public RunningLayer {
  public:
-  PatchLayer(const Layer& layer, const Weights& weights);
-  // `anchor` only requires a gradient. Returns [states, hidden]: of all images of the micro batch, on every rank.
+  PatchLayer(const Layer& layer, const Weights& weights, const LayerOptions& options);
+  // `anchor` only requires a gradient. Returns [states, hidden]: of all images of the micro batch whose features
+  // are not kept, on every rank.
   at::Tensor Forward(const at::Tensor& anchor, PassContext& pass) const override;
 
  private:
   const PatchSpec spec_;
+  const KeptFeatures* const kept_;
   const Weight& weight_;     // [hidden, channels, frames, rows, columns]
   const Weight* bias_;       // [hidden]
   const Weight* class_token_;  // [1, 1, hidden]: of tiles

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "core/tensor/device_copies.h"
@@ -43,8 +44,19 @@ std::vector<int64_t> TilePlaces(const TowerPlan& plan, int64_t side) {
   return places;
 }
 
-TowerTables MakeTables(const TowerSpec& tower, const ImageFacts& images) {
-  TowerTables tables{.plan = PlanTower(tower, images.grids)};
+std::vector<size_t> ImagesToRun(const ImageFacts& images, const KeptFeatures* kept) {
+  if (kept != nullptr && images.contents.size() == images.grids.size()) return kept->Missing(images.contents);
+  std::vector<size_t> all(images.grids.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return all;
+}
+
+TowerTables MakeTables(const TowerSpec& tower, const ImageFacts& images, const KeptFeatures* kept) {
+  const std::vector<size_t> run = ImagesToRun(images, kept);
+  std::vector<ImageGrid> grids;
+  for (const size_t image : run) grids.push_back(images.grids[image]);
+  TowerTables tables{.plan = PlanTower(tower, grids), .run = run};
+  if (run.empty()) return tables;
   const TowerPlan& plan = tables.plan;
   const at::Device device = images.patches.device();
   tables.order = OnDevice(plan.order, device);
@@ -65,9 +77,9 @@ TowerTables MakeTables(const TowerSpec& tower, const ImageFacts& images) {
 
 }  // namespace
 
-const TowerTables& TowerTablesOf(PassContext& pass, const TowerSpec& tower) {
+const TowerTables& TowerTablesOf(PassContext& pass, const TowerSpec& tower, const KeptFeatures* kept) {
   std::shared_ptr<const TowerTables>& tables = pass.tower_tables();
-  if (!tables) tables = std::make_shared<const TowerTables>(MakeTables(tower, pass.input.images));
+  if (!tables) tables = std::make_shared<const TowerTables>(MakeTables(tower, pass.input.images, kept));
   return *tables;
 }
 

@@ -106,7 +106,7 @@ at::Tensor VisionLayer::Mlp(const at::Tensor& x, PassContext& pass) const {
 
 MergerLayer::MergerLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
                          const LayerOptions& options)
-    : spec_(std::get<MergerSpec>(layer.spec)), parallel_{parallel.group, /*sequence=*/false} {
+    : spec_(std::get<MergerSpec>(layer.spec)), parallel_{parallel.group, /*sequence=*/false}, kept_(options.kept_features) {
   const Projection::Place place = TowerPlace(layer, weights, options, parallel_);
   for (int64_t i = 0; i <= spec_.taps; ++i) {
     const std::string role = i == 0 ? "" : "tap" + std::to_string(i - 1) + ".";
@@ -116,6 +116,15 @@ MergerLayer::MergerLayer(const Layer& layer, const Weights& weights, const Tenso
 }
 
 at::Tensor MergerLayer::Forward(const at::Tensor& x, PassContext& pass) const {
+  const ImageFacts& images = pass.input.images;
+  const at::Tensor merged = Merged(x, pass);
+  if (kept_ == nullptr || images.contents.empty()) return merged;
+  std::vector<int64_t> tokens;
+  for (const ImageGrid& grid : images.grids) tokens.push_back(grid.tokens(spec_.tower.merge));
+  return kept_->Join(merged, TowerTablesOf(pass, spec_.tower).run, images.contents, tokens, 1 + spec_.taps);
+}
+
+at::Tensor MergerLayer::Merged(const at::Tensor& x, PassContext& pass) const {
   if (x.size(0) == 0) return x.reshape({0, spec_.outputs});
   const TowerTables& tables = TowerTablesOf(pass, spec_.tower);
   const int64_t states = tables.plan.states, joined = spec_.tower.hidden * spec_.tower.merge * spec_.tower.merge;

@@ -55,7 +55,8 @@ class VisionLayer : public RunningLayer {
 class MergerLayer : public RunningLayer {
  public:
   MergerLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel, const LayerOptions& options);
-  // x: as a VisionLayer's. Returns [tokens, outputs], then as many rows for each tapped layer.
+  // x: as a VisionLayer's. Returns [tokens, outputs], then as many rows for each tapped layer; with the features that are kept,
+  // of all images.
   at::Tensor Forward(const at::Tensor& x, PassContext& pass) const override;
   bool can_run_again() const override { return true; }
 
@@ -65,8 +66,11 @@ class MergerLayer : public RunningLayer {
     GeluMlp mlp;
   };
 
+  at::Tensor Merged(const at::Tensor& x, PassContext& pass) const;
+
   const MergerSpec spec_;
   const TensorParallel parallel_;
+  KeptFeatures* const kept_;
   std::vector<One> mergers_;  // the first is the embedding's
 };
 

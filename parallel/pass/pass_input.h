@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/io/content_digest.h"
 #include "parallel/context/context_plan.h"
 #include "parallel/pass/image_positions.h"
 
@@ -53,6 +54,7 @@ struct TeacherFacts {
 struct ImageFacts {
   at::Tensor patches = {};  // [patches, elements of a patch] fp32; undefined: there are none
   std::vector<ImageGrid> grids = {};
+  std::vector<ContentDigest> contents = {};  // which images they are; empty: whoever made the input does not say
   // In host memory: [rows · length] int64: the image token that each token of this rank is, among those of all images;
   // -1: none.
   at::Tensor token_of = {};

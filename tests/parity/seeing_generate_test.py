@@ -1,6 +1,6 @@
 """Generation and serving with images against transformers' greedy generate, in fp32: the same tokens from the same patches, under
 each kind of layout, alone and beside prompts of text; two images behind one prompt never share a cached prefix; a server with the
-openai package as its client, and what it refuses."""
+openai package as its client, and what it refuses. With --device npu: the tokens alone, there."""
 import base64
 import collections
 import io
@@ -21,6 +21,7 @@ from decoding import CLEAR, NEW
 from program import Launches, failure_text, run, run_many, words_of
 from served import Server
 
+OPTIONS = ("device",)
 FP32 = ["model.dtype=fp32"]
 Case = collections.namedtuple("Case", "family ranks batch settings words", defaults=[()])
 # Steps that cut images, and a cache that two rows fill: some are preempted and computed again.
@@ -90,17 +91,17 @@ def references(folder):
     return reference
 
 
-def launch(ranks, cases, references):
+def launch(ranks, cases, references, device):
     commands = [["generate", "--model", references(case.family).model, "--rows", references(case.family).rows, "--max-new-tokens",
-                 NEW, "--batch", case.batch, *case.words, *words_of([*FP32, *case.settings])] for case in cases]
+                 NEW, "--batch", case.batch, *case.words, *words_of([f"device={device}", *FP32, *case.settings])] for case in cases]
     result = run_many(ranks, commands)
     lines = iter(result.stdout.splitlines())
     return [([next(lines, "{}") for _ in references(case.family).wanted], result) for case in cases]
 
 
 @pytest.fixture(scope="module")
-def launches(selected, references):
-    return Launches(selected(test_tokens), lambda case: case.ranks, lambda ranks, cases: launch(ranks, cases, references))
+def launches(selected, references, device):
+    return Launches(selected(test_tokens), lambda case: case.ranks, lambda ranks, cases: launch(ranks, cases, references, device))
 
 
 @pytest.mark.parametrize("case", sorted(CASES, key=lambda case: case.ranks), ids=text_of)
@@ -109,6 +110,7 @@ def test_tokens(case, launches, references):
     assert [json.loads(line).get("output_ids") for line in lines] == references(case.family).wanted, failure_text(result)
 
 
+@pytest.mark.devices("cpu")
 def test_beams(references):
     """One beam search over a prompt with an image: as transformers', with the placeholders of the prompt alone as images."""
     reference = references("qwen2_5_vl")
@@ -125,6 +127,7 @@ def test_beams(references):
     assert json.loads(result.stdout)["output_ids"] == out[0, given.shape[1]:].tolist()
 
 
+@pytest.mark.devices("cpu")
 def test_refused(references, folder):
     """Before any weights are read, with what is wrong."""
     reference = references("qwen2_5_vl")
@@ -202,6 +205,7 @@ QUESTIONS = [[picture(1, 84, 56), "Which colour?"], [picture(2, 84, 56), "Which 
              ["Before ", picture(3, 60, 140), " between ", picture(4, 56, 56), " after"], ["No picture at all."]]
 
 
+@pytest.mark.devices("cpu")
 def test_served_answers(server, peer):
     for parts in QUESTIONS:
         text, ids = peer(parts)
@@ -213,6 +217,7 @@ def test_served_answers(server, peer):
         assert request["tokens"] == ids
 
 
+@pytest.mark.devices("cpu")
 def test_images_tell_prefixes_apart(server):
     """The same tokens: what another image left in the cache is not this one's."""
     first, second = (picture(seed, 168, 168) for seed in (5, 6))  # 36 tokens: more than a block
@@ -227,6 +232,7 @@ def test_images_tell_prefixes_apart(server):
     assert choices[0].message.content == choices[1].message.content
 
 
+@pytest.mark.devices("cpu")
 def test_served_refusals(server):
     def refused(part, param, text):
         with pytest.raises(openai.BadRequestError) as caught:

@@ -14,11 +14,12 @@ import seeing_models
 import seeing_runs
 import steps
 from gradients import assert_within, relative
-from program import failure_text, run_many, run_well
+from program import failure_text, run, run_many, run_well, words_of
 
 LAYERS = 3
 RATES = dict(vision=0.1, aligner=0.5)
 EVERYWHERE = ["tuning.kind=lora", "tuning.rank=3", "tuning.alpha=24", "tuning.dropout=0", "run.steps=3", "optimizer.lr=0.03"]
+FROZEN, KEPT = ["tuning.kind=full", "tuning.freeze=[vision, aligner]"], ["memory.vision_features_mb=1"]
 # Runs. name: family, ranks, settings
 RUNS = {
     "rates": ("qwen2_5_vl", 1, ["tuning.kind=full", "optimizer.lr_by_name=[vision=0.1, aligner=0.5]"]),
@@ -30,6 +31,12 @@ RUNS = {
     "aligner": ("qwen3_vl", 2, [*EVERYWHERE, "tuning.targets=[aligner]", "parallel.pipeline=2"]),
     "not the tower": ("qwen3_vl_moe", 2, [*EVERYWHERE, "tuning.targets=[all-linear, 're:.*visual.*(linear_fc1|qkv)']",
                                           "tuning.freeze=[vision]", "parallel.expert=2"]),
+    "frozen": ("qwen2_5_vl", 1, [*FROZEN]),
+    "frozen, kept": ("qwen2_5_vl", 1, [*FROZEN, *KEPT, "run.micro_batch=2"]),
+    "frozen with taps": ("qwen3_vl", 2, [*FROZEN, "parallel.tensor=2"]),
+    "frozen with taps, kept": ("qwen3_vl", 2, [*FROZEN, *KEPT, "parallel.tensor=2"]),
+    "frozen with taps, kept by ranks": ("qwen3_vl", 2, [*FROZEN, *KEPT, "parallel.zero=3"]),
+    "frozen with taps, kept in a pipeline": ("qwen3_vl", 2, [*FROZEN, *KEPT, "parallel.pipeline=2"]),
 }
 # Modules of the adapters that runs leave, as PEFT names them.
 LANGUAGE = r".*language_model\.layers\.\d+\.(self_attn|mlp)\.(q|k|v|o|gate|up|down)_proj"
@@ -108,6 +115,27 @@ def test_peft_reads_final(name, runs, models, folder, record_errors):
     record_errors(errors)
     assert_within(errors, {"loss": 1e-5})
     assert relative(wanted, before) > 1e-3, "the run moved the loss so little that a wrong adapter would not show"
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if ", kept" in name])
+def test_kept_features(name, runs, record_errors):
+    """The tower's features of the first epoch serve all later ones, in which nothing else changes."""
+    plain, kept = (seeing_runs.read_log(runs[one]) for one in (name.split(",")[0], name))
+    errors = {field: max(relative(a[field], b[field]) for a, b in zip(kept, plain, strict=True)) for field in ("loss", "grad_norm")}
+    record_errors(errors)
+    assert_within(errors, {"loss": 1e-6, "grad_norm": 1e-5})
+    steps_of_epoch = steps.EPOCH // steps.BATCH
+    assert [line["kept_images"] > 0 for line in kept] == [step >= steps_of_epoch for step in range(steps.STEPS)], kept
+
+
+@pytest.mark.parametrize("family, settings, said", [("qwen2_5_vl", ["tuning.freeze=[vision]"], "vision.merger is trained"),
+                                                    ("qwen3_vl", [], "vision.patch is trained"), (None, [], "has not")])
+def test_features_that_change_are_not_kept(family, settings, said, models, folder):
+    output, settings = folder / "refused", ["tuning.kind=full", *settings, *KEPT]
+    words = seeing_runs.train_words(*models(family)[:2], output, settings) if family else [
+        "train", "examples/chat/run.yaml", *words_of([f"run.output={output}", *settings])]
+    result = run(None, words)
+    assert result.returncode == 2 and said in result.stderr, failure_text(result)
 
 
 def tensors_of(directory):

@@ -54,7 +54,7 @@ const ErrorCase kFileCases[] = {
     {"NothingNear",
      "memory: {frobnication: 2}\n",
      {},
-     "run.yaml:1: memory.frobnication: unknown key; known keys here: recompute, offload_optimizer, offload_reference, shard_reference, recompute_every, offload_activations, offload_parameters"},
+     "run.yaml:1: memory.frobnication: unknown key; known keys here: recompute, offload_optimizer, offload_reference, shard_reference, recompute_every, offload_activations, offload_parameters, vision_features_mb"},
     {"CaseMatters", "Device: cpu\n", {}, "run.yaml:1: Device: unknown key; did you mean device?"},
     {"Duplicate",
      "device: cpu\nstage: pt\ndevice: npu\n",
