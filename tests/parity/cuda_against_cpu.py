@@ -106,15 +106,24 @@ class Runs:
         words = ["grads", "--model", model, "--rows", rows, "--out", self.folder / f"{device}.safetensors"]
         return [json.loads(program(words, [f"device={device}", *settings]))]
 
-    def pictures(self, device):
-        """A few steps of the example whose records have images."""
-        drawn, output = self.folder / "drawn", self.folder / f"pictures-{device}"
+    def pictures(self, device, name="pictures", rows=None, settings=()):
+        """A few steps of the example whose records have images, over so many rows; None: all."""
+        drawn, output = self.folder / "drawn", self.folder / f"{name}-{device}"
         if not drawn.exists():
             subprocess.run([sys.executable, ROOT / "examples/pictures/draw.py", drawn], check=True)
+        data = drawn / f"{name}.jsonl"
+        data.write_text("".join((drawn / "train.jsonl").read_text().splitlines(keepends=True)[:rows]))
         program(["train", ROOT / "examples/pictures/run.yaml"],
-                [f"device={device}", f"model.path={ROOT / 'examples/pictures'}", f"data.train=[{drawn / 'train.jsonl'}]", "data.valid=[]",
-                 f"run.output={output}", *BRIEF])
+                [f"device={device}", f"model.path={ROOT / 'examples/pictures'}", f"data.train=[{data}]", "data.valid=[]",
+                 f"run.output={output}", *BRIEF, *settings])
         return logged(output)
+
+    def kept_features(self, device):
+        """The same images in every epoch of three steps, of which only the first runs the tower."""
+        log = self.pictures(device, "kept", 12, ["run.global_batch=4", "data.packing=false", "tuning.freeze=[vision, aligner]", "memory.vision_features_mb=4"])
+        if [line["kept_images"] for line in log] != [0] * 3 + [4] * (STEPS - 3):
+            raise Failed(f"kept_images are {[line['kept_images'] for line in log]}")
+        return log
 
     def described(self, device):
         """What the model that the cpu trained says of pictures that it has not seen."""
@@ -145,6 +154,7 @@ def main():
             failed += check_case(f"LoRA over {name}", LIMITS, lambda device: runs.train(
                 f"packed-{name.replace(', ', '-')}", "chat.yaml", runs.folder / f"pretrained-{kind}-cpu/final", device, settings))
         failed += check_case("pictures", LIMITS, runs.pictures)
+        failed += check_case("pictures, features kept", LIMITS, runs.kept_features)
         failed += check_case("resumed from the other device", LIMITS, runs.resumed)
         for name, settings in ROUTERS.items():
             kind = "dense" if "hidden" in name else "moe"
