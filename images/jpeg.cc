@@ -17,6 +17,8 @@ namespace {
 
 bool IsJpeg(Bytes bytes) { return ByteReader(bytes).Is(0, "\xff\xd8\xff"); }
 
+constexpr int kMostScans = 500;  // a progressive file has about ten; each one costs a pass over the whole image
+
 bool IsFrame(uint32_t marker) {  // SOF0 to SOF15 without DHT, JPG and DAC
   return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
@@ -31,6 +33,7 @@ ImageHeader JpegHeader(Bytes bytes) {
       at += marker == 0xff ? 1 : 2;
       continue;
     }
+    if (marker == 0x00) throw BadImage("no marker where a JPEG file needs one");  // decoders would look for the next one
     if (marker == 0xd9 || marker == 0xda) throw BadImage("a JPEG file without the size of its image");
     const size_t length = reader.U16(at + 2);
     if (IsFrame(marker)) {
@@ -65,6 +68,13 @@ void OnMessage(j_common_ptr info, int level) {
   if (info->err->msg_code == JWRN_JPEG_EOF) reinterpret_cast<JpegErrors*>(info->err)->ended = true;
 }
 
+void OnProgress(j_common_ptr info) {
+  if (!info->is_decompressor || reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
+  std::snprintf(errors->message, sizeof(errors->message), "a JPEG file of more than %d scans", kMostScans);
+  std::longjmp(errors->escape, 1);
+}
+
 // One row from the inks of printers as Adobe stores them (inverted), by Pillow's formula.
 void CmykToRgb(const uint8_t* inks, int64_t width, uint8_t* rgb) {
   for (int64_t x = 0; x < width; ++x, inks += 4, rgb += 3) {
@@ -81,20 +91,22 @@ void GrayToRgb(const uint8_t* gray, int64_t width, uint8_t* rgb) {
 }
 
 // No object with a destructor is made between setjmp and longjmp. False: errors->message has the reason.
-bool ReadRows(Bytes bytes, JpegErrors* errors, jpeg_decompress_struct* jpeg, Image* image, uint8_t* line) {
+bool ReadRows(Bytes bytes, JpegErrors* errors, jpeg_decompress_struct* jpeg, jpeg_progress_mgr* progress, Image* image,
+              uint8_t* line) {
   if (setjmp(errors->escape) != 0) return false;
   jpeg_create_decompress(jpeg);
+  jpeg->progress = progress;
   jpeg_mem_src(jpeg, bytes.data(), bytes.size());
   jpeg_read_header(jpeg, TRUE);
+  // Before memory is taken for it.
+  if (static_cast<int64_t>(jpeg->image_width) != image->width || static_cast<int64_t>(jpeg->image_height) != image->height) {
+    std::strcpy(errors->message, "two sizes in one JPEG file");
+    return false;
+  }
   const bool inks = jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK;
   const bool gray = jpeg->jpeg_color_space == JCS_GRAYSCALE;
   jpeg->out_color_space = inks ? JCS_CMYK : gray ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_start_decompress(jpeg);
-  if (static_cast<int64_t>(jpeg->output_width) != image->width ||
-      static_cast<int64_t>(jpeg->output_height) != image->height) {
-    std::strcpy(errors->message, "two sizes in one JPEG file");
-    return false;
-  }
   while (jpeg->output_scanline < jpeg->output_height && !errors->ended) {
     uint8_t* row = image->row(jpeg->output_scanline);
     JSAMPROW target = inks || gray ? line : row;
@@ -113,7 +125,8 @@ Image DecodeJpeg(Bytes bytes, const ImageHeader& header) {
   jpeg.err = jpeg_std_error(&errors.manager);
   errors.manager.error_exit = OnError;
   errors.manager.emit_message = OnMessage;
-  const bool read = ReadRows(bytes, &errors, &jpeg, &image, line.data());
+  jpeg_progress_mgr progress{.progress_monitor = OnProgress};
+  const bool read = ReadRows(bytes, &errors, &jpeg, &progress, &image, line.data());
   jpeg_destroy_decompress(&jpeg);
   if (!read) throw BadImage(errors.message);
   if (errors.ended) throw Truncated();

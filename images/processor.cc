@@ -9,6 +9,11 @@
 namespace trireme::images {
 namespace {
 
+void RefuseThin(PixelSize size, const std::string& name) {
+  if (std::max(size.height, size.width) <= 200 * std::min(size.height, size.width)) return;
+  throw InputError("image ", name, ": ", size.width, " x ", size.height, " pixels; a side may be at most 200 times the other");
+}
+
 int64_t Multiple(double count, int64_t factor) { return static_cast<int64_t>(count) * factor; }
 
 }  // namespace
@@ -26,10 +31,7 @@ PixelSize ImageProcessor::SizeFor(PixelSize size, const std::string& name) const
   const int64_t factor = settings_.patch_size * settings_.merge_size;
   const double height = static_cast<double>(size.height), width = static_cast<double>(size.width);
   const double f = static_cast<double>(factor);
-  if (std::max(height, width) / std::min(height, width) > 200) {
-    throw InputError("image ", name, ": ", size.width, " x ", size.height,
-                     " pixels; a side may be at most 200 times the other");
-  }
+  RefuseThin(size, name);
   // nearbyint rounds halves to even, as Python does.
   PixelSize found = {Multiple(std::nearbyint(width / f), factor), Multiple(std::nearbyint(height / f), factor)};
   const int64_t area = found.width * found.height;
@@ -50,6 +52,7 @@ PixelSize ImageProcessor::SizeFor(PixelSize size, const std::string& name) const
 
 ImageGrid ImageProcessor::GridFor(PixelSize size, const std::string& name) const {
   if (!settings_.tiles) return GridOf(SizeFor(size, name));
+  RefuseThin(size, name);  // cut into tiles it would be large: rows are as long as a tile before they are joined
   ImageGrid grid = GridOf({settings_.tiles->side, settings_.tiles->side});
   grid.time = TilesFor(size.width, size.height, *settings_.tiles).tiles();
   return grid;

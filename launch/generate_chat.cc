@@ -55,7 +55,7 @@ int64_t OpenCalls(const Json& messages) {
 // What was said so far, the same on every rank; what the user did wrong is told on rank 0.
 class Talk {
  public:
-  Talk(const ChatSettings& settings, bool speaks) : settings_(settings), speaks_(speaks) {
+  Talk(const ChatSettings& settings, Job& job) : settings_(settings), job_(job), speaks_(job.rank() == 0) {
     Restart();
     pending_ = settings.first_images;
   }
@@ -79,18 +79,22 @@ class Talk {
 
   // For the model; nothing: the last line is taken back, for the images cannot be read or there are too many tokens.
   std::optional<SeenPrompt> Prompt() {
+    std::optional<SeenPrompt> prompt;
     std::string problem;
     try {
       Tokens rendered = ChatPrompt(settings_.tokenizer, settings_.chat, messages_,
                                    {.tools = settings_.tools, .variables = settings_.variables});
-      SeenPrompt prompt = settings_.images.Read(std::move(rendered), images_, "the conversation");
-      if (!settings_.positions || std::ssize(prompt.tokens) < *settings_.positions) return prompt;
-      problem = Concat("the conversation has ", prompt.tokens.size(), " tokens; the model accepts at most ", *settings_.positions,
-                       "; write less, or /new to start over");
+      prompt = settings_.images.Read(std::move(rendered), images_, "the conversation");
+      if (settings_.positions && std::ssize(prompt->tokens) >= *settings_.positions) {
+        problem = Concat("the conversation has ", prompt->tokens.size(), " tokens; the model accepts at most ", *settings_.positions,
+                         "; write less, or /new to start over");
+      }
     } catch (const Error& error) {
       if (!settings_.images.sees()) throw;
       problem = error.what();
     }
+    problem = OfAnyRank(problem);
+    if (problem.empty()) return prompt;
     messages_.erase(messages_.size() - 1);
     images_.resize(images_.size() - std::exchange(asked_, 0));
     Tell(problem);
@@ -107,19 +111,30 @@ class Talk {
     if (speaks_) std::cerr << text << "\n";
   }
 
+  // The first problem that a rank has: all of them take a line back, or none. Ranks of other hosts have other files.
+  std::string OfAnyRank(const std::string& problem) const {
+    for (std::string& one : job_.GatherStrings(problem)) {
+      if (!one.empty()) return std::move(one);
+    }
+    return "";
+  }
+
   // Known to be one before the line that asks about it.
   bool AddImage(const std::string& file) {
     if (!settings_.images.sees()) {
       Tell("the model has no vision tower: it sees no images");
       return false;
     }
+    std::vector<std::string> resolved;
+    std::string problem;
     try {
-      const std::vector<std::string> resolved = ResolvedImages({file}, ".");
+      resolved = ResolvedImages({file}, ".");
       settings_.images.CheckFiles(resolved);
-      pending_.push_back(resolved.front());
     } catch (const Error& error) {
-      Tell(error.what());
+      problem = error.what();
     }
+    problem = OfAnyRank(problem);
+    problem.empty() ? pending_.push_back(resolved.front()) : Tell(problem);
     return false;
   }
 
@@ -132,6 +147,7 @@ class Talk {
   }
 
   const ChatSettings& settings_;
+  Job& job_;
   const bool speaks_;
   Json messages_;
   std::vector<std::string> images_;   // of the messages, in their order
@@ -158,7 +174,7 @@ std::string WriteAnswer(Generator& generator, const ChatSettings& settings, cons
 void Chat(Generator& generator, const ChatSettings& settings, Job& job) {
   const bool speaks = job.rank() == 0;
   if (speaks && OnTerminal()) std::cerr << HelpText(settings);
-  Talk talk(settings, speaks);
+  Talk talk(settings, job);
   while (const std::optional<std::string> line = NextLine(job)) {
     if (*line == "/quit") return;
     if (*line == "/new") talk.Restart();

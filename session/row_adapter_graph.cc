@@ -34,6 +34,15 @@ LayerGraph WithoutPairs(LayerGraph graph) {
   return graph;
 }
 
+// Rows of a step are tokens there, patches in a tower: its pairs are a whole model's, not a row's.
+void RefuseTowerPairs(const LayerGraph& adapted, const AdapterDirectory& adapter) {
+  for (size_t i = 0; i < EmbeddingIndex(adapted); ++i) {
+    if (adapted.layers[i].low_rank.empty()) continue;
+    throw InputError(adapter.path().string(), ": has pairs in the vision tower or its aligner (", adapted.layers[i].name,
+                     "), which rows of other adapters share; serve the merged model (trireme merge), or the adapter alone as --model");
+  }
+}
+
 // The scale is alpha / r: tensors of another rank than the config's would be scaled wrongly. Experts that share a tensor
 // have ranks of their own.
 void CheckRanks(const AdapterPlan& plan, const AdapterDirectory& adapter) {
@@ -65,6 +74,7 @@ LayerGraph GraphWithRowAdapter(const LayerGraph& graph, const AdapterDirectory& 
   } catch (const Error& error) {
     throw InputError(adapter.path().string(), ": ", error.what(), "; is the adapter for another model?");
   }
+  RefuseTowerPairs(adapted, adapter);
   CheckShapes(adapted, adapter, model);
   return adapted;
 }

@@ -239,6 +239,7 @@ PassInput MakePassInput(std::span<const Row> rows, std::span<const int64_t> plac
   const auto plan =
       std::make_shared<const ContextPlan>(whole.rows, whole.length, whole.documents, shape.context);
   PassInput input = whole.On(plan);
+  if (!shape.runs_tower) input.images.patches.reset();
   input.identities = Identities(input, places, whole.length);
   for (int64_t depth = 1; depth <= shape.mtp_depths; ++depth) {
     input.mtp.push_back(whole.Shifted(depth).On(plan));
@@ -270,7 +271,8 @@ BatchShape ShapeOf(const Session& session) {
           .device = session.tensors().torch(),
           .context = {.ring = dense.Size("cp") / ulysses, .ulysses = ulysses, .rank = session.Coordinate("cp")},
           .images = images ? std::optional(ImageTokens{images->placeholder, images->merge, images->tile}) : std::nullopt,
-          .tells_images = session.config().memory().vision_features_mb() > 0};
+          .tells_images = session.config().memory().vision_features_mb() > 0,
+          .runs_tower = session.Coordinate("pp") == 0};
 }
 
 std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape) {

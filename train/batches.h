@@ -24,6 +24,7 @@ struct BatchShape {
   int64_t mtp_depths = 0;
   std::optional<ImageTokens> images = {};  // of a model that sees
   bool tells_images = false;  // micro batches say which images they have
+  bool runs_tower = true;     // this rank has its layers, which alone read patches
 };
 
 // The shape for this rank in a session's layout, without multi-token prediction.

@@ -214,9 +214,11 @@ class Run {
       logged.loss = policy_->Pass(step);
       logged.epoch = policy_->EpochAt(step);
     } else {
+      KeptFeatures* kept = trainer_.model().kept_features();
+      if (kept != nullptr) kept->TakeUses();  // those of an evaluation
       trainer_.StartPass(rows_, batch.rows, batch.places);
       if (SharesByCost()) logged.metrics = {{"imbalance", batch.imbalance}, {"imbalance_in_order", batch.imbalance_in_order}};
-      if (KeptFeatures* kept = trainer_.model().kept_features()) logged.metrics["kept_images"] = static_cast<double>(kept->TakeUses());
+      if (kept != nullptr) logged.metrics["kept_images"] = static_cast<double>(kept->TakeUses());
     }
     const GradientReport report = FinishGradients();
     if (!policy_) logged.loss = trainer_.loss();

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/random.h"
 #include "images/exif.h"
@@ -78,6 +80,25 @@ TEST(Decode, MutatedFilesAreReadOrRefused) {
   }
   EXPECT_GT(read, 100);
   EXPECT_GT(refused, 100);
+}
+
+// What a decoder would skip may hide another size from the limit of pixels.
+TEST(Decode, RefusesJpegsThatReadersUnderstandDifferently) {
+  std::vector<uint8_t> file = FileOf(kSmallImages[1]);
+  const std::vector<uint8_t> no_marker = {0xff, 0x00, 0x00, 0x04, 0x01, 0x02};
+  file.insert(file.begin() + 2, no_marker.begin(), no_marker.end());
+  EXPECT_NE(ErrorOf([&] { DecodeImage(file, "it", 4096); }).find("no marker"), std::string::npos);
+}
+
+TEST(Decode, RefusesJpegsOfVeryManyScans) {
+  std::vector<uint8_t> file = FileOf(kSmallImages[1]);
+  const std::vector<uint8_t> mark = {0xff, 0xda};
+  const auto scan = std::find_end(file.begin(), file.end(), mark.begin(), mark.end());
+  const std::vector<uint8_t> last(scan, file.end() - 2), end(file.end() - 2, file.end());
+  file.resize(file.size() - 2);
+  for (int i = 0; i < 600; ++i) file.insert(file.end(), last.begin(), last.end());
+  file.insert(file.end(), end.begin(), end.end());
+  EXPECT_NE(ErrorOf([&] { DecodeImage(file, "it", 4096); }).find("more than 500 scans"), std::string::npos);
 }
 
 TEST(Decode, FormatIsToldByContent) {

@@ -95,6 +95,12 @@ TEST(Tiles, StandOneBelowTheOther) {
   EXPECT_EQ(grid, (ImageGrid{3, 2, 2}));
 }
 
+TEST(Tiles, OfThinImagesAreRefused) {
+  const ImageProcessor processor({.tiles = TileSettings{}});
+  EXPECT_THROW(processor.GridFor({1, 201}, "it"), Error);
+  EXPECT_NO_THROW(processor.GridFor({1, 200}, "it"));
+}
+
 TEST(WritePatches, OrdersBlocksRowsAndChannels) {
   // Patches of 1 x 1, blocks of 2 x 2, one frame: an image of 4 x 2 whose red counts pixels, green 10 more, blue 20 more.
   const ProcessorSettings settings{.patch_size = 1, .temporal_patch_size = 2, .merge_size = 2, .mean = {}, .std = {1, 1, 1}};

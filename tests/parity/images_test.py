@@ -239,8 +239,8 @@ def test_packing_counts_image_tokens(tmp_path):
 
 def test_records_that_cannot_be_used(tmp_path):
     """Named by record and file before anything is trained; skipped and counted where asked."""
-    model, _, _, path = chats_of("qwen2_5_vl", tmp_path)
-    folder = path.parent
+    model, processor, _, path = chats_of("qwen2_5_vl", tmp_path)
+    folder, pad = path.parent, processor.image_token_id
     whole = next(one for one in sorted(folder.glob("*.png")) if one.stat().st_size > 300)
     (folder / "cut.png").write_bytes(whole.read_bytes()[:200])
     PIL.Image.new("1", (20000, 20000)).save(folder / "large.png")
@@ -255,7 +255,8 @@ def test_records_that_cannot_be_used(tmp_path):
            (record("<image><image>", "dot.png"), "2 <image> marks and 1 images"), (record("a", "dot.png"), "0 <image> marks and 1"),
            (record("<image>"), "1 <image> marks and 0"), (record("<|image_pad|><image>", "dot.png"), "2 image placeholders"),
            (record("<image>", "http://a.b/c.png"), "not downloaded"), (record("<image>", 7), "'images' has 7"),
-           ({**record("a"), "videos": ["a.mp4"]}, "video")]
+           ({"text": "<image>", "images": ["dot.png"]}, "images beside text"),
+           ({"input_ids": [1, pad, 2], "labels": [1, pad, 2]}, "but no image"), ({**record("a"), "videos": ["a.mp4"]}, "video")]
     for number, (one, wanted) in enumerate(bad):
         file = folder / f"bad{number}.jsonl"
         file.write_text("".join(json.dumps(line) + "\n" for line in [good[0], one]))

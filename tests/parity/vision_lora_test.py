@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 import seeing_adapters
 from gradients import assert_equals, assert_within
-from program import Launches, run_grads, run_well, words_of
+from program import Launches, failure_text, run, run_grads, run_well, words_of
 from seeing_adapters import ADAPTERS, load_base, load_tuned, logits_of
 
 TENSOR, STAGES, WHOLE = "parallel.tensor=2", "parallel.pipeline=2", "parallel.sequence=false"
@@ -70,6 +70,15 @@ def test_older_names(adapted, folder, record_errors):
     save_file({older(key): value for key, value in tensors.items()}, path, metadata={"format": "pt"})
     outcome = run_grads(None, [grads_words(one, path.parent, folder / "older.safetensors")])[0]
     assert_equals(outcome, one.reference, record_errors)
+
+
+def test_rows_cannot_have_towers_of_their_own(adapted, folder):
+    """Served beside others an adapter belongs to rows of tokens; in a tower there are none."""
+    one = adapted("all of qwen2_5_vl")
+    shutil.copytree("examples/chat", folder / "served", ignore=shutil.ignore_patterns("*.jsonl"))
+    shutil.copytree(one.model, folder / "served", dirs_exist_ok=True)
+    result = run(None, ["serve", "--model", folder / "served", "--adapters", f"a={one.adapter}", "--port", 0])
+    assert result.returncode == 2 and "vision tower" in result.stderr, failure_text(result)
 
 
 @pytest.mark.parametrize("name", ["all of qwen2_5_vl", "all of qwen3_vl", "language"])

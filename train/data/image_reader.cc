@@ -19,14 +19,17 @@ void LimitTiles(const ImageReader::Options& options, images::TileSettings& tiles
   const int64_t area = tiles.side * tiles.side;
   if (options.max_pixels > 0) tiles.most = std::max<int64_t>(options.max_pixels / area, 1);
   if (options.min_pixels > 0) tiles.fewest = (options.min_pixels + area - 1) / area;
-  tiles.fewest = std::min(tiles.fewest, tiles.most);
+  if (tiles.fewest > tiles.most) {
+    throw InputError("images: at least ", tiles.fewest, " and at most ", tiles.most, " tiles of ", area,
+                     " pixels; set model.min_pixels and model.max_pixels");
+  }
 }
 
 images::ImageProcessor ProcessorOf(const ImageReader::Options& options) {
   images::ProcessorSettings settings = images::ProcessorSettings::Read(options.model);
   if (options.min_pixels > 0) settings.min_pixels = options.min_pixels;
   if (options.max_pixels > 0) settings.max_pixels = options.max_pixels;
-  if (settings.min_pixels > settings.max_pixels) {
+  if (!settings.tiles && settings.min_pixels > settings.max_pixels) {
     throw InputError("images: min_pixels ", settings.min_pixels, " is more than max_pixels ", settings.max_pixels,
                      "; set model.min_pixels and model.max_pixels");
   }

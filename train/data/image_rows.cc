@@ -1,5 +1,7 @@
 #include "train/data/image_rows.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -35,6 +37,16 @@ class RowsWithPatches : public RowSource {
   mutable std::mutex mutex_;
 };
 
+// Another file of the same name is another image, and so is one that was to have another grid.
+std::string KeyOf(const RowImage& image) {
+  std::string key = Concat(image.source, "\n", image.grid.time, " ", image.grid.height, " ", image.grid.width);
+  struct stat file;
+  if (!image.source.starts_with("data:") && stat(image.source.c_str(), &file) == 0) {
+    key += Concat(" ", file.st_ino, " ", file.st_size, " ", file.st_mtim.tv_sec, " ", file.st_mtim.tv_nsec);
+  }
+  return key;
+}
+
 }  // namespace
 
 std::shared_ptr<const images::Image> ImageCache::Find(const std::string& key) {
@@ -46,14 +58,15 @@ std::shared_ptr<const images::Image> ImageCache::Find(const std::string& key) {
 }
 
 std::shared_ptr<const images::Image> ImageCache::Get(const RowImage& image) {
-  if (auto found = Find(image.source)) return found;
+  const std::string key = KeyOf(image);
+  if (auto found = Find(key)) return found;
   auto loaded = std::make_shared<const images::Image>(reader_->Load(image.source, image.grid));
   const std::lock_guard lock(mutex_);
   ++decoded_;
-  const size_t bytes = loaded->rgb.size() + image.source.size();
-  if (bytes > most_bytes_ || entries_.contains(image.source)) return loaded;  // another thread was as quick
-  uses_.push_front(image.source);
-  entries_[image.source] = {loaded, uses_.begin()};
+  const size_t bytes = loaded->rgb.size() + key.size();
+  if (bytes > most_bytes_ || entries_.contains(key)) return loaded;  // another thread was as quick
+  uses_.push_front(key);
+  entries_[key] = {loaded, uses_.begin()};
   bytes_ += bytes;
   while (bytes_ > most_bytes_) {
     const auto oldest = entries_.find(uses_.back());

@@ -59,7 +59,12 @@ Sample ReadSample(Json record, const SampleOptions& options) {
     if (options.images) sample.images = PlaceImages(sample.messages, ListedImages(record));
     return sample;
   }
-  if (Has(record, "text")) return PlainText{TextAt(record, "text")};
+  if (Has(record, "text")) {
+    if (options.images && !ListedImages(record).empty()) {
+      throw InputError("has images beside text; images stand in messages or in rows of input_ids (docs/vision.md)");
+    }
+    return PlainText{TextAt(record, "text")};
+  }
   throw InputError(
       "has no known format: its keys are ", KeysOf(record),
       "; wanted messages, conversations, query and response, instruction and output, text, or input_ids; "

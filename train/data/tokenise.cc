@@ -96,12 +96,25 @@ const std::shared_ptr<const ImageReader>& SampleTokenizer::images() const {
   return images_;
 }
 
-StoredRow Tokenise(const Sample& sample, const SampleTokenizer& with) {
+namespace {
+
+StoredRow TokeniseAny(const Sample& sample, const SampleTokenizer& with) {
   if (const auto* row = std::get_if<StoredRow>(&sample)) return OfTokens(*row, with);
   if (const auto* conversation = std::get_if<Conversation>(&sample))
     return OfConversation(*conversation, with);
   if (with.options().stage == STAGE_PT) return OfText(std::get<PlainText>(sample).text, with);
   throw InputError("is plain text, which has no assistant turn; set stage: pt to train on all of it");
+}
+
+}  // namespace
+
+StoredRow Tokenise(const Sample& sample, const SampleTokenizer& with) {
+  StoredRow row = TokeniseAny(sample, with);
+  if (with.options().sees && row.images.empty() && std::ranges::count(row.ids, with.images()->placeholder()) > 0) {
+    throw InputError("has image placeholders (token ", with.images()->placeholder(),
+                     "), but no image; remove them from its text, or name its images");
+  }
+  return row;
 }
 
 }  // namespace trireme

@@ -142,6 +142,24 @@ TEST_F(ImageData, PatchesAreReadAheadAndKeptWithinABound) {
   EXPECT_EQ(cache.decoded(), 8);
 }
 
+TEST_F(ImageData, AFileThatWasReplacedIsReadAgain) {
+  const auto reader = Reader();
+  const RowImage image = Stored(*reader, "a.png");
+  ImageCache cache(reader, size_t{1} << 20);
+  const auto first = cache.Get(image);
+  EXPECT_EQ(cache.Get(image), first);
+  RowImage other = image;
+  other.grid.height += 2;
+  EXPECT_NE(RefusalOf([&] { cache.Get(other); }).find("a.png: its grid is"), std::string::npos);
+  Write("a.png", "no image at all");
+  EXPECT_NE(RefusalOf([&] { cache.Get(image); }).find("a.png"), std::string::npos);
+}
+
+TEST_F(ImageData, BesideTextAreRefused) {
+  EXPECT_NE(RefusalOf([] { ReadSample(ParseJson(R"({"text": "a <image>", "images": ["x.png"]})", "it"), {.images = true}); }).find("beside text"),
+            std::string::npos);
+}
+
 TEST_F(ImageData, OfRowsOfTokensAreFound) {
   const auto reader = Reader();
   const RowImage image = Stored(*reader, "a.png");
