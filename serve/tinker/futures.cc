@@ -59,6 +59,13 @@ void Futures::Finish(const std::string& id, FutureResult result, double now) {
   if (!future.topic.empty()) Announce(id, future);
 }
 
+void Futures::Forget(const std::string& id) {
+  const auto found = futures_.find(id);
+  if (found == futures_.end()) return;
+  if (!found->second.done && --open_[found->second.owner] == 0) open_.erase(found->second.owner);
+  futures_.erase(found);
+}
+
 void Futures::Announce(const std::string& id, const Future& future) {
   const auto found = topics_.find(future.topic);
   if (found == topics_.end()) return;  // it is over

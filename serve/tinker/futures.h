@@ -41,6 +41,8 @@ class Futures {
   int64_t open() const;                          // of all owners
   void Finish(const std::string& id, FutureResult result, double now);
   bool done(const std::string& id) const;
+  // One that nobody has been told of.
+  void Forget(const std::string& id);
   // Answers now, later, or with 404 if it is not the owner's, 410 if it was forgotten.
   void Poll(const std::string& id, const std::string& owner, bool takes_proto, std::shared_ptr<HttpReply> reply, double now);
   // Answers with those of a topic that were done after `cursor`, now or as soon as there is one; those up to it are known to

@@ -28,7 +28,7 @@ std::vector<double> Numbers(const Json* list, const std::string& where) {
   return numbers;
 }
 
-RawTensor ReadTensor(const Json& json, const std::string& where) {
+RawTensor ReadTensor(const Json& json, DenseBudget& budget, const std::string& where) {
   Fields fields(json, where);
   const std::string dtype = fields.Text("dtype").value_or("float32");
   if (dtype != "int64" && dtype != "float32") Refuse(where + ": dtype " + dtype.substr(0, 20) + "; wanted int64 or float32");
@@ -40,18 +40,19 @@ RawTensor ReadTensor(const Json& json, const std::string& where) {
   fields.Finish();
   if (rows == nullptr && columns == nullptr) return tensor;
   return Densified(tensor, Integers(rows, where + ".sparse_crow_indices"), Integers(columns, where + ".sparse_col_indices"),
-                   where);
+                   budget, where);
 }
 
-RawDatum ReadDatum(const Json& json, const std::string& where) {
+RawDatum ReadDatum(const Json& json, DenseBudget& budget, const std::string& where) {
   Fields fields(json, where);
   const Json* input = fields.Find("model_input");
   if (input == nullptr) Refuse(where + ": has no model_input");
   RawDatum datum{.tokens = ReadTokens(*input, where + ".model_input"), .inputs = {}};
+  budget.tokens = std::ssize(datum.tokens);
   if (const Json* tensors = fields.Find("loss_fn_inputs")) {
     if (!tensors->is_object()) Refuse(where + ".loss_fn_inputs: wanted an object");
     for (const auto& [name, value] : tensors->items()) {
-      datum.inputs[name] = ReadTensor(value, where + ".loss_fn_inputs." + name.substr(0, 60));
+      datum.inputs[name] = ReadTensor(value, budget, where + ".loss_fn_inputs." + name.substr(0, 60));
     }
   }
   fields.Finish();
@@ -83,7 +84,8 @@ RawLoss ReadLossJson(const Json& input, const std::string& name) {
   loss.loss_fn = fields.Text("loss_fn").value_or("");
   const Json* data = fields.Find("data");
   if (data == nullptr || !data->is_array()) Refuse(name + ".data: wanted a list");
-  for (size_t i = 0; i < data->size(); ++i) loss.data.push_back(ReadDatum((*data)[i], Concat("data[", i, "]")));
+  DenseBudget budget;
+  for (size_t i = 0; i < data->size(); ++i) loss.data.push_back(ReadDatum((*data)[i], budget, Concat("data[", i, "]")));
   if (const Json* config = fields.Find("loss_fn_config")) {
     if (!config->is_object()) Refuse(name + ".loss_fn_config: wanted an object");
     for (const auto& [key, value] : config->items()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -10,6 +11,8 @@ namespace trireme::tinker {
 namespace {
 
 constexpr char kLow[] = "clip_low_threshold", kHigh[] = "clip_high_threshold";
+constexpr int64_t kMostRows = int64_t{1} << 18;  // of a request: a row of one token takes some hundred bytes here
+constexpr double kMostExact = int64_t{1} << 53;  // up to here a double is a whole number's own
 
 struct Wanted {
   const LossKind& kind;
@@ -28,7 +31,8 @@ std::vector<float> ColumnOf(const RawTensor& tensor, int64_t k, int64_t columns,
   std::vector<float> numbers;
   const auto step = static_cast<size_t>(std::max<int64_t>(columns, 1));
   for (size_t i = static_cast<size_t>(k); i < tensor.values.size(); i += step) {
-    if (!std::isfinite(tensor.values[i])) Refuse(where + ": has a value that is NaN or infinite");
+    const bool fits = std::abs(tensor.values[i]) <= std::numeric_limits<float>::max();  // NaN does not
+    if (!fits) Refuse(where + ": has a value that is NaN or infinite, as float32");
     numbers.push_back(static_cast<float>(tensor.values[i]));
   }
   return numbers;
@@ -37,7 +41,7 @@ std::vector<float> ColumnOf(const RawTensor& tensor, int64_t k, int64_t columns,
 void CheckShape(const RawTensor& tensor, const std::vector<int64_t>& shape, const std::string& where) {
   const auto text = [](const std::vector<int64_t>& dims) { return "[" + Join(dims) + "]"; };
   int64_t cells = 1;
-  for (const int64_t dim : tensor.shape) cells *= std::clamp<int64_t>(dim, 0, int64_t{1} << 31);
+  for (const int64_t dim : shape) cells *= dim;
   if (tensor.shape == shape && cells == std::ssize(tensor.values)) return;
   Refuse(Concat(where, ": has ", tensor.values.size(), " values of shape ", text(tensor.shape), "; wanted ", text(shape),
                 ", one for each token of model_input"));
@@ -66,6 +70,16 @@ void CheckMask(const LossInputs& inputs, const Wanted& wanted) {
   if (!mask.empty() && sum <= 0) Refuse(wanted.where + ": loss_fn_inputs.sequence_ratio_mask has no positive sum");
 }
 
+// columns: of the datum that is about to add its rows.
+void CheckRows(int64_t columns, const Wanted& wanted, const LossRequest& request) {
+  if (columns > kMostColumns) {
+    Refuse(Concat(wanted.where, ".loss_fn_inputs.target_tokens: has ", columns, " targets per token; the server takes ", kMostColumns));
+  }
+  if (std::ssize(request.rows) + std::max<int64_t>(columns, 1) <= kMostRows) return;
+  Refuse(Concat(wanted.where, ": the request has more than ", kMostRows,
+                " sequences, of which each column of targets is one; send fewer data at a time"));
+}
+
 void AddRows(const RawDatum& datum, const Wanted& wanted, LossRequest& request) {
   CheckTokens(datum.tokens, wanted.limits, wanted.where + ".model_input");
   CheckNames(datum, wanted);
@@ -77,10 +91,12 @@ void AddRows(const RawDatum& datum, const Wanted& wanted, LossRequest& request) 
   const int64_t columns = two ? targets.shape[1] : 0, length = std::ssize(datum.tokens);
   const std::vector<int64_t> shape = two ? std::vector<int64_t>{length, columns} : std::vector<int64_t>{length};
   if (two && columns < 1) Refuse(wanted.where + ": target_tokens has no column");
+  CheckRows(columns, wanted, request);
   CheckShape(targets, shape, wanted.where + ".loss_fn_inputs.target_tokens");
   for (int64_t k = 0; k < std::max<int64_t>(columns, 1); ++k) {
     TrainRow row{.tokens = datum.tokens, .targets = {}, .inputs = {}};
     for (size_t i = static_cast<size_t>(k); i < targets.values.size(); i += static_cast<size_t>(std::max<int64_t>(columns, 1))) {
+      if (!(std::abs(targets.values[i]) <= kMostExact)) Refuse(wanted.where + ": target_tokens has a value that is no token");
       row.targets.push_back(static_cast<int64_t>(targets.values[i]));
       if (targets.values[i] != static_cast<double>(row.targets.back())) Refuse(wanted.where + ": target_tokens are not whole");
     }
@@ -105,6 +121,7 @@ std::optional<double> Threshold(const RawLoss& raw, const std::string& name) {
     const auto tensor = raw.data[i].inputs.find(name);
     if (tensor == raw.data[i].inputs.end()) continue;
     for (const double number : tensor->second.values) {
+      if (!std::isfinite(number)) Refuse(Concat("data[", i, "].loss_fn_inputs.", name, ": is NaN or infinite; send a finite value"));
       if (value && *value != number) Refuse(Concat("data[", i, "].loss_fn_inputs.", name, ": differs within the request; send one value"));
       value = number;
     }

@@ -18,6 +18,7 @@ struct Task {
   std::string future = {};  // its request_id
   TrainWork work = {};
   std::string refusal = {};  // not empty: it only takes its place, and fails with this
+  bool users_fault = true;   // the refusal
   std::function<FutureResult(const TrainOutcome&)> finish = {};
 };
 

@@ -58,7 +58,7 @@ std::vector<double> ValuesOf(const std::string& bytes, wire::DType dtype, const 
   }
 }
 
-RawTensor TensorOf(const wire::Tensor& tensor, const std::string& where) {
+RawTensor TensorOf(const wire::Tensor& tensor, DenseBudget& budget, const std::string& where) {
   const bool sparse = tensor.has_sparse_csr();
   RawTensor raw{.integers = tensor.dtype() == wire::DTYPE_INT64 || tensor.dtype() == wire::DTYPE_INT32,
                 .values = ValuesOf(sparse ? tensor.sparse_csr().values() : tensor.dense(), tensor.dtype(), where),
@@ -66,18 +66,19 @@ RawTensor TensorOf(const wire::Tensor& tensor, const std::string& where) {
   if (raw.shape.empty()) raw.shape = {std::ssize(raw.values)};
   if (!sparse) return raw;
   return Densified(raw, NumbersIn<int64_t>(tensor.sparse_csr().crow_indices(), where),
-                   NumbersIn<int64_t>(tensor.sparse_csr().col_indices(), where), where);
+                   NumbersIn<int64_t>(tensor.sparse_csr().col_indices(), where), budget, where);
 }
 
-RawDatum DatumOf(const wire::Datum& datum, const std::string& where) {
+RawDatum DatumOf(const wire::Datum& datum, DenseBudget& budget, const std::string& where) {
   RawDatum raw;
   for (const wire::Chunk& chunk : datum.model_input()) {
     if (!chunk.has_encoded_text()) Refuse(where + ".model_input: only chunks of tokens are supported");
     const std::vector<int32_t> tokens = NumbersIn<int32_t>(chunk.encoded_text().tokens(), where + ".model_input");
     raw.tokens.insert(raw.tokens.end(), tokens.begin(), tokens.end());
   }
+  budget.tokens = std::ssize(raw.tokens);
   for (const auto& [name, tensor] : datum.loss_fn_inputs()) {
-    raw.inputs[name] = TensorOf(tensor, where + ".loss_fn_inputs." + name.substr(0, 60));
+    raw.inputs[name] = TensorOf(tensor, budget, where + ".loss_fn_inputs." + name.substr(0, 60));
   }
   return raw;
 }
@@ -89,7 +90,8 @@ RawLoss LossOf(const wire::ForwardBackwardRequest& request) {
     if (value.value_case() != wire::LossConfigValue::kNumber) Refuse("loss_fn_config." + name.substr(0, 60) + ": wanted a number");
     loss.config[name] = value.number();
   }
-  for (int i = 0; i < request.data_size(); ++i) loss.data.push_back(DatumOf(request.data(i), Concat("data[", i, "]")));
+  DenseBudget budget;
+  for (int i = 0; i < request.data_size(); ++i) loss.data.push_back(DatumOf(request.data(i), budget, Concat("data[", i, "]")));
   return loss;
 }
 

@@ -4,17 +4,29 @@
 
 namespace trireme::tinker {
 
-namespace {
-constexpr int64_t kMostCells = int64_t{1} << 26;  // of one tensor: a small sparse one may stand for a huge dense one
-}
-
 void Refuse(const std::string& message) { throw ApiError{.status = 400, .message = message, .code = "invalid_value"}; }
 
+namespace {
+
+// Before there is a dense tensor.
+void TakeCells(const std::vector<int64_t>& shape, DenseBudget& budget, const std::string& where) {
+  if (shape.size() != 2) Refuse(where + ": a sparse tensor needs a shape of two dims");
+  const int64_t rows = shape[0], width = shape[1];
+  if (rows != budget.tokens) Refuse(Concat(where, ": has ", rows, " rows; wanted ", budget.tokens, ", one for each token of model_input"));
+  if (width < 1 || width > kMostColumns) Refuse(Concat(where, ": has ", width, " columns; wanted 1 to ", kMostColumns));
+  if (rows * width > budget.cells) {
+    Refuse(Concat(where, ": stands for ", rows * width, " dense values; the request's sparse tensors have room for ", budget.cells,
+                  " more: send fewer data at a time"));
+  }
+  budget.cells -= rows * width;
+}
+
+}  // namespace
+
 RawTensor Densified(const RawTensor& values, const std::vector<int64_t>& row_starts,
-                    const std::vector<int64_t>& columns, const std::string& where) {
-  if (values.shape.size() != 2) Refuse(where + ": a sparse tensor needs a shape of two dims");
+                    const std::vector<int64_t>& columns, DenseBudget& budget, const std::string& where) {
+  TakeCells(values.shape, budget, where);
   const int64_t rows = values.shape[0], width = values.shape[1];
-  if (rows < 0 || width < 1 || (rows > 0 && width > kMostCells / rows)) Refuse(where + ": its shape is too large");
   const auto count = static_cast<int64_t>(values.values.size());
   if (std::ssize(row_starts) != rows + 1 || std::ssize(columns) != count || row_starts.front() != 0 ||
       row_starts.back() != count) {

@@ -28,9 +28,17 @@ struct RawLoss {
   std::map<std::string, double> config = {};
 };
 
-// A matrix of compressed rows as the dense one it stands for. `where` names it in errors.
+constexpr int64_t kMostColumns = 1024;  // targets per token: each is a pass over the sequence
+
+// What sparse tensors of a request may become: a few bytes can stand for a huge dense one.
+struct DenseBudget {
+  int64_t tokens = 0;                // of the datum that is read: the rows of its tensors
+  int64_t cells = int64_t{1} << 25;  // left for the whole request; as doubles no more than its body may have (256 MiB)
+};
+
+// A matrix of compressed rows as the dense one it stands for, which takes its cells from `budget`. `where` names it in errors.
 RawTensor Densified(const RawTensor& values, const std::vector<int64_t>& row_starts,
-                    const std::vector<int64_t>& columns, const std::string& where);
+                    const std::vector<int64_t>& columns, DenseBudget& budget, const std::string& where);
 
 // Throws an ApiError of status 400 whose message is Concat's of the arguments.
 [[noreturn]] void Refuse(const std::string& message);

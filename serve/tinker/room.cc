@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <ctime>
-#include <filesystem>
 #include <utility>
 
 #include "core/base/error.h"
@@ -123,16 +122,9 @@ void Room::EndSession(const std::string& id, const std::string& why) {
   for (auto& [name, model] : models_) {
     if (model.session == id) DropModel(name, why);
   }
-  for (auto& [name, sampler] : samplers_) {
-    if (sampler.session != id || sampler.failure == why) continue;
-    sampler.failure = why;
-    if (sampler.state == Sampler::State::kOpen && sampler.adapter >= 0) {
-      loose_.push_back({.work = {.action = TrainAction::kDropSampler, .sampler = sampler.adapter}});
-    }
-    sampler.state = Sampler::State::kFailed;
-    for (const auto& start : std::exchange(sampler.waiting, {})) start();
-    std::error_code ignored;
-    if (sampler.unnamed) std::filesystem::remove_all(sampler.directory, ignored);
+  for (const auto& [name, sampler] : samplers_) {
+    if (sampler.session != id) continue;
+    DropSampler(name, why);
     futures_.ForgetTopics(name + "#");
   }
   std::erase_if(models_, [&](const auto& entry) { return entry.second.session == id; });
@@ -170,7 +162,7 @@ std::optional<Task> Room::Take(bool idle) {
     }
     if (ChangesWeights(task.work)) versions_.Change();
     if (task.refusal.empty()) return task;
-    futures_.Finish(task.future, Failure(task.refusal, /*users_fault=*/true), clock_());
+    futures_.Finish(task.future, Failure(task.refusal, task.users_fault), clock_());
   }
 }
 
@@ -204,6 +196,7 @@ void Room::Tick() {
   const std::lock_guard lock(mutex_);
   const double now = clock_();
   futures_.Tick(now);
+  while (!deferred_.empty() && Submit(deferred_.front())) deferred_.pop_front();
   for (auto& [id, model] : models_) {
     FailAll(model.queue.TakeStuck(now, facts_.gap_seconds), "an earlier request of this model never arrived (its seq_id is missing)");
   }
@@ -229,10 +222,11 @@ Json Room::Cancel(const std::string& owner, const Json& body) {
   const std::string id = fields.Text("request_id").value_or("");
   // Only samples: a training request that is left out would leave the order of the model's others in doubt.
   for (const auto& [name, sampler] : samplers_) {
-    if (sampler.owner != owner) continue;
-    for (const auto& [seq, future] : sampler.known) {
-      if (future == id && !futures_.done(id)) futures_.Finish(id, Failure("was cancelled", true), clock_());
-    }
+    const auto found = sampler.unfinished.find(id);
+    if (sampler.owner != owner || found == sampler.unfinished.end()) continue;
+    *found->second = true;
+    EndSample(name, id, Failure("was cancelled", true));
+    break;
   }
   return Json::object();
 }

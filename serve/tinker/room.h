@@ -3,6 +3,7 @@
 // No HTTP paths here, no torch.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -136,8 +137,15 @@ class Room {
     int64_t adapter = -1;
     int64_t version = 0;  // of the weights, where a model is trained in full
     std::string failure = {};
+    int64_t used = 0;  // when, by Room::uses_
     std::map<int64_t, std::string> known = {};  // request_ids by seq_id
-    std::vector<std::function<void()>> waiting = {};
+    std::map<std::string, std::shared_ptr<std::atomic<bool>>> unfinished = {};  // SampleOrder::cancelled by request_id
+    std::vector<std::function<void()>> waiting = {};                            // until it is open
+  };
+  struct ReadySample {
+    std::string sampler, future;
+    SampleOrder order = {};
+    SampleResult so_far = {};
   };
 
   Session& SessionOf(const std::string& owner, const std::string& id);
@@ -151,7 +159,17 @@ class Room {
   std::string NewSampler(const std::string& owner, const std::string& session, std::optional<int64_t> seq, Sampler sampler);
   void OpenSampler(const std::string& id);
   void StartSample(const std::string& id, const std::string& future, SampleOrder order);
-  void Generate(const std::string& sampler, const std::string& future, SampleOrder order, SampleResult so_far);
+  void FinishOpening(const std::string& id, const std::string& directory, const TrainOutcome& outcome);
+  // Its adapter leaves the device; the next sample opens it again.
+  void CloseSampler(const std::string& id);
+  void CloseSurplus();
+  // It fails what is unfinished, and is about to go.
+  void DropSampler(const std::string& id, const std::string& why);
+  void Generate(ReadySample sample);
+  // false: the door is full.
+  bool Submit(const ReadySample& sample);
+  void EndSample(const std::string& sampler, const std::string& future, FutureResult result);
+  bool Ended(const std::string& session) const;
   void DropModel(const std::string& id, const std::string& why);
   void EndSession(const std::string& id, const std::string& why);
   void FailAll(std::vector<Task> tasks, const std::string& why);
@@ -191,6 +209,9 @@ class Room {
   std::map<std::string, Session> sessions_;
   std::map<std::string, Model> models_;
   std::map<std::string, Sampler> samplers_;
+  std::set<std::string> open_samplers_;  // with an adapter on the device, or about to have one
+  int64_t uses_ = 0;                     // of samplers, so far
+  std::deque<ReadySample> deferred_;     // the door was full; Tick tries again
   std::deque<Task> loose_;  // of no model's order
   WeightVersions versions_;
   std::set<std::string> stepped_;  // models whose steps went first since the last pass

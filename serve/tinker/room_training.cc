@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "net/secret.h"
 #include "serve/fields.h"
 #include "serve/tinker/json_data.h"
@@ -77,6 +78,19 @@ AdamNumbers ReadAdam(Fields& request) {
   return adam;
 }
 
+std::string SwitchText(bool attention, bool mlp) {
+  const auto text = [](bool on) { return on ? "true" : "false"; };
+  return Concat("train_attn=", text(attention), ", train_mlp=", text(mlp));
+}
+
+// A checkpoint of other pairs would be loaded in part.
+void CheckSwitches(const CheckpointRecord& record, const TrainedPairs& pairs) {
+  const bool attention = record.facts.value("train_attn", true), mlp = record.facts.value("train_mlp", true);
+  if (attention == pairs.attention && mlp == pairs.mlp) return;
+  Refuse(Concat(record.path.Text(), ": was trained with ", SwitchText(attention, mlp), ", the model has ",
+                SwitchText(pairs.attention, pairs.mlp), "; create the model with the checkpoint's lora_config"));
+}
+
 // Of [N, K] targets the rows of one datum, one after another, become its columns again.
 Json LogprobsJson(const std::vector<std::vector<float>>& rows, const std::vector<int64_t>& columns) {
   Json outputs = Json::array();
@@ -118,9 +132,10 @@ Json Room::Enqueue(const std::string& owner, const std::string& id, int64_t seq,
   try {
     make(model, task);
   } catch (const ApiError& error) {
-    task.refusal = error.message;
-    task.work = {};
-    task.finish = {};
+    task = {.future = task.future, .refusal = error.message, .users_fault = error.status < 500};
+  } catch (const std::exception& error) {  // a full disk, no memory: later requests must not wait for this one
+    TRIREME_LOG(ERROR) << "remote training: request " << seq << " of " << id << ": " << error.what();
+    task = {.future = task.future, .refusal = "the server could not take it; its log says why", .users_fault = false};
   }
   const std::string future = task.future;
   model.last_request = IsoTime();
@@ -318,6 +333,7 @@ Json Room::Load(const std::string& owner, const Json& body) {
     CheckKind(record);
     const int64_t rank = record.facts.value("lora_rank", int64_t{0});
     if (!facts_.full && rank != model.pairs.rank) Refuse(Concat(path.Text(), ": has rank ", rank, ", the model ", model.pairs.rank));
+    if (!facts_.full) CheckSwitches(record, model.pairs);
     if (facts_.full && path.kind != kTrainingKind) Refuse(path.Text() + ": has no state to train on from; load one of save_state");
     if (task.work.optimizer && path.kind != kTrainingKind) Refuse(path.Text() + ": has no optimizer state");
     task.finish = [this, id, path](const TrainOutcome& outcome) {

@@ -1,8 +1,10 @@
 // Samples as the protocol asks for them and gets them. Who generates them is behind SampleDoor.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +31,8 @@ struct SampleOrder {
   bool prompt_logprobs = false;
   std::optional<int64_t> prompt_logprobs_last = {};  // only of so many tokens at the end
   int64_t top = 0;                                   // most likely tokens to report for each drawn one
+  // Of all copies of it; set when nobody waits for the answer any more.
+  std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
 };
 
 struct LikelyToken {
@@ -50,11 +54,13 @@ struct SampleResult {
   bool users_fault = false;
 };
 
-// Generates. Submit returns at once or throws an ApiError; `done` is called once, from any thread.
+// Generates. Submit returns at once or throws an ApiError, of status 429 if there is no room now; `done` is called once, from
+// any thread, or not at all if the order was cancelled.
 class SampleDoor {
  public:
   virtual ~SampleDoor() = default;
   virtual void Submit(SampleOrder order, std::function<void(SampleResult)> done) = 0;
+  virtual int64_t most_rows() const = 0;  // sequences of an order
 };
 
 // Throws ApiError for what is wrong or not built.

@@ -11,11 +11,12 @@ namespace {
 // Collects all sequences of an order.
 class SampleListener : public Listener {
  public:
-  SampleListener(int64_t count, std::function<void(SampleResult)> done) : done_(std::move(done)) {
-    result_.sequences.resize(static_cast<size_t>(count));
+  SampleListener(const SampleOrder& order, std::function<void(SampleResult)> done)
+      : cancelled_(order.cancelled), done_(std::move(done)) {
+    result_.sequences.resize(static_cast<size_t>(order.count));
   }
 
-  bool gone() const override { return false; }
+  bool gone() const override { return *cancelled_; }
   void Start() override {}
   void Token(size_t choice, const NewToken& token, const std::string& /*text*/) override {
     Sampled& one = result_.sequences.at(choice);
@@ -35,6 +36,7 @@ class SampleListener : public Listener {
   }
 
  private:
+  const std::shared_ptr<std::atomic<bool>> cancelled_;
   std::function<void(SampleResult)> done_;
   SampleResult result_;
 };
@@ -64,7 +66,7 @@ void ServiceSamples::Submit(SampleOrder order, std::function<void(SampleResult)>
   request.rules.keep_special = true;
   service_.Submit({.request = std::move(request),
                    .salt = order.salt,
-                   .listener = std::make_unique<SampleListener>(order.count, std::move(done))});
+                   .listener = std::make_unique<SampleListener>(order, std::move(done))});
 }
 
 }  // namespace trireme::tinker

@@ -12,6 +12,7 @@ class ServiceSamples : public SampleDoor {
   // Both outlive it.
   ServiceSamples(Service& service, const ServedModel& model) : service_(service), model_(model) {}
   void Submit(SampleOrder order, std::function<void(SampleResult)> done) override;
+  int64_t most_rows() const override { return model_.most_rows; }
 
  private:
   Service& service_;

@@ -127,23 +127,26 @@ void RemoteModel::Save(const std::filesystem::path& directory, bool optimizer) c
   WriteSafetensors(directory / kOptimizerFile, ToWrite(states), {{"format", "pt"}, {kStepKey, std::to_string(step_)}});
 }
 
-void RemoteModel::Load(const std::filesystem::path& directory, bool optimizer) {
+RemoteModel::Loaded RemoteModel::Read(const std::filesystem::path& directory, bool optimizer) const {
   const AdapterDirectory files(directory, ExpertNamesOf(layout_.session().graph()));
-  at::Tensor weights = layout_.Read(pairs_, slot_, files), first, second;
-  int64_t step = 0;
+  Loaded loaded{.weights = layout_.Read(pairs_, slot_, files)};
   if (optimizer) {
     const SafetensorsFile states(directory / kOptimizerFile);
     const auto found = states.metadata().find(kStepKey);
-    step = found == states.metadata().end() ? 0 : std::stoll(found->second);
-    if (step > 0) {
-      first = layout_.Read(pairs_, slot_, states, kFirst);
-      second = layout_.Read(pairs_, slot_, states, kSecond);
+    loaded.step = found == states.metadata().end() ? 0 : std::stoll(found->second);
+    if (loaded.step > 0) {
+      loaded.first = layout_.Read(pairs_, slot_, states, kFirst);
+      loaded.second = layout_.Read(pairs_, slot_, states, kSecond);
     }
   }
-  weights_ = std::move(weights);
-  first_ = std::move(first);
-  second_ = std::move(second);
-  step_ = step;
+  return loaded;
+}
+
+void RemoteModel::Take(Loaded loaded) {
+  weights_ = std::move(loaded.weights);
+  first_ = std::move(loaded.first);
+  second_ = std::move(loaded.second);
+  step_ = loaded.step;
   gradients_.reset();
 }
 

@@ -32,8 +32,14 @@ class RemoteModel {
 
   // A PEFT directory, on rank 0; with `optimizer` the moments beside it. Collective.
   void Save(const std::filesystem::path& directory, bool optimizer) const;
-  // Gradients are dropped; without `optimizer` the moments start anew.
-  void Load(const std::filesystem::path& directory, bool optimizer);
+  struct Loaded {
+    at::Tensor weights = {}, first = {}, second = {};
+    int64_t step = 0;
+  };
+  // What a saved model has; without `optimizer` moments are to start anew. Changes nothing.
+  Loaded Read(const std::filesystem::path& directory, bool optimizer) const;
+  // Goes on from there. Gradients are dropped.
+  void Take(Loaded loaded);
 
   // Out of memory, into a file of this rank, and back, bit for bit. In between nothing else may be called.
   void Park(const std::filesystem::path& file);

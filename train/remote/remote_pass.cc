@@ -86,7 +86,9 @@ std::vector<Row> RemotePass::PackedRows(const TokenTable* weights) const {
 std::vector<PassInput> RemotePass::Inputs(const RowSource& list, bool slots) const {
   std::vector<PassInput> inputs = MakePassInputs(list, AllRows(packs_.size()), ShapeOf(trainer_.session()));
   for (PassInput& input : inputs) {
-    if (!slots || slots_ == 0) break;
+    // The token that RowOfDatum adds is none of the document's, by whose length some rotary embeddings turn.
+    input.document_tokens = (input.document_tokens - 1).clamp_min(1);
+    if (!slots || slots_ == 0) continue;
     input.pair_slots = slots_;
     input.slot_of = at::full({input.identities.numel()}, -1, at::kLong);  // padding uses none
     const int64_t* identity = input.identities.data_ptr<int64_t>();

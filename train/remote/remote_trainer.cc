@@ -103,9 +103,7 @@ void RemoteTrainer::Do(const TrainWork& work, TrainOutcome& outcome) {
       ForgetSaved();  // it may take the place of one of them
       return Agreed([&] { Find(work.model).Save(work.directory, work.optimizer); });
     case TrainAction::kLoad:
-      Agreed([&] { Find(work.model).Load(work.directory, work.optimizer); });
-      Changed(work.model);
-      return;
+      return Load(work);
     case TrainAction::kDrop:
       models_.erase(work.model);
       idle_.Drop(work.model);
@@ -118,6 +116,15 @@ void RemoteTrainer::Do(const TrainWork& work, TrainOutcome& outcome) {
     case TrainAction::kDropSampler:
       return engine_.DropAdapter(work.sampler);
   }
+}
+
+// A file that one rank cannot read leaves the model as it was on all of them.
+void RemoteTrainer::Load(const TrainWork& work) {
+  RemoteModel& model = Find(work.model);
+  RemoteModel::Loaded loaded;
+  Agreed([&] { loaded = model.Read(work.directory, work.optimizer); });
+  model.Take(std::move(loaded));
+  Changed(work.model);
 }
 
 void RemoteTrainer::Create(const TrainWork& work) {
@@ -144,7 +151,7 @@ const std::string& RemoteTrainer::OpenSaved(const std::string& directory) {
     std::unique_ptr<RemoteModel> model;
     Agreed([&] {
       model = NewModel(PairsIn(directory, layout_));
-      model->Load(directory, /*optimizer=*/false);
+      model->Take(model->Read(directory, /*optimizer=*/false));
     });
     models_[directory] = std::move(model);
     saved_.push_back(directory);

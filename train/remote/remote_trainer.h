@@ -54,6 +54,7 @@ class RemoteTrainer {
   // What the log-probabilities count in the gradient, and the losses.
   TokenTable Weigh(const std::vector<Passing>& passing, const TokenTable& found) const;
   void Create(const TrainWork& work);
+  void Load(const TrainWork& work);
   std::unique_ptr<RemoteModel> NewModel(const TrainedPairs& pairs) const;
   RemoteModel& Find(const std::string& id);
   // The pairs of a saved adapter, for passes without gradients; the last few are kept.

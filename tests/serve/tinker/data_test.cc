@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
+#include <limits>
 
 #include "core/base/error.h"
 #include "serve/tinker/json_data.h"
@@ -82,6 +84,59 @@ TEST(RemoteData, LossesTakeTheirOwnNumbersAlone) {
   EXPECT_NE(Refusal(with("dro", "{}")).find("needs beta"), std::string::npos);
   EXPECT_NE(Refusal(with("ppo", R"({"beta": 1})")).find("does not take it"), std::string::npos);
   EXPECT_NE(Refusal(with("ppo", R"({"clip_low_threshold": 3})")).find("is above"), std::string::npos);
+}
+
+std::string RefusalOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const ApiError& error) {
+    return error.message;
+  }
+  return "";
+}
+
+TEST(RemoteData, ThresholdsAreFinite) {
+  const auto refusal = [](double high) {
+    const RawTensor one{.values = {1}, .shape = {1}}, clip{.values = {high}, .shape = {1}};
+    const RawDatum datum{.tokens = {1}, .inputs = {{"target_tokens", one}, {"logprobs", one}, {"advantages", one}, {"clip_high_threshold", clip}}};
+    return RefusalOf([&] { CheckLoss({.data = {datum}, .loss_fn = "ppo"}, kLimits); });
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(refusal(1.5), "");
+  for (const double bad : {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_NE(refusal(bad).find("clip_high_threshold: is NaN or infinite"), std::string::npos) << bad;
+  }
+}
+
+TEST(RemoteData, NumbersAreFiniteAsFloat32) {
+  const std::string targets = R"("target_tokens": {"data": [2], "dtype": "int64"}, )";
+  EXPECT_EQ(Refusal(Datum("[1]", targets + R"("weights": {"data": [-3e38]})")), "");
+  EXPECT_NE(Refusal(Datum("[1]", targets + R"("weights": {"data": [1e39]})")).find("weights: has a value that is NaN or infinite"), std::string::npos);
+  EXPECT_NE(Refusal(Datum("[1]", R"("target_tokens": {"data": [1e300]}, "weights": {"data": [1]})")).find("no token"), std::string::npos);
+}
+
+TEST(RemoteData, SparseTensorsAreBoundedBeforeTheyAreDense) {
+  const auto sparse = [](const std::string& shape, const std::string& starts) {
+    return Refusal(Datum("[1, 2]", R"("target_tokens": {"data": [], "dtype": "int64", "shape": )" + shape +
+                                       R"(, "sparse_crow_indices": )" + starts + R"(, "sparse_col_indices": []})"));
+  };
+  EXPECT_NE(sparse("[3, 2]", "[0, 0, 0, 0]").find("has 3 rows; wanted 2"), std::string::npos);
+  EXPECT_NE(sparse("[2, 33554432]", "[0, 0, 0]").find("has 33554432 columns; wanted 1 to 1024"), std::string::npos);
+  DenseBudget budget{.tokens = 2, .cells = 5};
+  const auto densify = [&] { Densified({.shape = {2, 2}}, {0, 0, 0}, {}, budget, "x"); };
+  EXPECT_EQ(RefusalOf(densify), "");
+  EXPECT_NE(RefusalOf(densify).find("stands for 4 dense values"), std::string::npos);  // of a request, not of a tensor
+}
+
+TEST(RemoteData, ARequestHasSoManyColumnsAndRows) {
+  const auto datum = [](int64_t columns) {
+    const RawTensor ones{.values = std::vector<double>(static_cast<size_t>(columns), 1.0), .shape = {1, columns}};
+    return RawDatum{.tokens = {1}, .inputs = {{"target_tokens", ones}, {"weights", ones}}};
+  };
+  const auto refusal = [](std::vector<RawDatum> data) { return RefusalOf([&] { CheckLoss({.data = data, .loss_fn = "cross_entropy"}, kLimits); }); };
+  EXPECT_EQ(refusal({datum(1024)}), "");
+  EXPECT_NE(refusal({datum(1025)}).find("1025 targets per token; the server takes 1024"), std::string::npos);
+  EXPECT_NE(refusal(std::vector<RawDatum>(257, datum(1024))).find("data[256]: the request has more than 262144 sequences"), std::string::npos);
 }
 
 TEST(RemoteData, ProtobufGivesTheSameRows) {

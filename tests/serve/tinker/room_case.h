@@ -26,9 +26,12 @@ class FakeReply : public HttpReply {
 class FakeSamples : public SampleDoor {
  public:
   void Submit(SampleOrder order, std::function<void(SampleResult)> done) override {
+    if (full) throw ApiError{.status = 429, .message = "full"};
     orders.push_back(order);
-    done({.sequences = {{.tokens = {5, 2}, .logprobs = {-0.5F, -0.25F}, .stopped = true}}});
+    if (!holds) done({.sequences = {{.tokens = {5, 2}, .logprobs = {-0.5F, -0.25F}, .stopped = true}}});
   }
+  int64_t most_rows() const override { return 8; }
+  bool full = false, holds = false;
   std::vector<SampleOrder> orders;
 };
 

@@ -153,6 +153,29 @@ TEST_F(RoomTest, SavesHaveTheirNameOnceAndOnlyWhole) {
   EXPECT_EQ(Result(own)["type"], "load_weights");
 }
 
+TEST_F(RoomTest, AModelTakesNoCheckpointOfOtherPairs) {
+  const std::string model = Create(0, {{"rank", 8}, {"train_mlp", false}})["model_id"], other = Create(1)["model_id"];
+  const Json save = room_.Save("me", {{"model_id", model}, {"seq_id", 1}, {"path", "one"}});
+  RunAll();
+  const Json own = room_.Load("me", {{"model_id", model}, {"seq_id", 2}, {"path", Result(save)["path"]}});
+  const Json load = room_.Load("me", {{"model_id", other}, {"seq_id", 1}, {"path", Result(save)["path"]}});
+  RunAll();
+  EXPECT_EQ(Result(own)["type"], "load_weights");
+  EXPECT_EQ(Result(load)["category"], "user");
+  const std::string error = Result(load).value("error", "");
+  EXPECT_NE(error.find("was trained with train_attn=true, train_mlp=false, the model has train_attn=true, train_mlp=true"), std::string::npos) << error;
+}
+
+TEST_F(RoomTest, WhatTheServerCannotTakeKeepsItsPlaceToo) {
+  const std::string model = Model();
+  WriteAtomicFile(directory_ / "me", "no directory: checkpoints cannot be written below it");
+  const Json save = room_.Save("me", {{"model_id", model}, {"seq_id", 1}, {"path", "one"}}), pass = Pass(model, 2, 5);
+  EXPECT_EQ(RunAll(), (std::vector<int64_t>{0, 5}));
+  EXPECT_EQ(Result(save)["category"], "server");
+  EXPECT_NE(Result(save).value("error", "").find("its log says why"), std::string::npos);
+  EXPECT_TRUE(Result(pass).contains("metrics"));
+}
+
 TEST_F(RoomTest, CreationIsCheckedBeforeAnythingIsQueued) {
   EXPECT_THROW(Create(0, {{"rank", 17}}), ApiError);
   EXPECT_THROW(Create(0, {{"rank", 8}, {"train_attn", false}, {"train_mlp", false}}), ApiError);
