@@ -68,6 +68,14 @@ void AppendPacked(const std::string& name, DType dtype, const PackOptions& pack,
   }
 }
 
+// What a change leaves of an fp8 matrix has other scales, so that it must be packed again.
+void RefuseChangedFp8(const HfDirectory& source, const std::string& name, DType dtype, const ConvertOptions& options) {
+  const bool changed = dtype == DType::kFp8E4M3 && options.change != nullptr && options.change->Changes(name);
+  if (!changed || options.pack != nullptr) return;
+  throw InputError(source.FileOf(name).string(), ": tensor '", name, "' is in fp8, into which no adapter can be merged as it is; ",
+                   "set --quantise fp8 to pack it again");
+}
+
 std::vector<PlannedTensor> TensorsOf(const HfDirectory& source, const ConvertOptions& options) {
   std::vector<PlannedTensor> tensors;
   std::optional<DType> first;  // of floating-point tensors
@@ -75,6 +83,7 @@ std::vector<PlannedTensor> TensorsOf(const HfDirectory& source, const ConvertOpt
   for (const std::string& name : source.Names()) {
     if (options.left_out.contains(name) || IsDecodedScale(source, name, options)) continue;
     const TensorView view = source.Describe(name);
+    RefuseChangedFp8(source, name, view.dtype, options);
     if (const auto matrices = packed.find(name); matrices != packed.end()) {
       for (const std::string& matrix : matrices->second) {
         AppendPacked(matrix, TypeToPack(view.dtype, options), *options.pack, tensors);
@@ -178,12 +187,21 @@ class Prepared {
     return memory_.data();
   }
 
+  // Of the blocks of a matrix in fp8; of another tensor nothing.
+  static std::vector<float> ScalesOf(const HfDirectory& source, const std::string& name) {
+    const TensorView matrix = source.Describe(name);
+    if (matrix.dtype != DType::kFp8E4M3) return {};
+    const std::string where = Concat(source.FileOf(name).string(), ": tensor '", name, "'");
+    return Fp8Scales(source.Find(name + kFp8ScaleSuffix), matrix.shape, where);
+  }
+
   // Fills wide_ with a tensor's values, changed, as the type has them, and memory_ with the same in it.
   void Widen(const HfDirectory& source, const std::string& name, DType dtype) {
-    const TensorView view = source.Find(name);
+    const std::vector<float> scales = ScalesOf(source, name);  // first: a view stays valid until the next Find
+    const TensorView& view = source.Find(name);
     const auto count = static_cast<size_t>(trireme::Elements(view.shape));
     if (view.dtype == DType::kFp8E4M3) {
-      wide_ = DecodeFp8(view, source.Find(name + kFp8ScaleSuffix), Concat(source.FileOf(name).string(), ": tensor '", name, "'"));
+      wide_ = DecodeFp8(view, scales);
     } else {
       wide_.resize(count);
       Convert(view.dtype, view.bytes.data(), DType::kFp32, wide_.data(), count);

@@ -24,7 +24,10 @@ float FromFp8(uint8_t code);
 
 // values: [rows, columns]
 Fp8Matrix PackFp8(const std::vector<float>& values, int64_t rows, int64_t columns);
-// Refuses scales of another shape or type. `where`: the tensor, for messages.
-std::vector<float> DecodeFp8(const TensorView& matrix, const TensorView& scales, const std::string& where);
+// Of a matrix of this shape, in fp32, copied: a source may have one tensor in memory at a time. Files have them in fp32, bf16 or fp16;
+// others are refused, and another shape. `where`: the tensor, for messages.
+std::vector<float> Fp8Scales(const TensorView& scales, const Shape& matrix, const std::string& where);
+// scales: those of Fp8Scales.
+std::vector<float> DecodeFp8(const TensorView& matrix, const std::vector<float>& scales);
 
 }  // namespace trireme

@@ -65,6 +65,10 @@ TensorView DescribeGptq(const PackedFormat::Parts& parts, const std::string& whe
     throw InputError(where, ": its qweight of ", parts[kQweight].shape[0], " rows does not hold ", inputs,
                      " inputs in 2, 4 or 8 bits each");
   }
+  if (outputs * bits % kWordBits != 0) {
+    throw InputError(where, ": its ", outputs, " outputs of ", bits, " bits do not fill whole words of ", kWordBits,
+                     " bits, in which its qzeros are; the files are damaged, or of another format");
+  }
   const int64_t groups = parts[kGptqScales].shape[0];
   const Shape scales = {groups, outputs}, zeros = {groups, outputs * bits / kWordBits};
   if (parts[kGptqScales].shape != scales || parts[kQzeros].shape != zeros) {

@@ -64,6 +64,15 @@ int64_t WriteGrownFile(const SafetensorsFile& file, const std::filesystem::path&
   return bytes;
 }
 
+// In parts under other names, where no row can be added.
+void RefusePackedRows(const HfDirectory& decoded, const HfDirectory& stored, const RowGrowth& growth) {
+  for (const std::string& name : growth.tensors) {
+    if (!decoded.Has(name) || stored.Has(name)) continue;
+    throw InputError("model.new_tokens: ", decoded.FileOf(name).string(), ": '", name, "' is packed, and no row can be added to it; ",
+                     "look for the same model with its embedding in bf16");
+  }
+}
+
 int64_t BytesOf(const SafetensorsFile& file) {
   int64_t bytes = 0;
   for (const auto& [name, view] : file.tensors()) bytes += static_cast<int64_t>(view.bytes.size());
@@ -73,11 +82,13 @@ int64_t BytesOf(const SafetensorsFile& file) {
 }  // namespace
 
 void WriteGrownWeights(const std::filesystem::path& from, const std::filesystem::path& to, const RowGrowth& growth) {
-  const HfDirectory source(from);
+  // As stored: the index lists the parts of packed tensors, and files are linked as they are.
+  const HfDirectory source(from, HfDirectory::Packed::kAsStored);
   if (source.store() != nullptr) {
     throw InputError("model.new_tokens: ", from.string(), " is a run's checkpoint; make a Hugging Face directory of it first: ",
                      "trireme convert --from ", from.string(), " --to DIR");
   }
+  RefusePackedRows(HfDirectory(from), source, growth);
   std::map<std::string, std::set<std::string>> tensors_of;  // by file
   for (const std::string& name : source.Names()) tensors_of[source.FileOf(name).filename().string()].insert(name);
   int64_t bytes = 0;

@@ -19,6 +19,14 @@ constexpr std::array<std::string_view, 4> kParts = {".absmax", ".quant_map", ".n
 constexpr std::string_view kWeight = ".weight", kInt8Scales = ".SCB", kInt8Order = ".weight_format";
 constexpr float kSameValue = 1e-6F;  // of tables that were computed elsewhere
 
+void RefuseNotFinite(const std::vector<float>& scales, const std::string& name, const std::string& file) {
+  for (size_t i = 0; i < scales.size(); ++i) {
+    if (std::isfinite(scales[i])) continue;
+    throw InputError(file, ": '", name, "' has ", scales[i], " as element ", i, " of ", scales.size(),
+                     "; the file is damaged or the model diverged");
+  }
+}
+
 // What the directory says about one matrix.
 class PackedReader {
  public:
@@ -39,6 +47,7 @@ class PackedReader {
     const TensorView view = Part(suffix, DType::kFp32, count);
     std::vector<float> values(static_cast<size_t>(count));
     std::memcpy(values.data(), view.bytes.data(), view.bytes.size());
+    RefuseNotFinite(values, name_ + suffix, where_);
     return values;
   }
 
@@ -129,6 +138,7 @@ PackedTensor ReadInt8(const std::string& name, const std::string& file, const Fi
   tensor.codes = {reinterpret_cast<const uint8_t*>(codes.bytes.data()), codes.bytes.size()};
   tensor.scales.resize(static_cast<size_t>(codes.shape[0]));
   std::memcpy(tensor.scales.data(), scales.bytes.data(), scales.bytes.size());
+  RefuseNotFinite(tensor.scales, Int8ScalesName(name), file);
   return tensor;
 }
 
@@ -186,6 +196,7 @@ PackedTensor ReadPackedTensor(const std::string& name, const std::string& state_
   tensor.nested = {.codes = {codes.begin(), codes.end()},
                    .scales = reader.Floats(".nested_absmax", (blocks + kScalesPerBlock - 1) / kScalesPerBlock),
                    .offset = Field<float>(state, "nested_offset", where)};
+  RefuseNotFinite({tensor.nested.offset}, state_name + ": nested_offset", file);
   tensor.map = reader.Floats(".nested_quant_map", 256);
   RefuseOtherTable(file, name + ".nested_quant_map", tensor.map, DynamicMap(/*negative=*/true));
   return tensor;

@@ -66,9 +66,22 @@ std::optional<MatrixSlice> SliceOf(const Parameter& parameter, const HfTensor& t
   return MatrixSlice{stack, std::inner_product(at.begin(), at.end(), strides.begin(), int64_t{0}), tensor.shape};
 }
 
-std::string LastTwo(const std::string& name) {  // "mlp.gate" of "model.layers.3.mlp.gate.weight"
-  const std::string module = name.substr(0, name.rfind('.'));
-  return module.substr(module.rfind('.', module.rfind('.') - 1) + 1);
+std::string ModuleOf(const std::string& weight) { return weight.substr(0, weight.rfind('.')); }
+
+std::string LastTwo(const std::string& module) {  // "mlp.gate" of "model.layers.3.mlp.gate"
+  const size_t last = module.rfind('.');
+  return last == std::string::npos ? module : module.substr(module.rfind('.', last - 1) + 1);
+}
+
+// Matrices that are no linear modules.
+std::set<std::string> EmbeddingsOf(const LayerGraph& graph) {
+  std::set<std::string> names;
+  for (const Layer& layer : graph.layers) {
+    for (const char* role : {"embedding.weight", "positions.weight"}) {
+      if (const auto name = layer.hf_names.find(role); name != layer.hf_names.end()) names.insert(name->second);
+    }
+  }
+  return names;
 }
 
 }  // namespace
@@ -90,11 +103,18 @@ void RefuseLonePacking(const Arguments& arguments) {
 }
 
 // What model.quantise packs. Experts only on request, for transformers has them in one tensor, which bitsandbytes leaves as it is.
-Packing::Packing(const Arguments& arguments, const HfDirectory& source, LayerGraph graph) : writer_(WriterOf(arguments)) {
-  const bool fp8 = arguments.value("quantise") == "fp8", experts = fp8 || arguments.has("quantise-experts");
+Packing::Packing(const Arguments& arguments, const HfDirectory& source, LayerGraph graph, const TensorChange* change)
+    : writer_(WriterOf(arguments)) {
+  const bool fp8 = arguments.value("quantise") == "fp8";
   pack_.writer = writer_.get();
   PackBase(graph, {}, {.key = "--quantise", .names = {}});
-  std::set<std::string> skipped = {"lm_head"};
+  FindMatrices(source, graph, fp8 || arguments.has("quantise-experts"));
+  if (pack_.matrices.empty()) throw InputError(source.path().string(), ": --quantise: has no matrices that can be packed");
+  if (fp8) RefusePackedAlready(source, change);
+  FindSkipped(graph, change);
+}
+
+void Packing::FindMatrices(const HfDirectory& source, const LayerGraph& graph, bool experts) {
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {})) {
       if (!parameter.packed || (parameter.declaration.grid == GridKind::kExpert && !experts)) continue;
@@ -102,16 +122,47 @@ Packing::Packing(const Arguments& arguments, const HfDirectory& source, LayerGra
         if (auto slice = SliceOf(parameter, tensor, source)) pack_.matrices[tensor.name] = *std::move(slice);
       }
     }
-    for (const char* role : {"shared_gate.weight", "router.weight"}) {
-      if (const auto name = layer.hf_names.find(role); name != layer.hf_names.end()) skipped.insert(LastTwo(name->second));
+  }
+}
+
+// All other linear modules, which transformers would otherwise look for packed.
+void Packing::FindSkipped(const LayerGraph& graph, const TensorChange* change) {
+  std::set<std::string> skipped = {"lm_head"};
+  const std::set<std::string> embeddings = EmbeddingsOf(graph);
+  for (const Layer& layer : graph.layers) {
+    for (const Parameter& parameter : ParametersOf(graph, layer, {})) {
+      for (const auto& [name, shape, box, transposed, repeated] : parameter.hf) {
+        const bool linear = shape.size() == 2 && name.ends_with(".weight") && !embeddings.contains(name);
+        if (linear && !pack_.matrices.contains(name)) skipped.insert(SkippedName(ModuleOf(name)));
+      }
     }
   }
-  skipped_ = {skipped.begin(), skipped.end()};
-  if (pack_.matrices.empty()) throw InputError(source.path().string(), ": --quantise: has no matrices that can be packed");
-  for (const auto& [name, slice] : pack_.matrices) {
-    if (!fp8 || source.Describe(slice.source).dtype != DType::kFp8E4M3) continue;
-    throw InputError(source.path().string(), ": '", name, "' is in fp8 already; leave out --quantise to write it as it is");
+  for (const std::string& name : change != nullptr ? change->Added() : std::vector<std::string>()) {
+    if (name.ends_with(".weight")) skipped.insert(ModuleOf(name));
   }
+  skipped_ = {skipped.begin(), skipped.end()};
+}
+
+// transformers takes a module's name that ends with it: the last two parts, for all layers together, or the whole where these
+// would mean a packed module, too. Experts by the module of all of them.
+std::string Packing::SkippedName(const std::string& module) const {
+  static const std::regex expert(R"((.*\.experts)\.[0-9]+\..*)");
+  std::smatch match;
+  if (std::regex_match(module, match, expert)) return LastTwo(match[1].str());
+  const std::string brief = LastTwo(module);
+  const auto is_meant = [&](const auto& matrix) { return ModuleOf(matrix.first).ends_with(brief); };
+  return std::ranges::any_of(pack_.matrices, is_meant) ? module : brief;
+}
+
+// An adapter changes some of them, which are then packed again.
+void Packing::RefusePackedAlready(const HfDirectory& source, const TensorChange* change) const {
+  std::optional<std::string> first;
+  for (const auto& [name, slice] : pack_.matrices) {
+    if (change != nullptr && change->Changes(slice.source)) return;
+    if (!first && source.Describe(slice.source).dtype == DType::kFp8E4M3) first = name;
+  }
+  if (!first) return;
+  throw InputError(source.path().string(), ": '", *first, "' is in fp8 already; leave out --quantise to write it as it is");
 }
 
 void Packing::AddTo(ConvertOptions& options, const std::string& config, const HfDirectory& source) const {

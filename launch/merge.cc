@@ -49,7 +49,7 @@ void Merge(const Arguments& arguments, Job& job) {
   } else if (!graph) {
     throw InputError(model, ": --quantise is for a model that trireme trains");
   } else {
-    packing.emplace(arguments, base, *graph);
+    packing.emplace(arguments, base, *graph, options.change);
     packing->AddTo(options, options.config.value_or(ReadTextFile((base.path() / "config.json").string())), base);
   }
   ExportHuggingFace(base, arguments.value("to"), options, ProcessGroupOf(job));

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kModelConfig[] = "config.json";
-constexpr char kGrowthFormat[] = "grown 1";  // a change of what is written changes this
+constexpr char kGrowthFormat[] = "grown 2";  // a change of what is written changes this
 
 std::vector<NewToken> NewTokensOf(const ModelConfig& model) {
   std::vector<NewToken> tokens;

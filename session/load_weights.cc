@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "checkpoint/convert.h"
+#include "checkpoint/fp8_blocks.h"
 #include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -26,22 +27,15 @@ at::Tensor FileTensor(const TensorView& view) {
                        at::TensorOptions(ToTorch(view.dtype)));
 }
 
-constexpr char kScaleSuffix[] = "_scale_inv";
-constexpr int64_t kScaleBlock = 128;  // rows and columns that share a scale
-
-// An fp8 tensor of two dims times the scales of its blocks, in fp32.
-at::Tensor Dequantised(const TensorView& view, const TensorView& scales, const std::string& where) {
-  const auto blocks = [&](size_t dim) { return (view.shape.at(dim) + kScaleBlock - 1) / kScaleBlock; };
-  const Shape wanted = {blocks(0), blocks(1)};
-  if (scales.shape != wanted || scales.dtype != DType::kFp32) {
-    throw InputError(where, ": its ", kScaleSuffix, " is ", ShapeText(scales.shape), "; wanted ",
-                     ShapeText(wanted), " in fp32, one for each block of 128 x 128");
-  }
-  at::Tensor factor = FileTensor(scales);
-  for (const int64_t dim : {0, 1}) {
-    factor = factor.repeat_interleave(kScaleBlock, dim).narrow(dim, 0, view.shape[dim]);
-  }
-  return FileTensor(view).to(at::kFloat) * factor;
+// What the elements of an fp8 matrix are multiplied with, in fp32: the scales of their blocks; of another tensor undefined.
+at::Tensor Factors(const TensorSource& directory, const std::string& name, const std::string& where) {
+  const TensorView matrix = directory.Describe(name);
+  if (matrix.dtype != DType::kFp8E4M3) return {};
+  const std::vector<float> scales = Fp8Scales(directory.Find(name + kFp8ScaleSuffix), matrix.shape, where);
+  const auto blocks = [&](size_t dim) { return (matrix.shape[dim] + kFp8Block - 1) / kFp8Block; };
+  at::Tensor factors = at::tensor(scales, at::kFloat).view({blocks(0), blocks(1)});
+  for (const int64_t dim : {0, 1}) factors = factors.repeat_interleave(kFp8Block, dim).narrow(dim, 0, matrix.shape[dim]);
+  return factors;
 }
 
 // A stack of matrices that files hold transposed, or as transformers 5 writes them: `shape` tells which.
@@ -71,8 +65,9 @@ std::vector<HfTensor> AsStored(const Weights::Entry& entry, const TensorSource& 
 
 void CopySlice(const TensorSource& directory, const SliceCopy& copy, const at::Tensor& local) {
   const HfTensor& source = *copy.source;
-  const TensorView& view = directory.Find(source.name);
   const std::string where = directory.FileOf(source.name).string() + ": tensor '" + source.name + "'";
+  const at::Tensor factors = Factors(directory, source.name, where);  // first: a view stays valid until the next Find
+  const TensorView& view = directory.Find(source.name);
   if (view.shape != source.shape) {
     throw InputError(where, " is ", ShapeText(view.shape), "; the config requires ", ShapeText(source.shape));
   }
@@ -80,9 +75,7 @@ void CopySlice(const TensorSource& directory, const SliceCopy& copy, const at::T
     throw InputError(where, " is in ", Name(view.dtype), " and the files have no scales of it, such as '",
                      Int8ScalesName(source.name), "'; look for the same model in bf16, or complete its files");
   }
-  const at::Tensor whole = view.dtype == DType::kFp8E4M3
-                               ? Dequantised(view, directory.Find(source.name + kScaleSuffix), where)
-                               : FileTensor(view);
+  const at::Tensor whole = factors.defined() ? FileTensor(view).to(at::kFloat) * factors : FileTensor(view);
   const at::Tensor slice = whole.contiguous().as_strided(copy.extent, copy.file_strides, copy.file_offset);
   if (!slice.isfinite().all().item<bool>()) {
     throw InputError(where, " has values that are not finite; the file is damaged or the model diverged");

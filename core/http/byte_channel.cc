@@ -15,7 +15,10 @@
 
 namespace trireme {
 
-Socket::Socket(const HttpTarget& target, WaitRules rules) : rules_(std::move(rules)), end_(NextEnd()) {
+Socket::Socket(WaitRules rules) : rules_(std::move(rules)), end_(NextEnd()) {}
+
+// Through the other constructor, so that the destructor closes the descriptor where a wait throws.
+Socket::Socket(const HttpTarget& target, WaitRules rules) : Socket(std::move(rules)) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;

@@ -44,6 +44,7 @@ class Socket : public ByteChannel {
  private:
   using Clock = std::chrono::steady_clock;
 
+  explicit Socket(WaitRules rules);  // not connected
   std::string TryConnect(const addrinfo& address);
   void Wait(short events);
   Clock::time_point NextEnd() const;

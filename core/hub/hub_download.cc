@@ -96,6 +96,14 @@ void Fetch(const HubApi& hub, const HubSnapshot& snapshot) {
   }
 }
 
+// Under another name first: half a file of a process that was killed would be taken for a whole one.
+void CopyWhole(const HubSnapshot& snapshot, const HubFile& file, const fs::path& name, std::error_code& error) {
+  const FileLock lock(snapshot.locks() / (file.digest + ".lock"), [] {});
+  const fs::path aside = name.string() + ".incomplete";
+  fs::copy_file(snapshot.blob(file), aside, fs::copy_options::overwrite_existing, error);
+  if (!error) fs::rename(aside, name, error);
+}
+
 // As relative links, so that a cache may be moved; the file itself where there are no links.
 void Link(const HubSnapshot& snapshot, const HubFile& file) {
   const fs::path name = snapshot.folder() / file.name, target = fs::path("../../blobs") / file.digest;
@@ -104,7 +112,7 @@ void Link(const HubSnapshot& snapshot, const HubFile& file) {
   fs::remove(name, error);  // a link whose blob was removed
   if (symlink(target.c_str(), name.c_str()) == 0 || errno == EEXIST) return;
   const int why = errno;
-  fs::copy_file(snapshot.blob(file), name, fs::copy_options::overwrite_existing, error);
+  CopyWhole(snapshot, file, name, error);
   if (error) throw InputError(name.string(), ": cannot be made: ", std::strerror(why), "; set HF_HUB_CACHE to another directory");
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "checkpoint/elements.h"
 #include "checkpoint/fp8_blocks.h"
 #include "tests/checkpoint/scratch.h"
 
@@ -49,19 +50,36 @@ TEST(Fp8Blocks, BlocksAtTheEdgesHaveScalesOfTheirOwn) {
   const std::vector<float> values = Matrix();
   const Fp8Matrix packed = PackFp8(values, kRows, kColumns);
   ASSERT_EQ(packed.scales.size(), 4U);
-  const std::vector<float> decoded = DecodeFp8(View(DType::kFp8E4M3, {kRows, kColumns}, packed.codes.data()),
-                                               View(DType::kFp32, {2, 2}, packed.scales.data()), "x");
+  const std::vector<float> decoded = DecodeFp8(View(DType::kFp8E4M3, {kRows, kColumns}, packed.codes.data()), packed.scales);
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(decoded[i], values[i], std::fabs(values[i]) / 16) << i;
   EXPECT_EQ(PackFp8(decoded, kRows, kColumns).codes, packed.codes);
 }
 
 TEST(Fp8Blocks, OtherScalesAreRefused) {
   const Fp8Matrix packed = PackFp8(Matrix(), kRows, kColumns);
-  EXPECT_EQ(ErrorOf([&] {
-              DecodeFp8(View(DType::kFp8E4M3, {kRows, kColumns}, packed.codes.data()), View(DType::kFp32, {1, 4}, packed.scales.data()),
-                        "w");
-            }),
-            "w: its _scale_inv is [1, 4] in fp32; wanted [2, 2] in fp32, one for each block of 128 x 128");
+  EXPECT_EQ(ErrorOf([&] { Fp8Scales(View(DType::kFp32, {1, 4}, packed.scales.data()), {kRows, kColumns}, "w"); }),
+            "w: its _scale_inv is [1, 4] in fp32; wanted [2, 2] in fp32, bf16 or fp16, one for each block of 128 x 128");
+  EXPECT_EQ(ErrorOf([&] { Fp8Scales(View(DType::kInt32, {2, 2}, packed.scales.data()), {kRows, kColumns}, "w"); }),
+            "w: its _scale_inv is [2, 2] in int32; wanted [2, 2] in fp32, bf16 or fp16, one for each block of 128 x 128");
+}
+
+// As Qwen3's files in fp8 have them.
+TEST(Fp8Blocks, ScalesMayBeInHalfTheBits) {
+  const std::vector<float> scales = {0.5F, 2.0F, 1.0F, 0.25F};
+  for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+    std::vector<std::byte> bytes(scales.size() * static_cast<size_t>(ByteSize(dtype)));
+    Convert(DType::kFp32, scales.data(), dtype, bytes.data(), scales.size());
+    EXPECT_EQ(Fp8Scales(View(dtype, {2, 2}, bytes.data()), {kRows, kColumns}, "w"), scales) << Name(dtype);
+  }
+}
+
+TEST(Fp8Blocks, TinyWeightsStayNumbers) {
+  for (const float tiny : {1e-37F, 1e-39F, 1e-45F}) {
+    const Fp8Matrix packed = PackFp8({tiny, 0.0F, -tiny}, 1, 3);
+    const std::vector<float> decoded = DecodeFp8(View(DType::kFp8E4M3, {1, 3}, packed.codes.data()), packed.scales);
+    EXPECT_NEAR(decoded[0], tiny, std::max(tiny / 16, 1e-38F));
+    EXPECT_EQ(decoded[1], 0.0F);
+  }
 }
 
 }  // namespace

@@ -123,6 +123,17 @@ TEST_P(Compressed, IsPackedAlongTheInputsOfEachOutput) {
 INSTANTIATE_TEST_SUITE_P(Zeros, Compressed, testing::Bool(),
                          [](const auto& info) { return info.param ? "Symmetric" : "Asymmetric"; });
 
+// Their zeros would end in the middle of a word, which the files do not have.
+TEST_F(PackedIntegers, OfGptqFillWholeWords) {
+  const std::vector<uint32_t> words(64);
+  const std::vector<uint16_t> scales(64);
+  const HfDirectory directory = Directory(R"({"quant_method": "gptq"})", {{"l.g_idx", DType::kInt32, {kIn}, words.data()},
+                                                                         {"l.qweight", DType::kInt32, {kIn / kInWord, 12}, words.data()},
+                                                                         {"l.qzeros", DType::kInt32, {kGroups, 1}, words.data()},
+                                                                         {"l.scales", DType::kBf16, {kGroups, 12}, scales.data()}});
+  EXPECT_NE(ErrorOf([&] { directory.Describe("l.weight"); }).find("its 12 outputs of 4 bits do not fill whole words"), std::string::npos);
+}
+
 TEST_F(PackedIntegers, WithPartsThatDoNotFitAreRefused) {
   const std::vector<uint32_t> words(64);
   const std::vector<uint16_t> scales(64);

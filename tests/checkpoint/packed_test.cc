@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "checkpoint/convert.h"
+#include "checkpoint/grown_weights.h"
 #include "checkpoint/hf_directory.h"
 #include "checkpoint/safetensors_writer.h"
 #include "core/base/file.h"
@@ -73,6 +74,36 @@ TEST_F(PackedWeights, AreWrittenPlain) {
   ImportCheckpoint(HfDirectory(Mxfp4()), target, {}, {.rank = 0, .size = 1, .barrier = [] {}});
   EXPECT_EQ(HfDirectory(target).Describe("e.down_proj").shape, (Shape{1, 32, 3}));
   EXPECT_EQ(ReadTextFile((target / "config.json").string()).find("quantization_config"), std::string::npos);
+}
+
+// Of a directory of several files, whose index must list the parts.
+TEST_F(PackedWeights, AreKeptWhereTheVocabularyGrows) {
+  const fs::path model = Mxfp4(), target = scratch_.path() / "to";
+  fs::create_directories(target);
+  fs::rename(model / "model.safetensors", model / "a.safetensors");
+  const std::vector<float> rows = {1, 2, 3, 4};
+  WriteSafetensors(model / "b.safetensors", {{"embed.weight", DType::kFp32, {2, 2}, rows.data()}});
+  std::ofstream(model / "model.safetensors.index.json")
+      << R"({"weight_map": {"e.down_proj_bias": "a.safetensors", "e.down_proj_blocks": "a.safetensors",
+             "e.down_proj_scales": "a.safetensors", "embed.weight": "b.safetensors"}})";
+  WriteGrownWeights(model, target, {.tensors = {"embed.weight"}, .rows = 2, .new_rows = 3});
+  fs::copy_file(model / "config.json", target / "config.json");
+  const HfDirectory grown(target);
+  EXPECT_EQ(grown.Names(), HfDirectory(model).Names());
+  EXPECT_EQ(grown.Find("e.down_proj").shape, (Shape{1, 32, 3}));
+  EXPECT_EQ(grown.Find("embed.weight").shape, (Shape{3, 2}));
+}
+
+TEST_F(PackedWeights, OfInt8WithScalesThatAreNotFiniteAreRefused) {
+  const fs::path model = scratch_.path() / "model";
+  fs::create_directories(model);
+  const std::vector<int8_t> codes(8);
+  const std::vector<float> scales = {1, std::nanf("")};
+  WriteSafetensors(model / "model.safetensors",
+                   {{"l.SCB", DType::kFp32, {2}, scales.data()}, {"l.weight", DType::kInt8, {2, 4}, codes.data()}});
+  EXPECT_EQ(ErrorOf([&] { HfDirectory(model).FindPacked("l.weight"); }),
+            (model / "model.safetensors").string() +
+                ": 'l.SCB' has nan as element 1 of 2; the file is damaged or the model diverged");
 }
 
 TEST_F(PackedWeights, WithScalesThatDoNotFitAreRefused) {

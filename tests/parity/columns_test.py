@@ -146,6 +146,18 @@ def test_damage(folder, name):
     assert any(refused[len(cuts):])
 
 
+def test_rows_that_the_footer_only_promises(folder):
+    """The count of a row group as the footer has it, in Thrift's zigzag: 1000 becomes 1500, or -1500."""
+    pyarrow.parquet.write_table(pyarrow.table({"text": [str(i) for i in range(1000)]}), folder / "whole.parquet")
+    whole, count = (folder / "whole.parquet").read_bytes(), b"\x16\xd0\x0f\x26"
+    assert whole.count(count) == 1
+    for name, other in (("more.parquet", b"\xb8\x17"), ("fewer.parquet", b"\xb7\x17")):
+        (folder / name).write_bytes(whole.replace(count, b"\x16" + other + b"\x26"))
+    more, fewer = records_of([folder / "more.parquet", folder / "fewer.parquet"])
+    assert more["status"] == 2 and "row group 0 has 1000 rows, and the footer says 1500" in more["error"], more
+    assert fewer["status"] == 2 and "-1500 rows" in fewer["error"], fewer
+
+
 def test_other_files(folder):
     for name in ("a.parquet", "a.arrow"):
         (folder / name).write_text('{"text": "not columns"}\n' * 20)

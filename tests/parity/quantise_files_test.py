@@ -1,6 +1,8 @@
 """Packed weights in files, exchanged with transformers both ways: bitsandbytes' 4 and 8 bits, bytes and all, DeepSeek's fp8 blocks,
 experts, merged adapters that are packed again; and files that are refused."""
+import functools
 import json
+import math
 import shutil
 
 import bitsandbytes.functional as bits
@@ -9,7 +11,9 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers.integrations.finegrained_fp8 import Fp8Quantize
+from transformers.quantizers.quantizers_utils import should_convert_module
 
+import seeing_models
 import tiny_models
 from gradients import assert_within, relative
 from import_test import EXPERT, fused
@@ -132,10 +136,15 @@ def fp8(folder, rows):
     tiny_models.write_model(config, folder / "wide")
     to = lambda name: folder / f"fp8-{name}"
     steps = [("wide", "files", ["--quantise", "fp8"]), ("fp8-files", "checkpoint", []), ("fp8-checkpoint", "again", []),
-             ("fp8-files", "nf4", ["--quantise", "nf4"])]
+             ("fp8-files", "nf4", ["--quantise", "nf4"]), ("fp8-checkpoint", "nf4-of-checkpoint", ["--quantise", "nf4"])]
     commands = [["convert", "--from", folder / source, "--to", to(name), *words] for source, name, words in steps]
-    commands.append(["grads", "--model", to("files"), "--rows", rows, "--out", to("grads")])
-    return folder / "wide", to, losses_of(run_many(None, commands), 1)[0]
+    commands += [["grads", "--model", to(source), "--rows", rows, "--out", to(f"{source}-grads")] for source in ("files", "checkpoint")]
+    lines = losses_of(run_many(None, commands), 2)
+    assert lines[0] == lines[1]
+    halved = shutil.copytree(to("files"), to("halved"))  # scales in bf16, as Qwen publishes them
+    tensors = {name: tensor.bfloat16() if name.endswith("_scale_inv") else tensor for name, tensor in tensors_of(to("files")).items()}
+    save_file(tensors, halved / "model.safetensors", metadata={"format": "pt"})
+    return folder / "wide", to, lines[0]
 
 
 def test_fp8_blocks_are_those_of_transformers(fp8, record_errors):
@@ -170,6 +179,62 @@ def test_fp8_files_are_packed_by_their_values(fp8):
     codes, state = bits.quantize_4bit((files[name].float() * scales).bfloat16(), **NF4)
     assert torch.equal(packed[name], codes) and torch.equal(packed[f"{name}.absmax"], state.absmax)
     assert f"{name}_scale_inv" not in packed
+    of_checkpoint = tensors_of(to("nf4-of-checkpoint"))
+    assert packed.keys() == of_checkpoint.keys() and all(torch.equal(packed[name], of_checkpoint[name]) for name in packed)
+
+
+def test_fp8_scales_may_be_in_bf16(fp8, rows):
+    _, to, loss = fp8
+    halved = run(None, ["grads", "--model", to("halved"), "--rows", rows, "--out", to("halved-grads")])
+    assert relative(losses_of(halved, 1)[0], loss) < 1e-2
+
+
+def test_adapter_over_fp8_is_packed_again(adapted, fp8, folder):
+    """Refused without --quantise, at the door; with it, the merged matrix in bf16 is packed by transformers' rule."""
+    one = adapted("patterns")
+    base = folder / "fp8-base"
+    run_many(None, [["convert", "--from", one.model, "--to", base, "--quantise", "fp8"]])
+    words = ["merge", "--model", base, "--adapters", one.adapter, "--to"]
+    refused = run(None, [*words, folder / "fp8-refused"])
+    assert refused.returncode == 2 and "--quantise fp8" in refused.stderr and not (folder / "fp8-refused").exists(), failure_text(refused)
+    result = run(None, [*words, folder / "fp8-merged", "--quantise", "fp8"])
+    assert result.returncode == 0, failure_text(result)
+    again = run(None, ["convert", "--from", base, "--to", folder / "fp8-twice", "--quantise", "fp8"])
+    assert again.returncode == 2 and "is in fp8 already" in again.stderr, failure_text(again)
+    before, after = tensors_of(base), tensors_of(folder / "fp8-merged")
+    assert before.keys() == after.keys()
+    changed = [name for name in before if not torch.equal(before[name].float(), after[name].float())]
+    assert any(name.endswith("proj.weight") for name in changed)
+    assert all(tensor.float().isfinite().all() for tensor in after.values())
+
+
+def plain_models(folder):
+    """Models with linear modules that are not packed: towers and mergers, a reward model's head, routers, a head of another
+    name; by name, as transformers has them, and the names of their weights in files."""
+    for family in ("qwen2_5_vl", "qwen3_vl", "internvl"):
+        model = seeing_models.write_model(seeing_models.config_of(family), folder / f"plain-{family}")
+        yield family, model, functools.partial(seeing_models.disk_name, family=family)
+    reward = transformers.AutoModelForSequenceClassification.from_config(tiny_models.config_of("qwen3", num_labels=1), dtype=torch.float32)
+    reward.save_pretrained(folder / "plain-reward")
+    yield "reward", reward, str
+    for family in ("qwen2_moe", "internlm2"):
+        yield family, tiny_models.write_model(tiny_models.config_of(family), folder / f"plain-{family}"), str
+
+
+def test_plain_modules_are_listed(folder):
+    """transformers packs exactly those linear modules that the files have packed."""
+    models = list(plain_models(folder))
+    result = run_many(None, [["convert", "--from", folder / f"plain-{name}", "--to", folder / f"listed-{name}", "--quantise", "nf4"]
+                             for name, _, _ in models])
+    for name, model, in_files in models:
+        assert (folder / f"listed-{name}").exists(), failure_text(result)
+        packed = tensors_of(folder / f"listed-{name}")
+        skipped = json.loads((folder / f"listed-{name}" / "config.json").read_text())["quantization_config"]["llm_int8_skip_modules"]
+        modules = [module for module, kind in model.named_modules() if isinstance(kind, torch.nn.Linear)]
+        found = {module for module in modules if should_convert_module(module, skipped)}
+        wanted = {module for module in modules if f"{in_files(module + '.weight')}.absmax" in packed}
+        assert wanted and found == wanted, (name, found ^ wanted)
+        assert not any("embed_tokens" in word for word in skipped), skipped
 
 
 # Directories that lack something or have too much: kind, the tensor's ending, what becomes of it, what the line must say.
@@ -179,11 +244,13 @@ BROKEN = [
     ("nf4", ".quant_state.bitsandbytes__nf4", None, "'{name}' is missing"),
     ("int8", ".SCB", None, "'{name}' is missing"),
     ("int8", ".SCB", lambda scales: scales[1:], "one for each row"),
+    ("int8", ".SCB", lambda scales: scales * math.nan, "'{name}' has nan"),
+    ("nf4", ".nested_absmax", lambda scales: scales * math.inf, "'{name}' has inf"),
     ("int8", ".weight_format", lambda order: order + 1, "which is not read"),
 ]
 
 
-@pytest.mark.parametrize("kind, ending, change, text", BROKEN, ids=[f"{case[0]}{case[1]}{'' if case[2] else ' missing'}" for case in BROKEN])
+@pytest.mark.parametrize("kind, ending, change, text", BROKEN, ids=[f"{case[0]}{case[1]} {case[3] if case[2] else 'missing'}" for case in BROKEN])
 def test_refuses_broken_files(kind, ending, change, text, files, folder, rows, request):
     one, ours = files[0], files[1][kind][0]
     broken = shutil.copytree(ours, folder / f"broken-{BROKEN.index((kind, ending, change, text))}")

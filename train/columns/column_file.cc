@@ -15,8 +15,10 @@
 #include <deque>
 #include <exception>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,7 +54,7 @@ class Batches : public ColumnFile {
   Json Read(int64_t row, std::string& error) const override {
     try {
       const size_t batch = std::upper_bound(ends_.begin(), ends_.end(), row) - ends_.begin();
-      return RowJson(*Load(batch), row - (batch == 0 ? 0 : ends_[batch - 1]));
+      return RowJson(*Load(batch), row - (ends_.at(batch) - RowsOf(batch)));
     } catch (const std::exception& problem) {
       error = problem.what();
       return nullptr;
@@ -60,7 +62,13 @@ class Batches : public ColumnFile {
   }
 
  protected:
-  void AddRows(int64_t rows) { ends_.push_back(this->rows() + rows); }
+  void AddRows(int64_t rows) {
+    if (rows < 0 || rows > std::numeric_limits<int64_t>::max() - this->rows()) {
+      throw std::runtime_error("says that batch " + std::to_string(batches()) + " has " + std::to_string(rows) + " rows");
+    }
+    ends_.push_back(this->rows() + rows);
+  }
+  int64_t RowsOf(size_t batch) const { return ends_[batch] - (batch == 0 ? 0 : ends_[batch - 1]); }
   size_t batches() const { return ends_.size(); }
 
  private:
@@ -136,6 +144,10 @@ class ParquetFile : public Batches {
     std::shared_ptr<arrow::Table> table;
     Need(reader_->ReadRowGroup(static_cast<int>(group), &table));
     Batch batch = Checked(Need(table->CombineChunksToBatch()));
+    if (batch->num_rows() != RowsOf(group)) {  // what the footer says is nowhere else checked against the pages
+      throw std::runtime_error("row group " + std::to_string(group) + " has " + std::to_string(batch->num_rows()) +
+                               " rows, and the footer says " + std::to_string(RowsOf(group)));
+    }
     if (loaded_.size() == kGroupsInMemory) loaded_.pop_front();
     loaded_.emplace_back(group, batch);
     return batch;

@@ -21,6 +21,11 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kStepsKept = 3;  // a rank may prefetch one step ahead of another, which has not read the one before
 
+bool EndsInsideALine(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return file.seekg(-1, std::ios::end) && file.get() != '\n';
+}
+
 }  // namespace
 
 StreamRows::StreamRows(StreamOptions options, std::shared_ptr<const Preparer> preparer, RowsOfStore rows_of)
@@ -71,7 +76,7 @@ void StreamRows::JumpTo(int64_t row) const {
   }
   while (std::getline(lines, line)) {
     const Json start = TryParseJson(line);
-    if (!start.is_object()) break;  // the last line of a run that was killed may be truncated
+    if (!start.is_object()) continue;  // a run that was killed may have left a truncated line
     const Start known{start.at("chunk"), start.at("epoch"), start.at("first_row"), {start.at("file"), start.at("record")}};
     indexed_ = known.chunk;
     if (known.first_row <= row) next_ = known;
@@ -111,8 +116,10 @@ void StreamRows::Remove(int64_t chunk) const {
 void StreamRows::AddToIndex(const Start& start) const {
   if (!options_.reports || start.chunk <= indexed_ || !IsDirectory(options_.index.parent_path())) return;
   const bool is_new = !PathExists(options_.index);
+  const bool is_torn = !is_new && EndsInsideALine(options_.index);
   std::ofstream index(options_.index, std::ios::app);
   if (is_new) index << JsonLine({{"stream", options_.digest}}) << "\n";
+  if (is_torn) index << "\n";  // after half a line of a run that was killed
   index << JsonLine({{"chunk", start.chunk},
                      {"epoch", start.epoch},
                      {"first_row", start.first_row},

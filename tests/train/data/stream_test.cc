@@ -87,6 +87,19 @@ TEST_F(Stream, ResumesExactly) {
   }
 }
 
+// A run that was killed leaves half a line; the lines after it are read, too.
+TEST_F(Stream, AddsToATornIndex) {
+  const std::vector<int64_t> all = Numbers(Run(), 0, 80);
+  const std::filesystem::path index = folder_ / "run" / "stream.jsonl";
+  const std::string whole = ReadTextFile(index.string());
+  const size_t second = whole.find('\n', whole.find('\n') + 1) + 1;
+  std::ofstream(index, std::ios::trunc) << whole.substr(0, second + 9);
+  EXPECT_EQ(Numbers(Run(), 0, 80), all);
+  EXPECT_EQ(ReadTextFile(index.string()), Concat(whole.substr(0, second + 9), "\n", whole.substr(second)));
+  EXPECT_EQ(Numbers(Run(), 60, 80), std::vector<int64_t>(all.begin() + 60, all.end()));
+  EXPECT_EQ(ReadTextFile(index.string()), Concat(whole.substr(0, second + 9), "\n", whole.substr(second)));
+}
+
 // A rank need not read its step's first row first.
 TEST_F(Stream, ResumesInTheMiddleOfAStep) {
   const std::vector<int64_t> all = Numbers(Run(), 0, 80);
