@@ -182,7 +182,8 @@ Service::Events Service::Collect() {
   events.ends = std::exchange(ending_, {});
   woken_ = false;
   events.work = TakeSideWork(draining);
-  const bool held = in_pipeline_ && !draining && side_work_ != nullptr && side_work_->waiting();
+  // In a pipeline one of both runs at a time, in turns: requests that wait join after each unit.
+  const bool held = in_pipeline_ && !draining && events.work.empty() && side_work_ != nullptr && side_work_->waiting();
 
   std::unique_lock lock(mutex_);
   if (active_.empty() && queue_.empty() && changes_.empty() && events.ends.empty() && events.work.empty()) {

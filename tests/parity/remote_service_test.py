@@ -7,6 +7,9 @@ import pathlib
 import re
 import subprocess
 import tarfile
+import time
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -54,6 +57,42 @@ def ask(version, server, part, folder):
     file = folder / f"{part}-{version}.json"
     done = run_script(version, "tests/parity/remote_service_client.py", part, server.relay.url, file)
     return json.loads(file.read_text()), done.stderr
+
+
+def post(server, path, **body):
+    request = urllib.request.Request(server.url.removesuffix("/v1") + f"/api/v1/{path}", json.dumps(body).encode(),
+                                     {"X-API-Key": "tml-turns", "Content-Type": "application/json"})
+    return json.loads(urllib.request.urlopen(request, timeout=HANG_SECONDS).read())
+
+
+def finished(server, future):
+    while True:
+        try:
+            return post(server, "retrieve_future", request_id=future["request_id"])
+        except urllib.error.HTTPError as error:
+            if error.code != 408:
+                raise
+
+
+def test_samples_have_turns_in_a_pipeline(tmp_path):
+    """However much training waits."""
+    server = Server(tmp_path, "--train", "--train-directory", tmp_path / "kept", "--set", "parallel.pipeline=2", ranks=2)
+    session = post(server, "create_session")["session_id"]
+    models = [finished(server, post(server, "create_model", session_id=session, model_seq_id=number, base_model="chat",
+                                    lora_config={"rank": 4}))["model_id"] for number in range(2)]
+    row = {"model_input": {"chunks": [{"type": "encoded_text", "tokens": [5, 6, 7] * 40}]},
+           "loss_fn_inputs": {"target_tokens": {"data": [6, 7, 8] * 40, "dtype": "int64", "shape": [120]},
+                              "weights": {"data": [1.0] * 120, "dtype": "float32", "shape": [120]}}}
+    sampler = post(server, "create_sampling_session", session_id=session, sampling_session_seq_id=0, base_model="chat")["sampling_session_id"]
+    training = [post(server, "forward_backward", model_id=model, seq_id=seq, forward_backward_input={"data": [row] * 8, "loss_fn": "cross_entropy"})
+                for seq in range(1, 31) for model in models]
+    asked = time.monotonic()
+    sample = finished(server, post(server, "asample", sampling_session_id=sampler, seq_id=0, num_samples=1,
+                                   prompt={"chunks": [{"type": "encoded_text", "tokens": [5, 6, 7]}]}, sampling_params={"max_tokens": 2}))
+    sampled = time.monotonic() - asked
+    assert all("metrics" in finished(server, one) for one in training)
+    assert sample["sequences"] and sampled < 0.7 * (time.monotonic() - asked), sampled
+    server.stop()  # mpirun's status after a signal is its own
 
 
 WORDS = {"token": "vocabulary", "shape": "weights", "nan": "weights", "target": "target_tokens", "loss": "stable_reinforce", "dots": "path",
