@@ -147,18 +147,27 @@ std::vector<Turn> Room::Ready() const {
   return ready;
 }
 
+// The lock is held. Of loose work only log-probabilities of prompts are long: they have every other turn, for nobody's training
+// is to wait until there are none.
+bool Room::LooseComesFirst() const {
+  if (loose_.empty()) return false;
+  return !scored_ || loose_.front().work.action != TrainAction::kPass || Ready().empty();
+}
+
 std::optional<Task> Room::Take(bool idle) {
   const std::lock_guard lock(mutex_);
   while (true) {
     if (!idle && NeedsIdle()) return std::nullopt;
     Task task;
-    if (!loose_.empty()) {
+    if (LooseComesFirst()) {
       task = std::move(loose_.front());
       loose_.pop_front();
+      scored_ = scored_ || task.work.action == TrainAction::kPass;
     } else {
       std::vector<Turn> ready = Ready();
       if (ready.empty()) return std::nullopt;
       task = TakeTurn(StepsOrAll(std::move(ready)));
+      scored_ = false;
     }
     if (ChangesWeights(task.work)) versions_.Change();
     if (task.refusal.empty()) return task;

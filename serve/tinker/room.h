@@ -189,6 +189,7 @@ class Room {
   std::vector<Turn> Ready() const;
   std::string PauseOf(const std::string& owner) const;
   // Of those that are ready, steps that go before others' passes (room_joined.cc); if there is none, all.
+  bool LooseComesFirst() const;
   std::vector<Turn> StepsOrAll(std::vector<Turn> ready) const;
   // The request of one of these, whose turn it is; its owner is charged.
   Task TakeTurn(const std::vector<Turn>& ready);
@@ -213,6 +214,7 @@ class Room {
   int64_t uses_ = 0;                     // of samplers, so far
   std::deque<ReadySample> deferred_;     // the door was full; Tick tries again
   std::deque<Task> loose_;  // of no model's order
+  bool scored_ = false;     // the last pass was one of these
   WeightVersions versions_;
   std::set<std::string> stepped_;  // models whose steps went first since the last pass
   bool closed_ = false;

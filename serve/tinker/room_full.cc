@@ -32,7 +32,7 @@ bool Room::ChangesWeights(const TrainWork& work) const {
 bool Room::NeedsIdle() const {
   const std::lock_guard lock(mutex_);
   if (!facts_.full) return false;
-  if (!loose_.empty()) return ChangesWeights(loose_.front().work);
+  if (LooseComesFirst()) return ChangesWeights(loose_.front().work);
   return std::ranges::any_of(Ready(), [&](const Turn& turn) { return ChangesWeights(models_.at(turn.model).queue.next().work); });
 }
 

@@ -64,6 +64,14 @@ TEST_F(SamplesTest, SamplesThatWereTakenWaitForAFullDoor) {
   EXPECT_EQ(StatusOf([&] { Sample(sampler, 2); }), 200);
 }
 
+TEST_F(SamplesTest, LogProbabilitiesOfPromptsAndTrainingTakeTurns) {
+  const std::string model = Model(), sampler = BaseSampler();
+  RunAll();
+  for (int64_t seq = 0; seq < 3; ++seq) Sample(sampler, seq, {{"prompt_logprobs", true}});  // of the prompt 1, 2
+  for (int64_t seq = 1; seq <= 2; ++seq) Pass(model, seq, 7);
+  EXPECT_EQ(RunAll(), (std::vector<int64_t>{1, 7, 1, 7, 1}));
+}
+
 TEST_F(SamplesTest, ASampleHasAsManySequencesAsTheDoorTakes) {
   const std::string sampler = BaseSampler();
   EXPECT_EQ(StatusOf([&] { Sample(sampler, 0, {{"num_samples", 8}}); }), 200);
