@@ -74,9 +74,16 @@ def finished(server, future):
                 raise
 
 
-def test_samples_have_turns_in_a_pipeline(tmp_path):
+@pytest.fixture
+def pipeline_server(tmp_path):
+    one = Server(tmp_path, "--train", "--train-directory", tmp_path / "kept", "--set", "parallel.pipeline=2", ranks=2)
+    yield one
+    one.stop()  # mpirun's status after a signal is its own
+
+
+def test_samples_have_turns_in_a_pipeline(pipeline_server):
     """However much training waits."""
-    server = Server(tmp_path, "--train", "--train-directory", tmp_path / "kept", "--set", "parallel.pipeline=2", ranks=2)
+    server = pipeline_server
     session = post(server, "create_session")["session_id"]
     models = [finished(server, post(server, "create_model", session_id=session, model_seq_id=number, base_model="chat",
                                     lora_config={"rank": 4}))["model_id"] for number in range(2)]
@@ -92,7 +99,6 @@ def test_samples_have_turns_in_a_pipeline(tmp_path):
     sampled = time.monotonic() - asked
     assert all("metrics" in finished(server, one) for one in training)
     assert sample["sequences"] and sampled < 0.7 * (time.monotonic() - asked), sampled
-    server.stop()  # mpirun's status after a signal is its own
 
 
 WORDS = {"token": "vocabulary", "shape": "weights", "nan": "weights", "target": "target_tokens", "loss": "stable_reinforce", "dots": "path",
