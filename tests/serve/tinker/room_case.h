@@ -77,6 +77,15 @@ class RoomTest : public ::testing::Test {
     held_ = reply;
     return reply->answers.empty() ? HttpAnswer{.status = 0} : reply->answers.front();
   }
+  // Of a call that may be refused.
+  static int StatusOf(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const ApiError& error) {
+      return error.status;
+    }
+    return 200;
+  }
   Json Result(const Json& future) { return Json::parse(Poll(future["request_id"]).body); }
 
   double now_ = 100;

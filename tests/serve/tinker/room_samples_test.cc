@@ -25,14 +25,6 @@ class SamplesTest : public RoomTest {
     body.update(more);
     return room_.Sample("me", body);
   }
-  static int StatusOf(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const ApiError& error) {
-      return error.status;
-    }
-    return 200;
-  }
   int64_t Unfinished() { return room_.Status("me")["totals"]["unfinished"]; }
   // How many units of an action are waiting; all units are done.
   int64_t RunAndCount(TrainAction action) { return std::ranges::count(RunAll(), -static_cast<int64_t>(action)); }

@@ -7,14 +7,6 @@ namespace {
 class TenantTest : public RoomTest {
  protected:
   TenantTest() : RoomTest({.models = 2, .tokens_per_second = 1, .queued = 4}) {}
-  static int StatusOf(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const ApiError& error) {
-      return error.status;
-    }
-    return 200;
-  }
 };
 
 TEST_F(TenantTest, AnOwnerHasSoManyModels) {
