@@ -17,7 +17,7 @@
 #include "board/run_routes.h"
 #include "board/run_starter.h"
 #include "serve/callers.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "board/run_folders.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme {
 

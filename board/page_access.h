@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "serve/callers.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme {
 

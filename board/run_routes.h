@@ -6,7 +6,7 @@
 
 #include "board/run_folders.h"
 #include "core/base/json.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme {
 

@@ -20,7 +20,7 @@
 #include "core/config/print.h"
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 
 extern char** environ;
 

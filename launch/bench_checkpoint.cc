@@ -19,8 +19,8 @@
 #include "launch/layout.h"
 #include "launch/process_group.h"
 #include "launch/raw_files.h"
-#include "train/resume.h"
-#include "train/run_saver.h"
+#include "train/states/resume.h"
+#include "train/states/run_saver.h"
 
 namespace trireme {
 namespace {

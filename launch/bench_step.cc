@@ -18,9 +18,9 @@
 #include "models/families.h"
 #include "parallel/graph/costs.h"
 #include "parallel/schedule/simulate.h"
-#include "train/memory_plan.h"
-#include "train/train_plan.h"
-#include "train/trainer.h"
+#include "train/plan/memory_plan.h"
+#include "train/plan/train_plan.h"
+#include "train/step/trainer.h"
 
 namespace trireme {
 namespace {

@@ -17,10 +17,10 @@
 #include "launch/layout.h"
 #include "launch/model_source.h"
 #include "session/session.h"
-#include "train/answer_evaluator.h"
-#include "train/check_answers.h"
-#include "train/data/dataset.h"
-#include "train/evaluator.h"
+#include "train/evaluation/answer_evaluator.h"
+#include "train/plan/check_answers.h"
+#include "data/dataset.h"
+#include "train/evaluation/evaluator.h"
 
 namespace trireme {
 namespace {

@@ -19,13 +19,13 @@
 #include "launch/model_source.h"
 #include "models/families.h"
 #include "session/session.h"
-#include "train/data/record_fields.h"
-#include "train/data/rows.h"
-#include "train/generation/answer.h"
+#include "data/record_fields.h"
+#include "data/rows.h"
+#include "generation/text/answer.h"
 #include "generation/beam_generator.h"
 #include "generation/generator.h"
-#include "train/generation/prompts.h"
-#include "train/tokenizer/template_values.h"
+#include "generation/text/prompts.h"
+#include "text/template_values.h"
 
 namespace trireme {
 namespace {

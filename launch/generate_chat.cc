@@ -10,8 +10,8 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "launch/generate_tools.h"
-#include "train/data/image_marks.h"
-#include "train/generation/prompts.h"
+#include "data/image_marks.h"
+#include "generation/text/prompts.h"
 
 namespace trireme {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "core/base/json.h"
 #include "core/comm/job.h"
-#include "train/generation/answer.h"
+#include "generation/text/answer.h"
 #include "generation/generator.h"
 #include "launch/generate_images.h"
 #include "serve/tool_calls.h"
-#include "train/tokenizer/chat_template.h"
+#include "text/chat_template.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "train/data/image_marks.h"
+#include "data/image_marks.h"
 
 namespace trireme {
 

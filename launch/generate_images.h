@@ -10,7 +10,7 @@
 #include "core/cli/arguments.h"
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
-#include "train/generation/image_prompts.h"
+#include "generation/text/image_prompts.h"
 
 namespace trireme {
 

@@ -3,8 +3,8 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
-#include "core/hub/hub_cache.h"
-#include "core/hub/hub_settings.h"
+#include "web/hub/hub_cache.h"
+#include "web/hub/hub_settings.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/comm/job.h"
-#include "core/hub/hub_download.h"
+#include "web/hub/hub_download.h"
 
 namespace trireme {
 

@@ -9,12 +9,12 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "core/config/load.h"
-#include "core/hub/hub_cache.h"
+#include "web/hub/hub_cache.h"
 #include "launch/inspect_data.h"
 #include "launch/inspect_rollouts.h"
 #include "launch/inspect_tensors.h"
 #include "launch/layout.h"
-#include "train/data/records.h"
+#include "data/records.h"
 
 namespace trireme {
 namespace {

@@ -12,11 +12,11 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "parallel/objectives/preference_check.h"
-#include "train/data/dataset.h"
-#include "train/data/indexed_file.h"
-#include "train/data/prepare.h"
-#include "train/data/source_name.h"
+#include "stages/preference_check.h"
+#include "data/dataset.h"
+#include "data/indexed_file.h"
+#include "data/prepare.h"
+#include "data/source_name.h"
 
 namespace trireme {
 namespace {

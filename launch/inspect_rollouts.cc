@@ -9,8 +9,8 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
-#include "train/data/record_fields.h"
-#include "train/data/records.h"
+#include "data/record_fields.h"
+#include "data/records.h"
 #include "train/rollouts/advantages.h"
 #include "train/rollouts/rollout_file.h"
 

@@ -8,7 +8,7 @@
 #include "core/cli/arguments.h"
 #include "core/comm/job.h"
 #include "core/config.pb.h"
-#include "core/hub/hub_download.h"
+#include "web/hub/hub_download.h"
 
 namespace trireme {
 

@@ -17,11 +17,11 @@
 #include "launch/model_source.h"
 #include "session/session.h"
 #include "session/value_head.h"
-#include "train/data/answer_samples.h"
-#include "train/data/answer_tokens.h"
-#include "train/data/prepare.h"
-#include "train/data/records.h"
-#include "train/sequence_scores.h"
+#include "data/answer_samples.h"
+#include "data/answer_tokens.h"
+#include "data/prepare.h"
+#include "data/records.h"
+#include "train/step/sequence_scores.h"
 
 namespace trireme {
 namespace {

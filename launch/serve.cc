@@ -19,15 +19,15 @@
 #include "launch/serve_training.h"
 #include "models/families.h"
 #include "serve/callers.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 #include "serve/routes.h"
 #include "serve/service.h"
 #include "session/row_adapter_graph.h"
 #include "session/session.h"
 #include "session/tuning.h"
-#include "train/data/record_fields.h"
-#include "train/generation/prompts.h"
-#include "train/tokenizer/token_bytes.h"
+#include "data/record_fields.h"
+#include "generation/text/prompts.h"
+#include "text/token_bytes.h"
 
 namespace trireme {
 namespace {

@@ -12,7 +12,7 @@
 #include "serve/tinker/room.h"
 #include "serve/tinker/service_samples.h"
 #include "serve/tinker/tinker_routes.h"
-#include "train/data/image_reader.h"
+#include "data/image_reader.h"
 #include "train/remote/full_trainer.h"
 #include "train/remote/remote_trainer.h"
 

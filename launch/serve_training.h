@@ -9,7 +9,7 @@
 #include "core/cli/command.h"
 #include "core/config.pb.h"
 #include "serve/callers.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 #include "serve/service.h"
 #include "session/session.h"
 

@@ -8,9 +8,9 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "launch/layout.h"
-#include "train/data/indexed_file.h"
-#include "train/data/prepare.h"
-#include "train/data/source_name.h"
+#include "data/indexed_file.h"
+#include "data/prepare.h"
+#include "data/source_name.h"
 
 namespace trireme {
 namespace {

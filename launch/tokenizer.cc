@@ -3,8 +3,8 @@
 
 #include "core/cli/command.h"
 #include "core/comm/job.h"
-#include "train/tokenizer/tokenizer.h"
-#include "train/tokenizer/tokenizer_training.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_training.h"
 
 namespace trireme {
 namespace {

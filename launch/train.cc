@@ -6,13 +6,13 @@
 #include "core/comm/job.h"
 #include "core/io/atomic_file.h"
 #include "launch/layout.h"
-#include "parallel/objectives/policy_check.h"
+#include "stages/policy_check.h"
 #include "parallel/schedule/draw.h"
-#include "train/check_inputs.h"
-#include "train/data_extent.h"
-#include "train/loop.h"
-#include "train/policy_prompts.h"
-#include "train/train_plan.h"
+#include "train/plan/check_inputs.h"
+#include "train/run/data_extent.h"
+#include "train/run/loop.h"
+#include "train/methods/policy/policy_prompts.h"
+#include "train/plan/train_plan.h"
 
 namespace trireme {
 namespace {

@@ -11,8 +11,8 @@
 #include "core/config/load.h"
 #include "models/families.h"
 #include "models/reward_model.h"
-#include "train/sequence_scores.h"
-#include "train/trainer.h"
+#include "train/step/sequence_scores.h"
+#include "train/step/trainer.h"
 #endif
 
 namespace trireme {

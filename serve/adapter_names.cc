@@ -4,7 +4,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme {
 namespace {

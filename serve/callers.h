@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "serve/api_keys.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme {
 

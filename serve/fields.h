@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme {
 

@@ -8,7 +8,7 @@
 #include "net/secret.h"
 #include "serve/fields.h"
 #include "serve/openai_messages.h"
-#include "train/generation/prompts.h"
+#include "generation/text/prompts.h"
 
 namespace trireme {
 namespace {

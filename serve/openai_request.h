@@ -10,12 +10,12 @@
 #include "core/base/json.h"
 #include "generation/sampler.h"
 #include "serve/adapter_names.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 #include "serve/tool_calls.h"
-#include "train/generation/answer.h"
-#include "train/generation/image_prompts.h"
-#include "train/tokenizer/chat_template.h"
-#include "train/tokenizer/tokenizer.h"
+#include "generation/text/answer.h"
+#include "generation/text/image_prompts.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace trireme {
 

@@ -17,7 +17,7 @@
 #include "core/comm/job.h"
 #include "generation/engine.h"
 #include "serve/adapter_names.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 #include "serve/metrics.h"
 #include "serve/openai_request.h"
 

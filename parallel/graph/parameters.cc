@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/plan/grids.h"
+#include "core/plan/placement.h"
 #include "parallel/graph/declarer.h"
 #include "parallel/graph/layer_block.h"
 
@@ -11,6 +13,18 @@ std::vector<Parameter> ParametersOf(const LayerGraph& graph, const Layer& layer,
   Declarer declare(graph, layer, split);
   for (const auto& block : BlocksOf(layer.spec)) block->Declare(declare);
   return declare.Take();
+}
+
+int64_t CountParameters(const LayerGraph& graph, bool trained_only) {
+  const Grids alone = MakeGrids(1, {});
+  int64_t count = 0;
+  for (const Layer& layer : graph.layers) {
+    for (const Parameter& parameter : ParametersOf(graph, layer, {})) {
+      if (trained_only && !parameter.trained) continue;
+      count += Elements(Placement(parameter.declaration, alone).GlobalShape());
+    }
+  }
+  return count;
 }
 
 bool HasExperts(const LayerGraph& graph) {

@@ -20,6 +20,9 @@ struct TensorSplit {
 // that the layout cannot split, and reports them.
 std::vector<Parameter> ParametersOf(const LayerGraph& graph, const Layer& layer, const TensorSplit& split);
 
+// Parameters of the whole model, or only the trained ones.
+int64_t CountParameters(const LayerGraph& graph, bool trained_only);
+
 bool HasExperts(const LayerGraph& graph);
 
 // Whether the head's logits use the embedding's weight.

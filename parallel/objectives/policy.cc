@@ -7,7 +7,7 @@
 
 #include "core/config.pb.h"
 #include "parallel/objectives/log_probs.h"
-#include "parallel/objectives/policy_check.h"
+#include "parallel/objectives/policy_losses.h"
 
 namespace trireme {
 namespace {

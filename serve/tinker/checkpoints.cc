@@ -16,7 +16,7 @@
 #include "core/base/file.h"
 #include "core/io/atomic_file.h"
 #include "net/secret.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme::tinker {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme::tinker {
 

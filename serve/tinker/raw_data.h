@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme::tinker {
 

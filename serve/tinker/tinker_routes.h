@@ -6,7 +6,7 @@
 #include <string>
 
 #include "serve/callers.h"
-#include "serve/http.h"
+#include "web/http/http.h"
 #include "serve/tinker/archive.h"
 #include "serve/tinker/room.h"
 

@@ -15,7 +15,7 @@
 #include "parallel/objectives/log_probs.h"
 #include "parallel/tensor/collectives.h"
 #include "tests/generation/small_model.h"
-#include "train/batches.h"
+#include "train/step/batches.h"
 
 namespace trireme {
 namespace {

@@ -22,7 +22,7 @@ from real_tokenizers import directory_of
 datasets.disable_progress_bars()
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as datasets asks for where it forks
 WORDS = pathlib.Path(__file__).read_text().split() + "the ship sails over seven seas 航 船 в море 2026 don't".split()
-PROBE = BUILD / "tests" / "train" / "data" / "data_probe"
+PROBE = BUILD / "tests" / "data" / "data_probe"
 
 
 def write_chats(path, count):

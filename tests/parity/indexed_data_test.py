@@ -37,7 +37,7 @@ def rows_of(folder, train, **data):
     config = {"stage": "pt", "model": {"path": str(ROOT / "examples" / "chat")},
               "data": {"train": train, "max_length": LENGTH, "packing": False, "shuffle": False, "cache": str(folder / "cache"), **data}}
     (folder / "run.yaml").write_text(yaml.safe_dump(config))
-    probe = BUILD / "tests" / "train" / "data" / "data_probe"
+    probe = BUILD / "tests" / "data" / "data_probe"
     result = start(None, [probe, folder / "run.yaml"])
     assert result.returncode == 0, failure_text(result)
     return [json.loads(line) for line in result.stdout.splitlines()]

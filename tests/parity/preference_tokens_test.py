@@ -127,7 +127,7 @@ def ours(stage, rows, tokenizer_folder, folder):
     run.write_text(json.dumps({
         "stage": stage, "model": {"path": str(tokenizer_folder)}, "preference": {"share_prompt": False},
         "data": {"train": [str(data)], "shuffle": False, "packing": False, "max_length": LENGTH, "cache": str(folder / "cache")}}))
-    probe = subprocess.run([BUILD / "tests/train/data/data_probe", run], capture_output=True, text=True)
+    probe = subprocess.run([BUILD / "tests/data/data_probe", run], capture_output=True, text=True)
     assert probe.returncode == 0, probe.stderr
     found = []
     for line in probe.stdout.splitlines():

@@ -100,7 +100,7 @@ def test_the_command_of_the_refusal_converts(folder, file, write):
     made = directory / "tokenizer.json"
     assert {path.name: path.read_bytes() for path in directory.iterdir() if path != made} == before
     theirs = transformers.AutoTokenizer.from_pretrained(directory)
-    words = [str(BUILD / "tests" / "train" / "tokenizer" / "tokenizer_probe"), str(directory), "examples/chat/chat_template.jinja"]
+    words = [str(BUILD / "tests" / "text" / "tokenizer_probe"), str(directory), "examples/chat/chat_template.jinja"]
     lines = "".join(json.dumps({"encode": text}) + "\n" for text in texts())
     ours = subprocess.run(words, input=lines, capture_output=True, text=True)
     assert ours.returncode == 0, ours.stderr

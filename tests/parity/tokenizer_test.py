@@ -22,7 +22,7 @@ CONVERSATIONS, TEXTS = 1000, 400
 
 
 def ask(folder, requests, template=""):
-    probe = BUILD / "tests" / "train" / "tokenizer" / "tokenizer_probe"
+    probe = BUILD / "tests" / "text" / "tokenizer_probe"
     lines = "".join(json.dumps(request) + "\n" for request in requests)
     words = [str(probe), str(folder), str(template)] if template else [str(probe), str(folder)]
     result = subprocess.run(words, input=lines, capture_output=True, text=True)

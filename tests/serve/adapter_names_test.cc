@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "serve/http.h"
+#include "web/http/http.h"
 
 namespace trireme {
 namespace {

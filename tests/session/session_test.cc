@@ -19,8 +19,8 @@
 #include "parallel/tensor/collectives.h"
 #include "tests/core/comm/spmd.h"
 #include "tests/session/model_folder.h"
-#include "train/run_saver.h"
-#include "train/trainer.h"
+#include "train/states/run_saver.h"
+#include "train/step/trainer.h"
 
 namespace trireme {
 namespace {

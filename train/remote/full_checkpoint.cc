@@ -7,10 +7,10 @@
 #include "checkpoint/carried_files.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/store_writer.h"
-#include "train/model_copy.h"
+#include "train/states/model_copy.h"
 #include "train/remote/agreed.h"
-#include "train/resume.h"
-#include "train/run_header.h"
+#include "train/states/resume.h"
+#include "train/states/run_header.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "train/trainer.h"
+#include "train/step/trainer.h"
 
 namespace trireme {
 

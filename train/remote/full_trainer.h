@@ -11,7 +11,7 @@
 #include "generation/engine.h"
 #include "train/remote/train_work.h"
 #include "train/remote/work_losses.h"
-#include "train/trainer.h"
+#include "train/step/trainer.h"
 
 namespace trireme {
 

@@ -5,9 +5,9 @@
 
 #include <vector>
 
-#include "train/data/rows.h"
+#include "data/rows.h"
 #include "train/remote/work_losses.h"
-#include "train/trainer.h"
+#include "train/step/trainer.h"
 
 namespace trireme {
 

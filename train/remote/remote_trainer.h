@@ -15,7 +15,7 @@
 #include "train/remote/idle_models.h"
 #include "train/remote/remote_model.h"
 #include "train/remote/remote_pass.h"
-#include "train/trainer.h"
+#include "train/step/trainer.h"
 
 namespace trireme {
 

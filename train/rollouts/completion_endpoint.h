@@ -13,7 +13,7 @@
 
 #include "core/base/json.h"
 #include "core/config.pb.h"
-#include "core/http/http_client.h"
+#include "web/http/http_client.h"
 #include "train/rollouts/rollout.h"
 
 namespace trireme {

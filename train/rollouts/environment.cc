@@ -1,7 +1,7 @@
 #include "train/rollouts/environment.h"
 
 #include "core/base/error.h"
-#include "train/data/record_fields.h"
+#include "data/record_fields.h"
 #include "train/rollouts/rewards.h"
 
 namespace trireme {

@@ -13,7 +13,7 @@
 #include "train/rollouts/line_program.h"
 #include "train/rollouts/prompt_set.h"
 #include "train/rollouts/rollout.h"
-#include "train/tokenizer/chat_template.h"
+#include "text/chat_template.h"
 
 namespace trireme {
 

@@ -5,11 +5,11 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "train/data/messages.h"
-#include "train/data/record_fields.h"
-#include "train/data/records.h"
-#include "train/data/source_name.h"
-#include "train/generation/prompts.h"
+#include "data/messages.h"
+#include "data/record_fields.h"
+#include "data/records.h"
+#include "data/source_name.h"
+#include "generation/text/prompts.h"
 
 namespace trireme {
 namespace {

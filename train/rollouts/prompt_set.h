@@ -10,8 +10,8 @@
 
 #include "core/base/json.h"
 #include "core/config.pb.h"
-#include "train/data/row_views.h"
-#include "train/tokenizer/tokenizer.h"
+#include "data/row_views.h"
+#include "text/tokenizer.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/config.pb.h"
-#include "train/data/row_views.h"
+#include "data/row_views.h"
 #include "train/rollouts/advantages.h"
 #include "train/rollouts/rollout_file.h"
 #include "train/rollouts/rollout_source.h"

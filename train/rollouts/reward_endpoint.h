@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/http/http_client.h"
+#include "web/http/http_client.h"
 #include "train/rollouts/asked_reward.h"
 
 namespace trireme {

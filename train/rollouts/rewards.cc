@@ -7,7 +7,8 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "train/data/record_fields.h"
+#include "stages/policy_check.h"
+#include "data/record_fields.h"
 #include "train/rollouts/reward_endpoint.h"
 #include "train/rollouts/reward_program.h"
 
@@ -29,7 +30,7 @@ TRIREME_REWARDS(DECLARE)
 
 namespace {
 
-constexpr char kProgram[] = "program:", kModel[] = "model:";
+constexpr char kProgram[] = "program:";
 
 struct BuiltIn {
   const char* name;
@@ -87,11 +88,6 @@ std::unique_ptr<Reward> OpenReward(const std::string& name, const Config& config
   const auto found = std::ranges::find_if(List(), [&](const BuiltIn& one) { return name == one.name; });
   if (found != List().end()) return std::make_unique<BuiltInReward>(*found, config);
   throw InputError("rl.rewards has '", name, "'; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or one of ", Join(BuiltInRewards()));
-}
-
-std::optional<std::string> RewardModelIn(const std::string& name) {
-  if (!name.starts_with(kModel)) return std::nullopt;
-  return name.substr(std::string(kModel).size());
 }
 
 std::string LogNameOf(const std::string& name) {

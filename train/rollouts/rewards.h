@@ -37,8 +37,6 @@ class Reward {
 using RewardFunction = double (*)(const Judged& one, const Config& config);
 
 std::vector<std::string> BuiltInRewards();
-// The directory in model:DIR; nothing for other rewards. A reward model is asked by all ranks (train/reward_model.h).
-std::optional<std::string> RewardModelIn(const std::string& name);
 // A name of the list, program:COMMAND, or http://HOST:PORT/PATH. Refuses others.
 std::unique_ptr<Reward> OpenReward(const std::string& name, const Config& config);
 // How a reward is called in logs: its name, of a model that of its directory, or of a program that of its first file with an extension, as reward of

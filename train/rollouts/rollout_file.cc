@@ -7,9 +7,9 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "train/data/record_fields.h"
-#include "train/data/records.h"
-#include "train/data/row_images.h"
+#include "data/record_fields.h"
+#include "data/records.h"
+#include "data/row_images.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "train/data/row_views.h"
+#include "data/row_views.h"
 #include "train/rollouts/rollout.h"
 
 namespace trireme {

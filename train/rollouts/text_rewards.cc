@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "train/data/record_fields.h"
+#include "data/record_fields.h"
 #include "train/rollouts/answer_check.h"
 #include "train/rollouts/rewards.h"
 

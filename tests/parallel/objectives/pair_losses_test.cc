@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "parallel/objectives/preference_check.h"
+#include "stages/preference_check.h"
 
 namespace trireme {
 namespace {

@@ -1,0 +1,196 @@
+#include "data/answer_rows.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "core/base/error.h"
+#include "stages/preference_check.h"
+#include "data/answer_samples.h"
+#include "data/answer_tokens.h"
+#include "data/records.h"
+#include "data/row_images.h"
+
+namespace trireme {
+namespace {
+
+void Cut(Row& side, int64_t longest) {
+  if (longest == 0 || std::ssize(side.input_ids) <= longest) return;
+  side.input_ids.resize(static_cast<size_t>(longest));
+  side.labels.resize(static_cast<size_t>(longest));
+}
+
+int64_t LabelsOf(const Row& side) {
+  return std::count_if(side.labels.begin(), side.labels.end(), [](int64_t label) { return label != kNotTrained; });
+}
+
+// Tokens before the answer.
+int64_t PromptOf(const Row& side) {
+  const auto trained = [](int64_t label) { return label != kNotTrained; };
+  return std::find_if(side.labels.begin(), side.labels.end(), trained) - side.labels.begin();
+}
+
+// By label of a side: what it counts in the comparison. `shorter`: tokens of the shorter answer.
+std::vector<float> WeightsOf(const Row& side, int64_t shorter, double beyond) {
+  std::vector<float> weights(side.labels.size(), 0.0F);
+  int64_t position = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (side.labels[i] != kNotTrained) weights[i] = position++ < shorter ? 1.0F : static_cast<float>(beyond);
+  }
+  return weights;
+}
+
+// Tokens at the beginning of a pair's second side that its first side has in common with it and that predict nothing of
+// its answer: all of the prompt but its last token, which predicts the answers' first ones, different ones.
+int64_t SharedTokens(int64_t prompt) { return std::max<int64_t>(prompt - 1, 0); }
+
+class Units : public RowSource {
+ public:
+  Units(std::shared_ptr<const RowStore> store, const AnswerOptions& options)
+      : store_(std::move(store)), options_(options), sides_(options.pairs ? 2 : 1) {
+    for (int64_t first = 0; first + sides_ <= store_->size(); first += sides_) {
+      if (options_.truncate || !IsLong(first)) firsts_.push_back(first);
+    }
+  }
+  int64_t size() const override { return std::ssize(firsts_); }
+  int64_t Length(int64_t row) const override {
+    int64_t length = 0;
+    for (int side = 0; side < sides_; ++side) length += SideLength(firsts_[row] + side);
+    if (!options_.share_prompt) return length;
+    const int64_t second = firsts_[row] + 1;  // all after its prompt is trained
+    return length - SharedTokens(store_->Length(second) - store_->Trained(second));
+  }
+  int64_t Trained(int64_t row) const override {
+    if (options_.learn_prompt || IsLong(firsts_[row])) return CountTrained(Read(row));
+    int64_t trained = 0;
+    for (int side = 0; side < sides_; ++side) trained += store_->Trained(firsts_[row] + side);
+    return trained;
+  }
+  Row Read(int64_t row) const override {
+    std::vector<Row> sides;
+    for (int side = 0; side < sides_; ++side) {
+      sides.push_back(store_->Read(firsts_[row] + side));
+      sides.back().values = {store_->Value(firsts_[row] + side)};
+    }
+    return JoinAnswers(std::move(sides), options_);
+  }
+
+ private:
+  int64_t SideLength(int64_t side) const {
+    const int64_t length = store_->Length(side);
+    return options_.longest > 0 ? std::min(length, options_.longest) : length;
+  }
+  bool IsLong(int64_t first) const {
+    for (int side = 0; side < sides_; ++side) {
+      if (SideLength(first + side) < store_->Length(first + side)) return true;
+    }
+    return false;
+  }
+
+  const std::shared_ptr<const RowStore> store_;
+  const AnswerOptions options_;
+  const int sides_;
+  std::vector<int64_t> firsts_;  // the store's row of each unit's first side
+};
+
+// The sides of a sample that is given as tokens.
+std::vector<Row> GivenTokens(const AnswerSample& sample, int64_t vocabulary, Stage stage, bool pairs) {
+  if (!std::holds_alternative<TokenAnswers>(sample)) {
+    throw InputError("is text; wanted tokens: ",
+                     pairs ? "prompt_ids, chosen_ids and rejected_ids" : "prompt_ids, completion_ids and label");
+  }
+  std::vector<Row> sides;
+  for (const StoredRow& side : TokeniseAnswers(sample, SampleTokenizer({.stage = stage}), vocabulary)) {
+    sides.push_back({{side.ids.begin(), side.ids.end()}, {side.labels.begin(), side.labels.end()}});
+    sides.back().values = {side.value};
+  }
+  return sides;
+}
+
+}  // namespace
+
+bool CountsNoTokens(const ExpertsConfig& experts) {
+  return experts.balance_coefficient() == 0 && experts.z_coefficient() == 0 && experts.bias_speed() == 0 &&
+         experts.overflow() == OVERFLOW_KEEP;
+}
+
+AnswerOptions AnswerOptionsOf(const Config& config) {
+  const bool orpo = config.stage() == STAGE_ORPO;
+  const bool compares = orpo || config.stage() == STAGE_DPO || config.stage() == STAGE_SIMPO || config.stage() == STAGE_CPO;
+  return {.pairs = HasPairs(config.stage()),
+          .longest = config.data().max_length(),
+          .truncate = config.data().over_length() == OVER_LENGTH_TRUNCATE,
+          .ld_alpha = config.stage() == STAGE_DPO ? config.preference().ld_alpha() : 1,
+          .share_prompt = compares && config.preference().share_prompt() && CountsNoTokens(config.experts()),
+          .learn_prompt = orpo && config.preference().orpo_prompt_nll()};
+}
+
+Row JoinAnswers(std::vector<Row> sides, const AnswerOptions& options) {
+  Row joined;
+  int64_t shorter = -1;  // answer, in tokens
+  for (Row& side : sides) {
+    Cut(side, options.longest);
+    side.labels[0] = kNotTrained;
+    const int64_t tokens = LabelsOf(side);
+    shorter = shorter < 0 ? tokens : std::min(shorter, tokens);
+    joined.answer_tokens.push_back(tokens);
+  }
+  const bool weighted = options.ld_alpha != 1 || options.learn_prompt;
+  for (size_t i = 0; i < sides.size(); ++i) {
+    Row& side = sides[i];
+    const int64_t shared = options.share_prompt && i > 0 ? SharedTokens(PromptOf(side)) : 0;
+    if (options.share_prompt) joined.shared.push_back(shared);
+    if (weighted) {
+      const std::vector<float> weights = WeightsOf(side, shorter, options.ld_alpha);
+      joined.weights.insert(joined.weights.end(), weights.begin() + shared, weights.end());
+    }
+    if (options.learn_prompt && i == 0) {
+      std::copy(side.input_ids.begin() + 1, side.input_ids.end(), side.labels.begin() + 1);
+    }
+    joined.starts.push_back(std::ssize(joined.input_ids));
+    joined.samples.push_back(0);
+    joined.values.push_back(side.values.empty() ? 0 : side.values[0]);
+    joined.input_ids.insert(joined.input_ids.end(), side.input_ids.begin() + shared, side.input_ids.end());
+    joined.labels.insert(joined.labels.end(), side.labels.begin() + shared, side.labels.end());
+  }
+  return joined;
+}
+
+Rows AnswerRows(std::shared_ptr<const RowStore> store, const AnswerOptions& options) {
+  return std::make_shared<Units>(std::move(store), options);
+}
+
+int64_t UnitsOf(const RowStore& store, const AnswerOptions& options) { return store.size() / (options.pairs ? 2 : 1); }
+
+int64_t LongUnitsOf(const RowStore& store, const AnswerOptions& options) {
+  const int sides = options.pairs ? 2 : 1;
+  int64_t count = 0;
+  for (int64_t first = 0; first + sides <= store.size(); first += sides) {
+    int64_t longest = store.Length(first);
+    if (options.pairs) longest = std::max(longest, store.Length(first + 1));
+    count += longest > options.longest;
+  }
+  return count;
+}
+
+std::vector<Row> ReadAnswerRows(const std::string& path, int64_t vocabulary, const Config& config) {
+  AnswerOptions options = AnswerOptionsOf(config);
+  options.longest = 0;  // given tokens are taken as they are
+  const auto records = OpenRecords(path);
+  std::vector<Row> rows;
+  for (int64_t i = 0; i < records->size(); ++i) {
+    std::vector<Row> sides = UseRecord(*records, i, [&](Json record) {
+      RefuseRowImages(record, "the row");
+      return GivenTokens(ReadAnswers(std::move(record), {}, config.stage()), vocabulary, config.stage(), options.pairs);
+    });
+    if (options.pairs) {
+      rows.push_back(JoinAnswers(std::move(sides), options));
+    } else {
+      for (Row& side : sides) rows.push_back(JoinAnswers({std::move(side)}, options));
+    }
+  }
+  if (rows.empty()) throw InputError(path, ": has no rows");
+  return rows;
+}
+
+}  // namespace trireme

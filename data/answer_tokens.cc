@@ -1,0 +1,106 @@
+#include "data/answer_tokens.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/base/error.h"
+#include "stages/preference_check.h"
+
+namespace trireme {
+namespace {
+
+using TokenIds = std::vector<int32_t>;
+
+size_t CommonTokens(const TokenIds& a, const TokenIds& b) {
+  const auto [end, _] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return static_cast<size_t>(end - a.begin());
+}
+
+StoredRow RowOf(TokenIds ids, size_t prompt, float value) {
+  TokenIds labels(ids.size(), static_cast<int32_t>(kNotTrained));
+  // Nothing predicts the first token.
+  for (size_t i = std::max<size_t>(prompt, 1); i < ids.size(); ++i) labels[i] = ids[i];
+  return {.ids = std::move(ids), .labels = std::move(labels), .value = value};
+}
+
+void CheckLength(size_t prompt, const SampleTokenizer& with) {
+  const int64_t longest = with.options().max_length;
+  if (longest == 0 || static_cast<int64_t>(prompt) < longest) return;
+  throw InputError("the prompt alone has ", prompt, " tokens, which leaves no room for an answer within ",
+                   "data.max_length = ", longest, "; raise it, or leave the record out with data.on_error: skip");
+}
+
+// Prompt and answer as the tokenizer sees them, each alone and together.
+struct Encodings {
+  TokenIds prompt;
+  std::vector<TokenIds> whole;
+};
+
+Encodings EncodeMessages(const TextAnswers& sample, const SampleTokenizer& with) {
+  const RenderOptions options{.tools = sample.tools, .variables = sample.variables};
+  RenderOptions prompted = options;
+  prompted.add_generation_prompt = true;
+  Encodings encodings{.prompt = with.tokenizer().Encode(with.chat().Render(sample.prompt, prompted)).ids, .whole = {}};
+  for (const Json& answer : sample.answers) {
+    Json messages = sample.prompt;
+    messages.insert(messages.end(), answer.begin(), answer.end());
+    encodings.whole.push_back(with.tokenizer().Encode(with.chat().RenderAll(messages, options)).ids);
+  }
+  return encodings;
+}
+
+// Plain texts get what the tokenizer puts around every text, and the token that ends one.
+Encodings EncodeTexts(const TextAnswers& sample, const SampleTokenizer& with) {
+  const Tokenizer& tokenizer = with.tokenizer();
+  const std::string prompt = sample.prompt.get<std::string>(), end = tokenizer.special_tokens().value("eos_token", "");
+  Encodings encodings{.prompt = tokenizer.Encode(prompt, {.add_special = true}).ids, .whole = {}};
+  for (const Json& answer : sample.answers) {
+    std::string text = answer.get<std::string>();
+    if (!text.ends_with(end)) text += end;
+    encodings.whole.push_back(tokenizer.Encode(prompt + text, {.add_special = true}).ids);
+  }
+  return encodings;
+}
+
+std::vector<StoredRow> OfTexts(const TextAnswers& sample, const SampleTokenizer& with) {
+  Encodings encodings = sample.prompt.is_string() ? EncodeTexts(sample, with) : EncodeMessages(sample, with);
+  std::vector<size_t> prompts;
+  for (const TokenIds& whole : encodings.whole) prompts.push_back(CommonTokens(encodings.prompt, whole));
+  if (HasPairs(with.options().stage)) {
+    std::fill(prompts.begin(), prompts.end(), *std::min_element(prompts.begin(), prompts.end()));
+  }
+  std::vector<StoredRow> rows;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    if (prompts[i] == encodings.whole[i].size()) throw InputError("an answer has no token of its own");
+    CheckLength(prompts[i], with);
+    rows.push_back(RowOf(std::move(encodings.whole[i]), prompts[i], sample.values[i]));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<StoredRow> TokeniseAnswers(const AnswerSample& sample, const SampleTokenizer& with) {
+  if (const auto* texts = std::get_if<TextAnswers>(&sample)) return OfTexts(*texts, with);
+  const auto& tokens = std::get<TokenAnswers>(sample);
+  CheckLength(tokens.prompt.size(), with);
+  std::vector<StoredRow> rows;
+  for (size_t i = 0; i < tokens.answers.size(); ++i) {
+    TokenIds ids = tokens.prompt;
+    ids.insert(ids.end(), tokens.answers[i].begin(), tokens.answers[i].end());
+    rows.push_back(RowOf(std::move(ids), tokens.prompt.size(), tokens.values[i]));
+  }
+  return rows;
+}
+
+std::vector<StoredRow> TokeniseAnswers(const AnswerSample& sample, const SampleTokenizer& with, int64_t vocabulary) {
+  std::vector<StoredRow> rows = TokeniseAnswers(sample, with);
+  for (const StoredRow& row : rows) {
+    for (const int32_t id : row.ids) {
+      if (id >= vocabulary) throw InputError("has the token ", id, ", outside the vocabulary of ", vocabulary);
+    }
+  }
+  return rows;
+}
+
+}  // namespace trireme

@@ -1,0 +1,182 @@
+#include "data/dataset_info.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/nearest.h"
+#include "core/base/text.h"
+#include "stages/preference_check.h"
+#include "data/record_fields.h"
+
+namespace trireme {
+namespace {
+
+// Where a column's or a tag's name goes. A "columns" or "tags" object that leaves one out says that there is none.
+struct FormField {
+  const char* key;
+  std::string RecordForm::* field;
+};
+constexpr FormField kColumns[] = {
+    {"prompt", &RecordForm::prompt},     {"query", &RecordForm::query},       {"response", &RecordForm::response},
+    {"history", &RecordForm::history},   {"messages", &RecordForm::messages}, {"system", &RecordForm::system},
+    {"tools", &RecordForm::tools},       {"images", &RecordForm::images},     {"videos", &RecordForm::videos},
+    {"audios", &RecordForm::audios},     {"chosen", &RecordForm::chosen},     {"rejected", &RecordForm::rejected},
+    {"kto_tag", &RecordForm::kto_tag}};
+constexpr FormField kTags[] = {
+    {"role_tag", &RecordForm::role_tag},           {"content_tag", &RecordForm::content_tag},
+    {"user_tag", &RecordForm::user_tag},           {"assistant_tag", &RecordForm::assistant_tag},
+    {"observation_tag", &RecordForm::observation_tag}, {"function_tag", &RecordForm::function_tag},
+    {"system_tag", &RecordForm::system_tag}};
+
+constexpr const char* kHubs[][2] = {{"hf_hub_url", "hf download --repo-type dataset"},
+                                    {"ms_hub_url", "modelscope download --dataset"},
+                                    {"om_hub_url", "openmind-cli pull"}};
+
+// One entry, whose errors begin with where it is.
+class Entry {
+ public:
+  Entry(const std::filesystem::path& info, const std::string& name, const Json& entry)
+      : where_(Concat(info.string(), ": ", name)), entry_(entry) {
+    if (!entry.is_object()) Refuse(Concat("is ", entry.dump().substr(0, 60), "; wanted an object"));
+  }
+
+  void RefuseElsewhere() const {
+    for (const auto& [key, command] : kHubs) {
+      if (!Has(entry_, key)) continue;
+      Refuse(Concat("is on a hub (", key, ": ", TextAt(entry_, key), "), and nothing is downloaded; get it with: ", command, " ",
+                    TextAt(entry_, key), " --local-dir DIR, then write \"file_name\": \"DIR\" instead"));
+    }
+    if (Has(entry_, "script_url")) Refuse("has a script_url; code of data sets is never run: write its records into a file");
+    if (Has(entry_, "cloud_file_name")) Refuse("has a cloud_file_name; copy that file here, and write \"file_name\" instead");
+    if (!Has(entry_, "file_name")) Refuse("has no file_name; name its file, relative to dataset_info.json");
+  }
+
+  void RefuseUnknown() const {
+    for (const auto& [key, value] : entry_.items()) {
+      const bool known = std::ranges::any_of(std::initializer_list<const char*>{"file_name", "formatting", "ranking", "split",
+                                                                                "num_samples", "columns", "tags", "file_sha1"},
+                                             [&](const char* name) { return key == name; });
+      if (known || value.is_null()) continue;
+      const bool of_hubs = key == "subset" || key == "folder";
+      Refuse(Concat("has the key ", key, ": ", value.dump().substr(0, 60),
+                    of_hubs ? ", which is for data sets on a hub; remove it"
+                            : ", which has no meaning; remove it, or correct its name"));
+    }
+    if (entry_.value("split", Json("train")) != "train" && Has(entry_, "split")) {
+      Refuse(Concat("has the split ", entry_["split"].dump(), "; a file has only train: write those records into a file"));
+    }
+  }
+
+  std::filesystem::path File(const std::filesystem::path& folder) const {
+    const std::filesystem::path path = folder / TextAt(entry_, "file_name");
+    if (PathExists(path)) return path;
+    Refuse(Concat("names the file ", path.string(), ", which does not exist; file names are relative to dataset_info.json"));
+  }
+
+  std::optional<int64_t> Count() const {
+    if (!Has(entry_, "num_samples")) return std::nullopt;
+    const Json& count = entry_["num_samples"];
+    if (count.is_number_integer() && count.get<int64_t>() > 0) return count.get<int64_t>();
+    Refuse(Concat("has num_samples: ", count.dump().substr(0, 60), "; wanted a whole number of at least 1"));
+  }
+
+  RecordForm Form() const {
+    RecordForm form;
+    const Json formatting = entry_.value("formatting", Json("alpaca"));
+    form.conversations = formatting == "sharegpt";
+    if (!form.conversations && formatting != "alpaca") {
+      Refuse(Concat("has the formatting ", formatting.dump().substr(0, 60), "; wanted alpaca or sharegpt",
+                    formatting == "openai" ? " (with tags for role and content, which reads such messages)" : ""));
+    }
+    const Json ranking = entry_.value("ranking", Json(false));
+    if (!ranking.is_boolean()) Refuse(Concat("has ranking: ", ranking.dump().substr(0, 60), "; wanted true or false"));
+    form.ranking = ranking.get<bool>();
+    ReadNames("columns", kColumns, form);
+    ReadNames("tags", kTags, form);
+    Need(form);
+    form.digest = entry_.dump();
+    return form;
+  }
+
+  [[noreturn]] void Refuse(const std::string& why) const { throw InputError(where_, " ", why); }
+
+ private:
+  template <size_t N>
+  void ReadNames(const char* key, const FormField (&fields)[N], RecordForm& form) const {
+    if (!Has(entry_, key)) return;
+    const Json& names = entry_[key];
+    if (!names.is_object()) Refuse(Concat("has ", key, ": ", names.dump().substr(0, 60), "; wanted an object"));
+    for (const auto& [name, value] : names.items()) {
+      const bool known = std::ranges::any_of(fields, [&](const FormField& field) { return name == field.key; });
+      if (!known || !(value.is_string() || value.is_null())) {
+        Refuse(Concat("has in its ", key, " \"", name, "\": ", value.dump().substr(0, 60), "; wanted names of ", key, ": ",
+                      Join(fields, ", ", [](const FormField& field) { return field.key; })));
+      }
+    }
+    for (const FormField& field : fields) {
+      form.*field.field = Has(names, field.key) ? names[field.key].template get<std::string>() : "";
+    }
+  }
+
+  void Need(const RecordForm& form) const {
+    const auto need = [&](const std::string& name, const char* where, const char* key) {
+      if (name.empty()) Refuse(Concat("has no \"", key, "\" in its ", where, "; add it"));
+    };
+    if (form.ranking) {
+      need(form.chosen, "columns", "chosen");
+      need(form.rejected, "columns", "rejected");
+    }
+    if (!form.conversations) return need(form.prompt, "columns", "prompt");
+    need(form.messages, "columns", "messages");
+    for (const auto& [name, key] : {std::pair{&form.role_tag, "role_tag"}, std::pair{&form.content_tag, "content_tag"},
+                                    std::pair{&form.user_tag, "user_tag"}, std::pair{&form.assistant_tag, "assistant_tag"}}) {
+      need(*name, "tags", key);
+    }
+  }
+
+  const std::string where_;
+  const Json& entry_;
+};
+
+void CheckStage(const Entry& entry, const RecordForm& form, Stage stage) {
+  if (form.ranking && !IsPreference(stage)) {
+    entry.Refuse(Concat("is a ranking set, of chosen and rejected answers; stage ", NameOf(stage),
+                        " wants others: set stage: dpo, orpo, simpo, cpo, kto or rm"));
+  }
+  if (!form.ranking && HasPairs(stage)) {
+    entry.Refuse(Concat("is not a ranking set; stage ", NameOf(stage),
+                        " wants chosen and rejected answers: \"ranking\": true, with their columns"));
+  }
+}
+
+}  // namespace
+
+DatasetInfo::DatasetInfo(const std::filesystem::path& path) : path_(IsDirectory(path) ? path / "dataset_info.json" : path) {
+  if (!PathExists(path_)) {
+    throw InputError("data.dataset_info: ", path_.string(), " does not exist; name the file, or the directory that holds it");
+  }
+  entries_ = ReadJsonFile(path_.string());
+  if (!entries_.is_object()) throw InputError(path_.string(), ": is not an object of data sets by their names");
+}
+
+std::string DatasetInfo::NamesLike(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const auto& item : entries_.items()) names.push_back(item.key());
+  const std::optional<std::string> nearest = Nearest(name, names);
+  return Concat("is not a data set in ", path_.string(), nearest ? Concat(" (did you mean ", *nearest, "?)") : "");
+}
+
+DescribedSet DatasetInfo::Find(const std::string& name, Stage stage) const {
+  const Entry entry(path_, name, entries_.at(name));
+  entry.RefuseElsewhere();
+  entry.RefuseUnknown();
+  RecordForm form = entry.Form();
+  CheckStage(entry, form, stage);
+  form.plain_text = stage == STAGE_PT;
+  return {entry.File(path_.parent_path()), entry.Count(), std::make_shared<const RecordForm>(std::move(form))};
+}
+
+}  // namespace trireme

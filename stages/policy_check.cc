@@ -1,0 +1,180 @@
+#include "stages/policy_check.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "parallel/objectives/policy_losses.h"
+#include "stages/distillation_check.h"
+#include "stages/ppo_check.h"
+#include "stages/preference_check.h"
+#include "stages/sampler_check.h"
+
+namespace trireme {
+namespace {
+
+void CheckPolicyLoss(const Config& config) {
+  const RlConfig& rl = config.rl();
+  const PolicyLossKind* loss = FindPolicyLoss(rl.loss());
+  if (loss == nullptr) {
+    throw InputError("rl.loss: ", rl.loss(), " is not known; wanted one of ", Join(PolicyLossNames()));
+  }
+  if (config.stage() != STAGE_GRPO && rl.loss() != "grpo") {
+    throw InputError("rl.loss: ", rl.loss(), ": stage ", NameOf(config.stage()), " has one loss; leave it out");
+  }
+  if (loss->term == PolicyTerm::kCispo && rl.epsilon_high() <= 1) {
+    throw InputError("rl.epsilon_high = ", rl.epsilon_high(), ": with cispo it is the largest ratio itself; write 5");
+  }
+  if (rl.delta() > 0 && rl.delta() <= 1 + rl.epsilon_high()) {
+    throw InputError("rl.delta = ", rl.delta(), "; wanted above 1 + rl.epsilon_high = ", 1 + rl.epsilon_high(),
+                     ", or 0 for none");
+  }
+  if (rl.delta() > 0 && loss->term != PolicyTerm::kClipped) {
+    throw InputError("rl.delta = ", rl.delta(), ": rl.loss: ", rl.loss(), " does not clip by it; leave it out");
+  }
+  if (rl.entropy_coef() > 0 && rl.top_entropy_quantile() < 1) {
+    throw InputError("rl.entropy_coef = ", rl.entropy_coef(), ": the bonus is over all tokens, and rl.top_entropy_quantile = ",
+                     rl.top_entropy_quantile(), " leaves some out; leave one of them out");
+  }
+  if (rl.temperature() <= 0) {
+    throw InputError("rl.temperature = ", rl.temperature(), "; wanted above 0: completions are drawn, not the likeliest");
+  }
+  if (rl.sampler_clip_min() > rl.sampler_clip_max()) {
+    throw InputError("rl.sampler_clip_min = ", rl.sampler_clip_min(), " is above rl.sampler_clip_max = ",
+                     rl.sampler_clip_max());
+  }
+}
+
+// Keys that another stage, loss or correction would honour.
+void RefuseUnusedPolicyKeys(const Config& config) {
+  const RlConfig& rl = config.rl();
+  const RlConfig defaults;
+  const auto refuse = [&](const char* key, const std::string& why) {
+    throw InputError("rl.", key, " has no part in this run: ", why, "; leave it out");
+  };
+  const std::string stage = Concat("stage ", NameOf(config.stage()));
+  if (config.stage() != STAGE_GRPO) {
+    if (rl.scale_rewards() != defaults.scale_rewards()) refuse("scale_rewards", stage + " has its own rule for advantages");
+    if (!rl.bias_correction_kl()) refuse("bias_correction_kl", stage + " subtracts the KL from the reward");
+  }
+  if (config.stage() == STAGE_RLOO && rl.level() != defaults.level()) refuse("level", stage + " takes whole completions' ratios");
+  const bool sapo = rl.loss() == "sapo";
+  if (!sapo && rl.sapo_temperature_pos() != defaults.sapo_temperature_pos()) refuse("sapo_temperature_pos", "it is for rl.loss: sapo");
+  if (!sapo && rl.sapo_temperature_neg() != defaults.sapo_temperature_neg()) refuse("sapo_temperature_neg", "it is for rl.loss: sapo");
+  if (rl.sampler_correction() != CORRECTION_NONE) return;
+  if (rl.sampler_clip_max() != defaults.sampler_clip_max()) refuse("sampler_clip_max", "rl.sampler_correction is none");
+  if (rl.sampler_clip_min() != defaults.sampler_clip_min()) refuse("sampler_clip_min", "rl.sampler_correction is none");
+}
+
+// Updates, samplings and groups divide each other.
+void CheckPolicySizes(const Config& config) {
+  const RlConfig& rl = config.rl();
+  if (rl.group() < 2 && config.stage() != STAGE_PPO) {
+    throw InputError("rl.group = ", rl.group(), ": a completion is compared with the others of its prompt; write 2 or more");
+  }
+  if (config.run().global_batch() % rl.group() != 0) {
+    throw InputError("run.global_batch = ", config.run().global_batch(), " completions per step is not a multiple of rl.group = ",
+                     rl.group(), "; write ", std::max(config.run().global_batch() / rl.group(), 1) * rl.group());
+  }
+  const int64_t steps = StepsPerSampling(rl);
+  const auto want = [&](const char* key, int64_t value) {
+    if (value % steps == 0) return;
+    throw InputError(key, " = ", value, " parts the steps that share completions; wanted a multiple of ",
+                     "rl.steps_per_generation x rl.iterations = ", steps);
+  };
+  want("run.steps", config.run().steps());
+  want("run.save_every", config.run().save_every());
+  if (!rl.reward_weights().empty() && rl.reward_weights_size() != rl.rewards_size()) {
+    throw InputError("rl.reward_weights has ", rl.reward_weights_size(), " numbers for ", rl.rewards_size(),
+                     " names in rl.rewards; wanted one each, or none");
+  }
+}
+
+// What has no part in a run whose completions are given, or whose completions are one turn.
+void CheckGivenCompletions(const Config& config) {
+  if (!config.rl().environment().empty() && !config.rl().rollouts().empty()) {
+    throw InputError("rl.environment: the completions of rl.rollouts are given; leave one of them out");
+  }
+  if (config.rl().environment().empty() && config.rl().max_turns() != RlConfig().max_turns()) {
+    throw InputError("rl.max_turns = ", config.rl().max_turns(), " has no part in this run: rl.environment is empty; leave it out");
+  }
+  if (config.rl().max_resample_times() > 0 && !config.rl().rollouts().empty()) {
+    throw InputError("rl.max_resample_times = ", config.rl().max_resample_times(),
+                     ": the completions of rl.rollouts are given; leave one of them out");
+  }
+  if (!config.data().train().empty() && !config.rl().rollouts().empty()) {
+    throw InputError("data.train: rl.rollouts has the prompts; leave one of them out");
+  }
+}
+
+void CheckPolicyReference(const Config& config) {
+  if (config.reference() == "none" && config.rl().beta() > 0) {
+    throw InputError("rl.beta = ", config.rl().beta(), " needs a reference, and reference: none; write one of them");
+  }
+  const bool named = config.reference() != "base" && config.reference() != "none";
+  if (config.rl().beta() == 0 && named) {
+    throw InputError("reference: ", config.reference(), ": with rl.beta = 0 nothing is compared with it; leave it out");
+  }
+  if (config.reference() == "start" && config.tuning().kind() != TUNING_LORA) {
+    throw InputError("reference: start is for tuning.kind: lora; elsewhere base is the same, write that");
+  }
+  const MemoryConfig& memory = config.memory();
+  if ((memory.offload_reference() || memory.shard_reference()) && !NeedsSecondModel(config)) {
+    throw InputError("memory.", memory.offload_reference() ? "offload" : "shard",
+                     "_reference: true: this run has no second model as its reference; leave it out");
+  }
+}
+
+}  // namespace
+
+bool IsPolicy(Stage stage) { return stage >= STAGE_GRPO; }
+
+int64_t GroupOf(const Config& config) { return config.stage() == STAGE_GKD ? 1 : config.rl().group(); }
+
+std::optional<std::string> RewardModelIn(const std::string& name) {
+  constexpr std::string_view kModel = "model:";
+  if (!name.starts_with(kModel)) return std::nullopt;
+  return name.substr(kModel.size());
+}
+
+int64_t StepsPerSampling(const RlConfig& rl) { return int64_t{rl.steps_per_generation()} * rl.iterations(); }
+
+int64_t PromptsPerSampling(const Config& config) {
+  return int64_t{config.run().global_batch()} * config.rl().steps_per_generation() / GroupOf(config);
+}
+
+bool NeedsOldLogProbs(const Config& config) {
+  if (config.stage() == STAGE_GKD) return false;
+  if (config.stage() == STAGE_PPO) return true;
+  const bool in_reward = config.rl().beta() > 0 && !HasKlLoss(config);
+  return StepsPerSampling(config.rl()) > 1 || config.rl().sampler_correction() != CORRECTION_NONE || in_reward;
+}
+
+void CheckPolicy(const Config& config) {
+  if (!IsPolicy(config.stage())) return;
+  if (config.stage() == STAGE_GKD) {
+    CheckDistillation(config);
+  } else {
+    CheckPolicyLoss(config);
+    RefuseUnusedPolicyKeys(config);
+    CheckPolicySizes(config);
+    CheckPolicyReference(config);
+    CheckPpo(config);
+  }
+  if (config.multi_token_prediction().depths() > 0) {
+    throw InputError("multi_token_prediction.depths = ", config.multi_token_prediction().depths(), ": stage ",
+                     NameOf(config.stage()), " trains the next tokens alone; write 0");
+  }
+  CheckGivenCompletions(config);
+  CheckSampler(config);
+  if (!config.data().valid().empty() || config.data().valid_ratio() > 0) {
+    throw InputError("data.valid: stage ", NameOf(config.stage()), " has no evaluation yet; leave it out");
+  }
+  if (config.run().eval_every() > 0) {
+    throw InputError("run.eval_every = ", config.run().eval_every(), ": stage ", NameOf(config.stage()),
+                     " has no evaluation yet; write 0, and look at the reward");
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,104 @@
+#include "train/methods/policy/policy_prompts.h"
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "stages/distillation_check.h"
+#include "stages/policy_check.h"
+#include "stages/sampler_check.h"
+#include "train/rollouts/followed_rollouts.h"
+#include "generation/text/prompts.h"
+#include "train/plan/reward_graph.h"
+#include "train/rollouts/completion_endpoint.h"
+#include "train/rollouts/environment.h"
+#include "train/rollouts/replay.h"
+#include "train/rollouts/rewards.h"
+
+namespace trireme {
+
+namespace {
+
+Prompts OpenReplay(const Config& config, int64_t vocabulary) {
+  if (!config.rl().sampler().weights().empty()) {
+    throw InputError("rl.sampler.weights has no part in this run: rl.rollouts ", config.rl().rollouts(),
+                     " is a file, whose completions are there already; leave it out, or name a directory that a sampler fills");
+  }
+  const auto replay = std::make_shared<Replay>(
+      config, RolloutReading{.vocabulary = vocabulary, .ends = EndTokens(config.model().path(), nullptr)});
+  return {.data = {.train = replay->Prompts(), .valid = nullptr, .samples = replay->groups()}, .replay = replay, .sampled = {}};
+}
+
+// A row per prompt of a sampling, without tokens: what they are is known when they come.
+Prompts OpenFollowed(const Config& config) {
+  const std::string& directory = config.rl().rollouts();
+  if (config.run().steps() == 0) {
+    throw InputError("run.steps = 0: rl.rollouts ", directory, " is a directory that another sampler fills, without epochs; ",
+                     "set the number of steps");
+  }
+  RefuseOtherNames(directory);
+  std::vector<Row> rows(static_cast<size_t>(PromptsPerSampling(config)));
+  const int64_t size = std::ssize(rows);
+  return {.data = {.train = std::make_shared<RowList>(std::move(rows)), .valid = nullptr, .samples = size},
+          .replay = {},
+          .sampled = {}};
+}
+
+Prompts OpenSampled(const Config& config, const DataPlace& place) {
+  const bool outside = !config.rl().sampler().endpoint().empty();
+  if (config.parallel().context() > 1 && !outside && !HasSamplingLayout(config)) {
+    throw InputError("parallel.context = ", config.parallel().context(), ": no completions are sampled under context ",
+                     "parallelism; write 1, or set another layout for sampling (rl.sampling), or give completions by rl.rollouts or rl.sampler.endpoint");
+  }
+  const auto sampled = std::make_shared<PromptSet>(config, place.vocabulary);
+  if (config.rl().rewards().empty()) {
+    throw InputError("rl.rewards is empty; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or some of ", Join(BuiltInRewards()));
+  }
+  if (!config.rl().environment().empty()) Environment(config, *sampled);
+  for (const std::string& name : config.rl().rewards()) {
+    if (const std::optional<std::string> directory = RewardModelIn(name)) {
+      RewardGraph(config, *directory);
+    } else {
+      OpenReward(name, config)->CheckPrompts(*sampled);
+    }
+  }
+  if (outside && place.reports && sampled->size() > 0) {
+    CompletionEndpoint(config, {.vocabulary = place.vocabulary, .ends = EndTokens(config.model().path(), sampled->tokenizer())})
+        .Check(sampled->at(0).ids);
+  }
+  return {.data = {.train = sampled->AsRows(), .valid = nullptr, .samples = sampled->size()}, .replay = {}, .sampled = sampled};
+}
+
+// Prompts with their answers, as stage sft reads and limits them.
+Prompts OpenTaught(const Config& config, const DataPlace& place) {
+  Config data = config;
+  data.set_stage(STAGE_SFT);
+  data.mutable_data()->set_packing(false);
+  data.mutable_data()->set_loss(LOSS_LAST_ROUND);
+  const DataSets read = OpenDataSets(data, place);
+  const auto taught = std::make_shared<PromptSet>(config, *read.train, DistillationSamples(config));
+  return {.data = {.train = taught->AsRows(), .valid = nullptr, .samples = taught->size()}, .replay = {}, .sampled = taught};
+}
+
+}  // namespace
+
+bool HasPrompts(const Config& config) { return !config.rl().rollouts().empty() || !config.data().train().empty(); }
+
+Prompts OpenPrompts(const Config& config, const DataPlace& place) {
+  if (!HasPrompts(config)) {
+    throw InputError("data.train is empty; name files with prompts, or in rl.rollouts one with completions");
+  }
+  const std::string& reload = config.rl().sampler().reload();
+  if (reload.starts_with("http")) ParseHttpTarget(reload, "rl.sampler.reload");
+  Prompts prompts = config.stage() == STAGE_GKD      ? OpenTaught(config, place)
+                    : FollowsRollouts(config)        ? OpenFollowed(config)
+                    : config.rl().rollouts().empty() ? OpenSampled(config, place)
+                                                     : OpenReplay(config, place.vocabulary);
+  const int64_t found = prompts.data.train->size(), wanted = PromptsPerSampling(config);
+  if (found < wanted) {
+    throw InputError(config.rl().rollouts().empty() ? "data.train" : config.rl().rollouts(), ": has ", found,
+                     " prompts; a sampling takes ", wanted,
+                     " (run.global_batch x rl.steps_per_generation / rl.group). Lower run.global_batch");
+  }
+  return prompts;
+}
+
+}  // namespace trireme

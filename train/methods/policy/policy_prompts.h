@@ -1,0 +1,24 @@
+// The prompts of a run that trains on completions, known before any device is touched. No torch.
+#pragma once
+
+#include <memory>
+
+#include "core/config.pb.h"
+#include "data/dataset.h"
+#include "train/rollouts/prompt_set.h"
+#include "train/rollouts/rollout_source.h"
+
+namespace trireme {
+
+struct Prompts {
+  DataSets data;                          // train: a row per prompt, of which nothing is trained
+  std::shared_ptr<RolloutSource> replay;    // rl.rollouts, if it is set
+  std::shared_ptr<const PromptSet> sampled;  // otherwise: what completions are sampled for
+};
+
+// Whether the configuration names any.
+bool HasPrompts(const Config& config);
+// Refuses fewer prompts than a sampling takes.
+Prompts OpenPrompts(const Config& config, const DataPlace& place);
+
+}  // namespace trireme

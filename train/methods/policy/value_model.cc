@@ -1,0 +1,38 @@
+#include "train/methods/policy/value_model.h"
+
+#include "checkpoint/store_reader.h"
+#include "parallel/objectives/objectives.h"
+#include "stages/ppo_check.h"
+#include "parallel/pass/pass_batch.h"
+#include "train/states/resume.h"
+
+namespace trireme {
+
+ValueModel::ValueModel(Session& policy, const std::optional<std::filesystem::path>& checkpoint)
+    : session_(policy.OpenValueModel(ValueModelOf(policy.config()))), trainer_(*session_, "value") {
+  if (!checkpoint) {
+    session_->TakeWeights();
+    return;
+  }
+  StoreReader reader(*checkpoint / kValueFolder);
+  PrepareStates(reader, trainer_, policy.job());
+  LoadStates(reader, trainer_, policy.job());
+}
+
+std::vector<at::Tensor> ValueModel::ValuesOf(const std::vector<PassInput>& inputs) {
+  const std::unique_ptr<Objective> objective = MakeObjective("value", session_->config());
+  PassBatch batch(inputs, {.objective = objective.get(), .differentiate = false, .wants = {.scores = true}});
+  session_->RunForward(batch);
+  std::vector<at::Tensor> values;
+  for (const PassOutput& output : batch.result().outputs) values.push_back(output.scores);
+  return values;
+}
+
+double ValueModel::Pass(const std::vector<PassInput>& inputs, BatchTotals totals, std::span<const Rollout> rollouts) {
+  totals.trained = 0;  // states
+  for (const Rollout& rollout : rollouts) totals.trained += std::ssize(rollout.tokens.returns);
+  PassBatch batch(inputs, trainer_.OptionsOf(totals));
+  return trainer_.Pass(batch);
+}
+
+}  // namespace trireme

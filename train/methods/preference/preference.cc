@@ -1,0 +1,255 @@
+#include "train/methods/preference/preference.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "stages/preference_check.h"
+#include "parallel/tensor/collectives.h"
+#include "data/mismatched_rows.h"
+#include "train/step/metric_means.h"
+#include "train/methods/preference/sorted_answers.h"
+
+namespace trireme {
+namespace {
+
+std::vector<double> AllReduced(std::vector<double> values, Session& session) {
+  const at::Tensor sums = at::tensor(values, at::kDouble).to(at::kFloat).to(session.tensors().torch());
+  AllReduce(sums, session.world());
+  const at::Tensor host = sums.to(at::kCPU);
+  const float* found = host.data_ptr<float>();
+  return {found, found + host.numel()};
+}
+
+void TakeReference(const std::vector<std::vector<double>>& found, std::vector<PassInput>& inputs) {
+  for (size_t i = 0; i < found.size(); ++i) inputs[i].answers.reference = found[i];
+}
+
+}  // namespace
+
+PreferencePass::PreferencePass(Trainer& trainer, const std::optional<std::filesystem::path>& checkpoint)
+    : trainer_(trainer), session_(trainer.session()) {
+  // A second model whose log-probabilities may all be in the cache is opened where they are not (Precompute).
+  const Config& config = session_.config();
+  const bool later = config.preference().precompute_ref_log_probs() && NeedsSecondModel(config);
+  if (WantsReference(config) && !later) reference_ = std::make_unique<Reference>(session_, checkpoint);
+}
+
+PreferencePass::Tables PreferencePass::TablesOf(const RowSource& rows, const BatchSamplerOptions& order,
+                                                int64_t steps) {
+  const auto open = [&]() -> Reference& {
+    if (!reference_) reference_ = std::make_unique<Reference>(session_);
+    return *reference_;
+  };
+  Tables tables{.answers = std::make_unique<ReferenceTable>(session_, rows, open), .kl = nullptr};
+  if (EstimatesKl(session_.config())) tables.kl = std::make_unique<KlTable>(session_, rows, order, steps, open);
+  return tables;
+}
+
+void PreferencePass::Precompute(const RowSource& train, const BatchSamplerOptions& order, int64_t steps,
+                                const RowSource* valid) {
+  if (!session_.config().preference().precompute_ref_log_probs()) return;
+  train_tables_ = TablesOf(train, order, steps);
+  if (valid != nullptr) {  // as Evaluate goes through them
+    const BatchSamplerOptions in_order{
+        .rows = valid->size(), .batch = session_.config().run().global_batch(), .shuffle = false};
+    valid_tables_ = TablesOf(*valid, in_order, BatchSampler(in_order).steps_per_epoch());
+  }
+  reference_.reset();
+}
+
+// Samples, trained labels of chosen answers and of the others, and good answers, over all ranks.
+void PreferencePass::Count(Prepared& batch) {
+  const bool pairs = HasPairs(session_.config().stage());
+  const at::Tensor counts = at::zeros({4}, at::TensorOptions(at::kInt).device(session_.tensors().torch()));
+  int64_t samples = 0, chosen = 0, rejected = 0, desirable = 0;
+  for (const PassInput& input : batch.inputs) {
+    const AnswerFacts& facts = input.answers;
+    for (size_t i = 0; i < facts.tokens.size(); i += pairs ? 2 : 1) {
+      const bool good = facts.values[i] > 0.5;  // of a single answer
+      ++samples;
+      (pairs || good ? chosen : rejected) += facts.trained[i];
+      if (pairs) rejected += facts.trained[i + 1];
+      desirable += good;
+    }
+  }
+  if (SpeaksForRows(session_) && session_.Coordinate("pp") == 0) {
+    counts.copy_(at::tensor(std::vector<int64_t>{samples, chosen, desirable, rejected}, at::kLong).to(at::kInt));
+  }
+  AllReduce(counts, session_.world());
+  const at::Tensor host = counts.to(at::kCPU);
+  const int32_t* count = host.data_ptr<int32_t>();
+  batch.totals.samples = count[0];
+  batch.totals.chosen = count[1];
+  batch.totals.desirable = count[2];
+  batch.totals.rejected = count[3];
+}
+
+// The log-probabilities of all pairs of the batch on every rank, each in a slot of its own; then what stands at each
+// pair's place of the sorted lists.
+void PreferencePass::SetRivals(std::vector<PassInput>& inputs, int64_t pairs) {
+  const std::vector<std::vector<double>> policy = AnswerLogProbsOf(session_, inputs);
+  const int data_ranks = session_.plan().grids.dense.Size("dp");
+  const auto own = static_cast<size_t>(session_.Coordinate("dp"));
+  const bool speaks = SpeaksForRows(session_) && session_.Coordinate("pp") == 0;
+  std::vector<double> counts(static_cast<size_t>(data_ranks), 0.0);
+  for (const PassInput& input : inputs) counts[own] += speaks ? static_cast<double>(input.answers.tokens.size()) : 0;
+  counts = AllReduced(std::move(counts), session_);
+  const auto first = static_cast<size_t>(std::accumulate(counts.begin(), counts.begin() + own, 0.0));
+
+  std::vector<double> table(static_cast<size_t>(4 * pairs), 0.0);  // by document: the policy's, then the reference's
+  size_t slot = first;
+  for (size_t i = 0; i < inputs.size() && SpeaksForRows(session_); ++i) {
+    for (size_t document = 0; document < policy[i].size(); ++document, ++slot) {
+      table[slot] = policy[i][document];
+      const std::vector<double>& reference = inputs[i].answers.reference;
+      table[static_cast<size_t>(2 * pairs) + slot] = reference.empty() ? 0 : reference[document];
+    }
+  }
+  table = AllReduced(std::move(table), session_);
+  const SortedAnswers sorted({table.begin(), table.begin() + 2 * pairs}, {table.begin() + 2 * pairs, table.end()});
+  slot = first;
+  for (PassInput& input : inputs) {
+    const size_t documents = input.answers.tokens.size();
+    input.answers.rivals.assign(2, std::vector<double>(documents));
+    for (size_t document = 0; document < documents; ++document, ++slot) {
+      input.answers.rivals[0][document] = sorted.rival(slot);
+      input.answers.rivals[1][document] = sorted.unpaired_rival(slot);
+    }
+  }
+}
+
+// How much likelier than to the reference answers to other prompts are to the policy: at least 0.
+double PreferencePass::EstimateKl(const RowSource& rows, std::span<const int64_t> chosen, int64_t samples,
+                                  const KlTable* table, int64_t step) {
+  const MismatchedRows mismatched(rows, {chosen.begin(), chosen.end()}, session_.config().data().max_length());
+  std::vector<int64_t> all(chosen.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  std::vector<PassInput> inputs = MakePassInputs(mismatched, all, ShapeOf(session_));
+  const std::vector<std::vector<double>> policy = AnswerLogProbsOf(session_, inputs);
+  if (table != nullptr) {
+    table->Fill(step, inputs);
+  } else {
+    TakeReference(reference_->LogProbsOf(inputs), inputs);
+  }
+  double sum = 0;
+  for (size_t i = 0; i < inputs.size() && SpeaksForRows(session_); ++i) {
+    for (size_t document = 0; document < policy[i].size(); ++document) {
+      sum += policy[i][document] - inputs[i].answers.reference[document];
+    }
+  }
+  const double mean = AllReduced({sum}, session_)[0] / static_cast<double>(std::max<int64_t>(samples, 1));
+  return std::max(mean, 0.0);
+}
+
+PreferencePass::Prepared PreferencePass::Prepare(const RowSource& rows, std::span<const int64_t> chosen,
+                                                 const Tables& tables, int64_t step) {
+  const Config& config = session_.config();
+  Prepared batch{MakePassInputs(rows, chosen, ShapeOf(session_)), TotalsOf(rows, chosen)};
+  Count(batch);
+  if (tables.answers) {
+    tables.answers->Fill(chosen, batch.inputs);
+  } else if (reference_) {
+    TakeReference(reference_->LogProbsOf(batch.inputs), batch.inputs);
+  }
+  if (SortsAnswers(config)) SetRivals(batch.inputs, batch.totals.samples);
+  if (EstimatesKl(config)) {
+    batch.totals.kl = EstimateKl(rows, chosen, batch.totals.samples, tables.kl.get(), step);
+  }
+  return batch;
+}
+
+PassOptions PreferencePass::OptionsOf(const BatchTotals& totals) const {
+  PassOptions options = trainer_.OptionsOf(totals);
+  options.wants.sequence_scores = session_.config().stage() == STAGE_RM;
+  return options;
+}
+
+void PreferencePass::AddExtremes(const PassResult& result, MetricValues& metrics) const {
+  if (session_.config().stage() != STAGE_RM) return;
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  float highest = kLowest, minus_lowest = kLowest;
+  for (const PassOutput& output : result.outputs) {
+    if (!output.sequence_scores.defined() || output.sequence_scores.numel() == 0) continue;
+    const at::Tensor host = output.sequence_scores.to(at::kCPU).contiguous();
+    const std::span<const float> scores(host.data_ptr<float>(), static_cast<size_t>(host.numel()));
+    highest = std::max(highest, *std::ranges::max_element(scores));
+    minus_lowest = std::max(minus_lowest, -*std::ranges::min_element(scores));
+  }
+  const at::Tensor both = at::tensor(std::vector<float>{highest, minus_lowest}).to(session_.tensors().torch());
+  AllReduce(both, session_.world(), ReduceOp::kMax);
+  const at::Tensor host = both.to(at::kCPU);
+  metrics["max_reward"] = host.data_ptr<float>()[0];
+  metrics["min_reward"] = -host.data_ptr<float>()[1];
+}
+
+MetricValues PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals& totals) const {
+  MetricValues metrics;
+  if (session_.config().stage() == STAGE_RM) {
+    for (const char* name : {"mean_reward", "accuracy", "margin"}) metrics[name] = sums.at(name);
+    return metrics;
+  }
+  for (const auto& [name, value] : sums) {
+    if (name == "nll_loss" || name.find('/') != std::string::npos || name.starts_with("log_odds")) {
+      metrics[name] = value;
+    }
+  }
+  if (session_.config().stage() != STAGE_KTO) return metrics;
+  metrics["kl"] = totals.kl;
+  // Of a kind of answer that the batch lacks there is no mean.
+  const auto drop = [&](const std::string& kind) {
+    for (const char* name : {"rewards/", "logps/", "logits/"}) metrics.erase(name + kind);
+    metrics.erase("rewards/margins");
+  };
+  if (totals.desirable == 0) drop("chosen");
+  if (totals.desirable == totals.samples) drop("rejected");
+  return metrics;
+}
+
+double PreferencePass::Pass(const RowSource& rows, std::span<const int64_t> chosen, int64_t step) {
+  Prepared prepared = Prepare(rows, chosen, train_tables_, step);
+  const BatchTotals totals = prepared.totals;
+  PassBatch batch(std::move(prepared.inputs), OptionsOf(totals));
+  const double loss = trainer_.Pass(batch);
+  metrics_ = MetricsOf(trainer_.sums(), totals);
+  AddExtremes(batch.result(), metrics_);
+  return loss;
+}
+
+Evaluation PreferencePass::Evaluate(const RowSource& rows) {
+  const int64_t global_batch = session_.config().run().global_batch();
+  Evaluation evaluation;
+  MetricMeans means;
+  double samples = 0;
+  for (int64_t first = 0; first < rows.size(); first += global_batch) {
+    std::vector<int64_t> chosen(static_cast<size_t>(std::min(global_batch, rows.size() - first)));
+    std::iota(chosen.begin(), chosen.end(), first);
+    Prepared prepared = Prepare(rows, chosen, valid_tables_, first / global_batch + 1);
+    PassOptions options = OptionsOf(prepared.totals);
+    options.differentiate = false;
+    options.dropout = std::nullopt;
+    PassBatch batch(std::move(prepared.inputs), options);
+    session_.RunForward(batch);
+    const NamedSums sums = session_.ReduceSums(batch.result(), options.objective->SumNames(0));
+    const auto count = static_cast<double>(prepared.totals.samples);
+    samples += count;
+    evaluation.loss += count * sums.at("loss");
+    const bool pairs = HasPairs(session_.config().stage());
+    const double good = pairs ? count : static_cast<double>(prepared.totals.desirable);
+    MetricValues metrics = MetricsOf(sums, prepared.totals);
+    AddExtremes(batch.result(), metrics);
+    means.Add(metrics, {.all = count,
+                        .chosen = good,
+                        .rejected = pairs ? count : count - good,
+                        .chosen_tokens = static_cast<double>(prepared.totals.chosen),
+                        .rejected_tokens = static_cast<double>(prepared.totals.rejected)});
+  }
+  evaluation.loss /= samples;
+  evaluation.metrics = means.Take();
+  return evaluation;
+}
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+#include "train/plan/check_answers.h"
+
+#include "core/base/error.h"
+#include "stages/preference_check.h"
+
+namespace trireme {
+
+void CheckAnswerEvaluation(const Config& config) {
+  const EvalConfig& eval = config.eval();
+  if (!eval.generate()) return;
+  if (config.stage() != STAGE_SFT) {
+    throw InputError("eval.generate is for stage sft, whose data has answers to compare with; the stage is ",
+                     NameOf(config.stage()), ": leave it out");
+  }
+  if (config.data().loss() == LOSS_ALL) {
+    throw InputError("eval.generate: with data.loss all nothing tells prompts from answers; use answers or last_round");
+  }
+  if (config.data().over_length() == OVER_LENGTH_SPLIT) {
+    throw InputError("eval.generate: data.over_length split parts answers from their prompts; use drop or truncate");
+  }
+  if (config.parallel().context() > 1) {
+    throw InputError("eval.generate: parallel.context = ", config.parallel().context(),
+                     ", and generation does not split a sequence over ranks; set it to 1, or evaluate later under another "
+                     "layout: trireme evaluate --generate");
+  }
+  if (eval.top_p() == 0) throw InputError("eval.top_p = 0: wanted a probability above 0 and up to 1");
+  if (eval.repetition_penalty() == 0) throw InputError("eval.repetition_penalty = 0: wanted a factor above 0; 1 changes nothing");
+}
+
+void CheckRunAnswers(const Config& config) {
+  CheckAnswerEvaluation(config);
+  if (!config.eval().generate() || config.run().eval_every() > 0 || config.run().eval_every_epoch()) return;
+  throw InputError("eval.generate is for evaluations, and this run has none; set run.eval_every or run.eval_every_epoch");
+}
+
+}  // namespace trireme

@@ -1,0 +1,190 @@
+#include "train/plan/check_options.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "parallel/graph/parameters.h"
+#include "stages/sampler_check.h"
+#include "data/stream.h"
+#include "train/step/part_rates.h"
+
+namespace trireme {
+namespace {
+
+constexpr char kMuonName[] = "muon";
+
+// The loss of these stages is the cross-entropy of trained tokens.
+bool TrainsTokens(Stage stage) { return stage == STAGE_PT || stage == STAGE_SFT; }
+
+void CheckTokenOptions(const Config& config) {
+  if (TrainsTokens(config.stage())) return;
+  const auto refuse = [](const char* key, double value) {
+    if (value > 0) throw InputError(key, " = ", value, " is for stages pt and sft; leave it out");
+  };
+  refuse("loss.label_smoothing", config.loss().label_smoothing());
+  refuse("loss.z_coefficient", config.loss().z_coefficient());
+  refuse("tuning.neftune_alpha", config.tuning().neftune_alpha());
+  if (config.data().balance() != ROWS_IN_ORDER) throw InputError("data.balance cost is for stages pt and sft; leave it out");
+}
+
+// A stream knows what a row costs only when it has been read.
+void CheckSharing(const DataConfig& data) {
+  if (data.balance() == ROWS_IN_ORDER || !data.streaming()) return;
+  throw InputError("data.balance cost needs to know the rows of a step before they are read; leave it out, or data.streaming");
+}
+
+void CheckRecompute(const MemoryConfig& memory) {
+  if (memory.recompute() == RECOMPUTE_FULL) return;
+  if (memory.offload_activations()) {
+    throw InputError("memory.offload_activations moves the inputs of layers that are recomputed; set memory.recompute to full, ",
+                     "or leave it out");
+  }
+  if (memory.recompute_every() == 1) return;
+  throw InputError("memory.recompute_every = ", memory.recompute_every(),
+                   " is for memory.recompute full; set that, or leave it out");
+}
+
+void CheckOffloadedParameters(const Config& config) {
+  const MemoryConfig& memory = config.memory();
+  if (!memory.offload_parameters()) return;
+  const auto refuse = [](const char* why) { throw InputError("memory.offload_parameters ", why); };
+  if (config.parallel().zero() != 3) refuse("moves the shares of weights that parallel.zero 3 makes; set that, or leave it out");
+  if (memory.offload_reference()) refuse("is for a reference, too, with parallel.zero 3; turn memory.offload_reference off");
+  if (config.reference_sync().steps() > 0) refuse("does not go with reference_sync, which mixes weights on the device; leave one out");
+  const OptimizerConfig& optimizer = config.optimizer();
+  if (optimizer.masters() == MASTERS_SPLIT) refuse("does not go with optimizer.masters split, whose halves stay together; use fp32");
+  const bool own_masters = config.model().dtype() == DTYPE_FP32 || optimizer.masters() == MASTERS_NONE;
+  if (own_masters && config.tuning().kind() == TUNING_FULL && !memory.offload_optimizer()) {
+    refuse("has nothing to move: these weights are updated as they are; set memory.offload_optimizer, or bf16 with masters");
+  }
+}
+
+void CheckMuon(const Config& config) {
+  if (config.optimizer().name() != kMuonName || !config.memory().offload_optimizer()) return;
+  throw InputError("optimizer.name muon gathers whole matrices on the device; with memory.offload_optimizer use adamw");
+}
+
+// Optimizers that work on whole tensors, and keys of one of them.
+void CheckWholeTensors(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  const bool adafactor = optimizer.name() == "adafactor", codes = optimizer.moments() == MOMENTS_8BIT;
+  if (codes && optimizer.name() != "adamw") {
+    throw InputError("optimizer.moments 8bit is for optimizer.name adamw, it is ", optimizer.name(), "; change one of them");
+  }
+  if (adafactor && optimizer.moments() != MOMENTS_FP32) {
+    throw InputError("optimizer.moments is for optimizers with moments of each element; adafactor has none: leave it out");
+  }
+  if ((adafactor || codes) && config.memory().offload_optimizer()) {
+    throw InputError(adafactor ? "optimizer.name adafactor" : "optimizer.moments 8bit",
+                     " keeps its few states on the device; turn memory.offload_optimizer off");
+  }
+  const OptimizerConfig& unset = OptimizerConfig::default_instance();
+  const bool keys = optimizer.adafactor_scale_parameter() || optimizer.adafactor_clip() != unset.adafactor_clip() ||
+                    optimizer.adafactor_decay() != unset.adafactor_decay();
+  if (keys && !adafactor) {
+    throw InputError("optimizer.adafactor_scale_parameter, adafactor_clip and adafactor_decay are for optimizer.name ",
+                     "adafactor, it is ", optimizer.name(), "; leave them out");
+  }
+}
+
+// The model without its adapter is not the model as it was: nothing can be compared with it.
+void CheckPairStart(const Config& config) {
+  const Stage stage = config.stage();
+  const bool alone = TrainsTokens(stage) || stage == STAGE_RM || stage == STAGE_ORPO || stage == STAGE_SIMPO ||
+                     stage == STAGE_CPO;
+  if (config.tuning().init() == ADAPTER_INIT_LORA || alone) return;
+  throw InputError("tuning.init pissa and olora are for stages pt, sft, rm, orpo, simpo and cpo: the weights beside the pairs "
+                   "change, so that the model without its adapter is no reference; use tuning.init lora");
+}
+
+void CheckAverage(const Config& config) {
+  const double ema = config.optimizer().ema();
+  if (ema == 0 || config.tuning().kind() != TUNING_LORA) return;
+  throw InputError("optimizer.ema = ", ema, " is for tuning.kind full and freeze: adapters are not averaged; leave it out");
+}
+
+// Packed weights are frozen: what trains is an adapter, whose pairs start beside them.
+void CheckPackedTraining(const Config& config) {
+  if (config.model().quantise() == QUANTISE_NONE) return;
+  const auto refuse = [](const std::string& why) { throw InputError("model.quantise: ", why); };
+  const TuningConfig& tuning = config.tuning();
+  if (tuning.kind() != TUNING_LORA) {
+    refuse("packed weights cannot be trained themselves; set tuning.kind: lora, or leave model.quantise out");
+  }
+  if (tuning.init() != ADAPTER_INIT_LORA) {
+    refuse("tuning.init pissa and olora change the weights beside the pairs, which are packed; use tuning.init: lora");
+  }
+  if (HasSamplingLayout(config)) {
+    refuse("rl.sampling: weights travel to another layout as they are computed with, and packed ones do not; leave rl.sampling "
+           "out, so that completions are sampled on the layout of training");
+  }
+}
+
+std::vector<Parameter> AllParameters(const LayerGraph& graph) {
+  std::vector<Parameter> parameters;
+  for (const Layer& layer : graph.layers) {
+    for (Parameter& parameter : ParametersOf(graph, layer, {.size = 1})) parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+// Of experts that files stack, each matrix would have to be orthogonalised, or its squares averaged, for itself.
+void CheckStacks(const Config& config, const LayerGraph& graph) {
+  const std::string& name = config.optimizer().name();
+  if (name != kMuonName && name != "adafactor") return;
+  for (const Parameter& parameter : AllParameters(graph)) {
+    const bool stack = !parameter.hf.empty() && parameter.hf.front().shape.size() > 2;
+    if (!stack || !parameter.trained) continue;
+    throw InputError("optimizer.name ", name, ": ", parameter.hf.front().name, " is a stack of matrices, ",
+                     ShapeText(parameter.hf.front().shape), ", and it knows only matrices; use adamw, or freeze it");
+  }
+}
+
+// A start that needs more than the weight has, and DoRA whose length PEFT takes of inputs that are dropped.
+void CheckAdapter(const Config& config, const LayerGraph& graph) {
+  if (!graph.adapter) return;
+  if (graph.adapter->dora && config.tuning().dropout() > 0) {
+    throw InputError("tuning.dropout = ", config.tuning().dropout(), " with DoRA (tuning.dora): set it to 0");
+  }
+  if (graph.adapter->init.empty()) return;
+  std::map<std::string, Shape> shapes;
+  for (const Parameter& parameter : AllParameters(graph)) {
+    for (const HfTensor& tensor : parameter.hf) shapes[tensor.name] = tensor.shape;
+  }
+  for (const auto& [name, module] : graph.adapter->modules) {
+    const Shape& shape = shapes.at(name + ".weight");
+    const int64_t least = std::min(shape[0], shape[1]);
+    if (module.rank <= least) continue;
+    throw InputError("tuning.rank = ", module.rank, " with tuning.init ", graph.adapter->init, ": ", name, " is ",
+                     ShapeText(shape), ", which has ", least, " singular values; set at most that, or exclude it ",
+                     "(tuning.exclude)");
+  }
+}
+
+}  // namespace
+
+void CheckTrainingOptions(const Config& config, Problems& problems) {
+  problems.Try([&] { CheckTokenOptions(config); });
+  problems.Try([&] { CheckSharing(config.data()); });
+  problems.Try([&] { CheckRecompute(config.memory()); });
+  problems.Try([&] { CheckOffloadedParameters(config); });
+  problems.Try([&] { CheckMuon(config); });
+  problems.Try([&] { CheckWholeTensors(config); });
+  problems.Try([&] { CheckPairStart(config); });
+  problems.Try([&] { CheckAverage(config); });
+  problems.Try([&] { CheckPackedTraining(config); });
+  problems.Try([&] { CheckStreaming(config); });
+}
+
+void CheckParameterOptions(const Config& config, const LayerGraph& graph) {
+  CheckAdapter(config, graph);
+  CheckStacks(config, graph);
+  if (config.optimizer().lr_by_name().empty()) return;
+  LrFactorsOf(config.optimizer(), graph).Check(AllParameters(graph));
+}
+
+}  // namespace trireme

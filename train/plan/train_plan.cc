@@ -1,0 +1,187 @@
+// The checks, in the order in which a user can fix them: layout, files, model, schedule, stages, memory.
+#include "train/plan/train_plan.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "checkpoint/hf_directory.h"
+#include "core/base/error.h"
+#include "core/base/problems.h"
+#include "stages/distillation_check.h"
+#include "stages/policy_check.h"
+#include "stages/preference_check.h"
+#include "stages/reference_sync_check.h"
+#include "stages/sampler_check.h"
+#include "session/model_graph.h"
+#include "session/tuning.h"
+#include "train/step/batch_ramp.h"
+#include "train/evaluation/best_evaluation.h"
+#include "train/plan/check_answers.h"
+#include "train/plan/check_inputs.h"
+#include "train/plan/check_options.h"
+#include "data/dataset.h"
+#include "train/step/learning_rate.h"
+#include "train/report/report_client.h"
+#include "train/plan/reward_graph.h"
+#include "train/plan/teacher_graph.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kMostDrawn = 16;  // micro batches: more do not fit on a screen, and show nothing new
+
+void CheckThere(const std::string& key, const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    throw InputError(key, ": ", path, " does not exist; give the path of ",
+                     key == "run.resume" ? "a run's checkpoint-N, auto or never" : "an existing file");
+  }
+}
+
+void CheckResume(const Config& config) {
+  const std::string& resume = config.run().resume();
+  if (resume != "auto" && resume != "never") CheckThere("run.resume", resume);
+}
+
+LayerGraph ReadModel(const Config& config) {
+  LayerGraph graph = ReadGraph(config);
+  if (config.model().init() == MODEL_INIT_WEIGHTS) const HfDirectory weights(config.model().path());
+  return graph;
+}
+
+// A reference of its own directory speaks of the same tokens, in the same architecture.
+void CheckReferenceModel(const Config& config, const LayerGraph& graph) {
+  if (config.stage() == STAGE_GKD) return CheckTeacher(config, VocabularyOf(graph));
+  if (config.stage() == STAGE_PPO) CheckValueModel(config, VocabularyOf(graph));
+  const std::string& name = config.reference();
+  if (!WantsReference(config) || name == "base" || name == "start") return;
+  CheckThere("reference", name);
+  Config other = config;
+  other.mutable_model()->set_path(name);
+  other.mutable_tuning()->Clear();
+  other.mutable_tuning()->set_kind(TUNING_FULL);
+  const LayerGraph found = ReadModel(other);
+  if (found.family != graph.family) {
+    throw InputError("reference: ", name, " is a ", found.family, " model, ", config.model().path(), " a ", graph.family,
+                     " one; wanted the same architecture");
+  }
+  if (VocabularyOf(found) != VocabularyOf(graph)) {
+    throw InputError("reference: ", name, " has a vocabulary of ", VocabularyOf(found), ", ", config.model().path(),
+                     " one of ", VocabularyOf(graph), "; wanted the same");
+  }
+}
+
+// Beyond these a typing error is likelier than a plan.
+void CheckTokens(const Config& config) {
+  constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
+  const int64_t tokens = int64_t{config.run().micro_batch()} * LongestRow(config);
+  if (tokens <= kMostTokens) return;
+  throw InputError("run.micro_batch = ", config.run().micro_batch(),
+                   " x data.max_length = ", config.data().max_length(), " = ", tokens,
+                   " tokens at once; wanted at most ", kMostTokens);
+}
+
+int MicroBatches(const RunConfig& run, const RunPlan& plan) {
+  constexpr int kMost = 1 << 20;
+  const int count = plan.MicroBatches(run.global_batch(), run.micro_batch());
+  if (count <= kMost) return count;
+  throw InputError("run.global_batch = ", run.global_batch(), " makes ", count,
+                   " micro batches per step; wanted at most ", kMost, "; lower it or raise run.micro_batch");
+}
+
+// Refuses a layout for sampling that does not fit the ranks or the model.
+void PlanSamplingLayout(const Config& config, const LayerGraph& graph, int world) {
+  try {
+    PlanRun(UnderSamplingLayout(config), graph, world);
+  } catch (const Error& error) {
+    throw InputError("rl.sampling: ", error.what());
+  }
+}
+
+// The same for a teacher's.
+void PlanTeacherLayout(const Config& config, int world) {
+  try {
+    PlanRun(UnderTeacherLayout(config), TeacherGraph(config), world);
+  } catch (const Error& error) {
+    throw InputError("distillation.layout: ", error.what());
+  }
+}
+
+}  // namespace
+
+void CheckUpdate(const Config& config, int world) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  if (optimizer.masters() == MASTERS_SPLIT && config.memory().offload_optimizer()) {
+    throw InputError("optimizer.masters split keeps a master's halves together on the device; with ",
+                     "memory.offload_optimizer write masters: fp32");
+  }
+  if (optimizer.update() != UPDATE_IN_BACKWARD) return;
+  const RunConfig& run = config.run();
+  const std::string needs = "optimizer.update in_backward frees a gradient before the next one is complete: ";
+  if (world > 1) throw InputError(needs, "wanted one process, there are ", world);
+  if (optimizer.clip() > 0)
+    throw InputError(needs, "the norm to clip by is not known then; set optimizer.clip to 0, it is ", optimizer.clip());
+  if (run.global_batch() != run.micro_batch())
+    throw InputError(needs, "wanted one micro batch; set run.micro_batch = ", run.micro_batch(),
+                     " to run.global_batch = ", run.global_batch());
+  if (config.memory().offload_optimizer())
+    throw InputError(needs, "masters and moments stay on the device; turn memory.offload_optimizer off");
+}
+
+TrainPlan MakeTrainPlan(const Config& config, int world) {
+  Problems problems;
+  // A layout that does not fit is reported first.
+  problems.Try([&] { MakeGrids(world, SizesOf(config.parallel())); });
+  problems.Try([&] { CheckLearningRate(config.optimizer()); });
+  problems.Try([&] { CheckBatchRamp(config); });
+  problems.Try([&] { CheckUpdate(config, world); });
+  problems.Try([&] { CheckBestEvaluation(config); });
+  problems.Try([&] { CheckRunAnswers(config); });
+  problems.Try([&] { CheckReportNames(config.run()); });
+  CheckTrainingOptions(config, problems);
+  problems.Try([&] { CheckTokens(config); });
+  problems.Try([&] { CheckResume(config); });
+  problems.Try([&] { CheckPreference(config); });
+  problems.Try([&] { CheckPolicy(config); });
+  problems.Try([&] { CheckReferenceSync(config); });
+  CheckDataTools(config, problems);
+  LayerGraph graph;
+  Config resolved = config;
+  problems.Try([&] {
+    graph = ReadModel(config);
+    *resolved.mutable_tuning() = ResolveTuning(config.tuning(), graph);
+    CheckReferenceModel(config, graph);
+    CheckParameterOptions(config, graph);
+  });
+  problems.ThrowIfAny();
+  RunPlan run = PlanRun(resolved, graph, world);
+  if (HasSamplingLayout(config)) PlanSamplingLayout(config, graph, world);
+  if (HasTeacherLayout(config)) PlanTeacherLayout(config, world);
+  const int micro_batches = MicroBatches(config.run(), run);
+  const int drawn = std::min(micro_batches, kMostDrawn);
+  TrainPlan plan{.config = std::move(resolved),
+                 .graph = std::move(graph),
+                 .run = std::move(run),
+                 .micro_batches = micro_batches,
+                 .timeline = {},
+                 .drawn_micro_batches = drawn,
+                 .drawn = {},
+                 .memory = {}};
+  plan.timeline = Simulate(plan.run.ScheduleFor(micro_batches), {});
+  plan.drawn = drawn < micro_batches ? Simulate(plan.run.ScheduleFor(drawn), {}) : plan.timeline;
+  Config rows = plan.config;  // the longest of which are pairs
+  rows.mutable_data()->set_max_length(static_cast<int32_t>(LongestRow(config)));
+  plan.memory = PlanMemory({.config = rows,
+                            .graph = plan.graph,
+                            .grids = plan.run.grids,
+                            .groups = plan.run.groups,
+                            .placement = plan.run.placement,
+                            .stages = plan.run.stages,
+                            .timeline = plan.timeline});
+  return plan;
+}
+
+}  // namespace trireme

@@ -1,0 +1,99 @@
+#include "train/rollouts/completion_sampler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "stages/policy_check.h"
+#include "generation/text/prompts.h"
+#include "train/plan/sampling_plan.h"
+
+namespace trireme {
+
+CompletionSampler::CompletionSampler(const Config& config, std::shared_ptr<const PromptSet> prompts, Job& job)
+    : config_(config),
+      prompts_(std::move(prompts)),
+      ends_(EndTokens(config_.model().path(), prompts_->tokenizer())) {
+  if (!config_.rl().environment().empty()) turns_ = std::make_unique<ConversationTurns>(config_, *prompts_, job);
+}
+
+EngineRow CompletionSampler::RowOf(const Rollout& rollout, int64_t stream, int turn) const {
+  const RlConfig& rl = config_.rl();
+  std::vector<int64_t> ids = rollout.prompt_ids;
+  ids.insert(ids.end(), rollout.completion_ids.begin(), rollout.completion_ids.end());
+  return {.prompt = std::move(ids),
+          .sampling = {.temperature = rl.temperature(),
+                       .top_k = rl.top_k(),
+                       .top_p = rl.top_p(),
+                       .seed = static_cast<uint64_t>(config_.run().seed()) + (static_cast<uint64_t>(turn) << 32)},
+          .stream = stream,
+          .top = 0,
+          .log_prob_temperature = rl.temperature()};
+}
+
+bool CompletionSampler::Continue(Rollout& rollout, const NewToken& token) const {
+  rollout.completion_ids.push_back(token.token);
+  rollout.log_probs.push_back(std::min(token.log_probs.at(0).log_prob, 0.0F));
+  if (ends_.contains(token.token)) return false;
+  rollout.truncated = std::ssize(rollout.completion_ids) == config_.rl().max_new_tokens();
+  return !rollout.truncated;
+}
+
+void CompletionSampler::Decode(std::vector<Rollout>& rollouts) const {
+  if (prompts_->tokenizer() == nullptr) return;
+  for (Rollout& rollout : rollouts) {
+    const std::vector<int32_t> ids(rollout.completion_ids.begin(), rollout.completion_ids.end());
+    rollout.completion = prompts_->tokenizer()->Decode(ids, /*skip_special=*/true);
+  }
+}
+
+void CompletionSampler::DrawTurn(Engine& engine, std::vector<Rollout>& rollouts, const std::vector<size_t>& open,
+                                 int64_t stream, int turn) const {
+  std::map<int64_t, size_t> places;  // by row of the engine
+  int64_t leader = 0;                // the first of a group, whose prompt the others find computed
+  for (const size_t i : open) {
+    const bool leads = static_cast<int64_t>(i) % GroupOf(config_) == 0;
+    EngineRow row = RowOf(rollouts[i], stream + static_cast<int64_t>(i), turn);
+    if (turn == 0 && !leads) row.after = leader;
+    const int64_t added = engine.Add(std::move(row));
+    if (leads) leader = added;
+    places[added] = i;
+  }
+  while (!engine.idle()) {
+    for (const NewToken& token : engine.Step()) {
+      if (!Continue(rollouts[places.at(token.row)], token)) engine.End(token.row);
+    }
+  }
+}
+
+std::vector<Rollout> CompletionSampler::Draw(Session& model, int64_t step, const std::vector<int64_t>& prompts,
+                                             int64_t first) {
+  const auto start = std::chrono::steady_clock::now();
+  const SamplingPlan plan = PlanSampling(config_, model.graph(), model.plan().grids);
+  // Its keys and values make room for activations when it goes. They are made once: a cache that grows takes more.
+  Engine engine(model, {.max_rows = plan.rows, .max_total_tokens = plan.cached_tokens});
+  std::vector<Rollout> rollouts;
+  std::vector<const PolicyPrompt*> asked;  // by rollout
+  for (const int64_t index : prompts) {
+    const PolicyPrompt& prompt = prompts_->at(index);
+    asked.insert(asked.end(), static_cast<size_t>(GroupOf(config_)), &prompt);
+    rollouts.insert(rollouts.end(), static_cast<size_t>(GroupOf(config_)), {.prompt = prompt.text, .prompt_ids = prompt.ids});
+  }
+  if (turns_) turns_->Begin(asked);
+  std::vector<size_t> open(rollouts.size());
+  std::iota(open.begin(), open.end(), size_t{0});
+  for (int turn = 0; !open.empty(); ++turn) {
+    DrawTurn(engine, rollouts, open, step * (int64_t{1} << 24) + first, turn);
+    open = turns_ ? turns_->Continue(rollouts, open) : std::vector<size_t>();
+  }
+  Decode(rollouts);
+  const SchedulerCounts counts = engine.counts();
+  metrics_["sampling/prefix_hit_share"] =
+      static_cast<double>(counts.prefix_hits) / static_cast<double>(std::max<int64_t>(counts.prefix_queries, 1));
+  metrics_["sampling_seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return rollouts;
+}
+
+}  // namespace trireme

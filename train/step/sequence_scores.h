@@ -1,0 +1,15 @@
+// SequenceScores: what a reward model gives each row at its last token. Trains nothing.
+#pragma once
+
+#include <vector>
+
+#include "session/session.h"
+#include "data/rows.h"
+
+namespace trireme {
+
+// In the order of the rows, the same on every rank. A global batch at a time; the session's model has a value head.
+// Collective.
+std::vector<double> SequenceScoresOf(Session& session, const std::vector<Row>& rows);
+
+}  // namespace trireme

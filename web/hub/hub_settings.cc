@@ -1,0 +1,103 @@
+#include "web/hub/hub_settings.h"
+
+#include <strings.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/home_path.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::string> Variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == 0) return std::nullopt;
+  return value;
+}
+
+std::optional<fs::path> PathVariable(const char* name) {
+  const auto value = Variable(name);
+  return value ? std::optional(fs::path(ExpandHome(*value))) : std::nullopt;
+}
+
+bool IsSet(const char* name) {
+  const std::string value = Variable(name).value_or("");
+  for (const char* yes : {"1", "on", "yes", "true"}) {
+    if (strcasecmp(value.c_str(), yes) == 0) return true;
+  }
+  return false;
+}
+
+fs::path HuggingFaceHome() {
+  if (const auto home = PathVariable("HF_HOME")) return *home;
+  return PathVariable("XDG_CACHE_HOME").value_or(ExpandHome("~/.cache")) / "huggingface";
+}
+
+double SecondsOf(const char* name) {
+  constexpr double kDefault = 10;
+  const std::string value = Variable(name).value_or("");
+  char* end = nullptr;
+  const double seconds = std::strtod(value.c_str(), &end);
+  if (value.empty()) return kDefault;
+  if (*end == 0 && seconds > 0 && seconds < 1e6) return seconds;
+  throw InputError(name, " is '", value, "'; wanted a number of seconds");
+}
+
+// A header is one line: what else is around it, or in it, is a mistake.
+std::string CheckedToken(std::string token, const std::string& from) {
+  const auto space = [](unsigned char c) { return std::isspace(c) != 0; };
+  token.erase(std::find_if_not(token.rbegin(), token.rend(), space).base(), token.end());
+  token.erase(token.begin(), std::find_if_not(token.begin(), token.end(), space));
+  const bool plain = std::ranges::all_of(token, [](unsigned char c) { return c > ' ' && c < 0x7f; });
+  if (!plain) throw InputError(from, " does not hold a token: it has spaces or control characters; use hf auth login");
+  return token;
+}
+
+std::string ReadToken() {
+  if (IsSet("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return "";
+  for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
+    if (const auto token = Variable(name)) return CheckedToken(*token, name);
+  }
+  const fs::path file = PathVariable("HF_TOKEN_PATH").value_or(HuggingFaceHome() / "token");
+  return PathExists(file) ? CheckedToken(ReadTextFile(file.string()), file.string()) : "";
+}
+
+}  // namespace
+
+fs::path HuggingFaceCache() {
+  for (const char* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+    if (const auto cache = PathVariable(variable)) return *cache;
+  }
+  return HuggingFaceHome() / "hub";
+}
+
+fs::path ModelScopeCache() { return PathVariable("MODELSCOPE_CACHE").value_or(ExpandHome("~/.cache/modelscope")); }
+
+bool PrefersModelScope() { return IsSet("USE_MODELSCOPE_HUB"); }
+
+std::string WhyNoDownloads() {
+  for (const char* name : {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}) {
+    if (IsSet(name)) return Concat(name, " is set");
+  }
+  return PrefersModelScope() ? "USE_MODELSCOPE_HUB is set, and ModelScope's server is not asked" : "";
+}
+
+HubServer ReadHubServer() {
+  const std::string address = Variable("HF_ENDPOINT").value_or("https://huggingface.co");
+  std::optional<HttpTarget> endpoint = ParseAddress(address);
+  if (!endpoint) throw InputError("HF_ENDPOINT is '", address, "'; wanted http[s]://HOST[:PORT][/PATH]");
+  while (endpoint->path.ends_with("/")) endpoint->path.pop_back();
+  return {.endpoint = *endpoint,
+          .token = ReadToken(),
+          .answer_seconds = SecondsOf("HF_HUB_ETAG_TIMEOUT"),
+          .wait_seconds = SecondsOf("HF_HUB_DOWNLOAD_TIMEOUT")};
+}
+
+}  // namespace trireme
